@@ -444,15 +444,10 @@ const drawPlan = (source: Source, scope: Scope): DrawnPlan => {
 
 /** The plans that are steps, by the names of the steps. A definition names them as agents only. */
 const plansOf = (source: Source): ReadonlyMap<string, livePlan.Bound<unknown, unknown>> => {
-  const targets = livePlan.isBound(source)
-    ? source.live.targets
-    : livePlan.isPlan(source)
-      ? source.live.steps.map(({ target }) => target)
-      : []
   const plans = new Map<string, livePlan.Bound<unknown, unknown>>()
-  for (const [index, { name }] of definitionOf(source).steps.entries()) {
-    const target = targets[index]
-    if (target?._tag === "Agent" && livePlan.isBound(target.source)) plans.set(name, target.source)
+  if (!livePlan.isBound(source) && !livePlan.isPlan(source)) return plans
+  for (const { definition, target } of source.live.steps) {
+    if (target._tag === "Agent" && livePlan.isBound(target.source)) plans.set(definition.name, target.source)
   }
   return plans
 }
@@ -683,7 +678,7 @@ const overlay = (run: PlanRun.State | undefined, running: RunningMark): ((step: 
 /** The run of the plan that runs in a step, if one does. */
 const childState = (run: PlanRun.State | undefined, step: string): PlanRun.State | undefined => {
   const member = run === undefined ? undefined : planTransition.memberOf(run, step)
-  const child = member === undefined ? undefined : planTransition.childOf(member)
+  const child = member === undefined ? undefined : planTransition.childOf(member.status)
   return child?._tag === "Plan" ? child.state : undefined
 }
 

@@ -401,7 +401,7 @@ const makePlan = Effect.fnUntraced(function* (
   const options: livePlan.Options = first === undefined || isStep(first) ? {} : first
   const written = all.filter(isStep)
   const lives = yield* Effect.forEach(written, (step, index) => livePlan.liveStep(step.parts, index))
-  const output = yield* livePlan.exportSchema(options.output, { slot: "output" })
+  const output = yield* Effect.result(livePlan.exportSchema(options.output, { slot: "output" }))
   const exported = Result.getOrElse(output, () => undefined)
   const steps = lives.map(({ step }) => step)
   const definition: PlanDefinition.PlanDefinition = {
@@ -576,10 +576,12 @@ export const bind = Effect.fnUntraced(function* <
       target._tag === "Agent" ? target.source : target._tag === "Tool" ? agents.get(target.name) : undefined
     ))
   ])
-  const targets = yield* Effect.forEach(live.steps, (step) => boundTarget(step, tools, agents))
+  const steps = yield* Effect.forEach(live.steps, (step) =>
+    Effect.map(boundTarget(step, tools, agents), (target) => ({ ...step, target }))
+  )
   return planAgent.makeBound<A, R | BindingServices<Agents, Memories>>({
     ...live,
-    targets,
+    steps,
     tools,
     memories,
     within: (effect) => effect

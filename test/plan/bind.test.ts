@@ -52,7 +52,7 @@ describe("binding", () => {
     const remote = yield* stub("remote", { type: "object", properties: { input: { type: "string" } } })
     const bound = yield* Plan.bind(plan, { toolkit, tools: [remote], agents: { assistant: helper } })
     assert.deepStrictEqual(
-      bound.live.targets.map((target) =>
+      bound.live.steps.map(({ target }) =>
         target._tag === "Tool" ? [target.name, target.arguments] : [target._tag, "name" in target ? target.name : ""]
       ),
       [
@@ -119,7 +119,7 @@ describe("binding", () => {
     })
     const two = yield* Plan.bind(plan, { agents: { search: helper } })
     assert.deepStrictEqual(
-      [one, two].map(({ live }) => live.targets[0]?._tag),
+      [one, two].map(({ live }) => live.steps[0]?.target._tag),
       ["Tool", "Agent"]
     )
   })

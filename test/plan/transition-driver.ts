@@ -150,7 +150,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
     const definition = run.rules.definition.steps.find((step) => step.name === name)
     if (member?.status._tag !== "Running" || definition === undefined) throw new Error(`${name} does not run`)
     const { attempt, decision } = member.status
-    if (run.rules.nested(name) !== undefined) return runPlan(run, name)
+    if (run.rules.nested.get(name) !== undefined) return runPlan(run, name)
     if (definition.target.kind === "agent") return runAgent(run, name)
     if (decision?.approved === false) {
       return run.put({ _tag: "StepFailed", at: at(), step: name, failure: failure("Denied") })
@@ -177,7 +177,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
   }
 
   const runPlan = (outer: Run, name: string): void => {
-    const rules = outer.rules.nested(name)
+    const rules = outer.rules.nested.get(name)
     if (rules === undefined) throw new Error(`${name} is no plan`)
     const child = () => {
       const status = planTransition.memberOf(outer.state(), name)?.status

@@ -17,7 +17,7 @@ import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
-import * as livePlan from "./livePlan.ts"
+import type * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planFailure from "./planFailure.ts"
 import type * as planRunParts from "./planRunParts.ts"
@@ -33,7 +33,7 @@ export const drive = (
   options: livePlan.ResumeOptions,
   sink: performStep.EventSink = { streaming: false, emit: () => Effect.void }
 ): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
-  Effect.suspend(() => driveWith(makeLearningRules(bound, new Map()), begin, options, sink))
+  Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, sink))
 
 const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =>
   Effect.gen(function* () {
@@ -145,7 +145,7 @@ const finishRun = Effect.fnUntraced(function* ({ recorder }: performStep.ActiveR
 
 const takeRoute = Effect.fnUntraced(function* (run: performStep.ActiveRun, step: string) {
   const { bound, recorder } = run
-  const definition = bound.definition.steps[bound.positions.get(step) ?? -1]
+  const definition = planTransition.findStep(bound.definition, step)
   if (definition === undefined) return yield* Effect.die(new Error(`no step ${JSON.stringify(step)}`))
   if (performStep.usesPredicates(definition)) yield* recorder.record()
   const chosen = yield* Effect.result(performStep.chooseRoute(run, definition))
@@ -161,7 +161,7 @@ const runTurn = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps: 
   const interruption = options.interruptWhen === undefined ? undefined : yield* options.interruptWhen()
   if (interruption !== undefined) return yield* recorder.stop(interruption)
   const [first] = steps
-  const isBand = bound.definition.steps[bound.positions.get(first) ?? -1]?.parallel === true
+  const isBand = planTransition.findStep(bound.definition, first)?.parallel === true
   if (!isBand) return yield* performStep.runStep(run, first, true)
   const concurrency = yield* performStep.checkConcurrency(options.concurrency)
   yield* sink.emit({ _tag: "BandStarted", path: [], steps })
@@ -376,35 +376,14 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
     }
   })
 
-/** Rules that learn the plans in steps when their agents are found. Plans have one set of rules each, as a plan may be a step of itself. */
-const makeLearningRules = (
-  bound: livePlan.BoundPlan,
-  all: Map<livePlan.BoundPlan, performStep.LearningRules>
-): performStep.LearningRules => {
-  const known = new Map<string, performStep.LearningRules>()
-  const rules: performStep.LearningRules = {
-    bound,
-    definition: bound.definition,
-    nested: (step) => known.get(step),
-    found: (step, agent) => {
-      if (!livePlan.isBound(agent)) return undefined
-      const inner = all.get(agent.live) ?? makeLearningRules(agent.live, all)
-      known.set(step, inner)
-      return inner
-    }
-  }
-  all.set(bound, rules)
-  return rules
-}
-
 /** The rules of the plan that a step is, if its agent is one. */
 const learnStep = (
   rules: performStep.LearningRules,
   step: string
 ): Effect.Effect<performStep.LearningRules | undefined> => {
-  const target = rules.bound.targets[rules.bound.positions.get(step) ?? -1]
+  const target = performStep.stepOf(rules.bound, step)?.target
   return target?._tag === "Agent"
-    ? Effect.map(rules.bound.within(target.agent), (agent) => rules.found(step, agent))
+    ? Effect.map(rules.bound.within(target.agent), (agent) => performStep.learnAgent(rules, step, agent))
     : Effect.succeed(undefined)
 }
 
@@ -413,7 +392,7 @@ const learnNested = (rules: performStep.LearningRules, state: PlanRun.State): Ef
   Effect.forEach(
     state.turn?.members ?? [],
     (member) => {
-      const child = planTransition.childOf(member)
+      const child = planTransition.childOf(member.status)
       if (child?._tag !== "Plan") return Effect.void
       return Effect.flatMap(learnStep(rules, member.step), (inner) =>
         inner === undefined ? Effect.void : learnNested(inner, child.state)
@@ -425,7 +404,7 @@ const learnNested = (rules: performStep.LearningRules, state: PlanRun.State): Ef
 /** The rules of a plan with all plans inside it, to replay a run without its state. */
 export const completeRules = (bound: livePlan.BoundPlan): Effect.Effect<performStep.LearningRules> =>
   Effect.suspend(() => {
-    const rules = makeLearningRules(bound, new Map())
+    const rules = performStep.makeLearningRules(bound)
     return Effect.as(learnAll(rules, new Set()), rules)
   })
 
@@ -449,7 +428,7 @@ export const changedNestedPlan = (
     let inside: performStep.LearningRules | undefined = rules
     let inner: PlanRun.Event = event
     while (inside !== undefined && inner._tag === "NestedChanged") {
-      inside = inside.nested(inner.step)
+      inside = inside.nested.get(inner.step)
       inner = inner.event
     }
     if (event._tag !== "NestedChanged" || inside === undefined || inner._tag !== "PlanStarted") continue

@@ -185,8 +185,6 @@ interface LivePlan {
   readonly definition: PlanDefinition.PlanDefinition
   readonly digest: string
   readonly steps: ReadonlyArray<LiveStep>
-  /** Positions of steps by name. */
-  readonly positions: ReadonlyMap<string, number>
   readonly predicates: ReadonlyMap<string, LivePredicate>
   readonly output: stepSchema.StepCodec | undefined
 }
@@ -200,6 +198,10 @@ export interface BoundToolTarget {
 
 export type BoundTarget = BoundToolTarget | Exclude<stepTarget.LiveTarget, { readonly _tag: "Tool" }>
 
+export interface BoundStep extends Omit<LiveStep, "target"> {
+  readonly target: BoundTarget
+}
+
 /** The memory of an agent that the plan is bound with. */
 interface LiveMemory {
   readonly text?: Effect.Effect<string, unknown> | undefined
@@ -211,14 +213,14 @@ interface LiveMemory {
  * A plan whose tool rules were checked, too: it can run. `targets` are in the order of the steps. `within` provides
  * the services that were captured for its code, if there are any.
  */
-export interface BoundPlan extends LivePlan {
+export interface BoundPlan extends Omit<LivePlan, "steps"> {
   readonly within: Wrap
-  readonly targets: ReadonlyArray<BoundTarget>
+  readonly steps: ReadonlyArray<BoundStep>
   readonly tools: ToolSet
   readonly memories: ReadonlyMap<string, LiveMemory>
 }
 
-type PlanParts = Omit<LivePlan, "digest" | "positions">
+type PlanParts = Omit<LivePlan, "digest">
 
 /** The digest of a definition, whatever it is called. It depends on nothing but the data, so it travels. */
 export const digestOf = ({ description: _description, name: _name, ...rest }: PlanDefinition.PlanDefinition) =>
@@ -255,11 +257,7 @@ export const checkParts = Effect.fnUntraced(function* (
   // A number that is not finite is reported by the check that knows its purpose, if there is one
   const problems = Result.isFailure(digest) && others.length === 0 ? [notJson(digest.failure)] : others
   yield* failWithProblems(definition.name, problems)
-  return {
-    ...parts,
-    digest: Result.getOrElse(digest, () => ""),
-    positions: new Map(parts.steps.map((step, index) => [step.definition.name, index]))
-  }
+  return { ...parts, digest: Result.getOrElse(digest, () => "") }
 })
 
 /** A plan as logs show it: without its code, tools and agents. */
@@ -333,7 +331,7 @@ export const checkAgentOutput = (
   )
 
 /** A schema as data and as code. */
-interface Exported {
+interface SchemaExport {
   readonly ref: PlanDefinition.SchemaRef
   readonly schema: stepSchema.StepCodec
 }
@@ -352,16 +350,16 @@ const notExported = ({ slot, ...place }: SchemaPlace, { message }: JsonSchema.Js
 export const exportSchema = (
   schema: stepSchema.StepSchema | undefined,
   place: SchemaPlace
-): Effect.Effect<Result.Result<Exported | undefined, PlanInvalid.Problem>> => {
-  if (schema === undefined) return Effect.succeed(Result.succeed(undefined))
-  return Effect.matchEffect(JsonSchema.fromSchema(schema, { what: place.slot }), {
-    onFailure: (error) => Effect.succeed(Result.fail(notExported(place, error))),
-    onSuccess: (json) => {
-      const ref: PlanDefinition.SchemaRef = { ...defined({ name: stepSchema.schemaName(schema) }), json }
-      return Effect.succeed(Result.succeed({ ref, schema: stepSchema.jsonCodec(schema) }))
-    }
-  })
-}
+): Effect.Effect<SchemaExport | undefined, PlanInvalid.Problem> =>
+  schema === undefined
+    ? Effect.succeed(undefined)
+    : Effect.mapBoth(JsonSchema.fromSchema(schema, { what: place.slot }), {
+        onFailure: (error) => notExported(place, error),
+        onSuccess: (json) => ({
+          ref: { ...defined({ name: stepSchema.schemaName(schema) }), json },
+          schema: stepSchema.jsonCodec(schema)
+        })
+      })
 
 /** A step with its schemas, and its problems. The output of an agent is that of its step, unless the step has one. */
 export const liveStep = Effect.fnUntraced(function* (parts: stepTarget.StepParts, index: number) {
@@ -372,7 +370,7 @@ export const liveStep = Effect.fnUntraced(function* (parts: stepTarget.StepParts
     ...problem
   }))
   const exported = Effect.fnUntraced(function* (slot: string, schema: stepSchema.StepSchema | undefined) {
-    const result = yield* exportSchema(schema, { step: definition.name, index, slot })
+    const result = yield* Effect.result(exportSchema(schema, { step: definition.name, index, slot }))
     if (Result.isSuccess(result)) return result.success
     problems.push(result.failure)
     return undefined

@@ -32,7 +32,7 @@ import type * as PlanRun from "../PlanRun.ts"
 import type { Reference } from "../Reference.ts"
 import * as Step from "../Step.ts"
 import * as condition from "./condition.ts"
-import type * as livePlan from "./livePlan.ts"
+import * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
@@ -85,9 +85,27 @@ export interface Failure {
 /** Rules that learn which steps are plans when their agents are found. */
 export interface LearningRules extends planTransition.Rules {
   readonly bound: livePlan.BoundPlan
-  readonly nested: (step: string) => LearningRules | undefined
-  /** The agent of a step; if it is a plan, its rules are known from now on. */
-  readonly found: (step: string, agent: agentTypes.Agent<unknown, unknown>) => LearningRules | undefined
+  readonly nested: Map<string, LearningRules>
+  /** Plans have one set of rules each, as a plan may be a step of itself. */
+  readonly all: Map<livePlan.BoundPlan, LearningRules>
+}
+
+export const makeLearningRules = (bound: livePlan.BoundPlan, all: LearningRules["all"] = new Map()): LearningRules => {
+  const rules = { bound, definition: bound.definition, nested: new Map(), all }
+  all.set(bound, rules)
+  return rules
+}
+
+/** The rules of the agent of a step if it is a plan; they are known from now on. */
+export const learnAgent = (
+  { all, nested }: LearningRules,
+  step: string,
+  agent: agentTypes.Agent<unknown, unknown>
+): LearningRules | undefined => {
+  if (!livePlan.isBound(agent)) return undefined
+  const inner = all.get(agent.live) ?? makeLearningRules(agent.live, all)
+  nested.set(step, inner)
+  return inner
 }
 
 /** `raise` is the limit of iterations for plans inside that used up theirs. */
@@ -119,8 +137,7 @@ export interface ActiveRun {
 /** One step under way. */
 interface StepRun {
   readonly run: ActiveRun
-  readonly live: livePlan.LiveStep
-  readonly target: livePlan.BoundTarget
+  readonly live: livePlan.BoundStep
   /** The decision about the pause before. */
   readonly decision: Step.Input["decision"]
   /** Makes an effect interruptible again. */
@@ -132,12 +149,16 @@ const settled = (step: string, attempt: Effect.Effect<Attempt, unknown>): Effect
   Effect.catchCause(attempt, (cause) => attemptOfCause(`step ${quote(step)}`, cause))
 
 const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const { decision, run, target } = doing
+  const { decision, live, run } = doing
+  const { target } = live
   const { step } = delivery
   switch (target._tag) {
     case "Function": {
       const answer = callFunction(target.target, { ...delivery, decision })
-      return settled(step, Effect.map(answer, succeededAttempt))
+      return settled(
+        step,
+        Effect.map(answer, (output) => succeededAttempt(delivery, output))
+      )
     }
     case "Tool":
       return runTool(run, target, delivery, decision?.approved === true)
@@ -145,9 +166,8 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
       return Effect.matchCauseEffect(target.agent, {
         onFailure: (cause) => settled(step, Effect.failCause(cause)),
         onSuccess: (agent) => {
-          const rules = run.rules.found(step, agent)
-          const member = planTransition.memberOf(run.recorder.state, step)
-          const child = member && planTransition.childOf(member)
+          const rules = learnAgent(run.rules, step, agent)
+          const child = planTransition.childAt(run.recorder.state, step)
           return rules === undefined
             ? runAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
             : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
@@ -161,17 +181,14 @@ const attemptOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError
   const { live, run } = doing
   return Effect.matchCauseEffect(deliver(run, live), {
     onFailure: (cause) => settled(live.definition.name, Effect.failCause(cause)),
-    onSuccess: (delivery) =>
-      Effect.map(performTarget(doing, delivery), (attempt) =>
-        attempt._tag === "Succeeded" ? { ...attempt, delivery } : attempt
-      )
+    onSuccess: (delivery) => performTarget(doing, delivery)
   })
 }
 
 /** Runs the target, interruptibly; nothing interrupts the check of its output and the record of it. */
 const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const { live, target } = doing
-  const { timeoutMillis } = live.definition
+  const { definition, output: schema, target } = doing.live
+  const { timeoutMillis } = definition
   const limited =
     timeoutMillis === undefined
       ? attemptOnce(doing)
@@ -185,7 +202,7 @@ const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> =>
   return Effect.flatMap(catchSelfInterruption(doing, limited), (attempt) =>
     attempt._tag !== "Succeeded"
       ? Effect.succeed(attempt)
-      : Effect.match(checkOutput(attempt.output, live.output, target._tag === "Agent"), {
+      : Effect.match(checkOutput(attempt.output, schema, target._tag === "Agent"), {
           onFailure: (failed): Attempt => failed,
           onSuccess: (output) => ({ ...attempt, output })
         })
@@ -263,7 +280,7 @@ const stepFinished = Effect.fnUntraced(function* (
 
 /** Saves the answer of an agent before the step counts as done, so that a write that fails is made again. */
 const saveMemory = (
-  { restore, run, target }: StepRun,
+  { live: { target }, restore, run }: StepRun,
   output: Schema.Json
 ): Effect.Effect<void, PlanError.PlanError> => {
   const save = target._tag === "Agent" ? run.bound.memories.get(target.name)?.save : undefined
@@ -288,7 +305,6 @@ const stepEvent = Effect.fnUntraced(function* (
   const step = live.definition.name
   switch (attempt._tag) {
     case "Succeeded":
-      if (attempt.delivery === undefined) return yield* Effect.die(new Error("an output without a delivery"))
       yield* saveMemory(doing, attempt.output)
       return yield* stepFinished(doing, attempt.delivery, attempt.output)
     case "Failed": {
@@ -315,12 +331,8 @@ const stepEvent = Effect.fnUntraced(function* (
 export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Effect<void, PlanError.PlanError> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
-      const position = run.bound.positions.get(step) ?? -1
-      const live = run.bound.steps[position]
-      const target = run.bound.targets[position]
-      if (live === undefined || target === undefined) {
-        return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
-      }
+      const live = stepOf(run.bound, step)
+      if (live === undefined) return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       const { recorder } = run
       const status = planTransition.memberOf(recorder.state, step)?.status
       const decision =
@@ -328,8 +340,8 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
           ? status.decision
           : undefined
       const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
-      yield* target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
-      const doing: StepRun = { run, live, target, decision, restore }
+      yield* live.target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
+      const doing: StepRun = { run, live, decision, restore }
       const attempt =
         decision?.approved === false
           ? failedAttempt(
@@ -341,6 +353,9 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       if (event !== undefined) yield* alone ? recorder.defer(event) : recorder.record(event)
     })
   ).pipe(Effect.withSpan(`step ${step}`, { attributes: { "emissary.step.name": step } }))
+
+export const stepOf = (bound: livePlan.BoundPlan, name: string): livePlan.BoundStep | undefined =>
+  bound.steps[planTransition.positionsOf(bound.definition).get(name) ?? -1]
 
 /** The values of one reference. `words` is the payload in words, where that is not its one rendering. */
 interface ReadValue extends Pick<Step.Input, "task" | "payload" | "context" | "content"> {
@@ -407,7 +422,7 @@ const resolveReference = (
     case "FromParallel":
       return Effect.map(recordOf(reference.step), readRecord)
     case "FromParallelAll": {
-      const first = bound.positions.get(reference.step) ?? -1
+      const first = planTransition.positionsOf(bound.definition).get(reference.step) ?? -1
       return Effect.map(
         Effect.forEach(planTransition.stepsAt(bound.definition, first), ({ name }) => recordOf(name)),
         readBand
@@ -425,7 +440,7 @@ const resolveReference = (
 }
 
 /** Text inputs, and agents and plans without an input schema, receive a band in words. */
-const payloadFor = ({ definition, input, target }: livePlan.LiveStep, { payload, words }: ReadValue): Schema.Json => {
+const payloadFor = ({ definition, input, target }: livePlan.BoundStep, { payload, words }: ReadValue): Schema.Json => {
   const inWords = input === undefined ? target._tag !== "Function" : stepSchema.readsText(definition)
   return inWords ? (words ?? payload) : payload
 }
@@ -433,7 +448,7 @@ const payloadFor = ({ definition, input, target }: livePlan.LiveStep, { payload,
 /** The input of a step, whose payload fits its schema. Fails as {@link resolveReference}. */
 const deliver = Effect.fnUntraced(function* (
   run: ActiveRun,
-  live: livePlan.LiveStep
+  live: livePlan.BoundStep
 ): Effect.fn.Return<Delivery, unknown> {
   const { definition, input } = live
   const { context, name: step } = definition
@@ -550,30 +565,24 @@ const runTool = Effect.fnUntraced(function* (
   }
   const [result] = yield* boundTool.run([call])
   if (result === undefined) return yield* Effect.die(new Error("a call without a result"))
-  return result._tag === "Success" ? succeededAttempt(result.value) : toolFailureAttempt(result)
+  return result._tag === "Success" ? succeededAttempt(delivery, result.value) : toolFailureAttempt(result)
 })
 
 /** Calls a function with its payload decoded, and encodes its answer. Without schemas it takes and returns JSON. */
 export const callFunction = Effect.fnUntraced(function* (
-  { code, input, name, output }: Step.FunctionTarget,
+  { code, input, output }: Step.FunctionTarget,
   given: Step.Input
 ): Effect.fn.Return<Schema.Json, unknown> {
   const payload =
     input === undefined
       ? given.payload
-      : yield* Effect.mapError(
-          decodeOutput(input, given.payload, "input"),
-          ({ message }) => new stepSchema.InputInvalid({ target: name, message })
-        )
+      : yield* Effect.mapError(decodeOutput(input, given.payload, "input"), misfit("InputInvalid"))
   // Sound: the types of `Step.make` and `Step.target` tie the input of the code to the schema that decoded it, and what
   // the code requires is in the type of the target, and so of every run of the plan.
   const answer = yield* code({ ...given, payload: payload as never }) as Effect.Effect<unknown, unknown>
   // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
   if (output === undefined) return answer as Schema.Json
-  return yield* Effect.mapError(
-    encodeOutput(output, answer, "output"),
-    ({ message }) => new stepSchema.OutputInvalid({ target: name, message })
-  )
+  return yield* Effect.mapError(encodeOutput(output, answer, "output"), misfit("OutputInvalid"))
 })
 
 /** The input of an agent: context, content and task, each as a part of its own. */
@@ -584,14 +593,14 @@ const agentInput = ({ content, context, task }: Delivery): agentTypes.Input => {
   return first === undefined ? task : [first, ...rest]
 }
 
-const agentAttempt = (agent: string, result: agentTypes.Result<unknown>): Attempt => {
+const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Result<unknown>): Attempt => {
   const name = quote(agent)
   const failed = (message: string) => failedAttempt(result.outcome, message)
   switch (result.outcome) {
     case "Completed": {
       const { outcome } = result.state
       const output = outcome?._tag === "Completed" ? outcome.output : undefined
-      return succeededAttempt(output === undefined ? result.text : output)
+      return succeededAttempt(delivery, output === undefined ? result.text : output)
     }
     case "AwaitingApproval":
       return { _tag: "Paused" }
@@ -639,14 +648,18 @@ const runAgent = (
         : sink.streaming
           ? watched(agent.resumeStream(child, again))
           : agent.resume(child, again)
-    const attempt = Effect.map(running, (result) => agentAttempt(agent.name, result))
+    const attempt = Effect.map(running, (result) => agentAttempt(delivery, agent.name, result))
     return Effect.raceFirst(settled(step, attempt), Deferred.await(broken))
   })
 
-const planAttempt = ({ recorder }: ActiveRun, result: PlanRun.Result<unknown>): Effect.Effect<Attempt> => {
+const planAttempt = (
+  { recorder }: ActiveRun,
+  delivery: Delivery,
+  result: PlanRun.Result<unknown>
+): Effect.Effect<Attempt> => {
   switch (result.outcome) {
     case "Completed":
-      return Effect.succeed(succeededAttempt(result.payload))
+      return Effect.succeed(succeededAttempt(delivery, result.payload))
     case "Concluded":
       return Effect.succeed({ _tag: "Concluded", answer: result.answer })
     case "Paused":
@@ -714,7 +727,7 @@ const runPlan = (
       : Effect.succeed({ _tag: "Resume", state: child })
   return begin.pipe(
     Effect.flatMap((begin) => outer.nest(rules, begin, handed, { ...sink, emit })),
-    Effect.flatMap((result) => planAttempt(outer, result)),
+    Effect.flatMap((result) => planAttempt(outer, delivery, result)),
     Effect.catch((error) => planErrorAttempt(outer, step, error))
   )
 }
@@ -766,9 +779,9 @@ const checkOutput = Effect.fnUntraced(function* (
 
 interface SucceededAttempt {
   readonly _tag: "Succeeded"
+  /** The input of the target. */
+  readonly delivery: Delivery
   readonly output: Schema.Json
-  /** The input of the target, once it has returned. */
-  readonly delivery?: Delivery
 }
 
 /**
@@ -797,7 +810,11 @@ type Attempt =
   /** The run inside the step stopped on request. */
   | { readonly _tag: "Stopped" }
 
-const succeededAttempt = (output: Schema.Json): SucceededAttempt => ({ _tag: "Succeeded", output })
+const succeededAttempt = (delivery: Delivery, output: Schema.Json): SucceededAttempt => ({
+  _tag: "Succeeded",
+  delivery,
+  output
+})
 
 /** The attempt that a cause ends, with `place` for the log. An interruption stays one. */
 const attemptOfCause = (place: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {

@@ -33,7 +33,7 @@ import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
-import * as stepSchema from "./stepSchema.ts"
+import type * as stepSchema from "./stepSchema.ts"
 
 /**
  * A plan that can run, and the agent that it is. `A` and `R` are for the caller to know.
@@ -329,10 +329,7 @@ const isPlanReason = (error: PlanError.PlanError, type: string): boolean =>
   planReasonTypes.has(type) &&
   Option.match(PlanError.causeOf(error), {
     onNone: () => true,
-    onSome: (cause) =>
-      cause instanceof PayloadError.PayloadError ||
-      cause instanceof stepSchema.InputInvalid ||
-      cause instanceof stepSchema.OutputInvalid
+    onSome: (cause) => cause instanceof PayloadError.PayloadError
   })
 
 /** The place and tag of a failure, without the text of the error. */

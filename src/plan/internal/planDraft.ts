@@ -63,9 +63,8 @@ type Problems = ReadonlyArray<PayloadError.Problem>
 
 /** The references of a step, each with its place. */
 export const referencesOf = ({ context, task }: DraftStep): ReadonlyArray<readonly [path: string, Reference]> => {
-  const isList = context !== undefined && planFlow.isReferenceList(context)
-  const contexts = planFlow.contextReferences(context)
-  return [["/task", task], ...contexts.map((one, index) => [isList ? `/context/${index}` : "/context", one] as const)]
+  const pathAt = (index: number) => (Array.isArray(context) ? `/context/${index}` : "/context")
+  return [["/task", task], ...planFlow.contextReferences(context).map((one, index) => [pathAt(index), one] as const)]
 }
 
 type Report = ReturnType<typeof makeReport>

@@ -14,13 +14,9 @@ import * as stepSchema from "./stepSchema.ts"
 export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
   Array.from(new Set(names)).sort(planNames.byCodePoint)
 
-// Array.isArray does not narrow readonly arrays out of a union
-export const isReferenceList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
-  Array.isArray(context)
-
 /** The references in the context of a step, as a list in any case. */
 export const contextReferences = (context: PlanDefinition.StepDefinition["context"]): ReadonlyArray<Reference> =>
-  context === undefined ? [] : isReferenceList(context) ? context : [context]
+  [context ?? []].flat()
 
 /** The references of a step, with the slot of each. */
 export const referencesOf = ({

@@ -265,13 +265,7 @@ export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
       .flatMap(([key, index]) => Option.toArray(recordAt(self, index)).map(({ output }) => [key, output]))
   )
 
-/** The steps of the current turn, each with the run inside it. */
-const membersOf = (self: State) =>
-  (self.turn?.members ?? []).map(({ status, step }) => ({
-    status,
-    step,
-    child: "child" in status ? status.child : undefined
-  }))
+const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
 
 /**
  * The steps that wait for a resume, those of nested plans included.
@@ -279,7 +273,8 @@ const membersOf = (self: State) =>
 export const pauses = (self: State): ReadonlyArray<typeof planRunParts.PauseRequest.Type> => pausesBelow(self, [])
 
 const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<typeof planRunParts.PauseRequest.Type> =>
-  membersOf(self).flatMap(({ child, status, step }) => {
+  membersOf(self).flatMap(({ status, step }) => {
+    const child = childOf(status)
     const waits = status._tag === "Paused" && status.reason !== undefined && status.decision === undefined
     const own = waits ? [{ step, path, reason: status.reason }] : []
     return child?._tag === "Plan" ? [...own, ...pausesBelow(child.state, [...path, step])] : own
@@ -301,7 +296,8 @@ export const approvalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest
   runTransition.disambiguate(requestsBelow(self, []))
 
 const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<Run.ApprovalRequest> =>
-  membersOf(self).flatMap(({ child, status, step }) => {
+  membersOf(self).flatMap(({ status, step }) => {
+    const child = childOf(status)
     const waits = status._tag === "Paused" && status.request !== undefined && status.decision === undefined
     const own = waits ? [{ callId: step, ...status.request, ...(path.length === 0 ? undefined : { path }) }] : []
     if (child === undefined) return own
@@ -403,16 +399,16 @@ export const rejoinAt = (frames: Rejoins): { readonly at: string; readonly branc
 export interface Rules {
   readonly definition: PlanDefinition.PlanDefinition
   /** The rules of the plan that runs in a step, if one does. */
-  readonly nested: (step: string) => Rules | undefined
+  readonly nested: ReadonlyMap<string, Rules>
 }
 
 /**
  * The rules of a plan. Without `nested` no step of it is a plan.
  */
-export const makeRules = (definition: PlanDefinition.PlanDefinition, nested?: ReadonlyMap<string, Rules>): Rules => ({
-  definition,
-  nested: (step) => nested?.get(step)
-})
+export const makeRules = (
+  definition: PlanDefinition.PlanDefinition,
+  nested: ReadonlyMap<string, Rules> = new Map()
+): Rules => ({ definition, nested })
 
 /**
  * The next action of a driver.
@@ -484,7 +480,7 @@ export const memberOf = (self: State, step: string): Member | undefined =>
   self.turn?.members.find((member) => member.step === step)
 
 /** The run inside a step of the current turn, if there is one. */
-export const childOf = ({ status }: Member): Child | undefined => ("child" in status ? status.child : undefined)
+export const childOf = (status: Status): Child | undefined => ("child" in status ? status.child : undefined)
 
 type ApplyResult = Result.Result<State, EventRejected>
 
@@ -629,7 +625,7 @@ const changeableStatuses = (event: planRunParts.Event): ReadonlyArray<Status["_t
 
 const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyResult =>
   updateMember(self, event, event.step, changeableStatuses(event), (member) => {
-    const child = childOf(member)
+    const child = childOf(member.status)
     const { event: inner, step } = event
     if (child?._tag === "Plan") return rejectUnexpected(event, "events of the plan in the step", "an event of an agent")
     if (inner._tag === "RunStarted" && (child === undefined || child.state.outcome !== undefined)) {
@@ -647,11 +643,11 @@ const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyRe
 const applyNestedChanged = (rules: Rules, self: State, event: EventOf<"NestedChanged">): ApplyResult =>
   updateMember(self, event, event.step, changeableStatuses(event), (member) => {
     const { event: inner, step } = event
-    const nested = rules.nested(step)
+    const nested = rules.nested.get(step)
     if (nested === undefined) {
       return reject(event, `expected a plan in step ${JSON.stringify(step)}, found that the rules have none for it`)
     }
-    const child = childOf(member)
+    const child = childOf(member.status)
     if (child?._tag === "Agent") return rejectUnexpected(event, "events of the agent in the step", "one of a plan")
     const begins = child === undefined || (inner._tag === "PlanStarted" && child.state.outcome !== undefined)
     const after = begins ? startNested(nested, self, inner) : apply(nested, child.state, inner)
@@ -716,7 +712,7 @@ const updateMember = (
 ): ApplyResult => {
   const member = memberOf(self, step)
   if (member === undefined) {
-    const known = (self.turn?.members ?? []).map(({ step }) => step)
+    const known = membersOf(self).map(({ step }) => step)
     return rejectUnknownStep(event, step, known)
   }
   if (expected.includes(member.status._tag)) return f(member)
@@ -728,7 +724,7 @@ const changeMember = (
   { step }: Member,
   fields: Partial<Omit<Member, "step">>
 ): { readonly members: ReadonlyArray<Member> } => ({
-  members: (self.turn?.members ?? []).map((member) => (member.step === step ? { ...member, ...fields } : member))
+  members: membersOf(self).map((member) => (member.step === step ? { ...member, ...fields } : member))
 })
 
 /** Ends the attempt of a running step. */
@@ -740,7 +736,7 @@ const settleMember = (
 ): ApplyResult =>
   updateMember(self, event, step, ["Running"], (member) =>
     updateState(self, event, {
-      turn: changeMember(self, member, { status: status(defined({ child: childOf(member) })) })
+      turn: changeMember(self, member, { status: status(defined({ child: childOf(member.status) })) })
     })
   )
 
@@ -751,7 +747,7 @@ const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
       _tag: "Running",
       attempt: attempt ?? 1,
       startedAt: event.at,
-      ...defined({ child: childOf(member), decision })
+      ...defined({ child: childOf(member.status), decision })
     }
     return updateState(self, event, { turn: changeMember(self, member, { status }) })
   })
@@ -888,9 +884,9 @@ const usageOfEvent = (before: State | undefined, event: planRunParts.Event): Mes
   }
 }
 
-const childAt = (self: State | undefined, step: string): Child | undefined => {
+export const childAt = (self: State | undefined, step: string): Child | undefined => {
   const member = self === undefined ? undefined : memberOf(self, step)
-  return member === undefined ? undefined : childOf(member)
+  return member === undefined ? undefined : childOf(member.status)
 }
 
 const isEmptyUsage = (usage: Message.TokenUsage): boolean => Object.keys(usage).length === 0

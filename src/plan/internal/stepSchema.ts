@@ -324,17 +324,3 @@ export const routable = (
 /** Its input is text and nothing else: a band, which is text and an object, is the text then. */
 export const readsText = ({ input }: PlanDefinition.StepDefinition): boolean =>
   input?.json !== undefined && isOnly(shapeOf(input.json), "string")
-
-const targetFields = { target: Schema.String, message: Schema.String }
-
-/** A payload that does not fit the input schema of the function. */
-export class InputInvalid extends Schema.TaggedError<InputInvalid>("effect-emissary/plan/InputInvalid")(
-  "InputInvalid",
-  targetFields
-) {}
-
-/** An answer that does not fit the output schema of the function. */
-export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emissary/plan/OutputInvalid")(
-  "OutputInvalid",
-  targetFields
-) {}

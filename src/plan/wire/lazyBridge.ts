@@ -180,15 +180,13 @@ const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
   const { context, name, parallel, routes, target, task } = step
   const schemaName = (slot: planDraft.SchemaSlot) =>
     version === 1 || planDraft.isNoSchema(slot, step[slot]) ? undefined : step[slot]?.name
+  const contexts = planFlow.contextReferences(context).map(writeReference)
   return defined({
     name,
     target: { kind: target.kind === "tool" || target.kind === "agent" ? target.kind : "callable", name: target.name },
     task: writeReference(task),
     parallel,
-    context:
-      context !== undefined && planFlow.isReferenceList(context)
-        ? context.map(writeReference)
-        : context && writeReference(context),
+    context: Array.isArray(context) ? contexts : contexts[0],
     writes: step.writes || undefined,
     output: schemaName("output"),
     input: schemaName("input"),
