@@ -169,32 +169,9 @@ export const fromDefinition = (
   definition: AgentDefinition,
   options: { readonly id?: string | undefined; readonly agents?: Agents } = {}
 ): AgentGraph => {
-  const { agents } = options
-  const nodes: Array<Node> = []
-  const edges: Array<Edge> = []
-  const done = new Set<string>()
-
-  const visit = (id: string, definition: AgentDefinition) => {
-    if (done.has(id)) return
-    done.add(id)
-    nodes.push(agentNode(id, definition, agents))
-    const inner: Array<readonly [id: string, AgentDefinition]> = []
-    for (const { name } of definition.tools) {
-      const agent = agentNamed(agents, name)
-      if (agent === undefined) nodes.push(toolNode(name))
-      else inner.push([agent.name ?? name, agent])
-      edges.push({
-        from: id,
-        to: agent === undefined ? `tool:${name}` : (agent.name ?? name),
-        label: name,
-        kind: "tool"
-      })
-    }
-    for (const [id, agent] of inner) visit(id, agent)
-  }
-
-  visit(options.id ?? definition.name ?? "agent", definition)
-  return merge({ sessionId: "", nodes, edges })
+  const { addAgent, graph } = collect(options.agents)
+  addAgent(options.id ?? definition.name ?? "agent", definition)
+  return graph()
 }
 
 /**
@@ -230,45 +207,49 @@ export const fromPlan = (
   plan: PlanDefinition | { readonly definition: PlanDefinition },
   options: { readonly agents?: Agents } = {}
 ): AgentGraph => {
-  const { agents } = options
   const { description, name, steps } = "definition" in plan ? plan.definition : plan
   const id = `plan:${name}`
-  const node = defined({ _tag: "Plan" as const, id, name, description, steps: steps.map(({ name }) => name) })
-  const nodes: Array<Node> = [node]
-  const edges: Array<Edge> = []
-  const named = new Set<string>()
-
-  const agentId = (name: string): string => {
-    const agent = agentNamed(agents, name)
-    const id = agent?.name ?? name
-    if (named.has(name)) return id
-    named.add(name)
-    const graph = agent === undefined ? undefined : fromDefinition(agent, { id, agents })
-    nodes.push(...(graph?.nodes ?? [agentNode(name, undefined, agents)]))
-    edges.push(...(graph?.edges ?? []))
-    return id
-  }
-
+  const { addEdge, addNode, addTarget, graph } = collect(options.agents)
+  addNode(defined({ _tag: "Plan" as const, id, name, description, steps: steps.map(({ name }) => name) }))
   for (const step of steps) {
     const { kind, name } = step.target
-    if (kind === "agent" || (kind === "tool" && agentNamed(agents, name) !== undefined)) {
-      edges.push({ from: id, to: agentId(name), label: step.name, kind: "step" })
-    } else if (kind === "tool") {
-      nodes.push(toolNode(name))
-      edges.push({ from: id, to: `tool:${name}`, label: step.name, kind: "step" })
-    }
+    if (kind !== "function") addTarget(name, kind, (to) => addEdge({ from: id, to, label: step.name, kind: "step" }))
     for (const { reference } of planFlow.referencesOf(step)) {
-      if ("agent" in reference) {
-        edges.push({ from: agentId(reference.agent), to: id, label: step.name, kind: "context" })
-      }
+      if (!("agent" in reference)) continue
+      addTarget(reference.agent, "agent", (from) => addEdge({ from, to: id, label: step.name, kind: "context" }))
     }
   }
-  return merge({ sessionId: "", nodes, edges })
+  return graph()
+}
+
+/** The nodes and edges of a graph while it is made. `agents` are the definitions of agents by name. */
+const collect = (agents: Agents) => {
+  const nodes: Array<Node> = []
+  const edges: Array<Edge> = []
+  const done = new Set<string>()
+  const addEdge = (edge: Edge) => void edges.push(edge)
+  const addAgent = (id: string, definition: AgentDefinition | undefined): void => {
+    if (done.has(id)) return
+    done.add(id)
+    nodes.push(agentNode(id, definition, agents))
+    for (const { name } of definition?.tools ?? []) {
+      addTarget(name, "tool", (to) => addEdge({ from: id, to, label: name, kind: "tool" }))
+    }
+  }
+  /** Adds the edge to an agent or a tool, then what is behind it. A tool of the name of an agent is that agent. */
+  const addTarget = (name: string, kind: "agent" | "tool", edgeTo: (id: string) => void): void => {
+    const agent = agentNamed(agents, name)
+    const isTool = kind === "tool" && agent === undefined
+    const id = isTool ? `tool:${name}` : (agent?.name ?? name)
+    edgeTo(id)
+    if (isTool) nodes.push({ _tag: "Tool", id, name })
+    else addAgent(id, agent)
+  }
+  const graph = () => merge({ sessionId: "", nodes, edges })
+  return { addAgent, addEdge, addNode: (node: Node) => void nodes.push(node), addTarget, graph }
 }
 
 const agentNamed = (agents: Agents, name: string): AgentDefinition | undefined => plainJson.own(agents ?? {}, name)
-
-const toolNode = (name: string): Node => ({ _tag: "Tool", id: `tool:${name}`, name })
 
 const agentNode = (id: string, definition: AgentDefinition | undefined, agents: Agents): Node => {
   const [provider = "", ...model] = definition?.model?.split("/") ?? []

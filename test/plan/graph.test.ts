@@ -206,14 +206,14 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
         engine: "Emissary",
         tools: ["search"]
       }),
-      { _tag: "Tool", id: "tool:search", name: "search" },
-      agent("reader", { engine: "Emissary", tools: ["search"] })
+      agent("reader", { engine: "Emissary", tools: ["search"] }),
+      { _tag: "Tool", id: "tool:search", name: "search" }
     ])
     assert.deepStrictEqual(graph.edges, [
       { from: "writer", to: "reader", label: "ask", kind: "tool" },
-      { from: "writer", to: "tool:search", label: "search", kind: "tool" },
       { from: "reader", to: "reader", label: "ask", kind: "tool" },
-      { from: "reader", to: "tool:search", label: "search", kind: "tool" }
+      { from: "reader", to: "tool:search", label: "search", kind: "tool" },
+      { from: "writer", to: "tool:search", label: "search", kind: "tool" }
     ])
   })
 
@@ -244,8 +244,8 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
     assert.deepStrictEqual(
       graph.edges.map(({ from, kind, label, to }) => `${from} ${kind} ${to} ${label}`),
       [
-        "the writer tool tool:search search",
         "plan:p step the writer one",
+        "the writer tool tool:search search",
         "plan:p step tool:search two",
         "the writer context plan:p two",
         "plan:p step tool:constructor three",

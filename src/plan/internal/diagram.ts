@@ -4,28 +4,45 @@
 
 import * as planNames from "./planNames.ts"
 
-export type Shape = "start" | "end" | "join" | "tool" | "agent" | "function" | "plan" | "store" | "choice" | "unknown"
+/** The shapes of nodes: the brackets of Mermaid, and the attribute of GraphViz. */
+const shapes = {
+  start: ["([", "])", "shape=oval"],
+  end: ["([", "])", "shape=oval"],
+  join: ["((", "))", "shape=point"],
+  tool: ["[[", "]]", "shape=component"],
+  agent: ["(", ")", "shape=box"],
+  function: ["[", "]", "shape=box"],
+  plan: ["{{", "}}", "shape=hexagon"],
+  store: ["[(", ")]", "shape=cylinder"],
+  choice: ["{", "}", "shape=diamond"],
+  unknown: [">", "]", "shape=note"]
+} as const
+
+const inkColor = "#212529"
+
+const markStyles = {
+  done: { fill: "#d3f9d8", stroke: "#2b8a3e", dashed: false },
+  failed: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: false },
+  running: { fill: "#d0ebff", stroke: "#1864ab", dashed: false },
+  interrupted: { fill: "#e5dbff", stroke: "#5f3dc4", dashed: true },
+  paused: { fill: "#fff3bf", stroke: "#e67700", dashed: false },
+  skipped: { fill: "#f1f3f5", stroke: "#868e96", dashed: true },
+  concluded: { fill: "#c3fae8", stroke: "#087f5b", dashed: false },
+  limit: { fill: "#ffe8cc", stroke: "#d9480f", dashed: false },
+  added: { fill: "#d3f9d8", stroke: "#2b8a3e", dashed: false },
+  removed: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: true },
+  changed: { fill: "#fff3bf", stroke: "#e67700", dashed: false },
+  unknown: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: true }
+}
 
 /** The mark of a thing: a colour, and always words or signs in its text as well. */
-export type Mark =
-  | "done"
-  | "failed"
-  | "running"
-  | "interrupted"
-  | "paused"
-  | "skipped"
-  | "concluded"
-  | "limit"
-  | "added"
-  | "removed"
-  | "changed"
-  | "unknown"
+export type Mark = keyof typeof markStyles
 
 export interface Node {
   readonly _tag: "Node"
   readonly key: string
   readonly lines: ReadonlyArray<string>
-  readonly shape: Shape
+  readonly shape: keyof typeof shapes
   readonly mark?: Mark | undefined
 }
 
@@ -54,29 +71,6 @@ export interface Drawing {
   readonly edges: ReadonlyArray<Edge>
 }
 
-interface Style {
-  readonly fill: string
-  readonly stroke: string
-  readonly dashed: boolean
-}
-
-const inkColor = "#212529"
-
-const markStyles: Readonly<Record<Mark, Style>> = {
-  done: { fill: "#d3f9d8", stroke: "#2b8a3e", dashed: false },
-  failed: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: false },
-  running: { fill: "#d0ebff", stroke: "#1864ab", dashed: false },
-  interrupted: { fill: "#e5dbff", stroke: "#5f3dc4", dashed: true },
-  paused: { fill: "#fff3bf", stroke: "#e67700", dashed: false },
-  skipped: { fill: "#f1f3f5", stroke: "#868e96", dashed: true },
-  concluded: { fill: "#c3fae8", stroke: "#087f5b", dashed: false },
-  limit: { fill: "#ffe8cc", stroke: "#d9480f", dashed: false },
-  added: { fill: "#d3f9d8", stroke: "#2b8a3e", dashed: false },
-  removed: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: true },
-  changed: { fill: "#fff3bf", stroke: "#e67700", dashed: false },
-  unknown: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: true }
-}
-
 /** All nodes and groups, each group before its items. */
 const flatten = (items: ReadonlyArray<Item>): ReadonlyArray<Item> =>
   items.flatMap((item) => (item._tag === "Node" ? [item] : [item, ...flatten(item.items)]))
@@ -88,11 +82,18 @@ const makeIds = (items: ReadonlyArray<Item>): ReadonlyMap<string, string> => {
   return new Map(flatten(items).map(({ _tag, key }) => [key, _tag === "Node" ? `n${nodes++}` : `g${groups++}`]))
 }
 
-/** The syntax of nodes and groups in a language. */
+/** A language of pictures. */
 interface Syntax {
+  readonly begin: (direction: Drawing["direction"]) => ReadonlyArray<string>
   readonly node: (node: Node, id: string) => string
   readonly open: (group: Group, id: string) => ReadonlyArray<string>
   readonly close: string
+  readonly edge: (edge: Edge) => string
+  readonly end: (
+    edges: ReadonlyArray<Edge>,
+    items: ReadonlyArray<Item>,
+    ids: ReadonlyMap<string, string>
+  ) => ReadonlyArray<string>
 }
 
 const writeItems = (
@@ -111,13 +112,22 @@ const writeItems = (
     ]
   })
 
-/** The edges between things that are in the drawing, with their ids. */
-const edgesOf = ({ edges }: Drawing, ids: ReadonlyMap<string, string>): ReadonlyArray<Edge> =>
-  edges.flatMap((edge) => {
+/** The text of a drawing. Edges to things that are not in it are left out. */
+const write = ({ direction, edges, items }: Drawing, syntax: Syntax): string => {
+  const ids = makeIds(items)
+  const drawn = edges.flatMap((edge) => {
     const from = ids.get(edge.from)
     const to = ids.get(edge.to)
     return from === undefined || to === undefined ? [] : [{ ...edge, from, to }]
   })
+  const lines = [
+    ...syntax.begin(direction),
+    ...writeItems(items, ids, syntax),
+    ...drawn.map((edge) => `  ${syntax.edge(edge)}`),
+    ...syntax.end(drawn, items, ids)
+  ]
+  return `${lines.join("\n")}\n`
+}
 
 /**
  * A text inside of quotes. Whatever is not a letter, a digit or a space is written by
@@ -146,26 +156,7 @@ const quoteMermaid = (lines: ReadonlyArray<string>): string => {
   return `"${text === "" ? " " : text}"`
 }
 
-const mermaidShapes: Readonly<Record<Shape, readonly [string, string]>> = {
-  start: ["([", "])"],
-  end: ["([", "])"],
-  join: ["((", "))"],
-  tool: ["[[", "]]"],
-  agent: ["(", ")"],
-  function: ["[", "]"],
-  plan: ["{{", "}}"],
-  store: ["[(", ")]"],
-  choice: ["{", "}"],
-  unknown: [">", "]"]
-}
-
 const mermaidArrows: Readonly<Record<Edge["kind"], string>> = { flow: "-->", rejoin: "-.->", data: "-.-o" }
-
-const mermaidSyntax: Syntax = {
-  node: ({ lines, shape }, id) => `${id}${mermaidShapes[shape].join(quoteMermaid(lines))}`,
-  open: ({ lines }, id) => [`subgraph ${id} [${quoteMermaid(lines)}]`],
-  close: "end"
-}
 
 /** The classes of everything that is marked, in the order of the names of the marks. */
 const mermaidClasses = (items: ReadonlyArray<Item>, ids: ReadonlyMap<string, string>): ReadonlyArray<string> => {
@@ -185,24 +176,23 @@ const mermaidClasses = (items: ReadonlyArray<Item>, ids: ReadonlyMap<string, str
     })
 }
 
-/** Writes a drawing as a Mermaid flowchart. */
-export const writeMermaid = (drawing: Drawing): string => {
-  const ids = makeIds(drawing.items)
-  const edges = edgesOf(drawing, ids)
-  const lines = [
-    `flowchart ${drawing.direction === "down" ? "TD" : "LR"}`,
-    ...writeItems(drawing.items, ids, mermaidSyntax),
-    ...edges.map(({ from, kind, label, to }) => {
-      const text = label === undefined || label === "" ? "" : `|${quoteMermaid([label])}|`
-      return `  ${from} ${mermaidArrows[kind]}${text} ${to}`
-    }),
+const mermaidSyntax: Syntax = {
+  begin: (direction) => [`flowchart ${direction === "down" ? "TD" : "LR"}`],
+  node: ({ lines, shape }, id) => `${id}${shapes[shape][0]}${quoteMermaid(lines)}${shapes[shape][1]}`,
+  open: ({ lines }, id) => [`subgraph ${id} [${quoteMermaid(lines)}]`],
+  close: "end",
+  edge: ({ from, kind, label = "", to }) =>
+    `${from} ${mermaidArrows[kind]}${label === "" ? "" : `|${quoteMermaid([label])}|`} ${to}`,
+  end: (edges, items, ids) => [
     ...edges.flatMap(({ mark }, index) =>
       mark === undefined ? [] : [`  linkStyle ${index} stroke:${markStyles[mark].stroke}`]
     ),
-    ...mermaidClasses(drawing.items, ids)
+    ...mermaidClasses(items, ids)
   ]
-  return `${lines.join("\n")}\n`
 }
+
+/** Writes a drawing as a Mermaid flowchart. */
+export const writeMermaid = (drawing: Drawing): string => write(drawing, mermaidSyntax)
 
 /**
  * A text inside of quotes. GraphViz reads escapes and entities of XML in labels, so
@@ -212,19 +202,6 @@ const escapeDot = (text: string): string =>
   planNames.escapeInvisible(text).replace(/&/gu, "&amp;").replace(/\\/gu, "\\\\").replace(/"/gu, '\\"')
 
 const quoteDot = (lines: ReadonlyArray<string>): string => `"${lines.map(escapeDot).join("\\n")}"`
-
-const dotShapes: Readonly<Record<Shape, string>> = {
-  start: "shape=oval",
-  end: "shape=oval",
-  join: "shape=point",
-  tool: "shape=component",
-  agent: "shape=box",
-  function: "shape=box",
-  plan: "shape=hexagon",
-  store: "shape=cylinder",
-  choice: "shape=diamond",
-  unknown: "shape=note"
-}
 
 const dotArrows: Readonly<Record<Edge["kind"], ReadonlyArray<string>>> = {
   flow: [],
@@ -247,36 +224,31 @@ const dotStyle = (mark: Mark | undefined, rounded: boolean): ReadonlyArray<strin
 }
 
 const dotSyntax: Syntax = {
+  begin: (direction) => [
+    "digraph {",
+    `  rankdir=${direction === "down" ? "TB" : "LR"}`,
+    `  node [fontname="Helvetica"]`,
+    `  edge [fontname="Helvetica"]`
+  ],
   node: ({ lines, mark, shape }, id) => {
     const style = dotStyle(mark, shape === "agent")
-    return `${id} [${[`label=${quoteDot(lines)}`, dotShapes[shape], ...style, ...dotColors(mark)].join(", ")}]`
+    return `${id} [${[`label=${quoteDot(lines)}`, shapes[shape][2], ...style, ...dotColors(mark)].join(", ")}]`
   },
   open: ({ lines, mark }, id) => [
     `subgraph cluster_${id} {`,
     ...[`label=${quoteDot(lines)}`, ...dotStyle(mark, true), ...dotColors(mark)].map((attribute) => `  ${attribute}`)
   ],
-  close: "}"
-}
-
-/** Writes a drawing in the language of GraphViz. */
-export const writeDot = (drawing: Drawing): string => {
-  const ids = makeIds(drawing.items)
-  const edges = edgesOf(drawing, ids).map(({ from, kind, label, mark, to }) => {
+  close: "}",
+  edge: ({ from, kind, label = "", mark, to }) => {
     const attributes = [
-      ...(label === undefined || label === "" ? [] : [`label=${quoteDot([label])}`]),
+      ...(label === "" ? [] : [`label=${quoteDot([label])}`]),
       ...dotArrows[kind],
       ...(mark === undefined ? [] : [`color="${markStyles[mark].stroke}"`])
     ]
-    return `  ${from} -> ${to}${attributes.length === 0 ? "" : ` [${attributes.join(", ")}]`}`
-  })
-  const lines = [
-    "digraph {",
-    `  rankdir=${drawing.direction === "down" ? "TB" : "LR"}`,
-    `  node [fontname="Helvetica"]`,
-    `  edge [fontname="Helvetica"]`,
-    ...writeItems(drawing.items, ids, dotSyntax),
-    ...edges,
-    "}"
-  ]
-  return `${lines.join("\n")}\n`
+    return `${from} -> ${to}${attributes.length === 0 ? "" : ` [${attributes.join(", ")}]`}`
+  },
+  end: () => ["}"]
 }
+
+/** Writes a drawing in the language of GraphViz. */
+export const writeDot = (drawing: Drawing): string => write(drawing, dotSyntax)
