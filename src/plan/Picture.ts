@@ -92,6 +92,10 @@ type Source =
  *   drawn holds: a plan, or better a plan that is bound, which knows those it was bound
  *   with by name; plans that an Effect finds, and definitions, hold none. Or plans by the
  *   names of the steps. Default: boxes.
+ * - `before`: draws the changes from that plan. Steps and edges that are only in the plan
+ *   are marked as added, those that are only in `before` as removed; steps that are in
+ *   both, but differ, as changed, with the names of the fields. Each is marked by colour
+ *   and by a sign: `+`, `−`, `~`.
  *
  * @category options
  * @since 0.1.0
@@ -102,6 +106,7 @@ interface Options {
   readonly run?: PlanRun.State | undefined
   readonly live?: boolean | undefined
   readonly nested?: boolean | { readonly [step: string]: Source } | undefined
+  readonly before?: Source | undefined
 }
 
 /**
@@ -139,6 +144,10 @@ interface Options {
  *   `  n0 --> n1`,
  *   `  n1 -->|"topic in #91;#34;hours#34;, #34;address#34;#93;"| n3`
  * ])
+ *
+ * const before = { ...definition, steps: definition.steps.slice(0, 2) }
+ * const changes = Picture.toMermaid(definition, { before })
+ * assert.ok(changes.includes(`n3("reply<br/>agent writer<br/>#43; added")`))
  * ```
  *
  * @category converting
@@ -259,49 +268,6 @@ export const applyDiff = (
   })
 }
 
-/**
- * The changes from one plan to another, as a Mermaid flowchart.
- *
- * **Details**
- *
- * Steps and edges that are only in the second plan are marked as added, those that are
- * only in the first as removed; steps that are in both, but differ, as changed, with
- * the names of the fields. Each is marked by colour and by a sign: `+`, `−`, `~`.
- *
- * **Example** (A step more)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Picture, PlanDefinition, Reference } from "effect-emissary/plan"
- *
- * const step = (name: string): PlanDefinition.StepDefinition => ({
- *   name,
- *   target: { kind: "function", name },
- *   task: Reference.fromPrev,
- *   parallel: false
- * })
- * const before = { name: "p", maxIterations: 100, steps: [step("a")] }
- * const after = { ...before, steps: [step("a"), step("b")] }
- *
- * assert.ok(Picture.diffToMermaid(before, after).includes(`n2["b<br/>function<br/>#43; added"]`))
- * ```
- *
- * @category converting
- * @since 0.1.0
- */
-export const diffToMermaid = (before: Source, after: Source, options?: Pick<Options, "direction">): string =>
-  diagram.writeMermaid(drawDiff(before, after, options))
-
-/**
- * The changes from one plan to another, in the language of GraphViz; see
- * {@link diffToMermaid}.
- *
- * @category converting
- * @since 0.1.0
- */
-export const diffToGraphViz = (before: Source, after: Source, options?: Pick<Options, "direction">): string =>
-  diagram.writeDot(drawDiff(before, after, options))
-
 const definitionOf = (source: Source): PlanDefinition.PlanDefinition =>
   "definition" in source ? source.definition : source
 
@@ -394,18 +360,18 @@ const addEdge = ({ edges }: Canvas, edge: diagram.Edge): void => {
   if (!edges.has(key)) edges.set(key, edge)
 }
 
-/** A whole plan, between its start and its end. */
+/** A whole plan, between its start and its end, or what changed in it. */
 const draw = (source: Source, options: Options = {}): diagram.Drawing => {
-  const drawn = drawPlan(source, {
-    prefix: "",
-    depth: 0,
-    data: options.data ?? false,
-    nested: options.nested,
-    run: options.run,
-    running: runningMark(options.run, options.live === false ? "cutOff" : "running")
-  })
-  const title = makeNode(startKey(""), "start", [planNames.displayName(definitionOf(source).name)])
-  return { direction: options.direction ?? "down", items: itemsOf(title, drawn, ""), edges: drawn.edges }
+  const { before, data = false, direction = "down", live = true, nested, run } = options
+  const running = runningMark(run, live ? "running" : "cutOff")
+  const scope: Scope = { prefix: "", depth: 0, data, nested, run, running }
+  const plain = { plan: drawPlan(source, scope), title: [planNames.displayName(definitionOf(source).name)] }
+  const { mark, plan, title } =
+    before === undefined
+      ? { ...plain, mark: undefined }
+      : drawChanges(before, source, drawPlan(before, { ...scope, run: undefined }), plain.plan)
+  const start = makeNode(startKey(""), "start", title, mark)
+  return { direction, items: itemsOf(start, plan, ""), edges: plan.edges }
 }
 
 const itemsOf = (start: diagram.Node, { nodes, steps }: DrawnPlan, prefix: string): ReadonlyArray<diagram.Item> => [
@@ -682,19 +648,11 @@ const childState = (run: PlanRun.State | undefined, step: string): PlanRun.State
   return child?._tag === "Plan" ? child.state : undefined
 }
 
-/** The steps that are not in the same order in both plans: all but the longest list of those that are. */
-const movedKeys = (before: ReadonlyArray<string>, after: ReadonlyArray<string>): ReadonlySet<string> => {
-  const positions = new Map(before.map((key, position) => [key, position]))
-  const shared = after.filter((key) => positions.has(key))
-  const positionOf = (key: string | undefined): number => positions.get(key ?? "") ?? -1
-  const longest = (lists: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> =>
-    lists.reduce((most, list) => (list.length > most.length ? list : most), [])
-  const lists: Array<ReadonlyArray<string>> = []
-  for (const key of shared) {
-    lists.push([...longest(lists.filter((list) => positionOf(list.at(-1)) < positionOf(key))), key])
-  }
-  const kept = new Set(longest(lists))
-  return new Set(shared.filter((key) => !kept.has(key)))
+/** The steps of both plans that are elsewhere among them. */
+const movedKeys = (before: ReadonlyArray<string>, after: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const [old, now] = [new Set(before), new Set(after)]
+  const order = before.filter((key) => now.has(key))
+  return after.filter((key) => old.has(key)).filter((key, index) => order[index] !== key)
 }
 
 /** The names of the fields that changed: those of the plan, and those of each step, by its key in the picture. */
@@ -751,24 +709,21 @@ const mergeSteps = (
 }
 
 /** Both plans in one picture. */
-const drawDiff = (before: Source, after: Source, options: Pick<Options, "direction"> = {}): diagram.Drawing => {
-  const plain = { prefix: "", depth: 0, data: false, nested: false, run: undefined, running: "running" } as const
-  const [old, now] = [drawPlan(before, plain), drawPlan(after, plain)]
+const drawChanges = (before: Source, after: Source, old: DrawnPlan, now: DrawnPlan) => {
   const [from, to] = [definitionOf(before), definitionOf(after)]
-  const { plan, steps } = changedFields(from, to)
+  const fields = changedFields(from, to)
   const edgesBefore = new Set(old.edges.map(edgeKey))
   const edgesAfter = new Set(now.edges.map(edgeKey))
   const names = Array.from(new Set([from.name, to.name]), planNames.displayName).join(" → ")
-  const lines = plan.size === 0 ? [names] : [names, changedLine(plan)]
-  const start = makeNode(startKey(""), "start", lines, plan.size === 0 ? undefined : "changed")
-  const edges = [
-    ...now.edges.map((edge) => (edgesBefore.has(edgeKey(edge)) ? edge : markEdge(edge, "added"))),
-    ...old.edges.flatMap((edge) => (edgesAfter.has(edgeKey(edge)) ? [] : [markEdge(edge, "removed")]))
-  ]
-  const merged = {
-    steps: mergeSteps(old.steps, now.steps, steps),
+  const plan: DrawnPlan = {
+    steps: mergeSteps(old.steps, now.steps, fields.steps),
     nodes: [...new Map([...old.nodes, ...now.nodes].map((node) => [node.key, node])).values()],
-    edges
+    edges: [
+      ...now.edges.map((edge) => (edgesBefore.has(edgeKey(edge)) ? edge : markEdge(edge, "added"))),
+      ...old.edges.flatMap((edge) => (edgesAfter.has(edgeKey(edge)) ? [] : [markEdge(edge, "removed")]))
+    ]
   }
-  return { direction: options.direction ?? "down", items: itemsOf(start, merged, ""), edges }
+  return fields.plan.size === 0
+    ? { plan, title: [names], mark: undefined }
+    : { plan, title: [names, changedLine(fields.plan)], mark: "changed" as const }
 }

@@ -396,7 +396,7 @@ export const encode = (
 const makePlan = Effect.fnUntraced(function* (
   ...parts: livePlan.MakeArguments
 ): Effect.fn.Return<livePlan.Plan<never, never>, PlanInvalid.PlanInvalid> {
-  const all: ReadonlyArray<Step.Any | livePlan.Options> = parts
+  const all: ReadonlyArray<Step.Step | livePlan.Options> = parts
   const [first] = all
   const options: livePlan.Options = first === undefined || isStep(first) ? {} : first
   const written = all.filter(isStep)
@@ -550,7 +550,7 @@ export const bind = Effect.fnUntraced(function* <
   A,
   R,
   Tools extends Record<string, Tool.Any> = {},
-  Agents extends { readonly [name: string]: Step.AgentTarget<unknown> } = {},
+  Agents extends { readonly [name: string]: stepTarget.AgentTarget<unknown> } = {},
   Memories extends { readonly [name: string]: AgentMemory<unknown> } = {}
 >(
   plan: livePlan.Plan<A, R>,
@@ -563,7 +563,7 @@ export const bind = Effect.fnUntraced(function* <
   const { live } = plan
   const fromToolkit = options.toolkit === undefined ? [] : yield* boundTool.fromToolkit(options.toolkit)
   const tools = yield* boundTool.makeSet([...fromToolkit, ...(options.tools ?? [])])
-  const agents = new Map<string, Step.AgentTarget<unknown>>(Object.entries(options.agents ?? {}))
+  const agents = new Map<string, stepTarget.AgentTarget<unknown>>(Object.entries(options.agents ?? {}))
   // Sound: the services of a memory are in the type of the plan that is bound with it.
   const memories = new Map(Object.entries((options.memories ?? {}) as { readonly [name: string]: AgentMemory }))
   yield* livePlan.failWithProblems(live.definition.name, [
@@ -791,7 +791,7 @@ export const resumeStream = <A, R>(
  */
 interface BindOptions<
   Tools extends Record<string, Tool.Any>,
-  Agents extends { readonly [name: string]: Step.AgentTarget<unknown> },
+  Agents extends { readonly [name: string]: stepTarget.AgentTarget<unknown> },
   Memories extends { readonly [name: string]: AgentMemory<unknown> }
 > {
   readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
@@ -1009,14 +1009,14 @@ export const Service =
     return statics as ServiceClass<Self, Name, A, E, R | RBind>
   }
 
-const isStep = (part: Step.Any | livePlan.Options | undefined): part is Step.Any =>
+const isStep = (part: Step.Step | livePlan.Options | undefined): part is Step.Step =>
   Predicate.hasProperty(part, planNames.stepTypeId)
 
 /** The target of a step, now that tools and agents are known and checked. */
 const boundTarget = (
   { definition, target }: livePlan.LiveStep,
   { tools }: boundTool.ToolSet,
-  agents: ReadonlyMap<string, Step.AgentTarget<unknown>>
+  agents: ReadonlyMap<string, stepTarget.AgentTarget<unknown>>
 ): Effect.Effect<livePlan.BoundTarget> => {
   if (target._tag !== "Tool") return Effect.succeed(target)
   const { name } = target

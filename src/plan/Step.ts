@@ -54,12 +54,13 @@ import * as stepTarget from "./internal/stepTarget.ts"
 
 /**
  * A step named `Name` that refers to the steps `Refs` and whose target requires `R`.
- * Steps are values: one may be part of many plans.
+ * Steps are values: one may be part of many plans. A list of steps that is built is a
+ * `ReadonlyArray<Step.Step>`.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Step<out Name extends string, out Refs extends string, out R> {
+export interface Step<out Name extends string = string, out Refs extends string = string, out R = unknown> {
   readonly [planNames.stepTypeId]: { readonly _Refs: Types.Covariant<Refs>; readonly _R: Types.Covariant<R> }
   readonly name: Name
   /** @internal */
@@ -68,15 +69,6 @@ export interface Step<out Name extends string, out Refs extends string, out R> {
 
 /** A reference, or a text as short form of `Reference.literal`. */
 type ReferenceInput<Name extends string = string> = Reference.Reference<Name> | string
-
-/**
- * Any step, whatever its name and what it refers to, for lists of steps that are built;
- * `R` is what they require.
- *
- * @category models
- * @since 0.1.0
- */
-export type Any<R = unknown> = Step<string, string, R>
 
 /**
  * When a step that failed is tried again: at most `times`, after a pause of `delay`
@@ -147,7 +139,7 @@ interface Options<
 > {
   readonly target:
     | string
-    | AgentTarget<R, A>
+    | stepTarget.AgentTarget<R, A>
     | FunctionTarget<R>
     | ((input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>)
   readonly task?: ReferenceInput<Task> | undefined
@@ -323,15 +315,6 @@ export interface Input<out P = Schema.Json> extends stepTarget.Input<P> {}
  * @since 0.1.0
  */
 export interface FunctionTarget<out R = never> extends stepTarget.FunctionTarget<R> {}
-
-/**
- * An agent (or a plan that is bound), the service class of one, or an Effect that finds
- * one when the step begins. `A` is what it answers.
- *
- * @category models
- * @since 0.1.0
- */
-export type AgentTarget<R = never, A = unknown> = stepTarget.AgentTarget<R, A>
 
 /**
  * Names a function.

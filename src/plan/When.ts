@@ -119,11 +119,6 @@ const valueAt = (path: condition.Path): Value => ({
  *
  * const adult = When.field("user", "age").greaterThan(17)
  * assert.deepStrictEqual(adult, { _tag: "GreaterThan", path: ["user", "age"], value: 17 })
- *
- * const known = { payload: { user: { age: 18 } }, text: "" }
- * const unknown = { payload: { user: "unknown" }, text: "" }
- * assert.strictEqual(When.test(adult, known, () => false), true)
- * assert.strictEqual(When.test(adult, unknown, () => false), false)
  * ```
  *
  * @category constructors
@@ -149,8 +144,7 @@ export const not = (when: When): When => ({ _tag: "Not", when })
  * import { When } from "effect-emissary/plan"
  *
  * const yes = When.payload.in(["yes", "y", true])
- * assert.strictEqual(When.test(yes, { payload: "y", text: "y" }, () => false), true)
- * assert.strictEqual(When.test(yes, { payload: 1, text: "1" }, () => false), false)
+ * assert.deepStrictEqual(yes, { _tag: "In", path: [], values: ["yes", "y", true] })
  * ```
  *
  * @category constructors
@@ -180,7 +174,7 @@ export const text = (value: string): When => ({ _tag: "Text", value })
  *   When.field("priority").greaterThan(7),
  *   When.or(When.field("open").is(true), When.not(When.field("tags").empty()))
  * )
- * assert.strictEqual(When.label(urgent), "priority > 7 and (open = true or tags is not empty)")
+ * assert.strictEqual(urgent._tag, "And")
  * ```
  *
  * @category combinators
@@ -205,14 +199,6 @@ export const or = (...any: ReadonlyArray<When>): When => ({ _tag: "Or", any })
 export const always: When = { _tag: "And", all: [] }
 
 /**
- * The condition that never holds. It is `or()`.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const never: When = { _tag: "Or", any: [] }
-
-/**
  * A predicate of the registry, by name.
  *
  * **When to use**
@@ -224,54 +210,3 @@ export const never: When = { _tag: "Or", any: [] }
  * @since 0.1.0
  */
 export const custom = (name: string): When => ({ _tag: "Custom", name })
-
-/**
- * A condition in one short line, for pictures and messages.
- *
- * **Details**
- *
- * Long names, values and conditions are cut, so different conditions may have the same
- * label.
- *
- * **Example** (Labels)
- *
- * ```ts
- * import assert from "node:assert"
- * import { When } from "effect-emissary/plan"
- *
- * assert.strictEqual(When.label(When.field("items", 0, "name").notEquals("x")), `items[0].name ≠ "x"`)
- * assert.strictEqual(When.label(When.not(When.custom("is_vip"))), "not is_vip()")
- * ```
- *
- * @category converting
- * @since 0.1.0
- */
-export const label: (when: When) => string = condition.label
-
-/**
- * Decides a condition. `custom` answers for the predicates of the registry.
- *
- * **Details**
- *
- * It never throws, unless `custom` does. Conditions are tried from left to right, and
- * no more of them than the answer needs.
- *
- * **Example** (A condition without a plan)
- *
- * ```ts
- * import assert from "node:assert"
- * import { When } from "effect-emissary/plan"
- *
- * const when = When.or(When.text("approve"), When.custom("is_weekend"))
- * const subject = { payload: "deny", text: "deny" }
- * assert.strictEqual(When.test(when, subject, (name) => name === "is_weekend"), true)
- * ```
- *
- * @category running
- * @since 0.1.0
- */
-export const test: (
-  when: When,
-  subject: { readonly payload: Schema.Json; readonly text: string },
-  custom: (name: string) => boolean
-) => boolean = condition.test

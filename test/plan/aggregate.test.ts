@@ -61,7 +61,7 @@ describe("fromParallelAll", () => {
   test("PLAN-5 a nested plan receives the text, and the object if it has an input schema", function* () {
     const { fn } = log()
     const inner = yield* bind(Plan.make(Step.make("i", { target: fn("i", ({ payload }) => payload) })))
-    const run = (step: Step.Any<never>) =>
+    const run = (step: Step.Step<string, string, never>) =>
       Effect.flatMap(bind(Plan.make(...band, step)), (bound) => Plan.run(bound, "x"))
     const task = Reference.fromParallelAll("b")
     assert.strictEqual(completed(yield* run(Step.make("in", { task, target: inner }))).output, words)

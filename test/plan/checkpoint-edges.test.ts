@@ -227,7 +227,9 @@ describe("PLAN-6 checkpoints", () => {
       const make = Effect.fnUntraced(function* (names: ReadonlyArray<string>, failing: () => string) {
         const target = (name: string) =>
           fn(name, () => (failing() === name ? Effect.fail({ _tag: "Down", message: "down" }) : name))
-        const steps: ReadonlyArray<Step.Any<never>> = names.map((name) => Step.make(name, { target: target(name) }))
+        const steps: ReadonlyArray<Step.Step<string, string, never>> = names.map((name) =>
+          Step.make(name, { target: target(name) })
+        )
         const inner = yield* bind(Plan.make({ name: "inner" }, ...steps))
         const middle = yield* bind(Plan.make({ name: "middle" }, Step.make("m", { target: inner })))
         return yield* bind(

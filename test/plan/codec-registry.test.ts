@@ -113,7 +113,7 @@ describe("registries of plans", () => {
         b: Step.target("b", () => Effect.map(Clock, (clock) => clock)),
         searcher
       },
-      predicates: { never: When.never, no: () => false },
+      predicates: { never: When.or(), no: () => false },
       routes: { s: { x: () => Effect.map(Flag, (flag) => flag) } }
     })
     const typed: Effect.Effect<
@@ -184,7 +184,7 @@ describe("registries of plans", () => {
     assert.deepStrictEqual(yield* entriesOf(wire, { predicates: { vip: () => true } }), [
       "MissingEntry late at step 0, routes[0]"
     ])
-    const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.never } })
+    const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.or() } })
     assert.deepStrictEqual([...made.live.predicates.keys()], ["vip", "late"])
   })
 })

@@ -131,18 +131,18 @@ const sort = (json: Schema.Json): Schema.Json => {
 
 describe("PLAN-9 pictures of differences", () => {
   test("PLAN-9 what was added, removed and changed is marked by colour and in words", function* () {
-    const one = yield* mermaid(Picture.diffToMermaid(before, after))
-    const other = yield* graphViz(Picture.diffToGraphViz(before, after))
+    const one = yield* mermaid(Picture.toMermaid(after, { before }))
+    const other = yield* graphViz(Picture.toGraphViz(after, { before }))
     const lines = [...one.nodes.values()].map(
       ({ classes, text }) => `${text.replace(/\n/gu, " | ")} [${classes.join(" ")}]`
     )
     assert.deepStrictEqual(lines, [
       "plan | ~ changed: description, maxIterations [changed]",
       "d | function | ~ changed: position [changed]",
-      "a | function | ~ changed: writes [changed]",
+      "a | function | ~ changed: position, writes [changed]",
       "b | function | − removed [removed]",
       "new | function | + added [added]",
-      "c | tool t | ~ changed: target [changed]",
+      "c | tool t | ~ changed: position, target [changed]",
       "end []"
     ])
     assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
@@ -161,8 +161,8 @@ describe("PLAN-9 pictures of differences", () => {
   })
 
   test("PLAN-9 the difference of equal plans is the plan without marks", function* () {
-    assert.strictEqual(Picture.diffToMermaid(before, structuredClone(before)), Picture.toMermaid(before))
-    assert.strictEqual(Picture.diffToGraphViz(before, before), Picture.toGraphViz(before))
+    assert.strictEqual(Picture.toMermaid(structuredClone(before), { before }), Picture.toMermaid(before))
+    assert.strictEqual(Picture.toGraphViz(before, { before }), Picture.toGraphViz(before))
   })
 
   it.effect.prop(
@@ -174,8 +174,8 @@ describe("PLAN-9 pictures of differences", () => {
           build({ ...one, steps: one.steps.slice(0, 6) }),
           build({ ...two, steps: two.steps.slice(0, 6) })
         ]
-        const parsed = yield* mermaid(Picture.diffToMermaid(a, b))
-        const other = yield* graphViz(Picture.diffToGraphViz(a, b))
+        const parsed = yield* mermaid(Picture.toMermaid(b, { before: a }))
+        const other = yield* graphViz(Picture.toGraphViz(b, { before: a }))
         assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(parsed).toSorted())
         const removed = Picture.diff(a, b).changes.filter(
           ({ op, path }) => op === "remove" && /^\/steps\/[^/]*$/u.test(path)

@@ -51,7 +51,7 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
     const aim = aims[to % Math.max(1, aims.length)]
     return parallel || aim === undefined ? undefined : [[`s${aim}`, When.field("n").lessThan(until + i)] as const]
   }
-  const steps: Array<Step.Any> = []
+  const steps: Array<Step.Step> = []
   for (const [i, one] of script.steps.entries()) {
     const name = `s${i}`
     const target = work(name, one.seconds, one.flaky)

@@ -171,7 +171,7 @@ void Plan.make(look, { name: "x" })
 // Names that are not literals are left to the check when the plan is made
 declare const name: string
 declare const pattern: `step-${number}`
-declare const steps: ReadonlyArray<Step.Any<Db>>
+declare const steps: ReadonlyArray<Step.Step<string, string, Db>>
 void Plan.make(look, Step.make(name, { target: "x", task: Reference.fromStep("look") }))
 void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(name) }))
 void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(pattern), routes: [[name, empty]] }))

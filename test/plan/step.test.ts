@@ -12,16 +12,16 @@ import * as performStep from "#src/plan/internal/performStep.ts"
 class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema.Date }) {}
 
 /** A step as the only one of a plan. */
-const definitionOf = (step: Step.Any) =>
+const definitionOf = (step: Step.Step) =>
   Effect.map(Plan.make(step), ({ definition }): PlanDefinition.StepDefinition | undefined => definition.steps[0])
 
-const problemsOf = (...steps: ReadonlyArray<Step.Any>) =>
+const problemsOf = (...steps: ReadonlyArray<Step.Step>) =>
   Effect.map(Effect.flip(Plan.make(...steps)), ({ problems }) =>
     problems.map(({ code, slot, step }) => [code, step, slot])
   )
 
 /** The function behind the only step of a plan. */
-const functionOf = (step: Step.Any) =>
+const functionOf = (step: Step.Step) =>
   Effect.map(Plan.make(step), ({ live }) => {
     const target = live.steps[0]?.target
     return target?._tag === "Function" ? target.target : assert.fail("expected a function")
@@ -106,7 +106,7 @@ describe("what a step is as data", () => {
 
   test("PLAN-1 names targets: functions after their step or their own name, agents after themselves", function* () {
     class Writer extends Agent.Service<Writer>()("writer", {}) {}
-    const target = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.target)
+    const target = (step: Step.Step) => Effect.map(definitionOf(step), (definition) => definition?.target)
     const inline = yield* target(Step.make("a", { target: () => Effect.succeed(1) }))
     const named = yield* target(Step.make("a", { target: Step.target("count", () => Effect.succeed(1)) }))
     const agent = yield* target(Step.make("a", { target: Agent.make("helper", {}) }))
@@ -285,7 +285,7 @@ describe("what the agent of a step answers", () => {
     additionalProperties: false
   }
 
-  const outputOf = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.output)
+  const outputOf = (step: Step.Step) => Effect.map(definitionOf(step), (definition) => definition?.output)
 
   test("PLAN-1 is the output of a step without one, whichever way the agent is there", function* () {
     const named = { name: "Verdict", json }

@@ -112,7 +112,7 @@ export const failureOf = (error: unknown) => {
 }
 
 /** Runs a plan of one step. */
-export const runStep = <R>(input: string | { readonly payload: Schema.Json }, step: Step.Any<R>) =>
+export const runStep = <R>(input: string | { readonly payload: Schema.Json }, step: Step.Step<string, string, R>) =>
   Effect.flatMap(
     Effect.flatMap(Plan.make(step), (plan) => Plan.bind(plan)),
     (plan) => Plan.run(plan, input)

@@ -193,47 +193,34 @@ const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"]):
   }
 }
 
-/** Decides a condition. It yields the name of each predicate that it needs, and is resumed with the answer. */
-function* decide(root: When, subject: Subject): Generator<string, boolean, boolean> {
+/**
+ * Decides a condition. `custom` answers for its predicates: they run one after the other, and only those that are
+ * needed. A condition that cannot be used does not hold.
+ */
+export const evaluate = <E = never, R = never>(
+  root: When,
+  subject: Subject,
+  custom: (name: string) => Effect.Effect<boolean, E, R>
+): Effect.Effect<boolean, E, R> => {
   const { patterns, problems } = analyze(root)
-  function* go(when: When): Generator<string, boolean, boolean> {
+  const decide: (when: When) => Effect.Effect<boolean, E, R> = Effect.fnUntraced(function* (when) {
     switch (when._tag) {
       case "And":
-        for (const one of when.all) if (!(yield* go(one))) return false
+        for (const one of when.all) if (!(yield* decide(one))) return false
         return true
       case "Or":
-        for (const one of when.any) if (yield* go(one)) return true
+        for (const one of when.any) if (yield* decide(one)) return true
         return false
       case "Not":
-        return !(yield* go(when.when))
+        return !(yield* decide(when.when))
       case "Custom":
-        return yield when.name
+        return yield* custom(when.name)
       default:
         return testLeaf(when, subject, patterns)
     }
-  }
-  return problems.length === 0 && (yield* go(root))
-}
-
-export const test = (when: When, subject: Subject, custom: (name: string) => boolean): boolean => {
-  const run = decide(when, subject)
-  let step = run.next()
-  while (step.done !== true) step = run.next(custom(step.value))
-  return step.value
-}
-
-/** Like {@link test}, for predicates that are effects. They run one after the other, and only those that are needed. */
-export const evaluate = <E = never, R = never>(
-  when: When,
-  subject: Subject,
-  custom: (name: string) => Effect.Effect<boolean, E, R>
-): Effect.Effect<boolean, E, R> =>
-  Effect.gen(function* () {
-    const run = decide(when, subject)
-    let step = run.next()
-    while (step.done !== true) step = run.next(yield* custom(step.value))
-    return step.value
   })
+  return problems.length === 0 ? decide(root) : Effect.succeed(false)
+}
 
 const maxValue = 40
 

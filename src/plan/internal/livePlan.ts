@@ -74,7 +74,7 @@ export interface Options {
 /**
  * The arguments of `Plan.make`: steps, with options before them or without.
  */
-export type MakeArguments = ReadonlyArray<Step.Any> | readonly [options: Options, ...steps: ReadonlyArray<Step.Any>]
+export type MakeArguments = ReadonlyArray<Step.Step> | readonly [options: Options, ...steps: ReadonlyArray<Step.Step>]
 
 /**
  * The names in `Refs` that are not among `Names`. Names that are only known as `string`
@@ -91,7 +91,7 @@ type UnknownNames<Refs extends string, Names extends string> = Refs extends unkn
 /**
  * The names of steps.
  */
-type StepNames<Args extends MakeArguments> = Extract<Args[number], Step.Any>["name"]
+type StepNames<Args extends MakeArguments> = Extract<Args[number], Step.Step>["name"]
 
 /**
  * Steps that refer to steps of the same plan only, after options without unknown fields.
@@ -121,7 +121,7 @@ export type PlanOutput<Args extends MakeArguments> = Args extends readonly [infe
  * An option of a plan, for each of the options that are possible: `undefined` where one
  * is not there, or may not be.
  */
-type OptionOf<O, Key extends keyof Options> = O extends Step.Any
+type OptionOf<O, Key extends keyof Options> = O extends Step.Step
   ? undefined
   : O extends { readonly [K in Key]?: infer Value }
     ? Key extends keyof O
@@ -138,7 +138,7 @@ type StepServices<S> = S extends Step.Step<infer _Name, infer _Refs, infer R> ? 
  * The services of the targets and predicates of a plan.
  */
 export type PlanServices<Args extends MakeArguments> =
-  | StepServices<Extract<Args[number], Step.Any>>
+  | StepServices<Extract<Args[number], Step.Step>>
   | (OptionOf<Args[number], "predicates"> extends infer P
       ? P extends { readonly [name: string]: CustomPredicate }
         ? ReturnType<P[keyof P]> extends infer Answer
@@ -285,7 +285,7 @@ export const isPlan = (u: unknown): u is Plan<unknown, unknown> => Predicate.has
 export const isBound = (u: unknown): u is Bound<unknown, unknown> => Predicate.hasProperty(u, boundTypeId)
 
 /** The output of an agent, as far as it is known before the agent is there. */
-const agentOutputSchema = (agent: Step.AgentTarget<unknown> | undefined): stepSchema.StepSchema | undefined =>
+const agentOutputSchema = (agent: stepTarget.AgentTarget<unknown> | undefined): stepSchema.StepSchema | undefined =>
   // Sound: services of the Schema are among those that the agent requires, and so the run of the plan.
   agent === undefined
     ? undefined
@@ -298,7 +298,7 @@ const isTextSchema = (json: JsonObject): boolean => json["type"] === "string" &&
 const outputMismatch = (
   { definition }: LiveStep,
   index: number,
-  agent: Step.AgentTarget<unknown> | undefined,
+  agent: stepTarget.AgentTarget<unknown> | undefined,
   output: PlanDefinition.SchemaRef
 ): Effect.Effect<ReadonlyArray<PlanInvalid.Problem>> => {
   const schema = agentOutputSchema(agent)
@@ -320,7 +320,7 @@ const outputMismatch = (
 /** The problems of steps whose output is not that of the agents that they run. */
 export const checkAgentOutput = (
   steps: ReadonlyArray<LiveStep>,
-  agentOf: (target: stepTarget.LiveTarget) => Step.AgentTarget<unknown> | undefined
+  agentOf: (target: stepTarget.LiveTarget) => stepTarget.AgentTarget<unknown> | undefined
 ): Effect.Effect<ReadonlyArray<PlanInvalid.Problem>> =>
   Effect.map(
     Effect.forEach(steps, (step, index) => {

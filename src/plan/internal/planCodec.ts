@@ -28,7 +28,7 @@ import * as stepTarget from "./stepTarget.ts"
 /**
  * A target that a registry can have: a function made with `Step.target`, or an agent.
  */
-type RegistryTarget<R = unknown> = Step.FunctionTarget<R> | Step.AgentTarget<R>
+type RegistryTarget<R = unknown> = Step.FunctionTarget<R> | stepTarget.AgentTarget<R>
 
 /**
  * A condition of a route: as data, or as a function of the step's answer. A failure
@@ -265,7 +265,7 @@ const resolvePredicate = (
   if (problem !== undefined) return refuse("UnusableEntry", expected, problem)
   return typeof entry === "function"
     ? livePlan.livePredicate(name, entry)
-    : (input) => Effect.sync(() => condition.test(entry, input, () => false))
+    : (input) => condition.evaluate(entry, input, () => Effect.succeed(false))
 }
 
 const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyMap<string, livePlan.LivePredicate> => {

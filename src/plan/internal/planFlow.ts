@@ -6,6 +6,7 @@ import * as base from "../../payload/internal/base.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
 import * as When from "../When.ts"
+import * as condition from "./condition.ts"
 import * as planNames from "./planNames.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
@@ -114,7 +115,7 @@ const exitsByField = (
   if (found._tag !== "Literals") return noRoute
   const known = found.literals.filter((value) => positions.has(value))
   return {
-    routes: known.map((to) => ({ to, label: When.label(When.field(field).equals(to)) })),
+    routes: known.map((to) => ({ to, label: condition.label(When.field(field).equals(to)) })),
     otherwise: !found.exhaustive || known.length < found.literals.length,
     any: undefined
   }
@@ -132,7 +133,7 @@ export const exitsOf = (step: PlanDefinition.StepDefinition, positions: Readonly
   return {
     routes: tried.flatMap(({ to, when }, index) => {
       if (isNever(when)) return []
-      return [{ to, label: routes.length > 1 ? `${index + 1}: ${When.label(when)}` : When.label(when) }]
+      return [{ to, label: routes.length > 1 ? `${index + 1}: ${condition.label(when)}` : condition.label(when) }]
     }),
     otherwise: last === -1 && !hasOpposites(routes.map(({ when }) => when)),
     any: undefined

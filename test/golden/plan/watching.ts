@@ -6,6 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { type Case, equal, isObject, list, read } from "../family.ts"
 import { inputOf, load } from "./run.ts"
 import * as V from "./vocabulary.ts"
+import * as condition from "#src/plan/internal/condition.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import * as performStep from "#src/plan/internal/performStep.ts"
 
@@ -171,7 +172,8 @@ const conditions = Effect.fnUntraced(function* (golden: Case) {
   for (const [written, value] of Object.entries(golden.expect)) {
     // "strict" is about attributes of objects of the host language: payloads are JSON here.
     if (written.startsWith("strict ")) continue
-    const found = When.test(conditionOf(written), { payload, text: performStep.payloadText(payload) }, () => false)
+    const subject = { payload, text: performStep.payloadText(payload) }
+    const found = yield* condition.evaluate(conditionOf(written), subject, () => Effect.succeed(false))
     assert.strictEqual(found, value, written)
   }
 })
