@@ -20,20 +20,14 @@
  * @since 0.1.0
  */
 
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import * as PayloadError from "./PayloadError.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
-export {
-  check,
-  checkObject,
-  decode,
-  decodeJson,
-  encode,
-  parse,
-  stringify,
-  type JsonObject,
-  type Options
-} from "./internal/plainJson.ts"
+export { check, decode, parse, secretNames, stringify, type JsonObject, type Options } from "./internal/plainJson.ts"
 
 /**
  * True for a JSON value that is an object, neither an array nor `null`.
@@ -51,3 +45,239 @@ export {
  * @since 0.1.0
  */
 export const isObject: (json: Schema.Json | undefined) => json is plainJson.JsonObject = plainJson.isObject
+
+/**
+ * Like `Json.check`, for values that have to be objects.
+ *
+ * **Example** (Not an object)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const error = Effect.runSync(Effect.flip(Json.checkObject([1], { what: "arguments" })))
+ * assert.strictEqual(error.message, "arguments at the root: expected object, got array")
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const checkObject = (
+  input: unknown,
+  options?: plainJson.Options
+): Effect.Effect<plainJson.JsonObject, PayloadError.PayloadError> =>
+  plainJson.runWithLimits(options, (limits) =>
+    Result.flatMap(plainJson.copyJson(input, limits), (json) =>
+      plainJson.isObject(json)
+        ? Result.succeed(json)
+        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: plainJson.kindOf(json) }]))
+    )
+  )
+
+/**
+ * Parses JSON text or bytes with `Json.parse`, then decodes the value.
+ *
+ * **Example** (Text from outside)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const decode = Json.decodeJson(Schema.Struct({ city: Schema.String }), { limits: { maxBytes: 100 } })
+ * assert.deepStrictEqual(Effect.runSync(decode(`{"city":"Oslo"}`)), { city: "Oslo" })
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeJson = <T, RD = never>(
+  codec: Schema.Decoder<T, RD>,
+  options?: plainJson.Options
+): ((input: string | Uint8Array) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
+  const run = plainJson.decode(codec, options)
+  return (input) => Effect.flatMap(plainJson.parse(input, options), run)
+}
+
+/**
+ * Encodes a value with a schema and checks the outcome with `Json.check`.
+ *
+ * **Details**
+ *
+ * The codec's encoded side must be JSON: what is not (a `Date`, `undefined`) is
+ * refused with its path. `Schema.toCodecJson` makes such a codec of any schema.
+ *
+ * **Example** (Encoding)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { DateTime, Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const encode = Json.encode(Schema.Struct({ at: Schema.DateTimeUtcFromString }))
+ * const json = Effect.runSync(encode({ at: DateTime.makeUnsafe("2026-01-02T03:04:05Z") }))
+ * assert.deepStrictEqual(json, { at: "2026-01-02T03:04:05.000Z" })
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encode = <T, RE = never>(
+  codec: Schema.Codec<T, unknown, unknown, RE>,
+  options?: plainJson.Options
+): ((value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError, RE>) => {
+  const run = plainJson.encodeUnchecked(codec, options)
+  return (value) => Effect.flatMap(run(value), (json) => plainJson.check(json, options))
+}
+
+/**
+ * The first secret in a value, in the order in which it is written: its path as a
+ * JSON Pointer, its key, and whether the key is secret or the value `Redacted`. The
+ * value is not part of it.
+ *
+ * **Details**
+ *
+ * Looks at every member of arrays, objects, class instances, maps and sets, at
+ * any depth. Getters are not called.
+ *
+ * **Example** (A key, and a Redacted value)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Option, Redacted } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const found = Json.findSecret({ modelOptions: { headers: { Authorization: "Bearer abc" } } })
+ * assert.strictEqual(Option.getOrThrow(found).path, "/modelOptions/headers/Authorization")
+ *
+ * const redacted = Json.findSecret([Redacted.make("abc")])
+ * assert.strictEqual(Option.getOrThrow(redacted).kind, "redacted")
+ * ```
+ *
+ * @category searching
+ * @since 0.1.0
+ */
+export const findSecret = (value: unknown): Option.Option<plainJson.Secret> =>
+  Option.fromUndefinedOr(plainJson.findSecret(value))
+
+/** The offset at which a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
+const findClosing = (text: string, start: number): number => {
+  let depth = 0
+  let inString = false
+  for (let i = start; i < text.length; i++) {
+    const char = text[i]
+    if (inString) {
+      if (char === "\\") i++
+      else if (char === '"') inString = false
+    } else if (char === '"') inString = true
+    else if (char === "{" || char === "[") depth++
+    else if (char === "}" || char === "]") {
+      depth--
+      if (depth === 0) return i
+    }
+  }
+  return -1
+}
+
+/** True if the text after an unclosed bracket looks like the inside of JSON, cut off, rather than prose. */
+const isCutOff = (text: string, start: number): boolean =>
+  text[start] === "{"
+    ? /^\{\s*"/.test(text.slice(start, start + 64))
+    : /^\[\s*[[{"]/.test(text.slice(start, start + 64))
+
+/** The next opening bracket at or after `from`; `-1` when there is none. */
+const findOpening = (text: string, from: number): number => {
+  for (let i = from; i < text.length; i++) if (text[i] === "{" || text[i] === "[") return i
+  return -1
+}
+
+/** The greatest number of spans of a text that are tried. */
+const maxCandidates = 20
+
+const refuse = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "text of the model", reason })
+
+const parseCandidate = (
+  text: string,
+  limits: plainJson.Limits
+): Result.Result<Schema.Json, "malformed" | PayloadError.PayloadError> =>
+  Result.flatMap(Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const }), (value) =>
+    Result.mapError(plainJson.copyJson(value, limits), refuse)
+  )
+
+/** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */
+const parseFenced = (text: string, limits: plainJson.Limits): Schema.Json | undefined => {
+  const [before, body, after, ...more] = text.split("```")
+  if (before === undefined || body === undefined || after === undefined || more.length > 0) return undefined
+  return Result.getOrUndefined(parseCandidate(body.replace(/^(?:json)?\s/iu, ""), limits))
+}
+
+/**
+ * Reads the JSON a model answered with: the whole text if it is JSON, else the
+ * first well-formed object in it, else the first well-formed array, else the string,
+ * number, boolean or null that is alone in its one code fence.
+ *
+ * **Details**
+ *
+ * The JSON may be in a code fence, in prose or in markup. At most 20 places
+ * are tried. An object inside a malformed or cut off one is never taken, nor is
+ * one inside an array: a part of an answer is not the answer.
+ *
+ * The value found must keep the limits and key rules of payloads
+ * (`Limits.defaults` with `options.limits` in their place).
+ *
+ * **Example** (JSON in a code fence)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Result } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const text = 'Here you are:\n```json\n{ "sentiment": "positive" }\n```'
+ * assert.deepStrictEqual(Json.extract(text), Result.succeed({ sentiment: "positive" }))
+ * assert.strictEqual(Result.isFailure(Json.extract("I cannot do that.")), true)
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const extract = (
+  text: string,
+  options: { readonly limits?: Partial<plainJson.Limits> | undefined } = {}
+): Result.Result<Schema.Json, PayloadError.PayloadError> => {
+  const limits = { ...plainJson.defaultLimits, ...options.limits }
+  if (text.length > limits.maxBytes) {
+    const found = text.length
+    return Result.fail(refuse({ _tag: "TooLarge", what: "bytes", limit: limits.maxBytes, found, path: "" }))
+  }
+  const whole = parseCandidate(text, limits)
+  if (Result.isSuccess(whole)) return Result.succeed(whole.success)
+  if (whole.failure !== "malformed") return Result.fail(whole.failure)
+  let array: { readonly value: Schema.Json } | undefined
+  let at = 0
+  let tried = 0
+  let found = "no JSON object or array"
+  for (let start = findOpening(text, 0); start >= 0 && tried < maxCandidates; start = findOpening(text, at)) {
+    tried++
+    const end = findClosing(text, start)
+    at = end < 0 ? start + 1 : end + 1
+    if (end < 0) {
+      if (!isCutOff(text, start)) continue
+      found = "an object or array that is cut off"
+      at = start
+      array = undefined
+      break
+    }
+    const candidate = parseCandidate(text.slice(start, end + 1), limits)
+    if (Result.isSuccess(candidate)) {
+      if (text[start] === "{") return Result.succeed(candidate.success)
+      array ??= { value: candidate.success }
+    } else if (candidate.failure === "malformed") found = "malformed JSON"
+    else return Result.fail(candidate.failure)
+  }
+  if (array !== undefined) return Result.succeed(array.value)
+  const scalar = tried === 0 ? parseFenced(text, limits) : undefined
+  return scalar === undefined
+    ? Result.fail(refuse({ _tag: "NotJson", offset: at, expected: "one JSON value in the text", found }))
+    : Result.succeed(scalar)
+}

@@ -238,7 +238,7 @@ export interface VersionedCodec<in out T> {
  * - `unversioned` is the version of a document without the field; none by default.
  *
  * Encoding fails with `Secret` for `Redacted` values and keys of
- * `Secrets.secretNames`, with `ForbiddenKey` for forbidden keys, and with
+ * `Json.secretNames`, with `ForbiddenKey` for forbidden keys, and with
  * `LossyEncoding` for losses that the call does not allow.
  *
  * **Gotchas**
@@ -446,7 +446,7 @@ const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | 
 
 /** A schema could unwrap what a value holds `Redacted`. */
 const refuseRedacted = (what: string, value: unknown) => {
-  const secret = plainJson.findRedacted(value)
+  const secret = plainJson.findSecret(value, { keys: false })
   return secret === undefined
     ? Effect.void
     : Effect.fail(new PayloadError.PayloadError({ what, reason: { _tag: "Secret", ...secret } }))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { AgentDefinition } from "effect-emissary"
-import { Json, Secrets } from "effect-emissary/payload"
+import { Json } from "effect-emissary/payload"
 import { build } from "esbuild"
 import { spawn } from "node:child_process"
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
@@ -56,7 +56,7 @@ describe("EX-1 quickstart", () => {
 
     const text = await readFile(match(output, /^The agent as data: (.+)$/m), "utf8")
     const json = Effect.runSync(Json.parse(text))
-    assert.isTrue(Option.isNone(Secrets.find(json)))
+    assert.isTrue(Option.isNone(Json.findSecret(json)))
     assert.notMatch(text, /=>|function|import|\bfile:|https?:|\.ts\b/)
     assert.notMatch(text, /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-/, "the token")
     const definition = await Effect.runPromise(AgentDefinition.codec.decode(json))

@@ -1,12 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Json, Secrets } from "effect-emissary/payload"
+import { Json } from "effect-emissary/payload"
+import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { test } from "../test.ts"
 
 describe("PAY-A hostile payloads", () => {
   it("L8 a long run of combining marks in a key costs linear time", () => {
     const key = `api${"\u0301\u0316".repeat(500_000)}_key`
-    assert.strictEqual(Secrets.isSecretName(key), true)
+    assert.strictEqual(plainJson.isSecretName(key), true)
   })
 
   test("PAY-A an error does not repeat a long key for each issue below it", function* () {

@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Option, Redacted } from "effect"
+import { Option, Redacted, Result } from "effect"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
-import { Secrets } from "effect-emissary/payload"
+import { Json } from "effect-emissary/payload"
 
-const pathOf = (value: unknown, data?: ReadonlyArray<string>) => plainJson.findSecret(value, data)?.path
+const pathOf = (value: unknown, data?: ReadonlyArray<string>) =>
+  plainJson.findSecret(value, data === undefined ? {} : { data })?.path
 
 describe("L8 secret keys", () => {
   const secret =
@@ -11,18 +12,18 @@ describe("L8 secret keys", () => {
     "Pass_Word access_token accessToken refresh.token private_key aws_secret_access_key credentials " +
     "connectionString bearer_token cookie"
   for (const key of [...secret.split(" "), "Api Key"]) {
-    it(`L8 ${key} is on the list`, () => assert.isTrue(Secrets.isSecretName(key)))
+    it(`L8 ${key} is on the list`, () => assert.isTrue(plainJson.isSecretName(key)))
   }
 
   const harmless =
     "max_tokens maxTokens max_output_tokens input_tokens tokens token token_count tokenizer prompt_cache_key cache_key " +
     "key keys idempotency_key keyword author secretary passwordless password_env secret_name session _ constructor __proto__"
   for (const key of [...harmless.split(" "), ""]) {
-    it(`L8 "${key}" is not on the list`, () => assert.isFalse(Secrets.isSecretName(key)))
+    it(`L8 "${key}" is not on the list`, () => assert.isFalse(plainJson.isSecretName(key)))
   }
 
   it("L8 the published list is written without case and separators, or it would never match", () => {
-    for (const key of Secrets.secretNames) assert.match(key, /^[a-z0-9]+$/)
+    for (const key of Json.secretNames) assert.match(key, /^[a-z0-9]+$/)
   })
 
   it("L8 the first one in the order of writing is found, with its path", () => {
@@ -46,7 +47,7 @@ describe("L8 secret keys", () => {
       [{ box: new Box() }, "/box/inner"],
       [Option.some(Redacted.make("hunter2")), "/value"]
     ] as const) {
-      const found = Option.getOrThrow(Secrets.find(value))
+      const found = Option.getOrThrow(Json.findSecret(value))
       assert.deepInclude(found, { path, kind: "redacted" })
       assert.notInclude(JSON.stringify(found), "hunter2")
     }
@@ -78,10 +79,15 @@ describe("L8 secret keys", () => {
 
   it("L8 an object that is met as data and as options is searched as both", () => {
     const shared = { password: "x" }
-    assert.strictEqual(pathOf({ data: shared, options: shared }, ["/data"]), "/options/password")
-    assert.strictEqual(pathOf({ a: { data: shared }, b: { data: shared } }, ["/a/data"]), "/b/data/password")
     const inner = { data: shared }
-    assert.strictEqual(pathOf({ a: inner, b: inner }, ["/a/data"]), "/b/data/password")
+    for (const [value, data, path] of [
+      [{ data: shared, options: shared }, "/data", "/options/password"],
+      [{ a: { data: shared }, b: { data: shared } }, "/a/data", "/b/data/password"],
+      [{ a: inner, b: inner }, "/a/data", "/b/data/password"]
+    ] as const) {
+      const written = plainJson.copyWithoutSecrets(value, plainJson.defaultLimits, [data])
+      assert.deepInclude(Result.getOrThrow(Result.flip(written)), { _tag: "Secret", path })
+    }
   })
 
   it("L8 cycles, deep values, getters and wide sharing do no harm", () => {

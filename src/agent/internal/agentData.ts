@@ -14,7 +14,6 @@ import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import * as Secrets from "../../payload/Secrets.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { quote } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -349,7 +348,7 @@ export const rejectSecrets = (
   options: JsonObject,
   { path, what }: { readonly path: string; readonly what: string }
 ): Effect.Effect<void, PayloadError.PayloadError> => {
-  const secret = Option.getOrUndefined(Secrets.find(options))
+  const secret = Option.getOrUndefined(Json.findSecret(options))
   if (secret === undefined) return Effect.void
   const reason = PayloadError.Reason.cases.Secret.make({ path: path + secret.path, key: secret.key, kind: secret.kind })
   return Effect.fail(new PayloadError.PayloadError({ what, reason }))

@@ -24,7 +24,7 @@ import * as TokenCounter from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import * as ModelJson from "../../payload/ModelJson.ts"
+import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
@@ -162,7 +162,7 @@ const checkText = (
   self: agentBlueprint.StructuredOutput<unknown>,
   final: string
 ): Effect.Effect<runParts.OutputCheck> =>
-  Result.match(ModelJson.parse(final), {
+  Result.match(Json.extract(final), {
     onFailure: ({ reason }) =>
       Effect.succeed<runParts.OutputCheck>({ _tag: "Invalid", issues: PayloadError.problemsOf(reason) }),
     onSuccess: (value) => checkValue(self, value)

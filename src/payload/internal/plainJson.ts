@@ -2,8 +2,8 @@
  * Plain JSON: what every room needs to read, copy, check and write it.
  *
  * From top to bottom: kinds and places of values, limits, the scanner of texts, the copier of values, the search for
- * secrets, the problems of a Schema, reading and writing, and names from outside. `Json`, `Limits` and `Secrets`
- * export the public part.
+ * secrets, the problems of a Schema, reading and writing, and names from outside. `Json` and `Limits` export the public
+ * part.
  */
 
 import * as Context from "effect/Context"
@@ -93,10 +93,12 @@ export interface Location {
 }
 
 /** The JSON Pointer of a place, `/items/1/qty`. */
-export const toPointer = (location: Location | undefined): string => {
+export const toPointer = (location: Location | undefined): string => formatPointer(keysOf(location))
+
+const keysOf = (location: Location | undefined): ReadonlyArray<string | number> => {
   const keys: Array<string | number> = []
   for (let at = location; at !== undefined; at = at.parent) keys.push(at.key)
-  return formatPointer(keys.reverse())
+  return keys.reverse()
 }
 
 /** One step down in a JSON Pointer. */
@@ -582,7 +584,7 @@ export const copyWithoutSecrets = (
 ): Result.Result<Schema.Json, PayloadError.Reason> => {
   const copier = new JsonCopier(limits, true)
   return Result.flatMap(runCopier(copier, root), (json) => {
-    const secret = copier.hasSecretName ? findSecret(json, data) : undefined
+    const secret = copier.hasSecretName ? findSecret(json, { data }) : undefined
     return secret === undefined ? Result.succeed(json) : Result.fail({ _tag: "Secret", ...secret })
   })
 }
@@ -778,6 +780,12 @@ const groups = [
   "privatekey privatekeypem sshkey signingkey encryptionkey masterkey serviceaccountkey accountkey connectionstring"
 ]
 
+/**
+ * The keys under which nothing may be written, without case and separators.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export const secretNames: ReadonlySet<string> = new Set(groups.flatMap((names) => names.split(" ")))
 
 const separators = /[^\p{L}\p{N}]/gu
@@ -810,97 +818,38 @@ export interface Secret {
   readonly kind: "key" | "redacted"
 }
 
-/** A JSON Pointer in which the token `*` is any one token and `**` any number of them, or the rest of one. */
-interface Pattern {
-  readonly token: string | undefined
-  readonly rest: Pattern | undefined
-  /** True when it matches the place reached. */
-  readonly ends: boolean
-}
-
-const endOfPattern: Pattern = { token: undefined, rest: undefined, ends: true }
-
-const parsePattern = (pointer: string): Pattern =>
-  parsePointer(pointer).reduceRight<Pattern>(
-    (rest, token) => ({ token, rest, ends: token === "**" && rest.ends }),
-    endOfPattern
-  )
-
-/** The patterns one token further down. */
-const advance = (patterns: ReadonlyArray<Pattern>, key: string): ReadonlyArray<Pattern> => {
-  const next: Array<Pattern> = []
-  for (const pattern of patterns) {
-    const { rest, token } = pattern
-    if (rest === undefined) continue
-    if (token === "**") next.push(pattern, ...advance([rest], key))
-    else if (token === "*" || token === key) next.push(rest)
-  }
-  return next
-}
-
-const isMatched = (patterns: ReadonlyArray<Pattern>): boolean => patterns.some(({ ends }) => ends)
-
-/** True when a pattern, such as `/tools/*\/success`, is the path of a place. */
-export const matchesPattern = (pattern: string, path: string): boolean =>
-  isMatched(parsePointer(path).reduce(advance, [parsePattern(pattern)]))
-
-interface Visit {
-  readonly value: object
+interface Place {
+  readonly value: unknown
   readonly at: Location | undefined
-  readonly patterns: ReadonlyArray<Pattern>
-  /** True when the keys of this value are data. */
-  readonly data: boolean
+  /** True when the key is on the list of secrets. */
+  readonly secret: boolean
 }
-
-/** Marks the value of a secret key on the stack, so that what comes first is reported first. */
-const secretMark = {}
 
 /**
- * The first secret in a value, in the order in which it is written. With `data` keys below these places are data; a value
- * with `data` must be a tree, such as a copy of JSON.
+ * The first secret in a value, in the order in which it is written. With `keys: false` only `Redacted` values count, which
+ * a Schema could unwrap; below the places in `data` keys are data.
  */
-export const findSecret = (value: unknown, data: ReadonlyArray<string> = []): Secret | undefined => {
-  if (typeof value !== "object" || value === null) return undefined
-  const patterns = data.map(parsePattern)
-  const stack: Array<Visit> = [{ value, at: undefined, patterns, data: isMatched(patterns) }]
-  const seen = new WeakSet<object>()
-  for (let visit = stack.pop(); visit !== undefined; visit = stack.pop()) {
-    if (visit.value === secretMark) return makeSecret(visit.at, "key")
-    if (patterns.length === 0) {
-      if (seen.has(visit.value)) continue
-      seen.add(visit.value)
-    }
-    if (Redacted.isRedacted(visit.value)) return makeSecret(visit.at, "redacted")
-    stack.push(...visitsBelow(visit).reverse())
-  }
-  return undefined
-}
-
-const visitsBelow = (visit: Visit): Array<Visit> => {
-  const below: Array<Visit> = []
-  forEachMember(visit.value, (key, member, named) => {
-    const isContainer = typeof member === "object" && member !== null
-    const isMarked = named && !visit.data && isSecretName(key)
-    if (!isContainer && !isMarked) return
-    const at = { parent: visit.at, key }
-    if (isMarked) below.push({ value: secretMark, at, patterns: [], data: true })
-    if (!isContainer) return
-    const patterns = visit.data ? [] : advance(visit.patterns, key)
-    below.push({ value: member, at, patterns, data: visit.data || isMatched(patterns) })
-  })
-  return below
-}
-
-/** A `Redacted` value anywhere in a value, whatever the keys are: a Schema could unwrap it. */
-export const findRedacted = (root: unknown): Secret | undefined => {
-  const places = new Map<object, Location | undefined>()
-  const add = (value: unknown, at: Location | undefined) => {
-    if (typeof value === "object" && value !== null && !places.has(value)) places.set(value, at)
-  }
-  add(root, undefined)
-  for (const [value, at] of places) {
+export const findSecret = (
+  root: unknown,
+  options: { readonly keys?: boolean; readonly data?: ReadonlyArray<string> } = {}
+): Secret | undefined => {
+  const { data = [], keys = true } = options
+  const stack: Array<Place> = [{ value: root, at: undefined, secret: false }]
+  const seen = new Set<object>()
+  for (let place = stack.pop(); place !== undefined; place = stack.pop()) {
+    const { at, secret, value } = place
+    if (secret && !data.some((pattern) => isBelow(pattern, at))) return makeSecret(at, "key")
+    if (typeof value !== "object" || value === null || seen.has(value)) continue
+    seen.add(value)
     if (Redacted.isRedacted(value)) return makeSecret(at, "redacted")
-    forEachMember(value, (key, member) => add(member, { parent: at, key }))
+    const members: Array<Place> = []
+    forEachMember(value, (key, member, named) => {
+      const marked = keys && named && isSecretName(key)
+      if (marked || (typeof member === "object" && member !== null)) {
+        members.push({ value: member, at: { parent: at, key }, secret: marked })
+      }
+    })
+    for (let member = members.pop(); member !== undefined; member = members.pop()) stack.push(member)
   }
   return undefined
 }
@@ -923,6 +872,24 @@ const makeSecret = (at: Location | undefined, kind: Secret["kind"]): Secret => (
   key: String(at?.key ?? ""),
   kind
 })
+
+/** True when a pattern, such as `/tools/*\/success`, is the path of a place: `*` is any one token, `**` any number of them. */
+export const matchesPattern = (pattern: string, path: string): boolean =>
+  matchesTokens(parsePointer(pattern), parsePointer(path), false)
+
+/** True for a place below one that a pattern matches. */
+const isBelow = (pattern: string, at: Location | undefined): boolean =>
+  matchesTokens(parsePointer(pattern), keysOf(at?.parent), true)
+
+const matchesTokens = (
+  [token, ...rest]: ReadonlyArray<string>,
+  path: ReadonlyArray<string | number>,
+  orBelow: boolean
+): boolean => {
+  if (token === undefined) return orBelow || path.length === 0
+  if (token === "**") return [...path, ""].some((_, i) => matchesTokens(rest, path.slice(i), orBelow))
+  return path.length > 0 && (token === "*" || token === path[0]) && matchesTokens(rest, path.slice(1), orBelow)
+}
 
 // --- Problems of a Schema -------------------------------------------------------------------------------------------
 
@@ -1146,32 +1113,6 @@ export const check = (input: unknown, options?: Options): Effect.Effect<Schema.J
   runWithLimits(options, (limits) => copyJson(input, limits))
 
 /**
- * Like {@link check}, for values that have to be objects.
- *
- * **Example** (Not an object)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Effect } from "effect"
- * import { Json } from "effect-emissary/payload"
- *
- * const error = Effect.runSync(Effect.flip(Json.checkObject([1], { what: "arguments" })))
- * assert.strictEqual(error.message, "arguments at the root: expected object, got array")
- * ```
- *
- * @category decoding
- * @since 0.1.0
- */
-export const checkObject = (input: unknown, options?: Options): Effect.Effect<JsonObject, PayloadError.PayloadError> =>
-  runWithLimits(options, (limits) =>
-    Result.flatMap(copyJson(input, limits), (json) =>
-      isObject(json)
-        ? Result.succeed(json)
-        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: kindOf(json) }]))
-    )
-  )
-
-/**
  * Writes a value as JSON text after {@link check}.
  *
  * **Details**
@@ -1315,63 +1256,7 @@ export const decode = <T, RD = never>(
   return (json) => Effect.catch(run(json), (error) => failDecoding(error, json, options))
 }
 
-/**
- * Parses JSON text or bytes with `Json.parse`, then decodes the value.
- *
- * **Example** (Text from outside)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Effect, Schema } from "effect"
- * import { Json } from "effect-emissary/payload"
- *
- * const decode = Json.decodeJson(Schema.Struct({ city: Schema.String }), { limits: { maxBytes: 100 } })
- * assert.deepStrictEqual(Effect.runSync(decode(`{"city":"Oslo"}`)), { city: "Oslo" })
- * ```
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeJson = <T, RD = never>(
-  codec: Schema.Decoder<T, RD>,
-  options?: Options
-): ((input: string | Uint8Array) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
-  const run = decode(codec, options)
-  return (input) => Effect.flatMap(parse(input, options), run)
-}
-
-/**
- * Encodes a value with a schema and checks the outcome with `Json.check`.
- *
- * **Details**
- *
- * The codec's encoded side must be JSON: what is not (a `Date`, `undefined`) is
- * refused with its path. `Schema.toCodecJson` makes such a codec of any schema.
- *
- * **Example** (Encoding)
- *
- * ```ts
- * import assert from "node:assert"
- * import { DateTime, Effect, Schema } from "effect"
- * import { Json } from "effect-emissary/payload"
- *
- * const encode = Json.encode(Schema.Struct({ at: Schema.DateTimeUtcFromString }))
- * const json = Effect.runSync(encode({ at: DateTime.makeUnsafe("2026-01-02T03:04:05Z") }))
- * assert.deepStrictEqual(json, { at: "2026-01-02T03:04:05.000Z" })
- * ```
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encode = <T, RE = never>(
-  codec: Schema.Codec<T, unknown, unknown, RE>,
-  options?: Options
-): ((value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError, RE>) => {
-  const run = encodeUnchecked(codec, options)
-  return (value) => Effect.flatMap(run(value), (json) => check(json, options))
-}
-
-/** {@link encode} without the check and the copy. */
+/** Encodes a value with a schema; the outcome is not checked. */
 export const encodeUnchecked = <T, RE = never>(
   codec: Schema.Codec<T, unknown, unknown, RE>,
   options: Options | undefined

@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
-import { JsonSchema, ModelJson } from "effect-emissary/payload"
+import { JsonSchema, Json as payloadJson } from "effect-emissary/payload"
 import { type Case, ExpectedError, type Json, matchError, mentions, read } from "../family.ts"
 import { pluck } from "../../pluck.ts"
 
@@ -223,7 +223,7 @@ const StructuredCase = Schema.Struct({
 export const structured = Effect.fnUntraced(function* (golden: Case) {
   const { expect, given } = yield* read(StructuredCase)({ given: golden.given, expect: golden.expect })
   const checked = given.json_schema === null ? undefined : yield* JsonSchema.make(given.json_schema)
-  const parsed = Result.mapError(ModelJson.parse(given.text), ({ message }) => ({ kind: "JsonParse", message }))
+  const parsed = Result.mapError(payloadJson.extract(given.text), ({ message }) => ({ kind: "JsonParse", message }))
   const result = Result.flatMap(parsed, (json) =>
     checked === undefined
       ? Result.succeed(json)

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { JsonSchema, ModelJson } from "effect-emissary/payload"
+import { Json, JsonSchema } from "effect-emissary/payload"
 import { Schema } from "effect"
 import { test } from "../../test.ts"
 
@@ -157,7 +157,7 @@ describe("PAY-C hostile schemas", () => {
   it("DESIGN 5.10 a model's text is searched in linear time", () => {
     for (const part of ["{", "[", '{"', "{}x", "[[", '{"a":', '"{', "\\{"]) {
       const start = performance.now()
-      ModelJson.parse(part.repeat(1_000_000 / part.length))
+      Json.extract(part.repeat(1_000_000 / part.length))
       assert.isBelow(performance.now() - start, soon)
     }
   })

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { ModelJson } from "effect-emissary/payload"
+import { Json } from "effect-emissary/payload"
 
 const fence = "```"
 
-describe("AGENT-6 ModelJson", () => {
+describe("AGENT-6 Json.extract", () => {
   const found: ReadonlyArray<readonly [text: string, json: Schema.Json]> = [
     ['{"a":1}', { a: 1 }],
     ["  42 ", 42],
@@ -20,7 +20,7 @@ describe("AGENT-6 ModelJson", () => {
   ]
   for (const [text, json] of found) {
     it(`AGENT-6 finds the JSON in ${JSON.stringify(text)}`, () =>
-      assert.deepStrictEqual(ModelJson.parse(text), Result.succeed(json)))
+      assert.deepStrictEqual(Json.extract(text), Result.succeed(json)))
   }
 
   const missing = [
@@ -36,16 +36,16 @@ describe("AGENT-6 ModelJson", () => {
   ]
   for (const text of missing) {
     it(`AGENT-6 takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {
-      const result = ModelJson.parse(text)
+      const result = Json.extract(text)
       assert.isTrue(Result.isFailure(result))
       if (Result.isFailure(result)) assert.strictEqual(result.failure._tag, "PayloadError")
     })
   }
 
   it("L2 holds limits", () => {
-    assert.isTrue(Result.isFailure(ModelJson.parse("[[[1]]]", { limits: { maxDepth: 2 } })))
-    assert.isTrue(Result.isFailure(ModelJson.parse("x [[[1]]]", { limits: { maxDepth: 2 } })))
-    assert.isTrue(Result.isFailure(ModelJson.parse("[1,2,3]", { limits: { maxBytes: 3 } })))
+    assert.isTrue(Result.isFailure(Json.extract("[[[1]]]", { limits: { maxDepth: 2 } })))
+    assert.isTrue(Result.isFailure(Json.extract("x [[[1]]]", { limits: { maxDepth: 2 } })))
+    assert.isTrue(Result.isFailure(Json.extract("[1,2,3]", { limits: { maxBytes: 3 } })))
   })
 
   it.prop("AGENT-6 finds an object anywhere in prose", [Schema.JsonObject, Schema.String], ([object, prose]) => {
@@ -53,7 +53,7 @@ describe("AGENT-6 ModelJson", () => {
     const json = JSON.stringify(object)
     if (/__proto__|prototype/.test(json)) return
     const expected = Result.succeed(JSON.parse(json))
-    assert.deepStrictEqual(ModelJson.parse(`${clean}x ${json} ${clean}`), expected)
-    assert.deepStrictEqual(ModelJson.parse(`${clean}\n${fence}json\n${json}\n${fence}`), expected)
+    assert.deepStrictEqual(Json.extract(`${clean}x ${json} ${clean}`), expected)
+    assert.deepStrictEqual(Json.extract(`${clean}\n${fence}json\n${json}\n${fence}`), expected)
   })
 })
