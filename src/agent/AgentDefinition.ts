@@ -20,8 +20,10 @@
  */
 
 import type * as Effect from "effect/Effect"
+import type { JsonObject } from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import * as agentData from "./internal/agentData.ts"
 import * as agentV1 from "./wire/agentV1.ts"
 
@@ -74,6 +76,15 @@ export {
   ReasoningLevel
 } from "./internal/agentData.ts"
 
+/** The members of a new definition. */
+type MakeOptions = {
+  readonly [K in keyof Omit<agentData.AgentDefinition, "output">]?: agentData.AgentDefinition[K] | undefined
+} & {
+  readonly output?:
+    | { readonly schema: JsonObject; readonly strategy?: agentData.OutputStrategy | undefined }
+    | undefined
+}
+
 /**
  * Makes a definition, with its defaults filled in, and checks it.
  *
@@ -107,9 +118,17 @@ export {
  * @category constructors
  * @since 0.1.0
  */
-export const make: (
-  options: agentData.MakeOptions
-) => Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> = agentData.make
+export const make = ({
+  maxSteps = agentData.defaultMaxSteps,
+  modelOptions = {},
+  output,
+  tools = [],
+  ...texts
+}: MakeOptions): Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> => {
+  const withStrategy = output && { schema: output.schema, strategy: output.strategy ?? "native" }
+  const definition = { ...defined({ ...texts, output: withStrategy }), modelOptions, maxSteps, tools }
+  return agentData.check(definition, agentData.memoryPaths)
+}
 
 /**
  * Definitions as JSON: reads versions 1 and 2, and writes version 2 unless asked for version 1.

@@ -95,6 +95,7 @@
  * @since 0.1.0
  */
 
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as runParts from "./internal/runParts.ts"
@@ -104,12 +105,10 @@ import * as runTransition from "./internal/runTransition.ts"
 export {
   type Action,
   apply,
-  applyAll,
   decide,
   type Decision,
   DefinitionChanged,
   EventError,
-  fold,
   InvalidDecision,
   next,
   start
@@ -348,3 +347,42 @@ export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.s
  * @since 0.1.0
  */
 export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> => runTransition.collectRequests(self)
+
+/**
+ * The state after some more events. The first that does not fit fails, with its place
+ * in the list.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const applyAll = (self: State, events: Iterable<Event>): Result.Result<State, runTransition.EventError> =>
+  foldFrom(self, events)
+
+/**
+ * The state of a run from the list of its events, which begins with `RunStarted`.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const fold = (events: Iterable<Event>): Result.Result<State, runTransition.EventError> => foldFrom(undefined, events)
+
+const foldFrom = (self: State | undefined, events: Iterable<Event>): runTransition.ApplyResult => {
+  let state = self
+  let index = 0
+  for (const event of events) {
+    const applied = state === undefined ? startWith(event) : runTransition.apply(state, event)
+    if (Result.isFailure(applied)) {
+      const { event, path, reason } = applied.failure
+      return Result.fail(new runTransition.EventError({ event, path, reason, index }))
+    }
+    state = applied.success
+    index += 1
+  }
+  return state === undefined ? Result.fail(notStarted("no event")) : Result.succeed(state)
+}
+
+const startWith = (event: Event): runTransition.ApplyResult =>
+  event._tag === "RunStarted" ? Result.succeed(runTransition.start(event)) : Result.fail(notStarted(event._tag))
+
+const notStarted = (found: string): runTransition.EventError =>
+  new runTransition.EventError({ event: found, path: [], reason: { _tag: "Unexpected", expected: "RunStarted first", found } })

@@ -16,7 +16,6 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { quote } from "../../payload/internal/base.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
@@ -143,7 +142,7 @@ export interface WirePaths {
   readonly needs: { readonly model: boolean; readonly description: boolean; readonly finiteTimeout: boolean }
 }
 
-const memoryPaths: WirePaths = {
+export const memoryPaths: WirePaths = {
   name: "/name",
   maxSteps: "/maxSteps",
   expectedMaxSteps: `a whole number of at least 1, or "unlimited"`,
@@ -281,22 +280,6 @@ export const check = Effect.fnUntraced(function* (
     reason: PayloadError.invalid(shown, all.length - shown.length)
   })
 }, interpret.sharePatternFuel)
-
-/** The members of a new definition; see {@link AgentDefinition}. */
-export type MakeOptions = {
-  readonly [K in keyof Omit<AgentDefinition, "output">]?: AgentDefinition[K] | undefined
-} & { readonly output?: { readonly schema: JsonObject; readonly strategy?: OutputStrategy | undefined } | undefined }
-
-export const make = ({
-  maxSteps = defaultMaxSteps,
-  modelOptions = {},
-  output,
-  tools = [],
-  ...texts
-}: MakeOptions): Effect.Effect<AgentDefinition, PayloadError.PayloadError> => {
-  const withStrategy = output && { schema: output.schema, strategy: output.strategy ?? "native" }
-  return check({ ...defined({ ...texts, output: withStrategy }), modelOptions, maxSteps, tools }, memoryPaths)
-}
 
 const Wire = Schema.Struct({
   schema_version: Schema.Literal(2),

@@ -216,7 +216,8 @@ const promptOf = (
 ): Prompt.Prompt => {
   const { output, tools } = resolved
   const { conversation, view } = recorder.state
-  const prompt = Conversation.toPrompt(view ?? conversation, { toolName: tools.providerName })
+  const messages = history.toArray(history.asHistory(view ?? conversation))
+  const prompt = modelMessages.toPrompt(messages, { toolName: tools.providerName })
   const text = systemTextBefore(output, purpose)
   const whole = text === undefined ? prompt : withSystemText(prompt, text)
   return mistakes.length === 0

@@ -186,7 +186,7 @@ export type Action =
  */
 export type ActionOf<Tag extends Action["_tag"]> = Extract<Action, { readonly _tag: Tag }>
 
-type ApplyResult = Result.Result<State, EventError>
+export type ApplyResult = Result.Result<State, EventError>
 
 const reject = (
   event: Event,
@@ -221,14 +221,14 @@ const quoteAll = (ids: ReadonlyArray<string>): string => ids.map((id) => JSON.st
  */
 export const start = (event: EventOf<"RunStarted">): State => {
   const { _tag, at, ...fields } = event
-  const finishReason = history.asHistory(event.conversation).lastAssistant?.finishReason
+  const { lastAssistant } = history.asHistory(event.conversation)
   return new runParts.State({
     ...fields,
     ...runParts.absent,
-    steps: answersSinceUser(event.conversation),
+    steps: lastAssistant === undefined ? 0 : answersSinceUser(event.conversation),
     totalSteps: 0,
     usage: {},
-    calls: openCallsOf(event.conversation, finishReason),
+    calls: lastAssistant === undefined ? [] : openCallsOf(event.conversation, lastAssistant),
     pending: [],
     limited: false,
     mistakes: [],
@@ -246,7 +246,11 @@ const answersSinceUser = (conversation: history.Conversation): number => {
 }
 
 /** The open calls of the newest answer. Those of an answer that was cut off never run. */
-const openCallsOf = (conversation: history.Conversation, finishReason: string | undefined): ReadonlyArray<OpenCall> => {
+/** The open calls of the newest answer. */
+const openCallsOf = (
+  conversation: history.Conversation,
+  { finishReason }: Message.AssistantMessage
+): ReadonlyArray<OpenCall> => {
   const stop = stopReasonOf(finishReason)
   const status: CallStatus =
     stop === undefined
@@ -336,45 +340,6 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
       })
   }
 }
-
-/**
- * The state after some more events. The first that does not fit fails, with its place
- * in the list.
- *
- * @category transitions
- * @since 0.1.0
- */
-export const applyAll = (self: State, events: Iterable<Event>): Result.Result<State, EventError> =>
-  foldFrom(self, events)
-
-/**
- * The state of a run from the list of its events, which begins with `RunStarted`.
- *
- * @category transitions
- * @since 0.1.0
- */
-export const fold = (events: Iterable<Event>): Result.Result<State, EventError> => foldFrom(undefined, events)
-
-const foldFrom = (self: State | undefined, events: Iterable<Event>): ApplyResult => {
-  let state = self
-  let index = 0
-  for (const event of events) {
-    const applied = state === undefined ? startWith(event) : apply(state, event)
-    if (Result.isFailure(applied)) {
-      const { event, path, reason } = applied.failure
-      return Result.fail(new EventError({ event, path, reason, index }))
-    }
-    state = applied.success
-    index += 1
-  }
-  return state === undefined ? Result.fail(notStarted("no event")) : Result.succeed(state)
-}
-
-const startWith = (event: Event): ApplyResult =>
-  event._tag === "RunStarted" ? Result.succeed(start(event)) : Result.fail(notStarted(event._tag))
-
-const notStarted = (found: string): EventError =>
-  new EventError({ event: found, path: [], reason: { _tag: "Unexpected", expected: "RunStarted first", found } })
 
 /**
  * The next task of a driver. Ask when nothing of the run is under way.
@@ -554,6 +519,7 @@ const takePending = (
   event: Event,
   inputs: State["pending"]
 ): Result.Result<Partial<StateFields>, EventError> => {
+  const last = inputs.at(-1)
   let current = self
   for (const { message } of inputs) {
     const appended = appendMessage(current, event, message)
@@ -568,7 +534,7 @@ const takePending = (
     answer: undefined,
     limited: false,
     mistakes: [],
-    ...defined({ maxSteps: inputs.at(-1)?.maxSteps })
+    ...(last && { maxSteps: last.maxSteps })
   })
 }
 
@@ -605,7 +571,7 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
   }
   const { purpose } = self.step
   return Result.flatMap(appendMessage(self, event, message), (histories) =>
-    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message.finishReason)), (calls) =>
+    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message)), (calls) =>
       Result.flatMap(takeAfterProgress(histories, self, event), (taken) =>
         updateState(self, event, {
           ...histories,
@@ -641,7 +607,8 @@ const answerFields = (
       purpose,
       calls: tools,
       outputCall: outputCall !== undefined,
-      ...defined({ finishReason: message.finishReason, output: paused ? undefined : output })
+      ...(message.finishReason && { finishReason: message.finishReason }),
+      ...(paused ? undefined : output && { output })
     },
     limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps })
   }
