@@ -364,7 +364,8 @@ export const applyAll = (self: State, events: Iterable<Event>): Result.Result<St
  * @category transitions
  * @since 0.1.0
  */
-export const fold = (events: Iterable<Event>): Result.Result<State, runTransition.EventError> => foldFrom(undefined, events)
+export const fold = (events: Iterable<Event>): Result.Result<State, runTransition.EventError> =>
+  foldFrom(undefined, events)
 
 const foldFrom = (self: State | undefined, events: Iterable<Event>): runTransition.ApplyResult => {
   let state = self
@@ -385,4 +386,8 @@ const startWith = (event: Event): runTransition.ApplyResult =>
   event._tag === "RunStarted" ? Result.succeed(runTransition.start(event)) : Result.fail(notStarted(event._tag))
 
 const notStarted = (found: string): runTransition.EventError =>
-  new runTransition.EventError({ event: found, path: [], reason: { _tag: "Unexpected", expected: "RunStarted first", found } })
+  new runTransition.EventError({
+    event: found,
+    path: [],
+    reason: { _tag: "Unexpected", expected: "RunStarted first", found }
+  })

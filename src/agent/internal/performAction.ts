@@ -216,8 +216,7 @@ const promptOf = (
 ): Prompt.Prompt => {
   const { output, tools } = resolved
   const { conversation, view } = recorder.state
-  const messages = history.toArray(history.asHistory(view ?? conversation))
-  const prompt = modelMessages.toPrompt(messages, { toolName: tools.providerName })
+  const prompt = modelMessages.toPrompt(view ?? conversation, { toolName: tools.providerName })
   const text = systemTextBefore(output, purpose)
   const whole = text === undefined ? prompt : withSystemText(prompt, text)
   return mistakes.length === 0
@@ -504,7 +503,7 @@ const prepareCall = Effect.fnUntraced(function* (
     context,
     // For an approval policy that looks at it; most do not
     get messages() {
-      return Conversation.toPrompt(conversation).content
+      return modelMessages.toPrompt(conversation).content
     }
   }
   return yield* Effect.match(tool.needsApproval(call.arguments, asked), {
