@@ -131,10 +131,9 @@ import * as Struct from "effect/Struct"
 import type { Agent } from "../agent/Agent.ts"
 import type { AgentError } from "../agent/AgentError.ts"
 import type { AgentEvent } from "../agent/AgentEvent.ts"
-import type * as Run from "../agent/Run.ts"
+import * as Run from "../agent/Run.ts"
 import type * as agentTypes from "../agent/internal/agentTypes.ts"
 import type * as runParts from "../agent/internal/runParts.ts"
-import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as journal from "../conversation/internal/storage.ts"
@@ -723,7 +722,7 @@ const kindOfAgent = ({ agents }: Storage, name: string): AgentKind => ({
   runs: agents,
   input: checkpointRecord.agentCodecs.input,
   changed: () => undefined,
-  fold: (events) => Effect.succeed(runTransition.fold(events)),
+  fold: (events) => Effect.succeed(Run.fold(events)),
   summary: (state) =>
     summarize(state, { digest: state.definition, iterations: state.totalSteps, completed: state.totalSteps }),
   writes: () => [],
