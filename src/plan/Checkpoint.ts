@@ -390,6 +390,24 @@ interface Inspection {
   readonly updatedAt: DateTime.Utc
 }
 
+/** Runs a plan to its result, or an agent. */
+interface Runs<OfPlan, OfAgent> {
+  <A, R>(
+    plan: livePlan.Bound<A, R>,
+    options: OfPlan
+  ): Effect.Effect<RunResult<A>, PlanError.PlanError | CheckpointError, R>
+  <A, R>(agent: OnlyAgent<A, R>, options: OfAgent): Effect.Effect<AgentResult<A>, AgentError | CheckpointError, R>
+}
+
+/** Runs a plan or an agent, and emits its events. */
+interface Streams<OfPlan, OfAgent> {
+  <A, R>(
+    plan: livePlan.Bound<A, R>,
+    options: OfPlan
+  ): Stream.Stream<PlanEvent<A>, PlanError.PlanError | CheckpointError, R>
+  <A, R>(agent: OnlyAgent<A, R>, options: OfAgent): Stream.Stream<AgentEvent<A>, AgentError | CheckpointError, R>
+}
+
 /**
  * The operations on checkpoints. Keys are any text.
  *
@@ -420,46 +438,10 @@ interface Inspection {
  * @since 0.1.0
  */
 export interface Service {
-  readonly run: {
-    <A, R>(
-      plan: livePlan.Bound<A, R>,
-      options: RunOptions
-    ): Effect.Effect<RunResult<A>, PlanError.PlanError | CheckpointError, R>
-    <A, R>(
-      agent: OnlyAgent<A, R>,
-      options: AgentRunOptions
-    ): Effect.Effect<AgentResult<A>, AgentError | CheckpointError, R>
-  }
-  readonly resume: {
-    <A, R>(
-      plan: livePlan.Bound<A, R>,
-      options: ResumeOptions
-    ): Effect.Effect<RunResult<A>, PlanError.PlanError | CheckpointError, R>
-    <A, R>(
-      agent: OnlyAgent<A, R>,
-      options: AgentResumeOptions
-    ): Effect.Effect<AgentResult<A>, AgentError | CheckpointError, R>
-  }
-  readonly stream: {
-    <A, R>(
-      plan: livePlan.Bound<A, R>,
-      options: RunOptions
-    ): Stream.Stream<PlanEvent<A>, PlanError.PlanError | CheckpointError, R>
-    <A, R>(
-      agent: OnlyAgent<A, R>,
-      options: AgentRunOptions
-    ): Stream.Stream<AgentEvent<A>, AgentError | CheckpointError, R>
-  }
-  readonly resumeStream: {
-    <A, R>(
-      plan: livePlan.Bound<A, R>,
-      options: ResumeOptions
-    ): Stream.Stream<PlanEvent<A>, PlanError.PlanError | CheckpointError, R>
-    <A, R>(
-      agent: OnlyAgent<A, R>,
-      options: AgentResumeOptions
-    ): Stream.Stream<AgentEvent<A>, AgentError | CheckpointError, R>
-  }
+  readonly run: Runs<RunOptions, AgentRunOptions>
+  readonly resume: Runs<ResumeOptions, AgentResumeOptions>
+  readonly stream: Streams<RunOptions, AgentRunOptions>
+  readonly resumeStream: Streams<ResumeOptions, AgentResumeOptions>
   readonly inspect: (key: string) => Effect.Effect<Option.Option<Inspection>, CheckpointError>
   readonly load: {
     <A, R>(
@@ -604,21 +586,16 @@ type Summary = Pick<Head, "status" | "digest" | "revision" | "iterations" | "com
   readonly run: string
 }
 
-/** The input of a run, and the options it begins with. */
-interface Begin {
-  readonly generation: string
-}
-
 /**
- * A kind of run, for one plan or agent. `S` is the state of a run, `E` an event, `B` what it begins with, and `X` the
- * error of another definition.
+ * A kind of run, for one plan or agent. `S` is the state of a run, `E` an event, `B` its input with the options it begins
+ * with, and `X` the error of another definition.
  *
  * - `changed`: the error of a run of another definition, where its digest is known before the run.
  * - `fold`: the state after all events.
  * - `writes`: the writes that a state adds to the one before.
  * - `output`: the output of a record, for its write.
  */
-interface Kind<S, E, B extends Begin, X> {
+interface Kind<S, E, B, X> {
   readonly head: Pick<Head, "kind" | "name" | "digest">
   readonly runs: journal.Journal<Head, ReadonlyArray<E>, B>
   readonly input: VersionedCodec.VersionedCodec<B>
@@ -794,7 +771,7 @@ interface Claim<S, B> {
   readonly before: Head | undefined
 }
 
-const checkKind = <S, E, B extends Begin, X>(kind: Kind<S, E, B, X>, head: Head): Effect.Effect<void, Reason | X> => {
+const checkKind = <S, E, B, X>(kind: Kind<S, E, B, X>, head: Head): Effect.Effect<void, Reason | X> => {
   if (head.kind !== kind.head.kind) return Effect.fail<Reason>({ _tag: "KindDiffers", found: head.kind })
   const changed = kind.changed(head.digest)
   return changed === undefined ? Effect.void : Effect.fail(changed)
@@ -808,7 +785,7 @@ const checkLease = ({ head }: Stored): Effect.Effect<void, Reason> =>
   )
 
 /** The state of a run, folded from its events; `undefined` if it has none. */
-const stateOf = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
+const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
   { fold, runs, summary }: Kind<S, E, B, X>,
   at: Stored
 ): Effect.fn.Return<S | undefined, Conflict | Reason | X> {
@@ -826,7 +803,7 @@ const stateOf = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
 })
 
 /** The input of a run, to compare it with another one. */
-const canonicalInput = <S, E, B extends Begin, X>({ input }: Kind<S, E, B, X>, begin: B) =>
+const canonicalInput = <S, E, B, X>({ input }: Kind<S, E, B, X>, begin: B) =>
   input.encode(begin).pipe(
     Effect.catchTag("LossyEncoding", Effect.die),
     Effect.mapError(journal.refused),
@@ -843,7 +820,7 @@ interface Start<B> {
 const makeClaims = (lease: Lease) => {
   const renewed = Effect.map(DateTime.now, (updated) => ({ updated, lease: DateTime.addDuration(updated, lease.time) }))
 
-  const begin = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
+  const begin = Effect.fnUntraced(function* <S, E, B, X>(
     { head, runs }: Kind<S, E, B, X>,
     key: string,
     found: Option.Option<Stored>,
@@ -861,11 +838,7 @@ const makeClaims = (lease: Lease) => {
   })
 
   /** Takes over a run; `given` has the input that it has to have begun with. */
-  const takeOver = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
-    kind: Kind<S, E, B, X>,
-    at: Stored,
-    given?: B
-  ) {
+  const takeOver = Effect.fnUntraced(function* <S, E, B, X>(kind: Kind<S, E, B, X>, at: Stored, given?: B) {
     const { head, key } = at
     const { runs } = kind
     yield* checkKind(kind, head)
@@ -887,7 +860,7 @@ const makeClaims = (lease: Lease) => {
   })
 
   /** Claims a key for a new run, by its policy, or without one to resume the run that is there. */
-  const claim = <S, E, B extends Begin, X>(
+  const claim = <S, E, B, X>(
     kind: Kind<S, E, B, X>,
     key: string,
     start?: Start<B>
@@ -923,27 +896,18 @@ const leaseLost = ({ owner }: Head, found: Option.Option<Stored>): Reason => ({
   })
 })
 
-/** New events of a run, and the state after them. */
-interface Progress<S, E> {
-  readonly events: ReadonlyArray<E>
-  readonly state: S
-}
-
-type Session<S, E> = ReturnType<typeof openSession<S, E, Begin, unknown>>
+type Session<S, E> = ReturnType<typeof openSession<S, E, unknown, unknown>>
 
 /** The lease of a claimed run: every append renews it, and stops the run when it is lost. */
-const openSession = <S, E, B extends Begin, X>(
-  storage: Storage,
-  lease: Lease,
-  kind: Kind<S, E, B, X>,
-  claim: Claim<S, B>
-) => {
+const openSession = <S, E, B, X>(storage: Storage, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
   const { runs, summary } = kind
   const { key } = claim.at
   const fork = claim.at.head.fork ? key : undefined
   const gate = Semaphore.makeUnsafe(1)
   const stop = Deferred.makeUnsafe<never, CheckpointError>()
   let { at, state } = claim
+  let newest = state
+  let unwritten: ReadonlyArray<E> = []
   let failure: CheckpointError | undefined
   let hasCommitted = false
   let isOver = at.head.status === "done"
@@ -988,7 +952,7 @@ const openSession = <S, E, B extends Begin, X>(
     at = { ...at, head: { ...at.head, pending: [] } }
   })
 
-  const commit = Effect.fnUntraced(function* ({ events, state: next }: Progress<S, E>) {
+  const commit = Effect.fnUntraced(function* (events: ReadonlyArray<E>, next: S) {
     const pending = yield* findPending(storage, fork, kind.writes(state, next))
     const now = summary(next)
     const updated = yield* DateTime.now
@@ -1004,6 +968,7 @@ const openSession = <S, E, B extends Begin, X>(
       [events]
     )
     state = next
+    unwritten = unwritten.slice(events.length)
     hasCommitted = true
     isOver = isLast
     if (pending.length === 0) return
@@ -1012,6 +977,14 @@ const openSession = <S, E, B extends Begin, X>(
     yield* append((head) => release({ ...head, pending: [] }, now.status, updated))
     isOver = true
   })
+
+  const flush = alone(
+    Effect.suspend(() => {
+      if (failure !== undefined) return Effect.fail(failure)
+      if (isOver || newest === undefined || unwritten.length === 0) return Effect.void
+      return Effect.catch(commit(unwritten, newest), fail)
+    })
+  )
 
   const renew = Effect.gen(function* () {
     const now = yield* DateTime.now
@@ -1070,15 +1043,15 @@ const openSession = <S, E, B extends Begin, X>(
 
   return {
     key,
-    /** Writes events, unless the run was done before. A write that fails stops the run. */
-    write: (take: () => Progress<S, E> | undefined): Effect.Effect<void, CheckpointError> =>
-      alone(
-        Effect.suspend(() => {
-          if (failure !== undefined) return Effect.fail(failure)
-          const progress = take()
-          return isOver || progress === undefined ? Effect.void : Effect.catch(commit(progress), fail)
-        })
-      ),
+    /**
+     * Adds events, and returns the write of all events that are not written. A write that fails stops the run; a run
+     * that was done before writes nothing.
+     */
+    record: (events: ReadonlyArray<E>, state: S): Effect.Effect<void, CheckpointError> => {
+      unwritten = [...unwritten, ...events]
+      newest = state
+      return flush
+    },
     /** Stops the run for a write that died. */
     abort: (cause: Cause.Cause<CheckpointError>) => Deferred.failCause(stop, cause),
     /** Fails when the run has to stop. */
@@ -1092,101 +1065,65 @@ const openSession = <S, E, B extends Begin, X>(
   }
 }
 
-/** The ways to run what a claim holds: to a result `A`, or as a stream of events `V`. */
-interface Runner<S, E, B, out A, out V, out X, out R> {
-  readonly run: (claim: Claim<S, B>, session: Session<S, E>) => Effect.Effect<A, X, R>
-  readonly stream: (claim: Claim<S, B>, session: Session<S, E>) => Stream.Stream<V, X, R>
+/** The run that a claim holds, to its result `A` or as a stream of events `V`. */
+interface Running<out A, out V, out X, out R> {
+  readonly result: Effect.Effect<A, X, R>
+  readonly events: Stream.Stream<V, X, R>
 }
+
+/** A run whose key is taken. */
+type Opened<A, V, X, R> = Running<A, V, X, R> & Omit<Session<never, never>, "record">
+
+type PlanSession = Session<planTransition.State, planRunParts.Event>
 
 /** Runs a plan with the options of this call over those that the run began with. */
-const runnerOfPlan = <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) => {
-  const optionsOf = (
+const runPlan =
+  <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
+  (
     { begin, state }: Claim<planTransition.State, checkpointRecord.PlanInput>,
-    { key, write }: Session<planTransition.State, planRunParts.Event>
-  ): livePlan.ResumeOptions => {
-    const begun = state === undefined ? begin : undefined
-    return {
-      ...options,
-      context: options.context ?? begun?.context,
-      maxIterations: options.maxIterations ?? begun?.maxIterations,
-      journal: (events, state) =>
-        Effect.mapBoth(
-          write(() => ({ events, state })),
-          {
-            onFailure: ({ message }) => {
-              const reason = { _tag: "JournalFailed", problem: message } as const
-              return new PlanError.PlanError({ plan: plan.definition.name, reason })
-            },
-            onSuccess: () => ({ key })
-          }
-        )
+    { key, record }: PlanSession
+  ): Running<PlanRun.Result<A>, PlanEvent<A>, PlanError.PlanError, R> => {
+    const journalFailed = ({ message: problem }: CheckpointError) =>
+      new PlanError.PlanError({ plan: plan.definition.name, reason: { _tag: "JournalFailed", problem } })
+    const journal: livePlan.Journal = (events, state) =>
+      record(events, state).pipe(Effect.as({ key }), Effect.mapError(journalFailed))
+    if (state === undefined) {
+      const { context = begin.context, maxIterations = begin.maxIterations } = options
+      const all = { ...options, context, maxIterations, journal }
+      return { result: Plan.run(plan, begin.input, all), events: Plan.stream(plan, begin.input, all) }
     }
+    const all = { ...options, journal }
+    return { result: Plan.resume(plan, state, all), events: Plan.resumeStream(plan, state, all) }
   }
-  const runner: Runner<
-    planTransition.State,
-    planRunParts.Event,
-    checkpointRecord.PlanInput,
-    PlanRun.Result<A>,
-    PlanEvent<A>,
-    PlanError.PlanError,
-    R
-  > = {
-    run: (claim, session) =>
-      claim.state === undefined
-        ? Plan.run(plan, claim.begin.input, optionsOf(claim, session))
-        : Plan.resume(plan, claim.state, optionsOf(claim, session)),
-    stream: (claim, session) =>
-      claim.state === undefined
-        ? Plan.stream(plan, claim.begin.input, optionsOf(claim, session))
-        : Plan.resumeStream(plan, claim.state, optionsOf(claim, session))
-  }
-  return runner
-}
 
 /** Events that are written with the next one: nothing has happened outside of the run before that. */
-const isDeferred = (event: Run.Event): boolean => {
-  switch (event._tag) {
-    case "ChildEvent":
-      return isDeferred(event.event)
-    case "RunStarted":
-    case "RunResumed":
-    case "ConversationFitted":
-    case "StepStarted":
-    case "ApprovalRequested":
-    case "ApprovalDecided":
-      return true
-    default:
-      return false
-  }
-}
+const deferred: ReadonlySet<Run.Event["_tag"]> = new Set([
+  "RunStarted",
+  "RunResumed",
+  "ConversationFitted",
+  "StepStarted",
+  "ApprovalRequested",
+  "ApprovalDecided"
+])
+
+const isDeferred = (event: Run.Event): boolean =>
+  event._tag === "ChildEvent" ? isDeferred(event.event) : deferred.has(event._tag)
+
+type AgentSession = Session<Run.State, Run.Event>
 
 /**
- * Writes the events of an agent's run. Concurrent calls record events in one order and wait for their writes in any,
- * so each write takes all events before it. Nothing begins after a write that failed.
+ * Writes the events of an agent's run. Concurrent calls record events in one order and wait for their writes in any, so
+ * each write takes all events before it. Nothing begins after a write that failed.
  */
-const journalOfAgent = ({ abort, write }: Session<Run.State, Run.Event>, onState: AgentResumeOptions["onState"]) => {
-  let progress: Progress<Run.State, Run.Event> | undefined
-  let hasFailed = false
-  const take = () => {
-    const taken = progress
-    progress = undefined
-    return taken
-  }
-  const untilAborted = Effect.interruptible(Effect.never)
-  const flush = Effect.suspend(() =>
-    hasFailed
-      ? untilAborted
-      : Effect.catchCause(write(take), (cause) => {
-          hasFailed = true
-          return Effect.andThen(abort(cause), untilAborted)
-        })
-  )
-  return (state: Run.State, event: Run.Event): Effect.Effect<void> => {
-    progress = { events: [...(progress?.events ?? []), event], state }
-    const written = isDeferred(event) ? Effect.void : flush
+const journalOfAgent =
+  ({ abort, record }: AgentSession, onState: AgentResumeOptions["onState"]) =>
+  (state: Run.State, event: Run.Event): Effect.Effect<void> => {
+    const write = Effect.catchCause(record([event], state), (cause) =>
+      Effect.andThen(abort(cause), Effect.interruptible(Effect.never))
+    )
+    const written = isDeferred(event) ? Effect.void : write
     return onState === undefined ? written : Effect.andThen(written, onState(state, event))
   }
-}
 
 const countUserMessages = (conversation: Conversation.Conversation): number =>
   Conversation.messages(conversation).filter(({ role }) => role === "user").length
@@ -1197,43 +1134,25 @@ const hasInput = ({ conversation, input }: checkpointRecord.AgentInput, state: R
   return input === undefined || state.pending.length > 0 || countUserMessages(state.conversation) > before
 }
 
-const runnerOfAgent = <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) => {
-  const startOptions = (begin: checkpointRecord.AgentInput, session: Session<Run.State, Run.Event>) => {
-    const { context, conversation, instructions, maxSteps } = begin
+/** Runs an agent with the options of this call over those that the run began with. */
+const runAgent =
+  <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
+  (
+    { at, begin, state }: Claim<Run.State, checkpointRecord.AgentInput>,
+    session: AgentSession
+  ): Running<agentTypes.Result<A>, AgentEvent<A>, AgentError, R> => {
     const onState = journalOfAgent(session, options.onState)
-    return { ...options, context, conversation, instructions, maxSteps: options.maxSteps ?? maxSteps, onState }
+    if (state === undefined) {
+      const all = { ...begin, ...defined(options), onState }
+      return { result: agent.run(begin.input, all), events: agent.stream(begin.input, all) }
+    }
+    const all = { ...options, input: hasInput(begin, state) ? undefined : begin.input, onState }
+    const isDone = at.head.status === "done"
+    return {
+      result: Effect.map(agent.resume(state, all), (result) => (isDone ? { ...result, state } : result)),
+      events: agent.resumeStream(state, all)
+    }
   }
-  const resumeOptions = (
-    begin: checkpointRecord.AgentInput,
-    state: Run.State,
-    session: Session<Run.State, Run.Event>
-  ) => ({
-    ...options,
-    input: hasInput(begin, state) ? undefined : begin.input,
-    onState: journalOfAgent(session, options.onState)
-  })
-  const runner: Runner<
-    Run.State,
-    Run.Event,
-    checkpointRecord.AgentInput,
-    agentTypes.Result<A>,
-    AgentEvent<A>,
-    AgentError,
-    R
-  > = {
-    run: ({ at, begin, state }, session) =>
-      state === undefined
-        ? agent.run(begin.input, startOptions(begin, session))
-        : Effect.map(agent.resume(state, resumeOptions(begin, state, session)), (result) =>
-            at.head.status === "done" ? { ...result, state } : result
-          ),
-    stream: ({ begin, state }, session) =>
-      state === undefined
-        ? agent.stream(begin.input, startOptions(begin, session))
-        : agent.resumeStream(state, resumeOptions(begin, state, session))
-  }
-  return runner
-}
 
 type Operation = (subject: never, options: never) => unknown
 
@@ -1261,76 +1180,66 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     (error: Reason | X): CheckpointError | X =>
       isReason(error) ? fail(key)(error) : error
 
-  const open = <S, E, B extends Begin, X>(kind: Kind<S, E, B, X>, key: string, start?: Start<B>) =>
-    Effect.map(Effect.mapError(claim(kind, key, start), failRun<X>(key)), (claim) => ({
-      claim,
-      session: openSession(storage, lease, kind, claim)
-    }))
-
-  const openStart = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
+  /** Claims a key, and opens a session for the run under it. */
+  const open = <S, E, B, X, Run>(
     kind: Kind<S, E, B, X>,
-    { key, policy = "start" }: { readonly key: string; readonly policy?: Policy | undefined },
-    begin: B
-  ) {
-    return yield* open(kind, policy === "fork" ? `${key}:${yield* journal.nonce}` : key, { begin, policy })
-  })
+    run: (claim: Claim<S, B>, session: Session<S, E>) => Run,
+    key: string,
+    start?: Start<B>
+  ) =>
+    Effect.map(Effect.mapError(claim(kind, key, start), failRun<X>(key)), (claim) => {
+      const session = openSession(storage, lease, kind, claim)
+      return { ...session, ...run(claim, session) }
+    })
 
-  const startPlan = Effect.fnUntraced(function* ({ live }: livePlan.Bound<unknown, unknown>, options: RunOptions) {
-    const { context, maxIterations } = options
-    const input = yield* performStep.resolveInput(live.definition.name, options.input)
+  const keyOf = ({ key, policy }: { readonly key: string; readonly policy?: Policy | undefined }) =>
+    policy === "fork" ? Effect.map(journal.nonce, (unique) => `${key}:${unique}`) : Effect.succeed(key)
+
+  const startPlan = Effect.fnUntraced(function* <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) {
+    const { context, maxIterations, policy = "start" } = options
+    const input = yield* performStep.resolveInput(plan.definition.name, options.input)
     const begin = { generation: "", input, ...defined({ context, maxIterations }) }
-    return yield* openStart(kindOfPlan(storage, live), options, begin)
+    const kind = kindOfPlan(storage, plan.live)
+    return yield* open(kind, runPlan(plan, options), yield* keyOf(options), { begin, policy })
   })
 
-  const startAgent = ({ name }: Agent<unknown, unknown>, options: AgentRunOptions) => {
-    const { context, conversation, instructions, maxSteps } = options
+  const startAgent = Effect.fnUntraced(function* <A, R>(agent: Agent<A, R>, options: AgentRunOptions) {
+    const { context, conversation, instructions, maxSteps, policy = "start" } = options
     const input = typeof options.input === "string" ? ([ToolResult.textPart(options.input)] as const) : options.input
     const begin = { generation: "", ...defined({ input, conversation, instructions, context, maxSteps }) }
-    return openStart(kindOfAgent(storage, name), options, begin)
-  }
+    const kind = kindOfAgent(storage, agent.name)
+    return yield* open(kind, runAgent(agent, options), yield* keyOf(options), { begin, policy })
+  })
 
-  const resumePlan = ({ live }: livePlan.Bound<unknown, unknown>, { key }: ResumeOptions) =>
-    open(kindOfPlan(storage, live), key)
+  const resumePlan = <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
+    open(kindOfPlan(storage, plan.live), runPlan(plan, options), options.key)
 
-  const resumeAgent = ({ name }: Agent<unknown, unknown>, { key }: AgentResumeOptions) =>
-    open(kindOfAgent(storage, name), key)
+  const resumeAgent = <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
+    open(kindOfAgent(storage, agent.name), runAgent(agent, options), options.key)
 
-  const run = <S, E, B, A, V, Y, X, R>(
-    opening: Effect.Effect<{ readonly claim: Claim<S, B>; readonly session: Session<S, E> }, Y>,
-    runner: Runner<S, E, B, A, V, X, R>
-  ) =>
+  const run = <A, V, X, R, E>(name: string, opening: Effect.Effect<Opened<A, V, X, R>, E>) =>
     Effect.acquireUseRelease(
       opening,
-      ({ claim, session }) => {
-        const run = Effect.suspend(() => runner.run(claim, session))
-        const running = Effect.raceFirst(Effect.andThen(session.tidy, run), session.stopped)
-        return Effect.scoped(Effect.andThen(Effect.forkScoped(session.beat), running)).pipe(
-          Effect.mapBoth({ onFailure: session.explain, onSuccess: (result) => ({ ...result, key: session.key }) })
+      ({ beat, explain, key, result, stopped, tidy }) => {
+        const running = Effect.raceFirst(Effect.andThen(tidy, result), stopped)
+        return Effect.scoped(Effect.andThen(Effect.forkScoped(beat), running)).pipe(
+          Effect.mapBoth({ onFailure: explain, onSuccess: (result) => ({ ...result, key }) })
         )
       },
-      ({ session }, exit) => session.settle(exit)
-    )
+      ({ settle }, exit) => settle(exit)
+    ).pipe(Effect.withSpan(name))
 
-  const stream = <S, E, B, A, V, Y, X, R>(
-    opening: Effect.Effect<{ readonly claim: Claim<S, B>; readonly session: Session<S, E> }, Y>,
-    runner: Runner<S, E, B, A, V, X, R>
-  ) =>
+  const stream = <A, V, X, R, E>(opening: Effect.Effect<Opened<A, V, X, R>, E>) =>
     Effect.gen(function* () {
       // A failure of the last write has nowhere to go once the stream has ended
-      const { claim, session } = yield* Effect.acquireRelease(opening, ({ session }, exit) =>
-        Effect.catch(session.settle(exit), (error) => Effect.logWarning(error.message))
+      const { beat, events, explain, stopped, tidy } = yield* Effect.acquireRelease(opening, ({ settle }, exit) =>
+        Effect.catch(settle(exit), (error) => Effect.logWarning(error.message))
       )
-      yield* Effect.forkScoped(session.beat)
-      return Stream.unwrap(Effect.as(session.tidy, runner.stream(claim, session))).pipe(
-        Stream.interruptWhen(session.stopped),
-        Stream.mapError(session.explain)
-      )
+      yield* Effect.forkScoped(beat)
+      return Stream.unwrap(Effect.as(tidy, events)).pipe(Stream.interruptWhen(stopped), Stream.mapError(explain))
     }).pipe(Stream.unwrap)
 
-  const load = <S, E, B extends Begin, X>(
-    kind: Kind<S, E, B, X>,
-    key: string
-  ): Effect.Effect<Option.Option<S>, Reason | X> =>
+  const load = <S, E, B, X>(kind: Kind<S, E, B, X>, key: string): Effect.Effect<Option.Option<S>, Reason | X> =>
     Effect.gen(function* () {
       const found = yield* runs.head(key)
       if (Option.isNone(found)) return Option.none()
@@ -1361,28 +1270,20 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
 
   const service: Service = {
     run: overload(
-      <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) =>
-        Effect.withSpan(run(startPlan(plan, options), runnerOfPlan(plan, options)), "Checkpoint.run"),
-      <A, R>(agent: Agent<A, R>, options: AgentRunOptions) =>
-        Effect.withSpan(run(startAgent(agent, options), runnerOfAgent(agent, options)), "Checkpoint.run")
+      <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) => run("Checkpoint.run", startPlan(plan, options)),
+      <A, R>(agent: Agent<A, R>, options: AgentRunOptions) => run("Checkpoint.run", startAgent(agent, options))
     ),
     resume: overload(
-      <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
-        Effect.withSpan(run(resumePlan(plan, options), runnerOfPlan(plan, options)), "Checkpoint.resume"),
-      <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
-        Effect.withSpan(run(resumeAgent(agent, options), runnerOfAgent(agent, options)), "Checkpoint.resume")
+      <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) => run("Checkpoint.resume", resumePlan(plan, options)),
+      <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) => run("Checkpoint.resume", resumeAgent(agent, options))
     ),
     stream: overload(
-      <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) =>
-        stream(startPlan(plan, options), runnerOfPlan(plan, options)),
-      <A, R>(agent: Agent<A, R>, options: AgentRunOptions) =>
-        stream(startAgent(agent, options), runnerOfAgent(agent, options))
+      <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) => stream(startPlan(plan, options)),
+      <A, R>(agent: Agent<A, R>, options: AgentRunOptions) => stream(startAgent(agent, options))
     ),
     resumeStream: overload(
-      <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
-        stream(resumePlan(plan, options), runnerOfPlan(plan, options)),
-      <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
-        stream(resumeAgent(agent, options), runnerOfAgent(agent, options))
+      <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) => stream(resumePlan(plan, options)),
+      <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) => stream(resumeAgent(agent, options))
     ),
     inspect: Effect.fn("Checkpoint.inspect")(function* (key) {
       const found = yield* Effect.mapError(runs.head(key), fail(key))
