@@ -25,18 +25,22 @@ const atMost = <S extends Schema.Top>(max: number, item: S) => Schema.Array(item
 
 const FiniteNumber = Schema.Finite.check(Schema.makeFilter((n) => !Object.is(n, -0), { expected: "no negative zero" }))
 
-type JsonValue = null | boolean | number | string | ReadonlyArray<JsonValue> | { readonly [key: string]: JsonValue }
+/** JSON values whose texts are of one schema. */
+const makeJson = (text: Schema.Codec<string>): Schema.Codec<Schema.Json> => {
+  const json: Schema.Codec<Schema.Json> = Schema.suspend(() =>
+    Schema.Union([
+      Schema.Null,
+      Schema.Boolean,
+      FiniteNumber,
+      text,
+      atMost(3, json),
+      Schema.Struct({ a: optionalKey(json), größe: optionalKey(json) })
+    ])
+  )
+  return json
+}
 
-const JsonValue: Schema.Codec<JsonValue> = Schema.suspend(() =>
-  Schema.Union([
-    Schema.Null,
-    Schema.Boolean,
-    FiniteNumber,
-    Schema.String,
-    atMost(3, JsonValue),
-    Schema.Struct({ a: optionalKey(JsonValue), größe: optionalKey(JsonValue) })
-  ])
-)
+const JsonValue = makeJson(Schema.String)
 
 const JsonObjectValue = Schema.Record(Schema.Literals(["city", "constructor", "größe"]), optionalKey(JsonValue))
 
@@ -74,7 +78,9 @@ const makeTurn = (sendable: boolean) => {
     options: Options
   })
   const Content = Schema.NonEmptyArray(Schema.Union([TextPart, FilePart])).check(Schema.isMaxLength(3))
-  const ToolCall = {
+  const CallPart = Schema.Struct({
+    type: Schema.Literal("call"),
+    name: Schema.Literals(["get_order", "search", "math/add", "web_search"]),
     arguments: sendable ? JsonObjectValue : Schema.Union([JsonObjectValue, JsonValue]),
     text: Schema.Literals(sendable ? ["none", "spaced"] : ["none", "spaced", "malformed"]),
     options: Options,
@@ -88,23 +94,13 @@ const makeTurn = (sendable: boolean) => {
         content: optionalKey(Content)
       })
     ]),
-    resultOptions: Options
-  }
-  const CallPart = Schema.Struct({
-    type: Schema.Literal("call"),
-    name: Schema.Literals(["get_order", "search", "math/add"]),
-    ...ToolCall
-  })
-  const ProviderCallPart = Schema.Struct({
-    type: Schema.Literal("provider"),
-    name: Schema.Literals(["web_search", "code_execution"]),
-    ...ToolCall,
-    /** In this message, in the next of the turn if there is one, or not at all. */
-    answered: Schema.Literals(["here", "next", "never"])
+    resultOptions: Options,
+    /** The result of a call that the provider executed: in this message, in the next of the turn if there is one, or absent. */
+    provider: optionalKey(Schema.Literals(["here", "next", "never"]))
   })
   const ReasoningPart = Schema.Struct({ type: Schema.Literal("reasoning"), text: Schema.String, options: Options })
   const Answer = Schema.Struct({
-    parts: atMost(4, Schema.Union([TextPart, FilePart, ReasoningPart, CallPart, ProviderCallPart])),
+    parts: atMost(4, Schema.Union([TextPart, FilePart, ReasoningPart, CallPart])),
     model: optionalKey(Schema.Literals(["gpt-5.2", "claude"])),
     finishReason: optionalKey(Schema.Literals(["stop", "tool-calls", "length", "pause"])),
     details: MessageDetails,
@@ -131,7 +127,7 @@ type Turn = typeof AnyTurn.Type
 
 type Answer = Turn["answers"][number]
 
-type Call = Extract<Answer["parts"][number], { readonly type: "call" | "provider" }>
+type Call = Extract<Answer["parts"][number], { readonly type: "call" }>
 
 const ConversationHead = Schema.Struct({
   system: optionalKey(Schema.String),
@@ -185,29 +181,18 @@ const buildParts = (answer: Answer, nextId: () => string) => {
   const later: Array<Message.ToolResultPart> = []
   const results: Array<Pick<Message.ToolMessage, "callId" | "name" | "result" | "options">> = []
   for (const part of answer.parts) {
-    if (part.type !== "call" && part.type !== "provider") {
+    if (part.type !== "call") {
       content.push(part)
       continue
     }
     const id = nextId()
-    const { name } = part
-    const result = { result: buildResult(part.result), ...defined({ options: part.resultOptions }) }
-    const call = {
-      type: "tool-call" as const,
-      id,
-      name,
-      ...buildArguments(part),
-      ...defined({ options: part.options })
-    }
-    if (part.type === "call") {
-      content.push(call)
-      results.push({ callId: id, name, ...result })
-    } else {
-      content.push({ ...call, providerExecuted: true })
-      const answered: Message.ToolResultPart = { type: "tool-result", id, name, ...result }
-      if (part.answered === "here") content.push(answered)
-      if (part.answered === "next") later.push(answered)
-    }
+    const { name, options, provider, resultOptions } = part
+    const result = { name, result: buildResult(part.result), ...defined({ options: resultOptions }) }
+    const providerExecuted = provider === undefined ? undefined : (true as const)
+    content.push({ type: "tool-call", id, name, ...buildArguments(part), ...defined({ providerExecuted, options }) })
+    if (provider === undefined) results.push({ callId: id, ...result })
+    if (provider === "here") content.push({ type: "tool-result", id, ...result })
+    if (provider === "next") later.push({ type: "tool-result", id, ...result })
   }
   return { content, later, results }
 }
@@ -300,18 +285,10 @@ const ToolNameText = Schema.Union([
 /** Property names, awkward ones too: separators of pointers, secrets' names, inherited ones. */
 const PropertyKey = Schema.Literals(["city", "a/b", "m~n", "", "password", "max_tokens", "toString", "snow ☃", "$ref"])
 
-const ScalarValue = Schema.Union([AnyText, Schema.Finite, Schema.Boolean, Schema.Null])
-
-const AnyValue: Schema.Codec<Schema.Json> = Schema.Union([
-  ScalarValue,
-  Schema.Array(ScalarValue),
-  Schema.Struct({ a: optionalKey(ScalarValue), "b c": optionalKey(Schema.Array(ScalarValue)) })
-])
-
 /** Option names that are not secrets. */
 const ModelOptionsShape = Schema.Record(
   Schema.Literals(["temperature", "top_p", "prompt_cache_key", "stop"]),
-  optionalKey(AnyValue)
+  optionalKey(makeJson(AnyText))
 )
 
 const LeafSchema = Schema.Union([

@@ -181,9 +181,9 @@ export const toolRuntime = <E = never>(
   runtime: Layer.Layer<never, E> | ((fixture: ToolFixture) => Layer.Layer<never, E>),
   options?: ToolRuntimeOptions
 ): ReadonlyArray<Check> =>
-  toolRules
-    .filter((rule) => rule !== contextRule || options?.context !== false)
-    .map((rule) => makeCheck(name, rule.name, runToolRule(runtime, rule, options)))
+  [...toolRules, ...(options?.context === false ? [] : [contextRule])].map((rule) =>
+    makeCheck(name, rule.name, runToolRule(runtime, rule, options))
+  )
 
 const makeCheck = (subject: string, rule: string, check: Effect.Effect<void, unknown>): Check => ({
   name: `${subject}: ${rule}`,
@@ -226,8 +226,6 @@ const range = (count: number): ReadonlyArray<number> => Array.from({ length: cou
 interface StoreRule<S> {
   readonly name: string
   readonly check: (store: S, part: string) => Effect.Effect<void, unknown>
-  /** Checked after the store was closed and opened again. */
-  readonly later?: (store: S, part: string) => Effect.Effect<void, unknown>
 }
 
 /** The error of a {@link VersionedStore} for a conflict of versions; a failure of another kind is a defect. */
@@ -264,22 +262,38 @@ const storeChecks = <I, S, E>(
   layer: Layer.Layer<I, E>,
   options: StoreOptions | undefined
 ): ReadonlyArray<Check> => {
-  const shared = versionRules.map(({ check, later, name }): StoreRule<S> => {
-    const rule = { name, check: (store: S, part: string) => check(versioned(store), part) }
-    return later === undefined ? rule : { ...rule, later: (store, part) => later(versioned(store), part) }
+  const open = (use: (store: S) => Effect.Effect<void, unknown>) =>
+    Effect.provide(Effect.flatMap(key, use), Layer.fresh(layer))
+  const shared = versionRules.map((rule): StoreRule<S> => ({
+    name: rule.name,
+    check: (store, part) => rule.check(versioned(store), part)
+  }))
+  const checks = [...shared, ...rules].map((rule, index) => {
+    const part = `conformance/${index}/`
+    const clear = (store: S) => removeAll(versioned(store), part)
+    const check = open((store) => Effect.andThen(clear(store), rule.check(store, part)))
+    return makeCheck(name, rule.name, Effect.andThen(check, open(clear)))
   })
-  return [...shared, ...rules]
-    .filter((rule) => rule.later === undefined || options?.durable !== false)
-    .map((rule, index) => {
-      const part = `conformance/${index}/`
-      const open = (use: (store: S) => Effect.Effect<void, unknown>) =>
-        Effect.provide(Effect.flatMap(key, use), Layer.fresh(layer))
-      const clear = (store: S) => removeAll(versioned(store), part)
-      const first = open((store) => Effect.andThen(clear(store), rule.check(store, part)))
-      const second = open((store) => Effect.andThen(rule.later?.(store, part) ?? Effect.void, clear(store)))
-      return makeCheck(name, rule.name, Effect.andThen(first, second))
-    })
+  if (options?.durable === false) return checks
+  const kept = "conformance/kept"
+  const first = open((store) =>
+    Effect.andThen(removeAll(versioned(store), kept), Effect.asVoid(versioned(store).compareAndSet(kept, none, 1)))
+  )
+  const second = open((store) =>
+    Effect.andThen(expectValue("the value", 1, versioned(store), kept), removeAll(versioned(store), kept))
+  )
+  return [...checks, makeCheck(name, "values are there when the store is opened again", Effect.andThen(first, second))]
 }
+
+/** A value that must be under a key. */
+const expectValue = (what: string, expected: Schema.Json, store: VersionedStore.Service, key: string) =>
+  Effect.flatMap(store.get(key), (found) =>
+    expectEqual(
+      what,
+      Option.some(expected),
+      Option.map(found, ({ value }) => value)
+    )
+  )
 
 /** All names under a prefix, page by page. */
 const listAll = Effect.fnUntraced(function* (store: VersionedStore.Service, prefix: string, limit: number) {
@@ -312,57 +326,6 @@ const expectConflict = (
   )
 
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : 1)
-
-const absentRule: StoreRule<VersionedStore.Service> = {
-  name: "an absent value is None, cannot be changed and is deleted without effect",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}none`
-    yield* expectEqual("get", none, yield* store.get(key))
-    yield* expectEqual("delete", false, yield* store.delete(key))
-    const conflict = { key, expected: Option.some("1-x"), found: none }
-    yield* expectConflict("a change", conflict, store.compareAndSet(key, Option.some("1-x"), 1))
-    yield* expectConflict("a delete in a version", conflict, store.delete(key, { version: "1-x" }))
-    yield* expectEqual("get", none, yield* store.get(key))
-  })
-}
-
-const compareAndSetRule: StoreRule<VersionedStore.Service> = {
-  name: "a write succeeds from the version it was made for and from no other",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}cas`
-    const first = yield* store.compareAndSet(key, none, 1)
-    yield* expectEqual("get", Option.some({ value: 1, version: first }), yield* store.get(key))
-    const started = { key, expected: none, found: Option.some(first) }
-    yield* expectConflict("a second start", started, store.compareAndSet(key, none, 0))
-    const second = yield* store.compareAndSet(key, Option.some(first), 2)
-    if (second === first) return yield* Effect.fail("a write must return a new version")
-    const stale = { key, expected: Option.some(first), found: Option.some(second) }
-    yield* expectConflict("a stale write", stale, store.compareAndSet(key, Option.some(first), 3))
-    yield* expectConflict("a stale delete", stale, store.delete(key, { version: first }))
-    yield* expectEqual("get", Option.some({ value: 2, version: second }), yield* store.get(key))
-    const third = yield* store.compareAndSet(key, Option.some(second), 2)
-    if (third === second) return yield* Effect.fail("a write of the same value must return a new version")
-  })
-}
-
-const noReturnRule: StoreRule<VersionedStore.Service> = {
-  name: "a version never comes back, even if the value was deleted and made again",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}again`
-    const first = yield* store.compareAndSet(key, none, 1)
-    yield* expectEqual("delete in the version", true, yield* store.delete(key, { version: first }))
-    yield* expectEqual("get", none, yield* store.get(key))
-    const second = yield* store.compareAndSet(key, none, 1)
-    const stale = { key, expected: Option.some(first), found: Option.some(second) }
-    yield* expectConflict(
-      "a write from the version before the delete",
-      stale,
-      store.compareAndSet(key, Option.some(first), 2)
-    )
-    yield* expectEqual("delete", true, yield* store.delete(key))
-    yield* expectEqual("delete again", false, yield* store.delete(key))
-  })
-}
 
 /** Keys that file systems and databases like to confuse. */
 const hostileKeys: ReadonlyArray<string> = [
@@ -411,43 +374,6 @@ const hostileKeys: ReadonlyArray<string> = [
   "\ud800".repeat(500)
 ]
 
-const namesRule: StoreRule<VersionedStore.Service> = {
-  name: "different text is a different name, whatever the text",
-  check: Effect.fnUntraced(function* (store, part) {
-    for (const [index, key] of hostileKeys.entries()) yield* store.compareAndSet(`${part}${key}`, none, index)
-    for (const [index, key] of hostileKeys.entries()) {
-      const found = Option.map(yield* store.get(`${part}${key}`), ({ value }) => value)
-      yield* expectEqual(`key ${JSON.stringify(key.slice(0, 40))}`, Option.some(index), found)
-    }
-    const sorted = hostileKeys.map((key) => `${part}${key}`).sort(byCodeUnits)
-    yield* expectEqual("list", sorted, yield* listAll(store, part, 7))
-    for (const key of hostileKeys) yield* expectEqual("delete", true, yield* store.delete(`${part}${key}`))
-    yield* expectEqual("list after deleting all", [], yield* listAll(store, part, 100))
-  })
-}
-
-const listingRule: StoreRule<VersionedStore.Service> = {
-  name: "list is ordered by code units, cut into pages, and takes prefixes literally",
-  check: Effect.fnUntraced(function* (store, part) {
-    const names = ["a", "a-1", "a.2", "a/1", "a/10", "a/2", "a/2/x", "aB", "a_1", "a%", "ab", "b", "A", "{", "\uffff"]
-    for (const key of names) yield* store.compareAndSet(`${part}${key}`, none, 0)
-    const all = names.map((key) => `${part}${key}`).sort(byCodeUnits)
-    for (const prefix of ["", "a", "a/", "a/1", "a%", "a_", "A", "\uffff", "zz"]) {
-      const under = all.filter((key) => key.startsWith(`${part}${prefix}`))
-      for (const limit of [1, 2, 100]) {
-        yield* expectEqual(`prefix ${prefix}`, under, yield* listAll(store, `${part}${prefix}`, limit))
-      }
-    }
-    const exact = yield* store.list({ prefix: part, limit: all.length })
-    yield* expectEqual("a page that holds the rest", { keys: all, next: none }, exact)
-    const after = yield* store.list({ prefix: part, after: all.at(-1) ?? "" })
-    yield* expectEqual("after the last", { keys: [], next: none }, after)
-    const between = yield* store.list({ prefix: `${part}a/`, after: `${part}a/11`, limit: 1 })
-    const expected = { keys: [`${part}a/2`], next: Option.some(`${part}a/2`) }
-    yield* expectEqual("after an absent key", expected, between)
-  })
-}
-
 const increment = (store: VersionedStore.Service, key: string) =>
   Effect.gen(function* () {
     const found = yield* store.get(key)
@@ -456,66 +382,128 @@ const increment = (store: VersionedStore.Service, key: string) =>
     yield* store.compareAndSet(key, version, n + 1)
   }).pipe(Effect.retry({ while: (error) => error._tag === "VersionConflict" }))
 
-const concurrencyRule: StoreRule<VersionedStore.Service> = {
-  name: "concurrent writers lose nothing",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}counter`
-    const writers = range(8).map(() => Effect.repeat(increment(store, key), { times: 4 }))
-    yield* Effect.all(writers, { concurrency: "unbounded" })
-    const found = Option.map(yield* store.get(key), ({ value }) => value)
-    yield* expectEqual("increments", Option.some(40), found)
-    const starts = yield* Effect.forEach(range(5), (n) => Effect.result(store.compareAndSet(`${part}start`, none, n)), {
-      concurrency: "unbounded"
-    })
-    yield* expectEqual("writers that started the value", 1, starts.filter(Result.isSuccess).length)
-  })
-}
-
-const interruptionRule: StoreRule<VersionedStore.Service> = {
-  name: "an interrupted writer leaves the old value or the new one, and blocks no other",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}interrupted`
-    const read = Effect.map(
-      Effect.flatMap(store.get(key), (found) => expectSome("the value", found)),
-      ({ value }) => Number(value)
-    )
-    yield* increment(store, key)
-    for (const turns of range(12)) {
-      const before = yield* read
-      const fiber = yield* Effect.forkChild(increment(store, key))
-      for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
-      yield* Fiber.interrupt(fiber)
-      const after = yield* read
-      if (after !== before && after !== before + 1) {
-        return yield* Effect.fail(`expected ${before} or one more, got ${after}`)
-      }
-    }
-    yield* increment(store, key)
-  })
-}
-
-const durableRule: StoreRule<VersionedStore.Service> = {
-  name: "values are there when the store is opened again",
-  check: (store, part) => Effect.asVoid(store.compareAndSet(`${part}kept`, none, 1)),
-  later: (store, part) =>
-    Effect.flatMap(store.get(`${part}kept`), (found) =>
-      expectEqual(
-        "the value",
-        Option.some(1),
-        Option.map(found, ({ value }) => value)
-      )
-    )
-}
-
 const versionRules: ReadonlyArray<StoreRule<VersionedStore.Service>> = [
-  absentRule,
-  compareAndSetRule,
-  noReturnRule,
-  namesRule,
-  listingRule,
-  concurrencyRule,
-  interruptionRule,
-  durableRule
+  {
+    name: "an absent value is None, cannot be changed and is deleted without effect",
+    check: Effect.fnUntraced(function* (store, part) {
+      const key = `${part}none`
+      yield* expectEqual("get", none, yield* store.get(key))
+      yield* expectEqual("delete", false, yield* store.delete(key))
+      const conflict = { key, expected: Option.some("1-x"), found: none }
+      yield* expectConflict("a change", conflict, store.compareAndSet(key, Option.some("1-x"), 1))
+      yield* expectConflict("a delete in a version", conflict, store.delete(key, { version: "1-x" }))
+      yield* expectEqual("get", none, yield* store.get(key))
+    })
+  },
+  {
+    name: "a write succeeds from the version it was made for and from no other",
+    check: Effect.fnUntraced(function* (store, part) {
+      const key = `${part}cas`
+      const first = yield* store.compareAndSet(key, none, 1)
+      yield* expectEqual("get", Option.some({ value: 1, version: first }), yield* store.get(key))
+      const started = { key, expected: none, found: Option.some(first) }
+      yield* expectConflict("a second start", started, store.compareAndSet(key, none, 0))
+      const second = yield* store.compareAndSet(key, Option.some(first), 2)
+      if (second === first) return yield* Effect.fail("a write must return a new version")
+      const stale = { key, expected: Option.some(first), found: Option.some(second) }
+      yield* expectConflict("a stale write", stale, store.compareAndSet(key, Option.some(first), 3))
+      yield* expectConflict("a stale delete", stale, store.delete(key, { version: first }))
+      yield* expectEqual("get", Option.some({ value: 2, version: second }), yield* store.get(key))
+      const third = yield* store.compareAndSet(key, Option.some(second), 2)
+      if (third === second) return yield* Effect.fail("a write of the same value must return a new version")
+    })
+  },
+  {
+    name: "a version never comes back, even if the value was deleted and made again",
+    check: Effect.fnUntraced(function* (store, part) {
+      const key = `${part}again`
+      const first = yield* store.compareAndSet(key, none, 1)
+      yield* expectEqual("delete in the version", true, yield* store.delete(key, { version: first }))
+      yield* expectEqual("get", none, yield* store.get(key))
+      const second = yield* store.compareAndSet(key, none, 1)
+      const stale = { key, expected: Option.some(first), found: Option.some(second) }
+      yield* expectConflict(
+        "a write from the version before the delete",
+        stale,
+        store.compareAndSet(key, Option.some(first), 2)
+      )
+      yield* expectEqual("delete", true, yield* store.delete(key))
+      yield* expectEqual("delete again", false, yield* store.delete(key))
+    })
+  },
+  {
+    name: "different text is a different name, whatever the text",
+    check: Effect.fnUntraced(function* (store, part) {
+      for (const [index, key] of hostileKeys.entries()) yield* store.compareAndSet(`${part}${key}`, none, index)
+      for (const [index, key] of hostileKeys.entries()) {
+        yield* expectValue(`key ${JSON.stringify(key.slice(0, 40))}`, index, store, `${part}${key}`)
+      }
+      const sorted = hostileKeys.map((key) => `${part}${key}`).sort(byCodeUnits)
+      yield* expectEqual("list", sorted, yield* listAll(store, part, 7))
+      for (const key of hostileKeys) yield* expectEqual("delete", true, yield* store.delete(`${part}${key}`))
+      yield* expectEqual("list after deleting all", [], yield* listAll(store, part, 100))
+    })
+  },
+  {
+    name: "list is ordered by code units, cut into pages, and takes prefixes literally",
+    check: Effect.fnUntraced(function* (store, part) {
+      const names = ["a", "a-1", "a.2", "a/1", "a/10", "a/2", "a/2/x", "aB", "a_1", "a%", "ab", "b", "A", "{", "\uffff"]
+      for (const key of names) yield* store.compareAndSet(`${part}${key}`, none, 0)
+      const all = names.map((key) => `${part}${key}`).sort(byCodeUnits)
+      for (const prefix of ["", "a", "a/", "a/1", "a%", "a_", "A", "\uffff", "zz"]) {
+        const under = all.filter((key) => key.startsWith(`${part}${prefix}`))
+        for (const limit of [1, 2, 100]) {
+          yield* expectEqual(`prefix ${prefix}`, under, yield* listAll(store, `${part}${prefix}`, limit))
+        }
+      }
+      const exact = yield* store.list({ prefix: part, limit: all.length })
+      yield* expectEqual("a page that holds the rest", { keys: all, next: none }, exact)
+      const after = yield* store.list({ prefix: part, after: all.at(-1) ?? "" })
+      yield* expectEqual("after the last", { keys: [], next: none }, after)
+      const between = yield* store.list({ prefix: `${part}a/`, after: `${part}a/11`, limit: 1 })
+      const expected = { keys: [`${part}a/2`], next: Option.some(`${part}a/2`) }
+      yield* expectEqual("after an absent key", expected, between)
+    })
+  },
+  {
+    name: "concurrent writers lose nothing",
+    check: Effect.fnUntraced(function* (store, part) {
+      const key = `${part}counter`
+      const writers = range(8).map(() => Effect.repeat(increment(store, key), { times: 4 }))
+      yield* Effect.all(writers, { concurrency: "unbounded" })
+      yield* expectValue("increments", 40, store, key)
+      const starts = yield* Effect.forEach(
+        range(5),
+        (n) => Effect.result(store.compareAndSet(`${part}start`, none, n)),
+        {
+          concurrency: "unbounded"
+        }
+      )
+      yield* expectEqual("writers that started the value", 1, starts.filter(Result.isSuccess).length)
+    })
+  },
+  {
+    name: "an interrupted writer leaves the old value or the new one, and blocks no other",
+    check: Effect.fnUntraced(function* (store, part) {
+      const key = `${part}interrupted`
+      const read = Effect.map(
+        Effect.flatMap(store.get(key), (found) => expectSome("the value", found)),
+        ({ value }) => Number(value)
+      )
+      yield* increment(store, key)
+      for (const turns of range(12)) {
+        const before = yield* read
+        const fiber = yield* Effect.forkChild(increment(store, key))
+        for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
+        yield* Fiber.interrupt(fiber)
+        const after = yield* read
+        if (after !== before && after !== before + 1) {
+          return yield* Effect.fail(`expected ${before} or one more, got ${after}`)
+        }
+      }
+      yield* increment(store, key)
+    })
+  }
 ]
 
 /** Values that storage likes to change. */
@@ -539,21 +527,16 @@ const jsonSamples: ReadonlyArray<Schema.Json> = [
 const valuesRule: StoreRule<VersionedStore.Service> = {
   name: "every JSON value comes back as it was, as a copy of its own",
   check: Effect.fnUntraced(function* (store, part) {
-    const read = (key: string) =>
-      Effect.map(
-        store.get(key),
-        Option.map(({ value }) => value)
-      )
     for (const [index, value] of jsonSamples.entries()) {
       const key = `${part}${index}`
       yield* store.compareAndSet(key, none, value)
-      yield* expectEqual(`value ${index}`, Option.some(value), yield* read(key))
+      yield* expectValue(`value ${index}`, value, store, key)
     }
     const mutable = { list: [1] }
     const key = `${part}copy`
     yield* store.compareAndSet(key, none, mutable)
     mutable.list.push(2)
-    yield* expectEqual("after the value was changed", Option.some({ list: [1] }), yield* read(key))
+    yield* expectValue("after the value was changed", { list: [1] }, store, key)
   })
 }
 
@@ -740,7 +723,9 @@ const runToolRule = <E>(
   const live = options?.clock === "live"
   const program = Effect.gen(function* () {
     const fixture = yield* makeTools(timeout)
-    const bound = yield* bindTools(fixture, options?.stubs === true)
+    const local = yield* boundTool.fromToolkit(fixture.toolkit).pipe(Effect.provide(fixture.handlers))
+    const stubs = Effect.forEach(local, (tool) => boundTool.makeStub(tool.contract))
+    const bound = yield* boundTool.makeSet(options?.stubs === true ? yield* stubs : local)
     const layer = typeof runtime === "function" ? runtime(fixture) : runtime
     const advance = live ? Effect.void : TestClock.adjust(timeout)
     yield* check({ fixture, bound, advance }).pipe(Effect.provide(layer))
@@ -771,56 +756,46 @@ const conformanceToolkit = (timeout: Duration.Input) =>
     Tool.make("conformance_context", { success: Schema.Json })
   )
 
-class ConformanceDefect extends Error {
-  override readonly name = "ConformanceDefect"
-}
-
 const makeTools = (timeout: Duration.Input) =>
   Effect.gen(function* () {
     const toolkit = conformanceToolkit(timeout)
-    const probe = { running: 0, most: 0, met: 0, calls: new Array<string>() }
+    const probe = { running: 0, most: 0, met: 0, checked: 0 }
     const started = yield* Deferred.make<void>()
     const released = yield* Deferred.make<void>()
     const together = yield* Deferred.make<void>()
 
-    const counted = <A, E>(effect: Effect.Effect<A, E>) =>
-      Effect.suspend(() => {
-        probe.running += 1
-        probe.most = Math.max(probe.most, probe.running)
-        return Effect.ensuring(
-          effect,
-          Effect.sync(() => {
-            probe.running -= 1
-          })
-        )
-      })
+    const count = Effect.sync(() => {
+      probe.running += 1
+      probe.most = Math.max(probe.most, probe.running)
+    })
+    const discount = Effect.sync(() => {
+      probe.running -= 1
+    })
 
-    const held = (n: number) =>
-      Effect.suspend(() => {
-        probe.calls.push(`started ${n}`)
-        return Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
-      }).pipe(Effect.onInterrupt(() => Deferred.succeed(released, undefined)))
+    const hold = Deferred.succeed(started, undefined).pipe(
+      Effect.andThen(Effect.never),
+      Effect.onInterrupt(() => Deferred.succeed(released, undefined))
+    )
 
     const handlers = toolkit.of({
       conformance_echo: ({ n, turns }) =>
-        counted(
-          Effect.gen(function* () {
-            for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
-            return { n }
-          })
-        ),
+        Effect.gen(function* () {
+          yield* count
+          for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
+          return { n }
+        }).pipe(Effect.ensuring(discount)),
       conformance_meet: ({ n }) =>
         Effect.suspend(() => {
           probe.met += 1
           return Effect.as(probe.met < 2 ? Deferred.await(together) : Deferred.succeed(together, undefined), { n })
         }),
       conformance_fail: () => Effect.fail(ToolFailure.ToolFailure.error("no such thing", { type: "not_found" })),
-      conformance_boom: () => Effect.die(new ConformanceDefect("boom")),
-      conformance_hang: ({ n }) => held(n),
-      conformance_wait: ({ n }) => held(n),
+      conformance_boom: () => Effect.die("boom"),
+      conformance_hang: () => hold,
+      conformance_wait: () => hold,
       conformance_defaults: (args) =>
         Effect.sync(() => {
-          probe.calls.push("defaults")
+          probe.checked += 1
           return args
         }),
       conformance_context: () => RunContext.RunContext
@@ -842,14 +817,6 @@ interface ToolRule {
   readonly check: (input: RuleInput) => Effect.Effect<void, string>
 }
 
-const bindTools = (fixture: Tools, stubs: boolean) =>
-  Effect.gen(function* () {
-    const local = yield* boundTool.fromToolkit(fixture.toolkit).pipe(Effect.provide(fixture.handlers))
-    return yield* boundTool.makeSet(
-      stubs ? yield* Effect.forEach(local, (tool) => boundTool.makeStub(tool.contract)) : local
-    )
-  })
-
 const prepareCall = (bound: boundTool.ToolSet, id: string, name: string, args: Schema.Json) =>
   boundTool.prepare(
     bound,
@@ -857,12 +824,17 @@ const prepareCall = (bound: boundTool.ToolSet, id: string, name: string, args: S
     { runId: "conformance", context: { tenant: "acme" } }
   )
 
-const prepareCalls = (input: RuleInput, list: ReadonlyArray<readonly [name: string, args: Schema.Json]>) =>
+/** Runs a batch of calls whose arguments fit. */
+const runCalls = (
+  { bound }: RuleInput,
+  list: ReadonlyArray<readonly [name: string, args: Schema.Json]>,
+  watch?: Parameters<typeof boundTool.run<never, never>>[1]
+) =>
   Effect.forEach(list, ([name, args], index) =>
-    Effect.flatMap(prepareCall(input.bound, String(index), name, args), (result) =>
+    Effect.flatMap(prepareCall(bound, String(index), name, args), (result) =>
       Result.isSuccess(result) ? Effect.succeed(result.success) : Effect.fail(`not prepared: ${result.failure.message}`)
     )
-  )
+  ).pipe(Effect.flatMap((batch) => boundTool.run(batch, watch)))
 
 const resultKind = (result: ToolResult.ToolResult | undefined): string => {
   if (result === undefined) return "nothing"
@@ -872,151 +844,131 @@ const resultKind = (result: ToolResult.ToolResult | undefined): string => {
 const successValue = (result: ToolResult.ToolResult | undefined) =>
   result?._tag === "Success" ? result.value : undefined
 
-const orderRule: ToolRule = {
-  name: "results come in call order, calls start in call order",
-  check: Effect.fnUntraced(function* (input) {
-    const numbers = range(6)
-    const batch = yield* prepareCalls(
-      input,
-      numbers.map((n) => ["echo", { n, turns: 25 - 5 * n }] as const)
-    )
-    const started: Array<string> = []
-    const results = yield* boundTool.run(batch, { onStarted: (id) => Effect.sync(() => started.push(id)) })
-    yield* expectEqual(
-      "results",
-      numbers.map((n) => ({ n })),
-      results.map(successValue)
-    )
-    yield* expectEqual("starts", numbers.map(String), started)
-  })
-}
-
-const toolConcurrencyRule: ToolRule = {
-  name: "no more calls run at once than the runtime allows, and two do if it allows two",
-  check: Effect.fnUntraced(function* (input) {
-    const { concurrency } = yield* ToolRuntime.ToolRuntime
-    const batch = yield* prepareCalls(
-      input,
-      range(8).map((n) => ["echo", { n, turns: 10 }] as const)
-    )
-    yield* boundTool.run(batch)
-    const { most } = input.fixture.probe
-    if (concurrency !== "unbounded" && most > concurrency) {
-      return yield* Effect.fail(`at most ${concurrency} calls may run at once, got ${most}`)
-    }
-    if (concurrency === 1) return
-    const meeting = yield* prepareCalls(input, [
-      ["meet", { n: 1 }],
-      ["meet", { n: 2 }]
-    ])
-    yield* expectEqual(
-      "two calls that wait for each other",
-      [{ n: 1 }, { n: 2 }],
-      (yield* boundTool.run(meeting)).map(successValue)
-    )
-  })
-}
-
-const settlingRule: ToolRule = {
-  name: "a failure or a defect of one call loses no other result",
-  check: Effect.fnUntraced(function* (input) {
-    const batch = yield* prepareCalls(input, [
-      ["echo", { n: 1, turns: 20 }],
-      ["fail", {}],
-      ["boom", {}],
-      ["echo", { n: 2, turns: 1 }]
-    ])
-    const results = yield* boundTool.run(batch)
-    yield* expectEqual("results", ["success", "not_found", "unhandled_error", "success"], results.map(resultKind))
-    const failure = results[1]
-    yield* expectEqual("the typed failure", "no such thing", failure === undefined ? "" : ToolResult.text(failure))
-  })
-}
-
-const timeoutRule: ToolRule = {
-  name: "a call that takes too long is a timeout_error, its handler is interrupted, its siblings are not",
-  check: Effect.fnUntraced(function* (input) {
-    const batch = yield* prepareCalls(input, [
-      ["echo", { n: 1, turns: 1 }],
-      ["hang", { n: 2 }],
-      ["echo", { n: 3, turns: 1 }]
-    ])
-    const fiber = yield* Effect.forkChild(boundTool.run(batch))
-    yield* Deferred.await(input.fixture.started)
-    yield* input.advance
-    const results = yield* Fiber.join(fiber)
-    yield* expectEqual("results", ["success", "timeout_error", "success"], results.map(resultKind))
-    const late = results[1]
-    if (late === undefined || !ToolResult.text(late).includes("timed out")) {
-      return yield* Effect.fail(`the message must report the timeout, got ${show(late)}`)
-    }
-    yield* Deferred.await(input.fixture.released)
-  })
-}
-
-const toolInterruptionRule: ToolRule = {
-  name: "interrupting the batch interrupts every handler; what ended keeps its result, what never started has none",
-  check: Effect.fnUntraced(function* (input) {
-    const { concurrency } = yield* ToolRuntime.ToolRuntime
-    const batch = yield* prepareCalls(input, [
-      ["echo", { n: 1, turns: 0 }],
-      ["wait", { n: 2 }],
-      ["wait", { n: 3 }]
-    ])
-    const started = new Set<string>()
-    const finished = new Map<string, ToolResult.ToolResult>()
-    const running = yield* Deferred.make<void>()
-    const first = yield* Deferred.make<void>()
-    const fiber = yield* Effect.forkChild(
-      boundTool.run(batch, {
-        onStarted: (id) => {
-          started.add(id)
-          const all = started.size === Math.min(3, concurrency === "unbounded" || concurrency > 1 ? 3 : 2)
-          return all ? Deferred.succeed(running, undefined) : Effect.void
-        },
-        onFinished: (id, result) => {
-          finished.set(id, result)
-          return id === "0" ? Deferred.succeed(first, undefined) : Effect.void
-        }
-      })
-    )
-    yield* Deferred.await(first)
-    yield* Deferred.await(running)
-    yield* Deferred.await(input.fixture.started)
-    yield* Fiber.interrupt(fiber)
-    yield* Deferred.await(input.fixture.released)
-    yield* expectEqual("the call that had ended", "success", resultKind(finished.get("0")))
-    for (const id of ["1", "2"]) {
-      yield* expectEqual(`call ${id}`, started.has(id) ? "interrupted" : "nothing", resultKind(finished.get(id)))
-    }
-  })
-}
-
-const validationRule: ToolRule = {
-  name: "arguments that do not fit reach no handler, and those that do arrive as they were checked",
-  check: Effect.fnUntraced(function* (input) {
-    const wrong = yield* prepareCall(input.bound, "0", "defaults", { list: "no", size: "large" })
-    yield* expectEqual("wrong arguments", "validation_error", Result.isFailure(wrong) ? wrong.failure.type : "success")
-    yield* expectEqual("handlers that ran", [], input.fixture.probe.calls)
-    const batch = yield* prepareCalls(input, [["defaults", `{"list":"[1,2]"}`]])
-    yield* expectEqual("arguments", [{ list: [1, 2], size: 10 }], (yield* boundTool.run(batch)).map(successValue))
-  })
-}
-
 const contextRule: ToolRule = {
   name: "handlers see the context of the run",
   check: Effect.fnUntraced(function* (input) {
-    const results = yield* boundTool.run(yield* prepareCalls(input, [["context", {}]]))
+    const results = yield* runCalls(input, [["context", {}]])
     yield* expectEqual("context", [{ tenant: "acme" }], results.map(successValue))
   })
 }
 
 const toolRules: ReadonlyArray<ToolRule> = [
-  orderRule,
-  toolConcurrencyRule,
-  settlingRule,
-  timeoutRule,
-  toolInterruptionRule,
-  validationRule,
-  contextRule
+  {
+    name: "results come in call order, calls start in call order",
+    check: Effect.fnUntraced(function* (input) {
+      const numbers = range(6)
+      const started: Array<string> = []
+      const calls = numbers.map((n) => ["echo", { n, turns: 25 - 5 * n }] as const)
+      const results = yield* runCalls(input, calls, { onStarted: (id) => Effect.sync(() => started.push(id)) })
+      yield* expectEqual(
+        "results",
+        numbers.map((n) => ({ n })),
+        results.map(successValue)
+      )
+      yield* expectEqual("starts", numbers.map(String), started)
+    })
+  },
+  {
+    name: "no more calls run at once than the runtime allows, and two do if it allows two",
+    check: Effect.fnUntraced(function* (input) {
+      const { concurrency } = yield* ToolRuntime.ToolRuntime
+      const calls = range(8).map((n) => ["echo", { n, turns: 10 }] as const)
+      yield* runCalls(input, calls)
+      const { most } = input.fixture.probe
+      if (concurrency !== "unbounded" && most > concurrency) {
+        return yield* Effect.fail(`at most ${concurrency} calls may run at once, got ${most}`)
+      }
+      if (concurrency === 1) return
+      const meeting = yield* runCalls(input, [
+        ["meet", { n: 1 }],
+        ["meet", { n: 2 }]
+      ])
+      yield* expectEqual("two calls that wait for each other", [{ n: 1 }, { n: 2 }], meeting.map(successValue))
+    })
+  },
+  {
+    name: "a failure or a defect of one call loses no other result",
+    check: Effect.fnUntraced(function* (input) {
+      const results = yield* runCalls(input, [
+        ["echo", { n: 1, turns: 20 }],
+        ["fail", {}],
+        ["boom", {}],
+        ["echo", { n: 2, turns: 1 }]
+      ])
+      yield* expectEqual("results", ["success", "not_found", "unhandled_error", "success"], results.map(resultKind))
+      const failure = results[1]
+      yield* expectEqual("the typed failure", "no such thing", failure === undefined ? "" : ToolResult.text(failure))
+    })
+  },
+  {
+    name: "a call that takes too long is a timeout_error, its handler is interrupted, its siblings are not",
+    check: Effect.fnUntraced(function* (input) {
+      const running = runCalls(input, [
+        ["echo", { n: 1, turns: 1 }],
+        ["hang", { n: 2 }],
+        ["echo", { n: 3, turns: 1 }]
+      ])
+      const fiber = yield* Effect.forkChild(running)
+      yield* Deferred.await(input.fixture.started)
+      yield* input.advance
+      const results = yield* Fiber.join(fiber)
+      yield* expectEqual("results", ["success", "timeout_error", "success"], results.map(resultKind))
+      const late = results[1]
+      if (late === undefined || !ToolResult.text(late).includes("timed out")) {
+        return yield* Effect.fail(`the message must report the timeout, got ${show(late)}`)
+      }
+      yield* Deferred.await(input.fixture.released)
+    })
+  },
+  {
+    name: "interrupting the batch interrupts every handler; what ended keeps its result, what never started has none",
+    check: Effect.fnUntraced(function* (input) {
+      const { concurrency } = yield* ToolRuntime.ToolRuntime
+      const calls = [
+        ["echo", { n: 1, turns: 0 }],
+        ["wait", { n: 2 }],
+        ["wait", { n: 3 }]
+      ] as const
+      const started = new Set<string>()
+      const finished = new Map<string, ToolResult.ToolResult>()
+      const running = yield* Deferred.make<void>()
+      const first = yield* Deferred.make<void>()
+      const fiber = yield* Effect.forkChild(
+        runCalls(input, calls, {
+          onStarted: (id) => {
+            started.add(id)
+            const all = started.size === Math.min(3, concurrency === "unbounded" || concurrency > 1 ? 3 : 2)
+            return all ? Deferred.succeed(running, undefined) : Effect.void
+          },
+          onFinished: (id, result) => {
+            finished.set(id, result)
+            return id === "0" ? Deferred.succeed(first, undefined) : Effect.void
+          }
+        })
+      )
+      yield* Deferred.await(first)
+      yield* Deferred.await(running)
+      yield* Deferred.await(input.fixture.started)
+      yield* Fiber.interrupt(fiber)
+      yield* Deferred.await(input.fixture.released)
+      yield* expectEqual("the call that had ended", "success", resultKind(finished.get("0")))
+      for (const id of ["1", "2"]) {
+        yield* expectEqual(`call ${id}`, started.has(id) ? "interrupted" : "nothing", resultKind(finished.get(id)))
+      }
+    })
+  },
+  {
+    name: "arguments that do not fit reach no handler, and those that do arrive as they were checked",
+    check: Effect.fnUntraced(function* (input) {
+      const wrong = yield* prepareCall(input.bound, "0", "defaults", { list: "no", size: "large" })
+      yield* expectEqual(
+        "wrong arguments",
+        "validation_error",
+        Result.isFailure(wrong) ? wrong.failure.type : "success"
+      )
+      yield* expectEqual("handlers that ran", 0, input.fixture.probe.checked)
+      const results = yield* runCalls(input, [["defaults", `{"list":"[1,2]"}`]])
+      yield* expectEqual("arguments", [{ list: [1, 2], size: 10 }], results.map(successValue))
+    })
+  }
 ]

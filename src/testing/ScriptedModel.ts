@@ -30,6 +30,7 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
+import * as Message from "../conversation/Message.ts"
 import * as performAction from "../agent/internal/performAction.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
@@ -38,8 +39,6 @@ import { defined } from "../payload/internal/plainJson.ts"
 const optional = Schema.optionalKey
 
 const millis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
-
-const count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
 /** Provider metadata of a part: one JSON object per provider name. */
 const Metadata = Schema.Record(Schema.String, Schema.Record(Schema.String, Schema.Json))
@@ -113,15 +112,7 @@ const content = {
   object: optional(Schema.Json),
   files: optional(Schema.Array(Schema.Struct({ mediaType: Schema.String, data: Schema.String }))),
   toolCalls: optional(Schema.Array(ToolCall)),
-  usage: optional(
-    Schema.Struct({
-      inputTokens: optional(count),
-      outputTokens: optional(count),
-      cacheReadTokens: optional(count),
-      cacheWriteTokens: optional(count),
-      reasoningTokens: optional(count)
-    })
-  ),
+  usage: optional(Message.TokenUsage),
   finishReason: optional(
     Schema.Literals(["stop", "length", "content-filter", "tool-calls", "error", "pause", "other", "unknown", "missing"])
   )
@@ -371,31 +362,29 @@ const resultText = (part: Prompt.ToolResultPart): string =>
     ? valueText(part.result)
     : part.modelOutput.map((output) => (output.type === "text" ? output.text : `[${output.mediaType}]`)).join("\n")
 
+const partsOf = <T extends Prompt.Part["type"]>(parts: ReadonlyArray<Prompt.Part>, type: T) =>
+  parts.filter((part): part is Extract<Prompt.Part, { readonly type: T }> => part.type === type)
+
+const orAbsent = <A>(list: ReadonlyArray<A>): ReadonlyArray<A> | undefined => (list.length > 0 ? list : undefined)
+
 const recordMessage = (message: Prompt.Message): RequestMessage => {
   if (message.role === "system") return { role: "system", text: message.content }
   const parts: ReadonlyArray<Prompt.Part> = message.content
-  const reasoning = parts.flatMap((part) => (part.type === "reasoning" ? [part.text] : []))
-  const files = parts.flatMap((part) => (part.type === "file" ? [part.mediaType] : []))
-  const toolCalls = parts.flatMap((part) =>
-    part.type === "tool-call" ? [{ id: part.id, name: part.name, params: part.params }] : []
-  )
-  const toolResults = parts.flatMap((part) =>
-    part.type === "tool-result"
-      ? [{ id: part.id, name: part.name, isFailure: part.isFailure, text: resultText(part) }]
-      : []
-  )
-  const texts =
-    message.role === "tool"
-      ? toolResults.map(({ text }) => text)
-      : parts.flatMap((part) => (part.type === "text" ? [part.text] : []))
+  const toolResults = partsOf(parts, "tool-result").map((part) => ({
+    id: part.id,
+    name: part.name,
+    isFailure: part.isFailure,
+    text: resultText(part)
+  }))
+  const texts: ReadonlyArray<{ readonly text: string }> = message.role === "tool" ? toolResults : partsOf(parts, "text")
   return {
     role: message.role,
-    text: texts.join("\n"),
+    text: texts.map(({ text }) => text).join("\n"),
     ...defined({
-      reasoning: reasoning.length > 0 ? reasoning.join("\n") : undefined,
-      files: files.length > 0 ? files : undefined,
-      toolCalls: toolCalls.length > 0 ? toolCalls : undefined,
-      toolResults: toolResults.length > 0 ? toolResults : undefined
+      reasoning: orAbsent(partsOf(parts, "reasoning").map(({ text }) => text))?.join("\n"),
+      files: orAbsent(partsOf(parts, "file").map(({ mediaType }) => mediaType)),
+      toolCalls: orAbsent(partsOf(parts, "tool-call").map(({ id, name, params }) => ({ id, name, params }))),
+      toolResults: orAbsent(toolResults)
     })
   }
 }
@@ -506,10 +495,7 @@ const checkExpectation = (
       return [
         {
           what: "expect function",
-          expected:
-            problem === undefined
-              ? "true"
-              : shortenText(problem instanceof Error ? problem.message : quoteValue(problem)),
+          expected: problem instanceof Error ? shortenText(problem.message) : quoteValue(problem ?? true),
           found: newest === undefined ? "no message" : `newest message ${newest.role} ${quoteValue(newest.text)}`
         }
       ]
@@ -517,35 +503,27 @@ const checkExpectation = (
   )
 }
 
-const failureReasons: {
-  readonly [name in Failure["reason"]]: (failure: Failure & { readonly description: string }) => AiError.AiErrorReason
-} = {
-  RateLimitError: ({ retryAfter }) =>
-    new AiError.RateLimitError(retryAfter === undefined ? {} : { retryAfter: Duration.millis(retryAfter) }),
-  QuotaExhaustedError: () => new AiError.QuotaExhaustedError({}),
-  AuthenticationError: ({ description }) => new AiError.AuthenticationError({ kind: "Unknown", description }),
-  ContentPolicyError: ({ description }) => new AiError.ContentPolicyError({ description }),
-  InvalidRequestError: ({ description }) => new AiError.InvalidRequestError({ description }),
-  InvalidResponseError: ({ description }) => new AiError.InvalidResponseError({ description }),
-  InternalProviderError: ({ description }) => new AiError.InternalProviderError({ description }),
-  NetworkError: ({ description }) =>
-    new AiError.NetworkError({
-      reason: "TransportError",
-      method: "POST",
-      url: "http://scripted.invalid/",
-      description
-    }),
-  InvalidOutputError: ({ description }) => new AiError.InvalidOutputError({ description }),
-  ToolNotFoundError: ({ toolName = "tool" }) => new AiError.ToolNotFoundError({ toolName, availableTools: [] }),
-  ToolParameterValidationError: ({ description, toolName = "tool" }) =>
-    new AiError.ToolParameterValidationError({ toolName, description }),
-  UnknownError: ({ description }) => new AiError.UnknownError({ description })
-}
+const decodeReason = Schema.decodeUnknownSync(AiError.AiErrorReason)
 
 const isFailure = (fail: Failure | AiError.AiErrorReason): fail is Failure => !Predicate.hasProperty(fail, "_tag")
 
-const toAiErrorReason = (fail: Failure | AiError.AiErrorReason): AiError.AiErrorReason =>
-  isFailure(fail) ? failureReasons[fail.reason]({ description: "scripted failure", ...fail }) : fail
+/** The error of the provider: the fields that its reason requires are in a {@link Failure}, or have a value here. */
+const toAiErrorReason = (fail: Failure | AiError.AiErrorReason): AiError.AiErrorReason => {
+  if (!isFailure(fail)) return fail
+  const { reason, retryAfter, ...fields } = fail
+  return decodeReason({
+    _tag: reason,
+    description: "scripted failure",
+    kind: "Unknown",
+    reason: "TransportError",
+    method: "POST",
+    url: "http://scripted.invalid/",
+    toolName: "tool",
+    availableTools: [],
+    retryAfter: retryAfter === undefined ? undefined : Duration.millis(retryAfter),
+    ...fields
+  })
+}
 
 type AnyPart = Response.PartEncoded | Response.StreamPartEncoded
 
@@ -558,9 +536,6 @@ const splitIntoChunks = (text: string, size: number): ReadonlyArray<string> => {
 
 const withMetadata = (metadata: Metadata | undefined) =>
   metadata === undefined ? {} : { metadata: structuredClone(metadata) as Response.ProviderMetadata } // a copy is mutable JSON
-
-const toAnnotated = (text: string | Exclude<Text, string>): { readonly text: string; readonly metadata?: Metadata } =>
-  typeof text === "string" ? { text } : text
 
 const toolCallParts = (call: typeof ToolCall.Type, id: string): ReadonlyArray<AnyPart> => {
   const common = { id, name: call.name, ...defined({ providerExecuted: call.providerExecuted }) }
@@ -595,10 +570,10 @@ const finishParts = (turn: Turn): ReadonlyArray<Response.FinishPartEncoded> => {
 /** The content of a turn, before its raw parts and its finish. */
 const contentParts = (turn: Turn, index: number): ReadonlyArray<AnyPart> => {
   const parts: Array<AnyPart> = []
-  const push = (type: "text" | "reasoning", given: string | Exclude<Text, string>) => {
-    const { text, metadata } = toAnnotated(given)
-    parts.push({ type, text, ...withMetadata(metadata) })
-  }
+  const push = (type: "text" | "reasoning", given: Text) =>
+    parts.push(
+      typeof given === "string" ? { type, text: given } : { type, text: given.text, ...withMetadata(given.metadata) }
+    )
   if (turn.reasoning !== undefined) push("reasoning", turn.reasoning)
   if (turn.text !== undefined) push("text", turn.text)
   if (turn.object !== undefined) push("text", JSON.stringify(turn.object))
@@ -681,15 +656,7 @@ const completeTurn = (
   return { parts }
 }
 
-/**
- * Makes the model and its test service as values, for example to hand several
- * scripted models to a registry.
- *
- * @see {@link layer} for the usual way
- * @category constructors
- * @since 0.1.0
- */
-export const make = Effect.fnUntraced(function* (script: Script, options?: Options) {
+const makeContext = Effect.fnUntraced(function* (script: Script, options?: Options) {
   const chunkSize = Math.max(1, Math.floor(options?.chunkSize ?? 8))
   const turns = typeof script === "function" ? Infinity : script.length
   const requests = yield* Ref.make<ReadonlyArray<Request>>([])
@@ -765,7 +732,7 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
       }
     })
   })
-  return { model, service }
+  return Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, model))
 })
 
 /**
@@ -814,36 +781,16 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
  * @since 0.1.0
  */
 export const layer = (script: Script, options?: Options): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel> =>
-  Layer.effectContext(
-    Effect.map(make(script, options), ({ model, service }) =>
-      Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, model))
-    )
-  )
+  Layer.effectContext(makeContext(script, options))
 
 /**
- * {@link layer} with a script read from JSON text or bytes.
+ * {@link layer} with a script read from a JSON file.
  *
  * **Details**
  *
  * The JSON is `{ "chunkSize"?: 8, "turns": [...] }`, each turn as {@link Turn}
  * describes it, with durations in milliseconds and without functions and `parts`.
  * Unknown keys are rejected. `chunkSize` of the options has precedence.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerJson = (
-  json: string | Uint8Array,
-  options?: Options & Pick<Json.Options, "limits">
-): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError> =>
-  Layer.unwrap(
-    Effect.map(Json.decodeJson(ScriptData, { ...options, what: "model script" })(json), ({ chunkSize, turns }) =>
-      layer(turns, chunkSize === undefined ? options : { chunkSize, ...options })
-    )
-  )
-
-/**
- * {@link layerJson} with a script read from a file.
  *
  * **Example** (A script in a file)
  *
@@ -871,11 +818,10 @@ export const layerFile = (
   path: string,
   options?: Options & Pick<Json.Options, "limits">
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError | PlatformError, FileSystem.FileSystem> =>
-  Layer.unwrap(
-    Effect.map(
-      Effect.flatMap(FileSystem.FileSystem, (files) => files.readFile(path)),
-      (bytes) => layerJson(bytes, options)
-    )
+  Effect.flatMap(FileSystem.FileSystem, (files) => files.readFile(path)).pipe(
+    Effect.flatMap(Json.decodeJson(ScriptData, { ...options, what: "model script" })),
+    Effect.map(({ chunkSize, turns }) => layer(turns, chunkSize === undefined ? options : { chunkSize, ...options })),
+    Layer.unwrap
   )
 
 /**

@@ -108,7 +108,10 @@ describe("ModelRegistry", () => {
               const setting = yield* Setting
               yield* Effect.acquireRelease(log(`open ${model} ${seed} ${setting}`), () => log(`close ${model} ${seed}`))
               yield* Effect.yieldNow
-              return (yield* ScriptedModel.make(() => ({ text: "ok" }))).model
+              return Context.get(
+                yield* Layer.build(ScriptedModel.layer(() => ({ text: "ok" }))),
+                LanguageModel.LanguageModel
+              )
             })
           )
       })
