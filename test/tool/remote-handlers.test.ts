@@ -1,19 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import {
-  type Context,
-  DateTime,
-  type Duration,
-  Effect,
-  Fiber,
-  Layer,
-  Option,
-  Queue,
-  Redacted,
-  Result,
-  Schedule,
-  Schema,
-  Stream
-} from "effect"
+import { DateTime, Effect, Fiber, Layer, Queue, Redacted, Schedule, Schema, Stream } from "effect"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolResult } from "effect-emissary"
 import { Conformance } from "effect-emissary/testing"
@@ -23,6 +9,7 @@ import { FetchHttpClient, HttpRouter } from "effect/http"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
 import { http, serve, token, url } from "./fixtures/remote-serve.ts"
 import { handlers, NoSuchOrder, Probe, Tools } from "./fixtures/remote-tools.ts"
+import * as support from "./support.ts"
 import { test } from "../test.ts"
 
 const claims = serve({ context: (claimed) => Effect.succeed(claimed) })
@@ -33,22 +20,13 @@ const remoteLayer = (url: string, over?: Partial<RemoteTools.ClientOptions>) =>
 /** Executes a call the way a run does, with the handlers of a layer. */
 const execute = <E>(
   layer: Layer.Layer<Tool.HandlersFor<typeof Tools.tools>, E>,
-  name: string,
-  args: Schema.Json,
-  options?: { readonly context?: { readonly [key: string]: Schema.Json }; readonly timeout?: Duration.Input }
+  ...call: readonly [name: string, args: Schema.Json, options?: Partial<boundTool.PrepareOptions>]
 ) =>
-  Effect.gen(function* () {
-    const context: Context.Context<Tool.HandlersFor<typeof Tools.tools>> = yield* Layer.build(layer)
-    const bound: Array<boundTool.BoundTool> = []
-    for (const tool of Object.values(Tools.tools)) {
-      bound.push(yield* boundTool.fromTool(tool, context.mapUnsafe.get(tool.id)))
-    }
-    const set = yield* boundTool.makeSet(bound)
-    const prepared = yield* boundTool.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", ...options })
-    if (Result.isFailure(prepared)) return prepared.failure
-    const { execute } = prepared.success
-    return execute._tag === "Some" ? yield* execute.value : yield* Effect.die("no body")
-  }).pipe(Effect.scoped)
+  boundTool.fromToolkit(Tools).pipe(
+    Effect.flatMap(boundTool.makeSet),
+    Effect.flatMap((set) => support.call(set, ...call)),
+    Effect.provide(layer)
+  )
 
 const cases: ReadonlyArray<readonly [string, string, Schema.Json]> = [
   ["a success with a date in it", "get_order", { id: "42" }],
@@ -64,14 +42,14 @@ const cases: ReadonlyArray<readonly [string, string, Schema.Json]> = [
 ]
 
 describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
-  it.live.each(cases)("equal results: %s", ([, name, args]) =>
-    Effect.gen(function* () {
+  for (const [title, name, args] of cases) {
+    test.live(`equal results: ${title}`, claims, function* () {
       const context = { tenant: "acme", list: [1, null, { a: "b" }] }
       const here = yield* execute(handlers.pipe(Layer.provide(Probe.layer)), name, args, { context })
       const there = yield* execute(remoteLayer(yield* url), name, args, { context })
       assert.deepStrictEqual(there, here)
-    }).pipe(Effect.provide(claims))
-  )
+    })
+  }
 
   const failure = (result: ToolResult.ToolResult) => (result._tag === "Failure" ? result : undefined)
 
@@ -93,15 +71,13 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
   test.live("a call that was cut is made again for an idempotent tool, and for no other", function* () {
     const cut = Effect.fnUntraced(function* (idempotent: boolean) {
       const toolkit = Toolkit.make(Tool.make("look", { success: Schema.String }).annotate(Tool.Idempotent, idempotent))
-      const body = JSON.stringify({ protocol: 1, callId: "c1", result: ToolResult.success("seen") })
+      const body = JSON.stringify({ protocol: 1, callId: "call_1", result: ToolResult.success("seen") })
       const server = yield* rawServer((socket, count) => (count === 1 ? socket.destroy() : respond(socket, 200, body)))
       const layer = RemoteTools.layerHandlers(toolkit, { url: server.url, token, retry: Schedule.recurs(1) })
       const set = yield* Effect.flatMap(boundTool.fromToolkit(toolkit), boundTool.makeSet).pipe(
         Effect.provide(layer.pipe(Layer.provide(FetchHttpClient.layer)))
       )
-      const request = { id: "c1", name: "look", arguments: {} }
-      const call = Result.getOrThrow(yield* boundTool.prepare(set, request, { runId: "r1" }))
-      const result = yield* Option.getOrThrow(call.execute)
+      const result = yield* support.call(set, "look", {})
       return [result._tag, server.requests.length]
     })
     assert.deepStrictEqual(yield* cut(true), ["Success", 2])
@@ -130,17 +106,14 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
 
   test.live("core's own resolution gets typed values and typed failures, else an AiError", claims, function* () {
     const layer = remoteLayer(yield* url)
-    const getOrder = (id: string) =>
-      Effect.gen(function* () {
-        const toolkit = yield* Tools
-        const results = yield* Stream.runCollect(yield* toolkit.handle("get_order", { id }))
-        return results[0]?.encodedResult
-      }).pipe(Effect.provide(layer))
+    const getOrder = Effect.fnUntraced(function* (id: string) {
+      const results = yield* Stream.runCollect(yield* (yield* Tools).handle("get_order", { id }))
+      return results[0]?.encodedResult
+    }, Effect.provide(layer))
     assert.deepStrictEqual(yield* getOrder("42"), { id: "42", at: DateTime.makeUnsafe(1000) })
     assert.instanceOf(yield* Effect.flip(getOrder("0")), NoSuchOrder)
     const boom = Effect.gen(function* () {
-      const toolkit = yield* Tools
-      yield* Stream.runDrain(yield* toolkit.handle("boom", {}))
+      yield* Stream.runDrain(yield* (yield* Tools).handle("boom", {}))
     }).pipe(Effect.provide(layer))
     assert.strictEqual((yield* Effect.flip(boom))._tag, "AiError")
   })

@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { type Cause, Context, Effect, FileSystem, Layer, Logger, Queue, Redacted, Schema } from "effect"
 import { RemoteTools } from "effect-emissary"
 import { Tool, Toolkit } from "effect/ai"
@@ -28,23 +28,22 @@ const send = (path: string, init?: RequestInit) =>
 
 const headers = { authorization: "Bearer s3cret", "content-type": "application/json" }
 
-const request = (name: string, args: unknown, over?: object) => ({
-  protocol: 1,
-  runId: "r1",
-  callId: "c1",
-  name,
-  arguments: args,
-  ...over
-})
-
-const post = (body: unknown, over?: object) =>
-  send("/tools/execute", { method: "POST", headers: { ...headers, ...over }, body: JSON.stringify(body) })
+const request = (name: string, args: unknown = {}, over?: object) => {
+  const call = { runId: "r1", callId: "c1", name, arguments: args }
+  return { protocol: 1, ...call, ...over }
+}
 
 const postText = (body: string, over?: object) =>
   send("/tools/execute", { method: "POST", headers: { ...headers, ...over }, body })
 
+const post = (body: unknown, over?: object) => postText(JSON.stringify(body), over)
+
+/** The head of a request as bytes, for the token and the other headers. */
+const head = (token: string, ...lines: ReadonlyArray<string>) =>
+  ["POST /tools/execute HTTP/1.1", "host: a", `authorization: ${token}`, ...lines, "", ""].join("\r\n")
+
 /** Runs a call that must have a result and returns it. */
-const execute = (name: string, args: unknown, over?: object) =>
+const execute = (name: string, args: unknown = {}, over?: object) =>
   Effect.map(post(request(name, args, over)), ({ body, status }) => {
     assert.strictEqual(status, 200, JSON.stringify(body))
     assert.strictEqual(body.protocol, 1)
@@ -110,35 +109,30 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     assert.strictEqual(passed.type, "timeout_error")
   })
 
-  test.live("RT-3 a defect is generic for the caller, its cause is in the server's log", function* () {
-    const logged: Array<string> = []
-    const capture = Logger.layer([
-      Logger.make(({ cause, message }) => {
-        logged.push(`${String(message)} ${JSON.stringify(cause)} ${causeText(cause)}`)
-      })
-    ])
-    yield* Effect.gen(function* () {
-      const answer = yield* post(request("boom", {}))
+  const logged: Array<string> = []
+  const capture = Logger.layer([
+    Logger.make(({ cause, message }) => {
+      logged.push(`${String(message)} ${JSON.stringify(cause)} ${causeText(cause)}`)
+    })
+  ])
+  test.live(
+    "RT-3 a defect is generic for the caller, its cause is in the server's log",
+    serve().pipe(Layer.provide(capture)),
+    function* () {
+      const answer = yield* post(request("boom"))
       assert.strictEqual(answer.status, 200)
       assert.strictEqual(answer.body.result.type, "unhandled_error")
       assert.notInclude(JSON.stringify(answer), "hunter2")
       assert.notInclude(JSON.stringify(answer), "Error:")
-    }).pipe(Effect.provide(serve().pipe(Layer.provide(capture))))
-    assert.include(logged.join("\n"), secret)
-  })
+      assert.include(logged.join("\n"), secret)
+    }
+  )
 
   test.live("RT-5 closing the connection interrupts the handler", serve(), function* () {
-    const body = JSON.stringify(request("wait", {}))
+    const body = JSON.stringify(request("wait"))
     const probe = yield* Probe
-    yield* Effect.scoped(
-      Effect.gen(function* () {
-        yield* connect(
-          yield* url,
-          `POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ncontent-length: ${body.length}\r\n\r\n${body}`
-        )
-        assert.strictEqual(yield* Queue.take(probe), "wait started")
-      })
-    )
+    const open = connect(yield* url, head("Bearer s3cret", `content-length: ${body.length}`) + body)
+    assert.strictEqual(yield* Effect.scoped(Effect.andThen(open, Queue.take(probe))), "wait started")
     assert.strictEqual(yield* Queue.take(probe), "wait interrupted")
   })
 
@@ -177,15 +171,10 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     })
     const { tools } = yield* client.listTools()
     assert.strictEqual(tools.length, 7)
-    const { result } = yield* client.executeTool({
-      payload: { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: { id: "1" } }
-    })
-    assert.strictEqual(result._tag, "Success")
-    const error = yield* Effect.flip(
-      client.executeTool({
-        payload: { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: {}, contractDigest: "sha256:0" }
-      })
-    )
+    const payload = { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: { id: "1" } } as const
+    assert.strictEqual((yield* client.executeTool({ payload })).result._tag, "Success")
+    const other = { ...payload, contractDigest: "sha256:0" }
+    const error = yield* Effect.flip(client.executeTool({ payload: other }))
     assert.strictEqual(error._tag, "ContractMismatch")
   })
 })
@@ -195,17 +184,8 @@ const causeText = (cause: Cause.Cause<unknown>): string =>
 
 describe("RT-5 refusals", () => {
   test.live("401 for a missing, wrong, empty or lengthened token, for every endpoint", serve(), function* () {
-    const tokens = [
-      undefined,
-      "Bearer wrong",
-      "Bearer ",
-      "Bearer",
-      "Bearer s3cret2",
-      "Bearer s3cre",
-      "Basic s3cret",
-      "s3cret"
-    ]
-    for (const authorization of tokens) {
+    const wrong = ["Bearer wrong", "Bearer ", "Bearer", "Bearer s3cret2", "Bearer s3cre", "Basic s3cret", "s3cret"]
+    for (const authorization of [undefined, ...wrong]) {
       const headers = authorization === undefined ? {} : { authorization }
       refused(yield* send("/tools", { headers }), 401, "Unauthorized")
       refused(yield* send("/tools/execute", { method: "POST", headers, body: "{" }), 401, "Unauthorized")
@@ -213,61 +193,42 @@ describe("RT-5 refusals", () => {
     assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
   })
 
-  test.live("401 is answered before the body has arrived", serve(), function* () {
-    const answer = yield* exchange(
-      yield* url,
-      "POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer no\r\ncontent-length: 1000000\r\n\r\n{"
-    )
-    assert.match(answer, /^HTTP\/1\.1 401 /)
-    assert.match(answer, /"_tag":"Unauthorized"/)
+  const early = Effect.fnUntraced(function* (text: string, status: number, ...parts: ReadonlyArray<string>) {
+    const answer = yield* exchange(yield* url, text)
+    for (const part of [`HTTP/1.1 ${status} `, ...parts]) assert.include(answer, part)
   })
 
-  it.live("413 for a declared length, before the body has arrived", () =>
-    Effect.gen(function* () {
-      const answer = yield* exchange(
-        yield* url,
-        "POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ncontent-length: 1000000\r\n\r\n{"
-      )
-      assert.match(answer, /^HTTP\/1\.1 413 /)
-      assert.match(answer, /"_tag":"RequestTooLarge"/)
-      assert.match(answer, /"limit":1000/)
-    }).pipe(Effect.provide(serve({ limits: { maxBytes: 1000 } })))
-  )
+  test.live("401 is answered before the body has arrived", serve(), function* () {
+    yield* early(`${head("Bearer no", "content-length: 1000000")}{`, 401, `"_tag":"Unauthorized"`)
+  })
 
-  it.live("413 for a body without a declared length and without an end", () =>
-    Effect.gen(function* () {
-      const answer = yield* exchange(
-        yield* url,
-        `POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ntransfer-encoding: chunked\r\n\r\n800\r\n${" ".repeat(0x800)}\r\n`
-      )
-      assert.match(answer, /^HTTP\/1\.1 413 /)
-      assert.match(answer, /"_tag":"RequestTooLarge"/)
-    }).pipe(Effect.provide(serve({ limits: { maxBytes: 1000 } })))
-  )
+  const small = serve({ limits: { maxBytes: 1000 } })
+
+  test.live("413 for a declared length, before the body has arrived", small, function* () {
+    const text = `${head("Bearer s3cret", "content-length: 1000000")}{`
+    yield* early(text, 413, `"_tag":"RequestTooLarge"`, `"limit":1000`)
+  })
+
+  test.live("413 for a body without a declared length and without an end", small, function* () {
+    const text = `${head("Bearer s3cret", "transfer-encoding: chunked")}800\r\n${" ".repeat(0x800)}\r\n`
+    yield* early(text, 413, `"_tag":"RequestTooLarge"`)
+  })
 
   test.live("413 for 20 MB from fetch", serve(), function* () {
     refused(yield* postText("x".repeat(20_000_000)), 413, "RequestTooLarge")
   })
 
   test.live("415 for another media type, none for none", serve(), function* () {
-    const body = JSON.stringify(request("who_am_i", {}))
+    const body = JSON.stringify(request("who_am_i"))
     refused(yield* postText(body, { "content-type": "text/plain" }), 415, "UnsupportedMediaType")
     const { status } = yield* postText(body, { "content-type": "application/JSON; charset=utf-8" })
     assert.strictEqual(status, 200)
-    const answer = yield* exchange(
-      yield* url,
-      `POST /tools/execute HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: bearer s3cret\r\ncontent-length: ${body.length}\r\n\r\n${body}`
-    )
-    assert.match(answer, /^HTTP\/1\.1 200 /)
+    yield* early(head("bearer s3cret", "connection: close", `content-length: ${body.length}`) + body, 200)
   })
 
   test.live("400 with the place for everything that is not the request", serve(), function* () {
-    refused(yield* postText(""), 400, "InvalidRequest")
-    refused(yield* postText("{ nope"), 400, "InvalidRequest")
-    refused(yield* postText("[]"), 400, "InvalidRequest")
-    refused(yield* postText("null"), 400, "InvalidRequest")
-    refused(yield* postText('{"protocol":1}\u0000'), 400, "InvalidRequest")
-    refused(yield* postText("[".repeat(100_000)), 400, "InvalidRequest")
+    const texts = ["", "{ nope", "[]", "null", '{"protocol":1}\u0000', "[".repeat(100_000)]
+    for (const text of texts) refused(yield* postText(text), 400, "InvalidRequest")
     const missing = yield* post({ protocol: 1, callId: 3, name: "get_order" })
     refused(missing, 400, "InvalidRequest")
     const paths = missing.body.issues.map((issue: { readonly path: string }) => issue.path)
@@ -295,11 +256,12 @@ describe("RT-5 refusals", () => {
   })
 
   test.live("404 below /tools, with the known endpoints; other paths are the application's", serve(), function* () {
-    refused(yield* send("/tools/nope", { headers }), 404, "UnknownEndpoint")
-    refused(yield* send("/tools/a/b/c", { headers }), 404, "UnknownEndpoint")
-    refused(yield* send("/tools/execute", { headers }), 404, "UnknownEndpoint")
-    refused(yield* send("/tools", { method: "POST", headers, body: "{}" }), 404, "UnknownEndpoint")
-    refused(yield* send("/tools", { method: "DELETE", headers }), 404, "UnknownEndpoint")
+    for (const path of ["/tools/nope", "/tools/a/b/c", "/tools/execute"]) {
+      refused(yield* send(path, { headers }), 404, "UnknownEndpoint")
+    }
+    for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
+      refused(yield* send("/tools", { method, headers, body: "{}" }), 404, "UnknownEndpoint")
+    }
     const other = yield* send("/other", { headers }).pipe(Effect.sandbox, Effect.option)
     assert.strictEqual(other._tag, "None")
   })
@@ -313,14 +275,14 @@ describe("RT-5 refusals", () => {
     assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
   })
 
-  it.live("500 without details when the application's context function dies", () =>
-    Effect.gen(function* () {
-      const answer = yield* post(request("who_am_i", {}))
+  test.live(
+    "500 without details when the application's context function dies",
+    serve({ context: () => Effect.die(new Error(secret)) }).pipe(Layer.provideMerge(Logger.layer([]))),
+    function* () {
+      const answer = yield* post(request("who_am_i"))
       refused(answer, 500, "InternalError")
       assert.notInclude(JSON.stringify(answer), "hunter2")
-    }).pipe(
-      Effect.provide(serve({ context: () => Effect.die(new Error(secret)) }).pipe(Layer.provideMerge(Logger.layer([]))))
-    )
+    }
   )
 })
 
@@ -330,45 +292,35 @@ describe("RT-5 the context of the run is a claim", () => {
     assert.deepStrictEqual(result.value, {})
   })
 
-  it.live("the server decides, knowing whose token it was", () =>
-    Effect.gen(function* () {
-      const context = { tenant: "acme" }
-      assert.deepStrictEqual((yield* execute("who_am_i", {}, { context })).value, { tenant: "acme", by: "default" })
-      const denied = yield* post(request("who_am_i", {}, { context: { tenant: "other" } }))
+  const acmeOnly = serve({
+    context: (claimed, { name }) =>
+      claimed["tenant"] === "acme"
+        ? Effect.succeed({ tenant: "acme", by: name })
+        : Effect.fail(new RemoteTools.Denied({ message: "Not your tenant" }))
+  })
+
+  test.live("the server decides, knowing whose token it was", acmeOnly, function* () {
+    const result = yield* execute("who_am_i", {}, { context: { tenant: "acme" } })
+    assert.deepStrictEqual(result.value, { tenant: "acme", by: "default" })
+    for (const name of ["who_am_i", "nope"]) {
+      const denied = yield* post(request(name, {}, { context: { tenant: "other" } }))
       refused(denied, 403, "Denied")
       assert.strictEqual(denied.body.message, "Not your tenant")
-      refused(yield* post(request("nope", {}, { context: { tenant: "other" } })), 403, "Denied")
-    }).pipe(
-      Effect.provide(
-        serve({
-          context: (claimed, { name }) =>
-            claimed["tenant"] === "acme"
-              ? Effect.succeed({ tenant: "acme", by: name })
-              : Effect.fail(new RemoteTools.Denied({ message: "Not your tenant" }))
-        })
-      )
-    )
-  )
+    }
+  })
 
-  it.live("several tokens distinguish callers", () =>
-    Effect.gen(function* () {
-      for (const [token, name] of [
-        ["one", "alice"],
-        ["two", "bob"]
-      ] as const) {
-        const answer = yield* post(request("who_am_i", {}), { authorization: `Bearer ${token}` })
-        assert.deepStrictEqual(answer.body.result.value, { name })
-      }
-      refused(yield* post(request("who_am_i", {})), 401, "Unauthorized")
-    }).pipe(
-      Effect.provide(
-        serve({
-          token: { alice: Redacted.make("one"), bob: Redacted.make("two") },
-          context: (_, { name }) => Effect.succeed({ name })
-        })
-      )
-    )
-  )
+  const named = serve({
+    token: { alice: Redacted.make("one"), bob: Redacted.make("two") },
+    context: (_, { name }) => Effect.succeed({ name })
+  })
+
+  test.live("several tokens distinguish callers", named, function* () {
+    for (const [token, name] of Object.entries({ one: "alice", two: "bob" })) {
+      const answer = yield* post(request("who_am_i"), { authorization: `Bearer ${token}` })
+      assert.deepStrictEqual(answer.body.result.value, { name })
+    }
+    refused(yield* post(request("who_am_i")), 401, "Unauthorized")
+  })
 })
 
 describe("RT-5 the server is a layer", () => {
@@ -380,30 +332,28 @@ describe("RT-5 the server is a layer", () => {
     assert.isDefined(document.body.paths["/agents/v1/tools/execute"])
   })
 
-  it.live("several toolkits share one server, each with its own token", () =>
-    Effect.gen(function* () {
+  const quiet = { disableLogger: true, disableListenLog: true }
+  const both = Layer.merge(
+    routes({ path: "/a", token: Redacted.make("one") }),
+    routes({ path: "/b/", token: Redacted.make("two") })
+  )
+
+  test.live(
+    "several toolkits share one server, each with its own token",
+    HttpRouter.serve(both, quiet).pipe(Layer.provideMerge(http), Layer.provide(Probe.layer)),
+    function* () {
       const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
       assert.strictEqual((yield* send("/a/tools", as("one"))).status, 200)
       assert.strictEqual((yield* send("/b/tools", as("two"))).status, 200)
       refused(yield* send("/a/tools", as("two")), 401, "Unauthorized")
       refused(yield* send("/b/tools", as("one")), 401, "Unauthorized")
-    }).pipe(
-      Effect.provide(
-        HttpRouter.serve(
-          Layer.merge(
-            routes({ path: "/a", token: Redacted.make("one") }),
-            routes({ path: "/b/", token: Redacted.make("two") })
-          ),
-          { disableLogger: true, disableListenLog: true }
-        ).pipe(Layer.provideMerge(http), Layer.provide(Probe.layer))
-      )
-    )
+    }
   )
 
   test.live("runs as a web handler, without a server of Node", function* () {
     const { dispose, handler } = HttpRouter.toWebHandler(
-      routes({ limits: { maxBytes: 1000 } }).pipe(Layer.provide(Probe.layer), Layer.provide(HttpServer.layerServices)),
-      { disableLogger: true }
+      routes({ limits: { maxBytes: 1000 } }).pipe(Layer.provide([Probe.layer, HttpServer.layerServices])),
+      quiet
     )
     const call = (body: string) =>
       Effect.promise(async () => {
@@ -435,15 +385,11 @@ describe("RT-5 the server is a layer", () => {
       read: () =>
         Effect.orDie(Effect.flatMap(Effect.service(FileSystem.FileSystem), (fs) => fs.readFileString("/etc/hosts")))
     } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
+    const own = FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") })
     const server = HttpRouter.serve(
-      RemoteTools.layerServer(confined, { token }).pipe(
-        Layer.provide(
-          layer.pipe(Layer.provide(FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") })))
-        )
-      ),
-      { disableLogger: true, disableListenLog: true }
+      RemoteTools.layerServer(confined, { token }).pipe(Layer.provide(Layer.provide(layer, own))),
+      quiet
     ).pipe(Layer.provideMerge(http))
-    const result = yield* Effect.provide(execute("read", {}), server)
-    assert.strictEqual(result.value, "confined")
+    assert.strictEqual((yield* Effect.provide(execute("read"), server)).value, "confined")
   })
 })
