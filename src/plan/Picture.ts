@@ -351,14 +351,11 @@ interface Canvas {
 }
 
 const addNode = ({ nodes }: Canvas, node: diagram.Node): string => {
-  if (!nodes.has(node.key)) nodes.set(node.key, node)
+  nodes.set(node.key, node)
   return node.key
 }
 
-const addEdge = ({ edges }: Canvas, edge: diagram.Edge): void => {
-  const key = edgeKey(edge)
-  if (!edges.has(key)) edges.set(key, edge)
-}
+const addEdge = ({ edges }: Canvas, edge: diagram.Edge): void => void edges.set(edgeKey(edge), edge)
 
 /** A whole plan, between its start and its end, or what changed in it. */
 const draw = (source: Source, options: Options = {}): diagram.Drawing => {

@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
@@ -172,15 +173,9 @@ export const checkDraft = Effect.fnUntraced(function* <D extends Draft>(
   return yield* new PayloadError.PayloadError({ what: documentName, reason })
 }, interpret.sharePatternFuel)
 
-const { afterBranches, retry, routesBy, timeoutMillis, ...stepFields } = PlanDefinition.StepDefinition.to.fields
+const stepKeys = { routesBy: "routes_by", afterBranches: "after_branches", timeoutMillis: "timeout" } as const
 
-const WireStep = Schema.Struct({
-  ...stepFields,
-  routes_by: routesBy,
-  after_branches: afterBranches,
-  timeout: timeoutMillis,
-  retry
-})
+const WireStep = Schema.Struct(Struct.renameKeys(PlanDefinition.StepDefinition.to.fields, stepKeys))
 
 const { description, maxIterations, name, output } = PlanDefinition.PlanDefinition.to.fields
 
@@ -194,25 +189,13 @@ const WirePlan = Schema.Struct({
   steps: Schema.Array(WireStep)
 })
 
-const readStep = ({
-  after_branches: afterBranches,
-  routes_by: routesBy,
-  timeout: timeoutMillis,
-  ...step
-}: typeof WireStep.Type): PlanDefinition.StepDefinition => ({
-  ...step,
-  ...defined({ routesBy, afterBranches, timeoutMillis })
+const readStep: (step: typeof WireStep.Type) => PlanDefinition.StepDefinition = Struct.renameKeys({
+  routes_by: "routesBy",
+  after_branches: "afterBranches",
+  timeout: "timeoutMillis"
 })
 
-const writeStep = ({
-  afterBranches: after_branches,
-  routesBy: routes_by,
-  timeoutMillis: timeout,
-  ...step
-}: PlanDefinition.StepDefinition): typeof WireStep.Type => ({
-  ...step,
-  ...defined({ routes_by, after_branches, timeout })
-})
+const writeStep: (step: PlanDefinition.StepDefinition) => typeof WireStep.Type = Struct.renameKeys(stepKeys)
 
 export const armV3 = VersionedCodec.arm({
   version: 3,

@@ -17,7 +17,6 @@ import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as Reference from "../Reference.ts"
 import type * as condition from "../internal/condition.ts"
 import * as planDraft from "../internal/planDraft.ts"
-import * as planFlow from "../internal/planFlow.ts"
 import * as planNames from "../internal/planNames.ts"
 
 const { optionalKey } = Schema
@@ -36,9 +35,9 @@ const decodeReference = Schema.decodeUnknownOption(Reference.Reference)
 
 const encodeReference = Schema.encodeSync(Reference.Reference)
 
-/** LazyBridge has no references to agents. */
-const readKnown = (json: Schema.Json): Effect.Effect<Reference.Reference | null, SchemaIssue.Issue> => {
-  if (json === null) return Effect.succeed(null)
+/** Null is the step before. LazyBridge has no references to agents. */
+const readReference = (json: Schema.Json): Effect.Effect<Reference.Reference, SchemaIssue.Issue> => {
+  if (json === null) return Effect.succeed(Reference.fromPrev)
   const reference = decodeReference(json)
   if (Option.isSome(reference) && !isAgentReference(reference.value)) return Effect.succeed(reference.value)
   const members = plainJson.isObject(json)
@@ -49,22 +48,19 @@ const readKnown = (json: Schema.Json): Effect.Effect<Reference.Reference | null,
   return Effect.fail(new SchemaIssue.InvalidValue({ message }, json, {}))
 }
 
-/** A reference; null is the step before. */
 const WireReference = Schema.Union([
   Schema.NullOr(Schema.Record(Schema.String, Schema.Json)),
   Schema.String,
   Schema.Finite,
   Schema.Boolean
 ]).pipe(
-  Schema.decodeTo(Schema.NullOr(Schema.toType(Reference.Reference)), {
-    decode: SchemaGetter.transformEffect(readKnown),
-    encode: SchemaGetter.transform((reference: Reference.Reference | null) =>
-      reference === null ? null : encodeReference(reference)
+  Schema.decodeTo(Schema.toType(Reference.Reference), {
+    decode: SchemaGetter.transformEffect(readReference),
+    encode: SchemaGetter.transform((reference: Reference.Reference) =>
+      isAgentReference(reference) ? null : encodeReference(reference)
     )
   })
 )
-
-type WireReference = typeof WireReference.Type
 
 const WireText = optionalKey(Schema.NullOr(Schema.String))
 
@@ -98,14 +94,6 @@ export const routeKey = (step: string, to: string): string => `routes:${step}:${
 export const isRouteCondition = (when: condition.When, step: string, to: string): boolean =>
   when._tag === "Custom" && when.name === routeKey(step, to)
 
-const readReference = (wire: WireReference | undefined): Reference.Reference => wire ?? Reference.fromPrev
-
-const isList = (context: WireReference | ReadonlyArray<WireReference>): context is ReadonlyArray<WireReference> =>
-  Array.isArray(context)
-
-const readContext = (context: WireStep["context"]): planDraft.DraftStep["context"] =>
-  context === undefined ? undefined : isList(context) ? context.map(readReference) : readReference(context)
-
 const readTarget = ({ kind, name }: WireStep["target"]): planDraft.DraftStep["target"] => {
   if (kind === "tool" || kind === "agent") return { kind, name }
   if (kind === "callable") return { kind: "function", name }
@@ -125,8 +113,8 @@ const readStep = (step: WireStep): planDraft.DraftStep => {
   return defined({
     name,
     target: readTarget(target),
-    task: readReference(step.task),
-    context: readContext(step.context),
+    task: step.task ?? Reference.fromPrev,
+    context: step.context,
     writes: step.writes || undefined,
     parallel: isTruthy(step.parallel),
     routes:
@@ -173,20 +161,16 @@ const readPlan = ({ max_iterations = planNames.defaultMaxIterations, steps = [] 
   return planDraft.checkDraft(draft, "text", keyCollisions(draft.steps))
 }
 
-const writeReference = (reference: Reference.Reference): WireReference =>
-  isAgentReference(reference) ? null : reference
-
 const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
   const { context, name, parallel, routes, target, task } = step
   const schemaName = (slot: planDraft.SchemaSlot) =>
     version === 1 || planDraft.isNoSchema(slot, step[slot]) ? undefined : step[slot]?.name
-  const contexts = planFlow.contextReferences(context).map(writeReference)
   return defined({
     name,
     target: { kind: target.kind === "tool" || target.kind === "agent" ? target.kind : "callable", name: target.name },
-    task: writeReference(task),
+    task,
     parallel,
-    context: Array.isArray(context) ? contexts : contexts[0],
+    context,
     writes: step.writes || undefined,
     output: schemaName("output"),
     input: schemaName("input"),
