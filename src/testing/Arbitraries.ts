@@ -363,10 +363,9 @@ const toVersion1 = ({ output, ...rest }: DefinitionShape): DefinitionShape => ({
   ...rest,
   model: rest.model ?? "openai/gpt-5.2",
   ...defined({ output: output?.strategy === "tool" ? { ...output, strategy: "native" as const } : output }),
-  tools: rest.tools.map(({ description = "A tool", name, parameters, timeout }) => ({
-    name,
+  tools: rest.tools.map(({ description = "A tool", failure: _, success: __, timeout, ...tool }) => ({
+    ...tool,
     description,
-    parameters,
     timeout: timeout === "Infinity" ? 1 : timeout,
     approval: "never",
     annotations: {}

@@ -301,8 +301,6 @@ const metadataKey = "effect-emissary/testing/ScriptedModel"
 
 const errorCodec = Schema.toCodecJson(ScriptedModelError)
 
-const encodeError = Schema.encodeSync(errorCodec)
-
 const toAiError = (error: ScriptedModelError, method: string): AiError.AiError =>
   AiError.make({
     module: "ScriptedModel",
@@ -311,7 +309,7 @@ const toAiError = (error: ScriptedModelError, method: string): AiError.AiError =
       description: error.message,
       metadata: {
         [performAction.publicDescription]: true,
-        [metadataKey]: Option.getOrNull(Schema.decodeUnknownOption(Schema.MutableJson)(encodeError(error)))
+        [metadataKey]: Schema.decodeUnknownSync(Schema.MutableJson)(Schema.encodeSync(errorCodec)(error))
       }
     })
   })
@@ -370,12 +368,10 @@ const orAbsent = <A>(list: ReadonlyArray<A>): ReadonlyArray<A> | undefined => (l
 const recordMessage = (message: Prompt.Message): RequestMessage => {
   if (message.role === "system") return { role: "system", text: message.content }
   const parts: ReadonlyArray<Prompt.Part> = message.content
-  const toolResults = partsOf(parts, "tool-result").map((part) => ({
-    id: part.id,
-    name: part.name,
-    isFailure: part.isFailure,
-    text: resultText(part)
-  }))
+  const toolResults = partsOf(parts, "tool-result").map((part) => {
+    const { id, isFailure, name } = part
+    return { id, name, isFailure, text: resultText(part) }
+  })
   const texts: ReadonlyArray<{ readonly text: string }> = message.role === "tool" ? toolResults : partsOf(parts, "text")
   return {
     role: message.role,
@@ -678,16 +674,14 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
     const entry = typeof script === "function" ? script : script[request.index]
     if (entry === undefined) {
       const { role: lastRole, text } = request.messages.at(-1) ?? { role: "none", text: "" }
-      const exhausted = Reason.cases.ScriptExhausted.make({ turns, lastRole, lastText: shortenText(text) })
-      return yield* refuse(exhausted, request.method)
+      return yield* refuse({ _tag: "ScriptExhausted", turns, lastRole, lastText: shortenText(text) }, request.method)
     }
     const given = typeof entry === "function" ? entry(request) : entry
     const turn = Effect.isEffect(given) ? yield* given : given
     if (turn.expect !== undefined) {
       const differences = yield* checkExpectation(request, turn.expect)
       if (differences.length > 0) {
-        const mismatch = Reason.cases.RequestMismatch.make({ turn: request.index + 1, differences })
-        return yield* refuse(mismatch, request.method)
+        return yield* refuse({ _tag: "RequestMismatch", turn: request.index + 1, differences }, request.method)
       }
     }
     if (turn.delay !== undefined) yield* Effect.sleep(turn.delay)
@@ -712,10 +706,7 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
           const { chunkDelay, fail } = turn
           const parts = streamTurn(fail === undefined ? turn : { ...turn, finishReason: "missing" }, index, chunkSize)
           const stream = Stream.rechunk(Stream.fromIterable(parts), 1)
-          const paced =
-            chunkDelay === undefined
-              ? stream
-              : Stream.mapEffect(stream, (part) => Effect.as(Effect.sleep(chunkDelay), part))
+          const paced = chunkDelay === undefined ? stream : Stream.tap(stream, () => Effect.sleep(chunkDelay))
           return fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(fail, "streamText")))
         })
       )
@@ -728,7 +719,7 @@ const makeContext = Effect.fnUntraced(function* (script: Script, options?: Optio
       if (first !== undefined) return yield* first
       const used = (yield* Ref.get(requests)).length
       if (typeof script !== "function" && used < turns) {
-        return yield* new ScriptedModelError({ reason: Reason.cases.ScriptIncomplete.make({ turns, used }) })
+        return yield* new ScriptedModelError({ reason: { _tag: "ScriptIncomplete", turns, used } })
       }
     })
   })
