@@ -92,133 +92,7 @@ import * as planNames from "./internal/planNames.ts"
 import type * as planRunParts from "./internal/planRunParts.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
 
-export type {
-  /**
-   * The parts of a plan besides its steps.
-   *
-   * **Details**
-   *
-   * - `name`: default `"plan"`. It is also the name of the plan as an agent.
-   * - `description`: its purpose, default none.
-   * - `maxIterations`: the most turns of a run, default 100. A turn is a step, or a
-   *   whole band. A run that needs more fails with `MaxIterationsExceeded`.
-   * - `output`: a schema; the output of the last step is decoded with it. Default: JSON
-   *   unchanged.
-   * - `predicates`: the code behind `When.custom(name)`.
-   *
-   * @category options
-   * @since 0.1.0
-   */
-  Options,
-  /**
-   * A plan whose structure was checked. `A` is its output, `R` the services of its code. It
-   * cannot run before {@link bind} has resolved its names.
-   *
-   * **Details**
-   *
-   * `definition` is the plan as plain data. `digest` is the SHA-256 of the canonical JSON of the
-   * definition, without name and description: it is the same on every machine and after
-   * {@link encode} and {@link decode}, and a state can be resumed by plans of the same digest
-   * only. Code is part of neither: a function that was changed leaves the digest as it is. A
-   * logged plan shows its name, its digest and the names of its steps.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  Plan,
-  /**
-   * A plan that can run. It is an agent, too, wherever an agent can be: as a step of another
-   * plan, as a tool of an agent, in `agent.ask`.
-   *
-   * **When to use**
-   *
-   * Use the functions of this module ({@link run}, {@link resume} ...) for the plan's own
-   * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
-   * will do. The methods answer with a text message, and their state is that of agents.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  Bound,
-  /**
-   * Options of running a plan.
-   *
-   * **Details**
-   *
-   * - `concurrency`: the number of members of a band that run at a time; default unbounded.
-   *   Less than 1 is a defect.
-   * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
-   *   inside that used up theirs.
-   * - `timeouts`: `total` of the whole run, which then ends as
-   *   `Interrupted { reason: "timeout" }`; `step` and `tool` for agents, and `tool` also for
-   *   tools that are steps.
-   * - `journal`: see {@link Journal}; none by default.
-   * - `interruptWhen`: called before each turn, those of nested plans included; an
-   *   `Interruption` ends the run there.
-   * - `context`: the `RunContext` of functions, tools and agents; by default that of the
-   *   caller, and on a resume that of the run.
-   *
-   * An interrupted fiber interrupts every running step, waits for them, writes that the run
-   * was interrupted, and stays interrupted.
-   *
-   * @category options
-   * @since 0.1.0
-   */
-  RunOptions,
-  /**
-   * Options of resuming a run: those of {@link RunOptions}, and `decisions` about calls and
-   * steps that wait; the others continue to wait. The `callId` of a tool that is a step, and of
-   * a step that paused, is the step's name.
-   *
-   * @category options
-   * @since 0.1.0
-   */
-  ResumeOptions,
-  /**
-   * Writes events before the run continues: several that belong together, with the state after
-   * them.
-   *
-   * **Details**
-   *
-   * It is called for one batch at a time and is never interrupted. Its failure ends the run at
-   * once: running steps are interrupted, and it is not called again. If it returns the `key` it
-   * wrote to, a stream emits that as `Checkpointed`.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  Journal
-} from "./internal/livePlan.ts"
-
-export {
-  /**
-   * The functions, agents, conditions and schemas that the names in a plan refer to.
-   *
-   * **Details**
-   *
-   * - `targets`: functions and agents by name. Tools are no part of it: a plan is bound
-   *   with them later.
-   * - `predicates`: conditions that a plan only names. Versions 1 and 2 name each of
-   *   them `routes:<step>:<target>`.
-   * - `routes`: the same for these versions, by step and then by target:
-   *   `{ fetch: { apology: When.field("items").empty() } }`.
-   * - `schemas`: by name. Versions 1 and 2 need one for each `output` and `input`; version
-   *   3 carries schemas, and an entry is used in place of one with the same name only if
-   *   it is the same.
-   *
-   * A registry that a plan has no use for can be left out. Names are own members: what
-   * every object inherits is no entry.
-   *
-   * **Gotchas**
-   *
-   * A condition that is an entry cannot name other predicates. A predicate that is found both
-   * under its whole name and under `routes` is an error.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type PlanRegistry as Registry
-} from "./internal/planCodec.ts"
+export type { Bound, Plan } from "./internal/livePlan.ts"
 
 /**
  * Legal parts of a plan that are probably not meant: `routes`, `routesBy` and
@@ -551,7 +425,7 @@ export const bind = Effect.fnUntraced(function* <
   R,
   Tools extends Record<string, Tool.Any> = {},
   Agents extends { readonly [name: string]: stepTarget.AgentTarget<unknown> } = {},
-  Memories extends { readonly [name: string]: AgentMemory<unknown> } = {}
+  Memories extends { readonly [name: string]: livePlan.AgentMemory<unknown> } = {}
 >(
   plan: livePlan.Plan<A, R>,
   options: BindOptions<Tools, Agents, Memories> = {}
@@ -565,7 +439,9 @@ export const bind = Effect.fnUntraced(function* <
   const tools = yield* boundTool.makeSet([...fromToolkit, ...(options.tools ?? [])])
   const agents = new Map<string, stepTarget.AgentTarget<unknown>>(Object.entries(options.agents ?? {}))
   // Sound: the services of a memory are in the type of the plan that is bound with it.
-  const memories = new Map(Object.entries((options.memories ?? {}) as { readonly [name: string]: AgentMemory }))
+  const memories = new Map(
+    Object.entries((options.memories ?? {}) as { readonly [name: string]: livePlan.AgentMemory })
+  )
   yield* livePlan.failWithProblems(live.definition.name, [
     ...planCheck.checkBinding(live.definition, {
       tools: tools.tools,
@@ -792,7 +668,7 @@ export const resumeStream = <A, R>(
 interface BindOptions<
   Tools extends Record<string, Tool.Any>,
   Agents extends { readonly [name: string]: stepTarget.AgentTarget<unknown> },
-  Memories extends { readonly [name: string]: AgentMemory<unknown> }
+  Memories extends { readonly [name: string]: livePlan.AgentMemory<unknown> }
 > {
   readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
   readonly tools?: Iterable<boundTool.BoundTool> | undefined
@@ -816,51 +692,6 @@ type PartServices<Part> =
       : never
 
 /**
- * The memory of one agent, made of Effects.
- *
- * **Details**
- *
- * - `text`: read by `fromMemory`, each time a step with it begins. `""` is an empty memory.
- * - `output`: read by `fromAgent`; `undefined` is no output.
- * - `save`: called with each answer of a step that runs the agent of this name, so that `output`
- *   returns it later. A failed run of the agent saves nothing.
- *
- * A failure of `text` or `output` fails the step that reads it.
- *
- * **Example** (Notes beside an agent)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Effect } from "effect"
- * import { Plan, Reference, Step } from "effect-emissary/plan"
- *
- * const program = Effect.gen(function* () {
- *   const plan = yield* Plan.make(
- *     Step.make("recall", {
- *       task: Reference.fromMemory("helper"),
- *       target: ({ task }) => Effect.succeed(task)
- *     })
- *   )
- *   const bound = yield* Plan.bind(plan, {
- *     memories: { helper: { text: Effect.succeed("Ada likes tea.") } }
- *   })
- *   return yield* Plan.run(bound, "What do you know?")
- * })
- *
- * const result = await Effect.runPromise(program)
- * assert.ok(result.outcome === "Completed" && result.output === "Ada likes tea.")
- * ```
- *
- * @category models
- * @since 0.1.0
- */
-export interface AgentMemory<out R = never> {
-  readonly text?: Effect.Effect<string, unknown, R> | undefined
-  readonly output?: Effect.Effect<Schema.Json | undefined, unknown, R> | undefined
-  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown, R>) | undefined
-}
-
-/**
  * The text of a conversation in the `ConversationStore`, a line for each message: `User: hi`,
  * `Assistant: there`. System messages, tools and files are left out. A
  * conversation that is not there has the text `""`.
@@ -868,7 +699,7 @@ export interface AgentMemory<out R = never> {
  * @category constructors
  * @since 0.1.0
  */
-export const memoryFromConversation = (id: string): AgentMemory<ConversationStore.ConversationStore> => ({
+export const memoryFromConversation = (id: string): livePlan.AgentMemory<ConversationStore.ConversationStore> => ({
   text: Effect.gen(function* () {
     const store = yield* ConversationStore.ConversationStore
     const found = yield* store.load(id)
@@ -897,7 +728,7 @@ const conversationText = (conversation: history.Conversation): string =>
  * @category constructors
  * @since 0.1.0
  */
-export const memoryInStore = (key: string): AgentMemory<VersionedStore.VersionedStore> => ({
+export const memoryInStore = (key: string): livePlan.AgentMemory<VersionedStore.VersionedStore> => ({
   output: Effect.gen(function* () {
     const store = yield* VersionedStore.VersionedStore
     return Option.getOrUndefined(Option.map(yield* store.get(key), ({ value }) => value))

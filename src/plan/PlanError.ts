@@ -11,52 +11,44 @@ import * as Schema from "effect/Schema"
 import * as PlanRun from "./PlanRun.ts"
 import * as planFailure from "./internal/planFailure.ts"
 
-export {
-  /**
-   * Why a run failed.
-   *
-   * **Details**
-   *
-   * - `StepFailed`: a step failed, after its retries. `path` are the steps of the outer plans,
-   *   `failure.type` is the tag or name of the error, `failure.message` its message.
-   * - `ReferenceFailed`: a step refers to a step that was skipped, or to an incomplete band.
-   * - `PredicateFailed`: a custom predicate failed. The step before it is done and does not run
-   *   again.
-   * - `MaxIterationsExceeded`: the plan used up its iterations, usually in a loop that no
-   *   condition ends.
-   * - `PlanChanged`: the state belongs to a plan with another definition.
-   * - `OutputInvalid`: the output of the plan does not fit its schema.
-   * - `InvalidDecision`: a decision about something that does not wait for one. `problem` is
-   *   `unknown` (nothing of that name waits, or not at that `path`), `ambiguous` (several wait
-   *   under that name), `repeated` (the second decision about it in one list), `notWaiting` (a
-   *   step of that name ran, and does not wait) or `over` (the run has its answer). `waiting`
-   *   lists what does wait.
-   * - `JournalFailed`: the journal of the run or the memory of an agent could not be written, or
-   *   another owner has the run. The run stopped at once.
-   * - `InputInvalid`: the payload of the input is no JSON. Nothing ran, and there is no state.
-   *
-   * These types of `StepFailed` are those of the plan itself:
-   *
-   * | type | meaning |
-   * |---|---|
-   * | `Timeout` | an attempt took longer than the step's timeout |
-   * | `Defect` | it died: the message names the kind of defect, the cause is logged, and {@link causeOf} is the defect |
-   * | `Denied` | its call, or its pause, was denied |
-   * | `InputInvalid` | its input does not fit its input schema; the message has each place, the expectation and the kind of value there |
-   * | `OutputInvalid` | its output does not fit its output schema; the same message |
-   * | `OutputNotJson` | its output is no JSON |
-   * | `MaxSteps`, `InvalidOutput`, `Stopped`, `Interrupted` | its agent ended so, without an answer |
-   * | `MaxDepth` | too many plans and agents run inside each other |
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  Reason
-} from "./internal/planFailure.ts"
-
 /**
  * A run failed. `state` is the last consistent state, with everything that was
  * completed, and the run can be resumed from it.
+ *
+ * **Details**
+ *
+ * `reason`:
+ *
+ * - `StepFailed`: a step failed, after its retries. `path` are the steps of the outer plans,
+ *   `failure.type` is the tag or name of the error, `failure.message` its message.
+ * - `ReferenceFailed`: a step refers to a step that was skipped, or to an incomplete band.
+ * - `PredicateFailed`: a custom predicate failed. The step before it is done and does not run
+ *   again.
+ * - `MaxIterationsExceeded`: the plan used up its iterations, usually in a loop that no
+ *   condition ends.
+ * - `PlanChanged`: the state belongs to a plan with another definition.
+ * - `OutputInvalid`: the output of the plan does not fit its schema.
+ * - `InvalidDecision`: a decision about something that does not wait for one. `problem` is
+ *   `unknown` (nothing of that name waits, or not at that `path`), `ambiguous` (several wait
+ *   under that name), `repeated` (the second decision about it in one list), `notWaiting` (a
+ *   step of that name ran, and does not wait) or `over` (the run has its answer). `waiting`
+ *   lists what does wait.
+ * - `JournalFailed`: the journal of the run or the memory of an agent could not be written, or
+ *   another owner has the run. The run stopped at once.
+ * - `InputInvalid`: the payload of the input is no JSON. Nothing ran, and there is no state.
+ *
+ * These types of `StepFailed` are those of the plan itself:
+ *
+ * | type | meaning |
+ * |---|---|
+ * | `Timeout` | an attempt took longer than the step's timeout |
+ * | `Defect` | it died: the message names the kind of defect, the cause is logged, and {@link causeOf} is the defect |
+ * | `Denied` | its call, or its pause, was denied |
+ * | `InputInvalid` | its input does not fit its input schema; the message has each place, the expectation and the kind of value there |
+ * | `OutputInvalid` | its output does not fit its output schema; the same message |
+ * | `OutputNotJson` | its output is no JSON |
+ * | `MaxSteps`, `InvalidOutput`, `Stopped`, `Interrupted` | its agent ended so, without an answer |
+ * | `MaxDepth` | too many plans and agents run inside each other |
  *
  * **Example** (Resuming after a failure)
  *

@@ -21,13 +21,13 @@ const hits = {
   additionalProperties: false
 }
 
-const lacks = Effect.fnUntraced(function* (wire: unknown, registry: Plan.Registry = {}) {
+const lacks = Effect.fnUntraced(function* (wire: unknown, registry: planCodec.PlanRegistry = {}) {
   const error = yield* Effect.flip(Plan.decode(wire, registry))
   assert(error._tag === "PlanInvalid", error.message)
   return error
 })
 
-const entriesOf = (wire: unknown, registry?: Plan.Registry) =>
+const entriesOf = (wire: unknown, registry?: planCodec.PlanRegistry) =>
   Effect.map(lacks(wire, registry), ({ problems }) =>
     problems.map(({ code, index, reason, slot }) => {
       const name = /named "([^"]*)"/u.exec(reason)?.[1]

@@ -6,6 +6,7 @@ import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
 
 import { bind, completed, journal } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 const Digit = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -105,7 +106,7 @@ describe("laws", () => {
         const done: Array<string> = []
         const bound = yield* make(script, done)
         let kept: PlanRun.State | undefined
-        const options: Plan.RunOptions = {
+        const options: livePlan.RunOptions = {
           concurrency,
           journal: (_, state) =>
             Effect.sync(() => {

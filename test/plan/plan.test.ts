@@ -209,7 +209,7 @@ describe("plans in logs", () => {
 })
 
 describe("digests", () => {
-  const made = (options: Plan.Options, ...steps: ReadonlyArray<Step.Step>) =>
+  const made = (options: livePlan.Options, ...steps: ReadonlyArray<Step.Step>) =>
     Effect.map(Plan.make(options, ...steps), ({ digest }) => digest)
   const step = Step.make("a", { target: "t", task: "x" })
 

@@ -145,7 +145,7 @@ expectTypeOf<PlanOf<typeof either>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date
 declare const optional: { readonly output?: typeof Schema.Date; readonly predicates?: typeof predicates }
 const maybe = Plan.make(optional, look, publish)
 expectTypeOf<PlanOf<typeof maybe>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date, Db | Mail>>()
-declare const anyOptions: Plan.Options
+declare const anyOptions: livePlan.Options
 const wide = Plan.make(anyOptions, look, publish)
 expectTypeOf<PlanOf<typeof wide>>().toEqualTypeOf<Plan.Plan<unknown, unknown>>()
 const none = Plan.make()

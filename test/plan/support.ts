@@ -3,6 +3,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import type { Schema } from "effect"
 import { Plan, PlanError, Step, type PlanEvent, type PlanRun } from "effect-emissary/plan"
+import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 /** The names of functions, each as often as it ran. */
 export interface Log {
@@ -43,7 +44,7 @@ export const completed = <A>(
 export const journal = () => {
   const batches: Array<ReadonlyArray<PlanRun.Event>> = []
   let state: PlanRun.State | undefined
-  const write: Plan.Journal = (events, after) =>
+  const write: livePlan.Journal = (events, after) =>
     Effect.sync(() => {
       batches.push(events)
       state = after

@@ -33,7 +33,21 @@ import type * as stepTarget from "./stepTarget.ts"
 
 export const boundTypeId = "~effect-emissary/plan/Plan/Bound"
 
-/** A plan whose structure was checked. Documented in `Plan`. */
+/**
+ * A plan whose structure was checked. `A` is its output, `R` the services of its code. It
+ * cannot run before `Plan.bind` has resolved its names.
+ *
+ * **Details**
+ *
+ * `definition` is the plan as plain data. `digest` is the SHA-256 of the canonical JSON of the
+ * definition, without name and description: it is the same on every machine and after
+ * `Plan.encode` and `Plan.decode`, and a state can be resumed by plans of the same digest
+ * only. Code is part of neither: a function that was changed leaves the digest as it is. A
+ * logged plan shows its name, its digest and the names of its steps.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface Plan<out A, out R = never> extends Inspectable {
   readonly [planNames.planTypeId]: { readonly _A: Types.Covariant<A>; readonly _R: Types.Covariant<R> }
   readonly definition: PlanDefinition.PlanDefinition
@@ -42,7 +56,19 @@ export interface Plan<out A, out R = never> extends Inspectable {
   readonly live: LivePlan
 }
 
-/** A plan that can run. Documented in `Plan`. */
+/**
+ * A plan that can run. It is an agent, too, wherever an agent can be: as a step of another
+ * plan, as a tool of an agent, in `agent.ask`.
+ *
+ * **When to use**
+ *
+ * Use the functions of this module (`Plan.run`, `Plan.resume` ...) for the plan's own
+ * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
+ * will do. The methods answer with a text message, and their state is that of agents.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Inspectable {
   readonly [boundTypeId]: typeof boundTypeId
   readonly definition: PlanDefinition.PlanDefinition
@@ -62,7 +88,19 @@ export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Ins
  */
 type CustomPredicate<R = unknown> = (input: PredicateInput) => boolean | Effect.Effect<boolean, unknown, R>
 
-/** Parts of a plan besides its steps. Documented in `Plan`. */
+/**
+ * The parts of a plan besides its steps.
+ *
+ * **Details**
+ *
+ * - `name`: default `"plan"`. It is also the name of the plan as an agent.
+ * - `description`: its purpose, default none.
+ * - `maxIterations`: the most turns of a run, default 100. A turn is a step, or a
+ *   whole band. A run that needs more fails with `MaxIterationsExceeded`.
+ * - `output`: a schema; the output of the last step is decoded with it. Default: JSON
+ *   unchanged.
+ * - `predicates`: the code behind `When.custom(name)`.
+ */
 export interface Options {
   readonly name?: string | undefined
   readonly description?: string | undefined
@@ -202,11 +240,46 @@ export interface BoundStep extends Omit<LiveStep, "target"> {
   readonly target: BoundTarget
 }
 
-/** The memory of an agent that the plan is bound with. */
-interface LiveMemory {
-  readonly text?: Effect.Effect<string, unknown> | undefined
-  readonly output?: Effect.Effect<Schema.Json | undefined, unknown> | undefined
-  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown>) | undefined
+/**
+ * The memory of one agent, made of Effects.
+ *
+ * **Details**
+ *
+ * - `text`: read by `fromMemory`, each time a step with it begins. `""` is an empty memory.
+ * - `output`: read by `fromAgent`; `undefined` is no output.
+ * - `save`: called with each answer of a step that runs the agent of this name, so that `output`
+ *   returns it later. A failed run of the agent saves nothing.
+ *
+ * A failure of `text` or `output` fails the step that reads it.
+ *
+ * **Example** (Notes beside an agent)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, Reference, Step } from "effect-emissary/plan"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("recall", {
+ *       task: Reference.fromMemory("helper"),
+ *       target: ({ task }) => Effect.succeed(task)
+ *     })
+ *   )
+ *   const bound = yield* Plan.bind(plan, {
+ *     memories: { helper: { text: Effect.succeed("Ada likes tea.") } }
+ *   })
+ *   return yield* Plan.run(bound, "What do you know?")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === "Ada likes tea.")
+ * ```
+ */
+export interface AgentMemory<out R = never> {
+  readonly text?: Effect.Effect<string, unknown, R> | undefined
+  readonly output?: Effect.Effect<Schema.Json | undefined, unknown, R> | undefined
+  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown, R>) | undefined
 }
 
 /**
@@ -217,7 +290,7 @@ export interface BoundPlan extends Omit<LivePlan, "steps"> {
   readonly within: Wrap
   readonly steps: ReadonlyArray<BoundStep>
   readonly tools: ToolSet
-  readonly memories: ReadonlyMap<string, LiveMemory>
+  readonly memories: ReadonlyMap<string, AgentMemory>
 }
 
 type PlanParts = Omit<LivePlan, "digest">
@@ -388,13 +461,42 @@ export const liveStep = Effect.fnUntraced(function* (parts: stepTarget.StepParts
   return { step, problems }
 })
 
-/** Writes events before the run continues. Documented in `Plan`. */
+/**
+ * Writes events before the run continues: several that belong together, with the state after
+ * them.
+ *
+ * **Details**
+ *
+ * It is called for one batch at a time and is never interrupted. Its failure ends the run at
+ * once: running steps are interrupted, and it is not called again. If it returns the `key` it
+ * wrote to, a stream emits that as `Checkpointed`.
+ */
 export type Journal = (
   events: readonly [PlanRun.Event, ...Array<PlanRun.Event>],
   state: PlanRun.State
 ) => Effect.Effect<void | { readonly key: string }, PlanError>
 
-/** Options of running a plan. Documented in `Plan`. */
+/**
+ * Options of running a plan.
+ *
+ * **Details**
+ *
+ * - `concurrency`: the number of members of a band that run at a time; default unbounded.
+ *   Less than 1 is a defect.
+ * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
+ *   inside that used up theirs.
+ * - `timeouts`: `total` of the whole run, which then ends as
+ *   `Interrupted { reason: "timeout" }`; `step` and `tool` for agents, and `tool` also for
+ *   tools that are steps.
+ * - `journal`: see `Journal`; none by default.
+ * - `interruptWhen`: called before each turn, those of nested plans included; an
+ *   `Interruption` ends the run there.
+ * - `context`: the `RunContext` of functions, tools and agents; by default that of the
+ *   caller, and on a resume that of the run.
+ *
+ * An interrupted fiber interrupts every running step, waits for them, writes that the run
+ * was interrupted, and stays interrupted.
+ */
 export interface RunOptions {
   readonly concurrency?: number | "unbounded" | undefined
   readonly maxIterations?: number | undefined
@@ -404,7 +506,11 @@ export interface RunOptions {
   readonly interruptWhen?: (() => Effect.Effect<agentTypes.Interruption | undefined>) | undefined
 }
 
-/** Options of resuming a run. Documented in `Plan`. */
+/**
+ * Options of resuming a run: those of `RunOptions`, and `decisions` about calls and
+ * steps that wait; the others continue to wait. The `callId` of a tool that is a step, and of
+ * a step that paused, is the step's name.
+ */
 export interface ResumeOptions extends RunOptions {
   readonly decisions?: ReadonlyArray<Decision> | undefined
 }

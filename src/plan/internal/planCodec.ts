@@ -39,7 +39,7 @@ export type RegistryPredicate<R = unknown> =
   | ((input: livePlan.PredicateInput) => boolean | Effect.Effect<boolean, unknown, R>)
 
 /**
- * The values of the names in a plan.
+ * The functions, agents, conditions and schemas that the names in a plan refer to.
  *
  * **Details**
  *
@@ -51,7 +51,7 @@ export type RegistryPredicate<R = unknown> =
  *   `{ fetch: { apology: When.field("items").empty() } }`.
  * - `schemas`: by name. Versions 1 and 2 need one for each `output` and `input`; version
  *   3 carries schemas, and an entry is used in place of one with the same name only if
- *   it has the same JSON Schema.
+ *   it is the same.
  *
  * A registry that a plan has no use for can be left out. Names are own members: what
  * every object inherits is no entry.

@@ -9,7 +9,7 @@ import * as AgentError from "../../agent/AgentError.ts"
 import { quote } from "../../payload/internal/base.ts"
 import * as planRunParts from "./planRunParts.ts"
 
-/** The reason of a failed run; `PlanError` has the documentation. */
+/** Why a run failed; `PlanError` has the documentation. */
 export const Reason = Schema.TaggedUnion({
   StepFailed: { step: Schema.String, path: Schema.Array(Schema.String), failure: planRunParts.StepFailure },
   ReferenceFailed: {

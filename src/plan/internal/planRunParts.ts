@@ -174,7 +174,7 @@ const OwnEvent = Schema.TaggedUnion({
   }
 })
 
-interface NestedChanged extends Schema.Struct.Type<{ readonly at: typeof at; readonly step: typeof step }> {
+interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; readonly step: typeof step }> {
   readonly _tag: "NestedChanged"
   readonly event: Event
 }
@@ -204,7 +204,7 @@ interface NestedChanged extends Schema.Struct.Type<{ readonly at: typeof at; rea
  * @category models
  * @since 0.1.0
  */
-export type Event = typeof OwnEvent.Type | NestedChanged
+export type Event = typeof OwnEvent.Type | NestedEvent
 
 /**
  * Schema of {@link Event}; its JSON has no version, see {@link eventCodec}.

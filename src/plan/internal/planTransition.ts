@@ -437,7 +437,7 @@ export type EventOf<Tag extends planRunParts.Event["_tag"]> = Extract<planRunPar
  * applied, `path` the steps of the outer plans (and the ids of the calls of agents in
  * them) when it is an event of a run inside a step.
  */
-export class EventRejected extends Data.TaggedError("PlanRunEventError")<{
+export class EventError extends Data.TaggedError("PlanRunEventError")<{
   readonly event: string
   readonly path: ReadonlyArray<string>
   readonly index?: number
@@ -458,14 +458,14 @@ export const fold = (
   rules: Rules,
   events: Iterable<planRunParts.Event>,
   from?: State
-): Result.Result<State, EventRejected> => {
+): Result.Result<State, EventError> => {
   let state = from
   let index = 0
   for (const event of events) {
     const applied = state === undefined ? applyFirst(rules, event) : apply(rules, state, event)
     if (Result.isFailure(applied)) {
       const { event, path, problem } = applied.failure
-      return Result.fail(new EventRejected({ event, path, problem, index }))
+      return Result.fail(new EventError({ event, path, problem, index }))
     }
     state = applied.success
     index += 1
@@ -482,13 +482,10 @@ export const memberOf = (self: State, step: string): Member | undefined =>
 /** The run inside a step of the current turn, if there is one. */
 export const childOf = (status: Status): Child | undefined => ("child" in status ? status.child : undefined)
 
-type ApplyResult = Result.Result<State, EventRejected>
+type ApplyResult = Result.Result<State, EventError>
 
-const rejectInside = (
-  path: ReadonlyArray<string>,
-  event: string,
-  problem: string
-): Result.Result<never, EventRejected> => Result.fail(new EventRejected({ event, path, problem }))
+const rejectInside = (path: ReadonlyArray<string>, event: string, problem: string): Result.Result<never, EventError> =>
+  Result.fail(new EventError({ event, path, problem }))
 
 const reject = (event: planRunParts.Event, problem: string) => rejectInside([], event._tag, problem)
 

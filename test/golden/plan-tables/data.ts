@@ -9,6 +9,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { completed } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
 import { pluck } from "../../pluck.ts"
+import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 const echo = ({ task }: Step.Input) => Effect.succeed(task)
 
@@ -19,7 +20,7 @@ const writer = Agent.make("writer", { instructions: "Write." })
 const image = ToolResult.filePart({ mediaType: "image/png", data: "iVBORw0KGgo=" })
 
 /** Reads what the agent answered last, and then asks it; the reading is the output. */
-const readThenAsk = (memory: Plan.AgentMemory<VersionedStore.VersionedStore>) =>
+const readThenAsk = (memory: livePlan.AgentMemory<VersionedStore.VersionedStore>) =>
   Effect.flatMap(
     Plan.make(
       Step.make("read", { target: echo, task: Reference.fromAgent("writer") }),

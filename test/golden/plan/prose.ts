@@ -9,6 +9,7 @@ import { type Case, equal, type Json } from "../family.ts"
 import { makeTargets, type Trace, types } from "./fixtures.ts"
 import { paused } from "./run.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
+import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 /** A step on the wire, with a function of its name. */
 const fn = (name: string, options: Json = {}): Json => ({
@@ -170,7 +171,7 @@ const probes = Effect.fnUntraced(function* ({ expect }: Case) {
   equal({ absent, "no run_uid": foreign }, expect)
 }, Effect.provide(memory))
 
-const cap = (memories: Plan.AgentMemory | undefined, reference: "memory" | "agent") =>
+const cap = (memories: livePlan.AgentMemory | undefined, reference: "memory" | "agent") =>
   Effect.fnUntraced(function* ({ expect }: Case) {
     const seen: Trace = []
     const watched = makeTargets(seen, {})
