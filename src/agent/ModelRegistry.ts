@@ -201,7 +201,7 @@ const invalidOptions =
 const checkOptions = (model: string, name: agentData.ModelName, options: Json.JsonObject) =>
   Effect.andThen(
     agentData.rejectSecrets(options, { what: artefact, path: optionsPath }),
-    Json.checkObject(options, { what: artefact })
+    plainJson.checkObject(options, { what: artefact })
   ).pipe(Effect.mapError(invalidOptions(model, name)))
 
 /** The key of a model that is kept ready; compared by structure. */

@@ -56,7 +56,7 @@ import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import { defined, isArray, isObject } from "../payload/internal/plainJson.ts"
+import { checkObject, defined, isArray, isObject } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
 import * as foreignMessages from "./internal/foreignMessages.ts"
@@ -689,7 +689,7 @@ const splitUser = (content: Schema.Json): ReadonlyArray<readonly ["user" | "tool
 
 const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
   const options = { what: "Anthropic messages", limits, onExcessProperty: "ignore" } as const
-  const json = yield* Json.checkObject(input, options)
+  const json = yield* checkObject(input, options)
   const { messages, system, ...unknown } = json
   const issues = Object.keys(unknown).map((key) => ({
     path: `/${key}`,

@@ -47,35 +47,6 @@ export { check, decode, parse, secretNames, stringify, type JsonObject, type Opt
 export const isObject: (json: Schema.Json | undefined) => json is plainJson.JsonObject = plainJson.isObject
 
 /**
- * Like `Json.check`, for values that have to be objects.
- *
- * **Example** (Not an object)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Effect } from "effect"
- * import { Json } from "effect-emissary/payload"
- *
- * const error = Effect.runSync(Effect.flip(Json.checkObject([1], { what: "arguments" })))
- * assert.strictEqual(error.message, "arguments at the root: expected object, got array")
- * ```
- *
- * @category decoding
- * @since 0.1.0
- */
-export const checkObject = (
-  input: unknown,
-  options?: plainJson.Options
-): Effect.Effect<plainJson.JsonObject, PayloadError.PayloadError> =>
-  plainJson.runWithLimits(options, (limits) =>
-    Result.flatMap(plainJson.copyJson(input, limits), (json) =>
-      plainJson.isObject(json)
-        ? Result.succeed(json)
-        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: plainJson.kindOf(json) }]))
-    )
-  )
-
-/**
  * Parses JSON text or bytes with `Json.parse`, then decodes the value.
  *
  * **Example** (Text from outside)

@@ -156,13 +156,7 @@ const explainKey = (key: string): string => {
   return "Every object inherits a member of that name. Rename it"
 }
 
-/**
- * The problems of a reason.
- *
- * @category converting
- * @since 0.1.0
- */
-export const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.match({
+const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.match({
   NotJson: ({ expected, found, offset }) => [
     { path: "", expected, found: `${found} at offset ${offset}`, fix: "Send one JSON text" }
   ],
@@ -231,9 +225,18 @@ export class PayloadError extends Schema.TaggedError<PayloadError>("effect-emiss
   "PayloadError",
   { what: Schema.String, reason: Reason }
 ) {
+  /**
+   * The reason as problems: those of `Invalid`, or one.
+   *
+   * @since 0.1.0
+   */
+  get problems(): ReadonlyArray<Problem> {
+    return problemsOf(this.reason)
+  }
+
   override get message(): string {
     const omitted = this.reason._tag === "Invalid" ? this.reason.omitted : 0
-    return render(this.what, problemsOf(this.reason), omitted)
+    return render(this.what, this.problems, omitted)
   }
 }
 
@@ -248,13 +251,17 @@ export class PayloadError extends Schema.TaggedError<PayloadError>("effect-emiss
  * import { PayloadError } from "effect-emissary"
  *
  * const reason = PayloadError.invalid([{ path: "/steps/0", expected: "a step", found: "nothing" }])
- * assert.strictEqual(PayloadError.problemsOf(reason).length, 1)
+ * const error = new PayloadError.PayloadError({ what: "plan", reason })
+ * assert.strictEqual(error.message, "plan at /steps/0: expected a step, got nothing")
  * ```
  *
  * @category constructors
  * @since 0.1.0
  */
-export const invalid = (issues: ReadonlyArray<Problem>, omitted: number = 0): Reason => ({
+export const invalid = (
+  issues: ReadonlyArray<Problem>,
+  omitted: number = 0
+): Extract<Reason, { readonly _tag: "Invalid" }> => ({
   _tag: "Invalid",
   issues,
   omitted

@@ -164,10 +164,8 @@ export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succee
 export const lossy = <W>(wire: W, losses: ReadonlyArray<PayloadError.Loss>): Effect.Effect<Written<W>> =>
   Effect.succeed({ wire, losses })
 
-interface Limited {
-  /** Limits that differ for this call. */
-  readonly limits?: Partial<Limits.Limits> | undefined
-}
+/** Limits that differ for one call. */
+type Limited = Pick<Json.Options, "limits">
 
 /**
  * Options of encoding.
@@ -202,8 +200,6 @@ export interface VersionedCodec<in out T> {
   readonly versions: ReadonlyArray<number>
   /** The newest version, the one that is written by default. */
   readonly current: number
-  /** JSON Pointers below which keys are data, see {@link make}. */
-  readonly data: ReadonlyArray<string>
   readonly decode: (input: unknown, options?: Limited) => Effect.Effect<T, PayloadError.PayloadError>
   readonly decodeJson: (input: string | Uint8Array, options?: Limited) => Effect.Effect<T, PayloadError.PayloadError>
   readonly encode: (
@@ -281,8 +277,7 @@ export const make = <T>(options: {
   readonly data?: ReadonlyArray<string> | undefined
   readonly unversioned?: number | undefined
 }): VersionedCodec<T> => {
-  const { field, unversioned, what } = options
-  const data = options.data ?? []
+  const { data = [], field, unversioned, what } = options
   const arms = new Map(options.arms.map((arm) => [arm.version, arm]))
   const versions = [...arms.keys()].sort((a, b) => a - b)
   const current = versions.at(-1) ?? 0
@@ -293,16 +288,12 @@ export const make = <T>(options: {
     }
     const arm = typeof tag === "number" ? arms.get(tag) : undefined
     if (arm !== undefined) return Effect.succeed(arm)
-    const reason = PayloadError.Reason.cases.UnsupportedVersion.make({
-      field,
-      found: scalarOf(tag),
-      kind: plainJson.kindOf(tag),
-      supported: versions
-    })
+    const kind = plainJson.kindOf(tag)
+    const reason = { _tag: "UnsupportedVersion", field, found: scalarOf(tag), kind, supported: versions } as const
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))
   }
 
-  const read = (json: Schema.Json, decodeOptions: Limited | undefined) =>
+  const read = (json: Schema.Json) =>
     Effect.gen(function* () {
       if (!Json.isObject(json)) {
         const issue = { path: "", expected: `an object with the field "${field}"`, found: plainJson.kindOf(json) }
@@ -311,15 +302,15 @@ export const make = <T>(options: {
       const hasTag = Object.hasOwn(json, field)
       const arm = yield* armOf(hasTag ? json[field] : unversioned)
       const tagged = hasTag ? json : { ...json, [field]: arm.version }
-      return yield* withLimits(arm.read(tagged, what), decodeOptions)
+      return yield* arm.read(tagged, what)
     })
 
-  const encode = (value: T, encodeOptions?: EncodeOptions) =>
+  const write = (value: T, encodeOptions: EncodeOptions | undefined) =>
     Effect.gen(function* () {
       const arm = yield* armOf(encodeOptions?.version ?? current)
       yield* refuseRedacted(what, value)
-      const { losses, wire } = yield* withLimits(arm.write(value, what), encodeOptions)
-      const json = yield* plainJson.runWithLimits({ what, limits: encodeOptions?.limits }, (limits) =>
+      const { losses, wire } = yield* arm.write(value, what)
+      const json = yield* plainJson.runWithLimits({ what }, (limits) =>
         plainJson.copyWithoutSecrets(wire, limits, data)
       )
       if (!Json.isObject(json) || json[field] !== arm.version) {
@@ -332,22 +323,23 @@ export const make = <T>(options: {
     })
 
   const decode = (input: unknown, decodeOptions?: Limited) =>
-    Effect.flatMap(Json.check(input, { what, limits: decodeOptions?.limits }), (json) => read(json, decodeOptions))
+    withLimits(decodeOptions, Effect.flatMap(Json.check(input, { what }), read))
+
+  const encode = (value: T, encodeOptions?: EncodeOptions) => withLimits(encodeOptions, write(value, encodeOptions))
 
   return {
     what,
     field,
     versions,
     current,
-    data,
     decode,
-    decodeJson: (input, decodeOptions) =>
-      Effect.flatMap(Json.parse(input, { what, limits: decodeOptions?.limits }), (json) => read(json, decodeOptions)),
+    decodeJson: (input, decodeOptions) => withLimits(decodeOptions, Effect.flatMap(Json.parse(input, { what }), read)),
     encode,
     encodeJson: (value, encodeOptions) =>
-      Effect.flatMap(encode(value, encodeOptions), (json) =>
-        plainJson.runWithLimits({ what, limits: encodeOptions?.limits }, (limits) =>
-          plainJson.writeText(json, limits, encodeOptions?.indent)
+      withLimits(
+        encodeOptions,
+        Effect.flatMap(write(value, encodeOptions), (json) =>
+          plainJson.runWithLimits({ what }, (limits) => plainJson.writeText(json, limits, encodeOptions?.indent))
         )
       ),
     schema: toSchema(options.type, decode, encode)
@@ -423,13 +415,11 @@ export const single = <T>(options: {
   return make({ what, field, type: value, data: options.data, arms: [arm] })
 }
 
-/** Runs an arm with the limits of one call, so that the checks inside it see them. */
-const withLimits = <A, E>(effect: Effect.Effect<A, E>, options: Limited | undefined): Effect.Effect<A, E> =>
+/** Runs a call with its limits, so that the codecs inside it see them, too. */
+const withLimits = <A, E>(options: Limited | undefined, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   options?.limits === undefined
     ? effect
-    : Effect.flatMap(plainJson.resolveLimits(options.limits), (limits) =>
-        Effect.provideService(effect, Limits.Limits, limits)
-      )
+    : Effect.provideServiceEffect(effect, Limits.Limits, plainJson.resolveLimits(options.limits))
 
 /** The version as it is shown: scalars only, and no long text. */
 const scalarOf = (tag: unknown): string | number | boolean | null => {
@@ -447,9 +437,7 @@ const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | 
 /** A schema could unwrap what a value holds `Redacted`. */
 const refuseRedacted = (what: string, value: unknown) => {
   const secret = plainJson.findSecret(value, { keys: false })
-  return secret === undefined
-    ? Effect.void
-    : Effect.fail(new PayloadError.PayloadError({ what, reason: { _tag: "Secret", ...secret } }))
+  return secret === undefined ? Effect.void : Effect.fail(new PayloadError.PayloadError({ what, reason: secret }))
 }
 
 const toSchema = <T>(
@@ -460,7 +448,7 @@ const toSchema = <T>(
   const target = Schema.toType(type)
   const toIssue = (error: PayloadError.PayloadError | PayloadError.LossyEncoding, input: unknown) =>
     error._tag === "PayloadError"
-      ? plainJson.toSchemaIssue(PayloadError.problemsOf(error.reason), input)
+      ? plainJson.toSchemaIssue(error.problems, input)
       : new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
     Schema.decodeTo(target, {

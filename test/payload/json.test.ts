@@ -51,7 +51,7 @@ describe("PAY-A NotJson", () => {
       const reason = yield* reasonOf(Json.parse(text))
       assert(reason._tag === "NotJson")
       assert.strictEqual(reason.offset, offset)
-      assert.include(PayloadError.render("", PayloadError.problemsOf(reason)), mentions)
+      assert.include(new PayloadError.PayloadError({ what: "", reason }).message, mentions)
     })
   }
 
@@ -60,7 +60,7 @@ describe("PAY-A NotJson", () => {
     const inBytes = yield* reasonOf(Json.parse(utf8(`["é😀",}`)))
     assert(inText._tag === "NotJson" && inBytes._tag === "NotJson")
     assert.deepStrictEqual([inText.offset, inBytes.offset], [7, 10])
-    assert.include(PayloadError.render("", PayloadError.problemsOf(inBytes)), "offset 10")
+    assert.include(new PayloadError.PayloadError({ what: "", reason: inBytes }).message, "offset 10")
   })
 
   const invalid: ReadonlyArray<readonly [name: string, bytes: Uint8Array, offset: number]> = [

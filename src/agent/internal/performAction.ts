@@ -25,7 +25,6 @@ import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
-import * as PayloadError from "../../payload/PayloadError.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
@@ -163,8 +162,7 @@ const checkText = (
   final: string
 ): Effect.Effect<runParts.OutputCheck> =>
   Result.match(Json.extract(final), {
-    onFailure: ({ reason }) =>
-      Effect.succeed<runParts.OutputCheck>({ _tag: "Invalid", issues: PayloadError.problemsOf(reason) }),
+    onFailure: ({ problems }) => Effect.succeed<runParts.OutputCheck>({ _tag: "Invalid", issues: problems }),
     onSuccess: (value) => checkValue(self, value)
   })
 

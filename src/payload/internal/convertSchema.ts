@@ -12,9 +12,9 @@ import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import * as interpret from "./interpret.ts"
-import type { Node, Refusal } from "./interpret.ts"
+import type { Node } from "./interpret.ts"
 import * as plainJson from "./plainJson.ts"
-import { type JsonObject, appendToken, isArray, isObject, kindOf, own } from "./plainJson.ts"
+import { type JsonObject, appendToken, isArray, isObject } from "./plainJson.ts"
 
 /**
  * The JSON Schema of a tool without parameters: a closed object without
@@ -276,14 +276,9 @@ export const fromSchema = Effect.fnUntraced(function* (
   options: { readonly what?: string | undefined } = {}
 ) {
   const what = options.what ?? "Schema"
+  const expected = "a Schema with a JSON form"
   const refuse = (path: string, found: string) =>
-    new interpret.JsonSchemaError({
-      what,
-      reason: "NotRepresentable",
-      path,
-      expected: "a Schema with a JSON form",
-      found
-    })
+    new interpret.JsonSchemaError({ what, reason: "NotRepresentable", path, expected, found })
   const origin = sourceOf(schema.ast)
   if (origin !== undefined) return origin
   const opaque = findOpaque(schema.ast)
@@ -293,13 +288,10 @@ export const fromSchema = Effect.fnUntraced(function* (
     catch: (cause) => (cause instanceof Error ? cause.message : String(cause))
   })
   if (Result.isFailure(exported)) return yield* refuse("", exported.failure)
-  const limits = yield* plainJson.resolveLimits()
-  const document = interpret.copyDocument(
-    { root: exported.success.schema, definitions: exported.success.definitions },
-    limits
-  )
+  const { definitions: $defs, schema: exportedRoot } = exported.success
+  const document = interpret.copyDocument({ root: exportedRoot, $defs }, yield* plainJson.resolveLimits())
   if (Result.isFailure(document)) return yield* new interpret.JsonSchemaError({ what, ...document.failure })
-  const { definitions, root } = document.success
+  const { $defs: definitions, root } = document.success
   if (!isObject(root) || !isObject(definitions)) return yield* refuse("", "core exported no object")
   const named = Object.entries(definitions).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
   const json = tidyDocument(inlineDefinitions(root, named))
@@ -313,183 +305,10 @@ export const fromSchema = Effect.fnUntraced(function* (
 
 const sourceKey = "effect-emissary/payload/JsonSchema"
 
-/** Notes in a Schema the document it was made of. */
-const annotateSource = <S extends Schema.Top>(schema: S, json: JsonObject): S["Rebuild"] =>
-  schema.annotate({ [sourceKey]: json })
-
 /** The document a Schema as a whole was made of; nothing for one that was changed since. */
 const sourceOf = (ast: SchemaAST.AST): JsonObject | undefined => {
   const json = SchemaAST.resolveAt<Schema.Json>(sourceKey)(ast)
   return isObject(json) ? json : undefined
-}
-
-type StrictResult<A> = Result.Result<A, Refusal>
-
-const failStrict = (path: string, found: string, fix = "Use the schema without the strict form"): StrictResult<never> =>
-  Result.fail({ reason: "NotStrict", path, expected: "a schema that has a strict form", found, fix })
-
-/** The form is made recursively; checked documents are never this deep. */
-const maxStrictDepth = 300
-
-/** Keywords the strict form has no place for. */
-const unsupportedKeywords: ReadonlyArray<string> = [
-  "allOf oneOf not if then else",
-  "patternProperties propertyNames minProperties maxProperties dependentRequired dependentSchemas dependencies",
-  "prefixItems additionalItems contains minContains maxContains uniqueItems"
-].flatMap((names) => names.split(" "))
-
-const typesOf = (schema: JsonObject): ReadonlyArray<Schema.Json> => {
-  const type = own(schema, "type")
-  return type === undefined ? [] : isArray(type) ? type : [type]
-}
-
-const acceptsNull = (schema: JsonObject): boolean => {
-  const anyOf = own(schema, "anyOf")
-  if (isArray(anyOf)) return anyOf.some((branch) => isObject(branch) && acceptsNull(branch))
-  const members = own(schema, "enum")
-  if (isArray(members) && !members.includes(null)) return false
-  return typesOf(schema).includes("null") || own(schema, "const") === null
-}
-
-/** The schema with `null` beside what it accepts; `enum` and the like are wrapped, because providers refuse a union of types next to them. */
-const makeNullable = (schema: JsonObject): JsonObject => {
-  if (acceptsNull(schema)) return schema
-  const anyOf = own(schema, "anyOf")
-  if (isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }
-  const list = typesOf(schema)
-  const plain = list.length > 0 && !["enum", "const", "$ref"].some((keyword) => Object.hasOwn(schema, keyword))
-  return plain ? { ...schema, type: [...list, "null"] } : { anyOf: [schema, { type: "null" }] }
-}
-
-const strictMembers = (json: JsonObject, path: string): StrictResult<{ readonly [key: string]: JsonObject }> =>
-  Result.all(
-    Object.fromEntries(Object.entries(json).map(([key, member]) => [key, toStrictForm(member, appendToken(path, key))]))
-  )
-
-const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject> =>
-  Result.gen(function* () {
-    const additional = own(schema, "additionalProperties")
-    const properties = own(schema, "properties")
-    if ((additional !== undefined && additional !== false) || (properties === undefined && additional !== false)) {
-      return yield* failStrict(path, "an open object", "Declare its properties")
-    }
-    const declared = isObject(properties) ? properties : {}
-    const required = own(schema, "required")
-    const names = isArray(required) ? required : []
-    const undeclared = names.find((name) => typeof name === "string" && !Object.hasOwn(declared, name))
-    if (undeclared !== undefined) {
-      return yield* failStrict(path, `an object that requires ${JSON.stringify(undeclared)}, which is not declared`)
-    }
-    const strict = yield* strictMembers(declared, appendToken(path, "properties"))
-    const optional = (key: string, form: JsonObject) => (names.includes(key) ? form : makeNullable(form))
-    return {
-      properties: Object.fromEntries(Object.entries(strict).map(([key, form]) => [key, optional(key, form)])),
-      // In their own order if these are all: then a strict schema stays as it is.
-      required: new Set(names).size === Object.keys(declared).length ? names : Object.keys(declared),
-      additionalProperties: false
-    }
-  })
-
-/** The strict form of one schema and everything below it. */
-const toStrictForm = (schema: Schema.Json, path: string): StrictResult<JsonObject> =>
-  Result.gen(function* () {
-    if (path.split("/").length > maxStrictDepth) return yield* failStrict(path.slice(0, 100), "nested too deeply")
-    if (!isObject(schema)) return yield* failStrict(path, kindOf(schema))
-    const foreign = unsupportedKeywords.find((keyword) => Object.hasOwn(schema, keyword))
-    if (foreign !== undefined) return yield* failStrict(path, `the keyword ${JSON.stringify(foreign)}`)
-    const typed = ["type", "enum", "const", "anyOf", "$ref"].some((keyword) => Object.hasOwn(schema, keyword))
-    if (!typed) return yield* failStrict(path, "a value of any type", "Declare its type")
-    const isAnObject = typesOf(schema).includes("object")
-    if (typesOf(schema).includes("array") && !isObject(own(schema, "items"))) {
-      return yield* failStrict(path, "an array of anything", "Declare its items")
-    }
-    const object = isAnObject ? yield* closeObject(schema, path) : {}
-    const out: Record<string, Schema.Json> = {}
-    for (const keyword of Object.keys(schema)) {
-      const value = schema[keyword] ?? null
-      const here = appendToken(path, keyword)
-      if (keyword === "default") continue
-      else if (Object.hasOwn(object, keyword)) out[keyword] = object[keyword] ?? null
-      else if (keyword === "items") out["items"] = yield* toStrictForm(value, here)
-      else if (keyword === "anyOf" && isArray(value)) {
-        out["anyOf"] = yield* Result.all(value.map((item, index) => toStrictForm(item, appendToken(here, index))))
-      } else if ((keyword === "$defs" || keyword === "definitions") && isObject(value)) {
-        out[keyword] = yield* strictMembers(value, here)
-      } else out[keyword] = value
-    }
-    return { ...out, ...object }
-  })
-
-/**
- * Turns a JSON Schema into its strict form, or names the part that has none.
- *
- * **When to use**
- *
- * For a provider that constrains a model's output by the schema. What the model
- * sends is still validated against the original schema, where `null` for an
- * optional property means that it is absent.
- *
- * **Details**
- *
- * - Every property is required and every object closed.
- * - An optional property takes `null`: `type: ["string", "null"]`, or `anyOf`
- *   with `{ type: "null" }` where the schema has an `enum`, `const` or `$ref`.
- * - `default` is left out.
- * - An object that is open, an array without `items`, a value of any type, and
- *   keywords that providers do not constrain by (`oneOf`, `not`, ...) are refused.
- *
- * **Example** (An optional parameter)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Result } from "effect"
- * import { JsonSchema } from "effect-emissary/payload"
- *
- * const strict = JsonSchema.toStrict({
- *   type: "object",
- *   properties: { city: { type: "string" }, days: { type: "integer", default: 3 } },
- *   required: ["city"],
- *   additionalProperties: false
- * })
- * assert.deepStrictEqual(strict, Result.succeed({
- *   type: "object",
- *   properties: { city: { type: "string" }, days: { type: ["integer", "null"] } },
- *   required: ["city", "days"],
- *   additionalProperties: false
- * }))
- * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const toStrict = (json: JsonObject): Result.Result<JsonObject, interpret.JsonSchemaError> =>
-  Result.mapError(
-    toStrictForm(json, ""),
-    (refusal) => new interpret.JsonSchemaError({ what: "JSON Schema", ...refusal })
-  )
-
-/**
- * True for a JSON Schema that is in the strict form already.
- *
- * **Example** (Two schemas, one of them strict)
- *
- * ```ts
- * import assert from "node:assert"
- * import { JsonSchema } from "effect-emissary/payload"
- *
- * assert.strictEqual(JsonSchema.isStrict({ type: "object" }), false)
- * assert.strictEqual(
- *   JsonSchema.isStrict({ type: "object", properties: {}, required: [], additionalProperties: false }),
- *   true
- * )
- * ```
- *
- * @category guards
- * @since 0.1.0
- */
-export const isStrict = (json: JsonObject): boolean => {
-  const strict = toStrict(json)
-  return Result.isSuccess(strict) && plainJson.fingerprint(strict.success) === plainJson.fingerprint(json)
 }
 
 /** The parts that look at the same value, as core's import knows them. */
@@ -515,8 +334,8 @@ const nodesInside = (node: Node): ReadonlyArray<readonly [member: string, node: 
 interface Visits {
   /** The number of schemas it visits for the value itself. */
   readonly inPlace: number
-  /** The number of visits to each member by each schema. */
-  readonly members: ReadonlyMap<string, ReadonlyMap<Node, number>>
+  /** The schemas that visit each member, each as often as it does. */
+  readonly members: ReadonlyMap<string, ReadonlyArray<Node>>
 }
 
 /** The greatest number of visits of core, which has no budget, to one part of a value. */
@@ -536,24 +355,25 @@ const isCheapToImport = (root: Node): boolean => {
     const before = known.get(node)
     if (before !== undefined) return before
     let inPlace = 1
-    const members = new Map<string, Map<Node, number>>()
-    const add = (key: string, part: Node, times: number) => {
+    const members = new Map<string, Array<Node>>()
+    const add = (key: string, part: Node) => {
       if (++size > maxVisits) return
-      const parts = members.get(key) ?? new Map<Node, number>()
-      members.set(key, parts.set(part, (parts.get(part) ?? 0) + times))
+      const parts = members.get(key) ?? []
+      members.set(key, parts)
+      parts.push(part)
     }
-    for (const [key, part] of nodesInside(node)) add(key, part, 1)
+    for (const [key, part] of nodesInside(node)) add(key, part)
     // References that consume nothing form no circle and short chains only, so this ends soon.
     for (const visits of nodesInPlace(node).map(visitsOf)) {
       inPlace += visits.inPlace
-      for (const [key, parts] of visits.members) for (const [part, times] of parts) add(key, part, times)
+      for (const [key, parts] of visits.members) for (const part of parts) add(key, part)
     }
     known.set(node, { inPlace, members })
     return { inPlace, members }
   }
   const nodes = new Set([root])
   for (const node of nodes) {
-    for (const parts of visitsOf(node).members.values()) for (const part of parts.keys()) nodes.add(part)
+    for (const parts of visitsOf(node).members.values()) for (const part of parts) nodes.add(part)
   }
   if (size > maxVisits) return false
   const costs = new Map<Node, number>()
@@ -571,8 +391,7 @@ const isCheapToImport = (root: Node): boolean => {
 
 /** The visits to a value and to the one member of it that takes the most. */
 const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number>): number => {
-  const costOf = (key: string) =>
-    Array.from(members.get(key) ?? []).reduce((sum, [part, times]) => sum + times * (costs.get(part) ?? 0), 0)
+  const costOf = (key: string) => (members.get(key) ?? []).reduce((sum, part) => sum + (costs.get(part) ?? 0), 0)
   const wild = costOf(anyKey)
   const others = Array.from(members.keys()).filter((key) => key !== anyKey)
   return inPlace + wild + others.reduce((most, key) => Math.max(most, costOf(key)), 0)
@@ -649,17 +468,13 @@ export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.C
  * @since 0.1.0
  */
 export const codec = (self: interpret.JsonSchema, options?: interpret.ValidateOptions): Schema.Codec<Schema.Json> =>
-  annotateSource(
-    Schema.Json.pipe(
-      Schema.decodeTo(Schema.Json, {
-        decode: SchemaGetter.transformEffect((json, parse) => {
-          const result = interpret.validate(self, json, options)
-          return Result.isSuccess(result)
-            ? Effect.succeed(result.success)
-            : Effect.fail(plainJson.toSchemaIssue(result.failure, json, parse))
-        }),
-        encode: SchemaGetter.passthrough()
-      })
-    ),
-    self.json
-  )
+  Schema.Json.pipe(
+    Schema.decodeTo(Schema.Json, {
+      decode: SchemaGetter.transformEffect((json, parse) =>
+        Effect.mapError(Effect.fromResult(interpret.validate(self, json, options)), (problems) =>
+          plainJson.toSchemaIssue(problems, json, parse)
+        )
+      ),
+      encode: SchemaGetter.passthrough()
+    })
+  ).annotate({ [sourceKey]: self.json })

@@ -55,50 +55,36 @@ type Dialect = "2020-12" | "draft-07"
 type Check = (value: Schema.Json, at: Location | undefined, run: Run) => boolean
 
 /** One schema of the document, ready to run. Keywords fill it in, because references may point forward. */
-export interface Node {
+export class Node {
   readonly pointer: string
   /** The answer of a boolean schema: accepts all or nothing. */
   readonly always: boolean | undefined
   readonly preset: Schema.Json | undefined
   /** The kinds `type` admits, as bits. */
-  kinds: number
-  readonly checks: Array<Check>
-  properties: ReadonlyMap<string, Node>
-  patterns: ReadonlyArray<readonly [pattern: Patterns.CompiledPattern, node: Node]>
+  kinds: number = plainJson.allTypes
+  readonly checks: Array<Check> = []
+  properties: ReadonlyMap<string, Node> = new Map()
+  patterns: ReadonlyArray<readonly [pattern: Patterns.CompiledPattern, node: Node]> = []
   additional: Node | undefined
-  required: ReadonlySet<string>
+  required: ReadonlySet<string> = new Set()
   /** Schemas that apply to the object when a property is present. */
-  dependents: ReadonlyArray<readonly [key: string, node: Node]>
-  prefix: ReadonlyArray<Node>
+  dependents: ReadonlyArray<readonly [key: string, node: Node]> = []
+  prefix: ReadonlyArray<Node> = []
   rest: Node | undefined
-  readonly combined: Record<"allOf" | "anyOf" | "oneOf", ReadonlyArray<Node>>
-  readonly parts: { not?: Node; if?: Node; then?: Node; else?: Node }
+  readonly combined: Record<"allOf" | "anyOf" | "oneOf", ReadonlyArray<Node>> = { allOf: [], anyOf: [], oneOf: [] }
+  readonly parts: { not?: Node; if?: Node; then?: Node; else?: Node } = {}
   reference: Node | undefined
   /** The schemas that apply to every value of this one: itself, its reference and its `allOf`, transitively. Known on first use. */
   closure: ReadonlyArray<Node> | undefined
   /** The default once it was found to fit its schema; `"none"` when it does not. */
   filled: { readonly value: Schema.Json } | "none" | "pending" | undefined
-}
 
-const makeNode = (pointer: string, always: boolean | undefined, preset: Schema.Json | undefined): Node => ({
-  pointer,
-  always,
-  preset,
-  kinds: plainJson.allTypes,
-  checks: [],
-  properties: new Map(),
-  patterns: [],
-  additional: undefined,
-  required: new Set(),
-  dependents: [],
-  prefix: [],
-  rest: undefined,
-  combined: { allOf: [], anyOf: [], oneOf: [] },
-  parts: {},
-  reference: undefined,
-  closure: undefined,
-  filled: undefined
-})
+  constructor(pointer: string, always: boolean | undefined, preset: Schema.Json | undefined) {
+    this.pointer = pointer
+    this.always = always
+    this.preset = preset
+  }
+}
 
 const TypeId = "~effect-emissary/payload/JsonSchema"
 
@@ -292,7 +278,10 @@ const enumReader: Reader = (value, keyword) => {
   const members = keyword.name === "const" ? [value] : value
   if (!isArray(members)) return keyword.invalid("an array", value)
   const prints = new Set(members.map(plainJson.fingerprint))
-  const list = base.truncateText(members.map((member) => plainJson.formatValue(member)).join(", "), 1000)
+  const list = base.truncateText(
+    members.map((member) => base.truncateText(JSON.stringify(member), 60)).join(", "),
+    1000
+  )
   const expected = members.length === 1 ? list : `one of ${list}`
   return (found, at, run) =>
     (spend(run, plainJson.countValues(found)) && prints.has(plainJson.fingerprint(found))) ||
@@ -303,7 +292,7 @@ const patternReader: Reader = (source, keyword) => {
   if (typeof source !== "string") return keyword.invalid("a string", source)
   const pattern = keyword.pattern(source)
   if (pattern === undefined) return undefined
-  const expected = `text that matches the pattern ${plainJson.formatValue(source, 200)}`
+  const expected = `text that matches the pattern ${base.truncateText(JSON.stringify(source), 200)}`
   return (value, at, run) =>
     typeof value !== "string" ||
     (spend(run, pattern.cost(value.length)) && pattern.test(value)) ||
@@ -312,9 +301,13 @@ const patternReader: Reader = (source, keyword) => {
 
 const formatReader: Reader = (name, keyword) => {
   if (typeof name !== "string") return keyword.invalid("a string", name)
-  const check = Patterns.formatCheck(name)
+  const check = Patterns.formatChecks.get(name)
   if (check === undefined) {
-    return keyword.refuse("UnsupportedFormat", `one of ${Patterns.formatNames.join(", ")}`, base.quote(name))
+    return keyword.refuse(
+      "UnsupportedFormat",
+      `one of ${[...Patterns.formatChecks.keys()].join(", ")}`,
+      base.quote(name)
+    )
   }
   return (value, at, run) =>
     typeof value !== "string" ||
@@ -711,13 +704,15 @@ const maxChain = 100
 /** Length of all pointers of a document: each place below a long key repeats the key. */
 const maxPointers = 32 * 1024 * 1024
 
+const problemsOf = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "", reason }).problems
+
 /** Copies a document within the limits and the rules for keys. */
 export const copyDocument = (json: unknown, limits: plainJson.Limits): Result.Result<JsonObject, Refusal> => {
   const maxDepth = Math.min(limits.maxDepth, maxDocumentDepth)
   const copied = plainJson.copyJson(json, { ...limits, maxDepth })
   const notAnObject = { path: "", expected: "an object", found: kindOf(json) }
   if (Result.isFailure(copied)) {
-    const [problem = notAnObject] = PayloadError.problemsOf(copied.failure)
+    const [problem = notAnObject] = problemsOf(copied.failure)
     const reason = refusalReasons.find((name) => name === copied.failure._tag) ?? "NotASchema"
     return Result.fail({ ...problem, reason })
   }
@@ -785,12 +780,12 @@ class Compiler {
     this.pointers += pointer.length
     if (this.pointers > maxPointers) {
       this.refuse("TooLarge", "", `at most ${maxPointers} characters in all pointers`, "more")
-      return makeNode("", true, undefined)
+      return new Node("", true, undefined)
     }
     if (!isSchema(schema)) this.refuse("NotASchema", pointer, "a schema (an object or a boolean)", kindOf(schema))
     const node = isObject(schema)
-      ? makeNode(pointer, undefined, own(schema, "default"))
-      : makeNode(pointer, schema !== false, undefined)
+      ? new Node(pointer, undefined, own(schema, "default"))
+      : new Node(pointer, schema !== false, undefined)
     this.nodes.set(pointer, node)
     if (isObject(schema)) for (const name of Object.keys(schema)) this.keyword(name, schema, node)
     return node
@@ -1096,7 +1091,7 @@ const checkValue = (
   const maxDepth = Math.min(limits.maxDepth, maxValueDepth)
   const copied = plainJson.copyJson(input, { ...limits, maxDepth })
   if (Result.isFailure(copied)) {
-    return Result.fail(PayloadError.problemsOf(copied.failure).map((problem) => ({ ...problem, keyword: "json" })))
+    return Result.fail(problemsOf(copied.failure).map((problem) => ({ ...problem, keyword: "json" })))
   }
   const problems: Array<PayloadError.Problem> = []
   const run: Run = {
@@ -1201,7 +1196,7 @@ interface KnownDocument {
 /** Documents by the object they came as, with the limits they were checked against. */
 const knownObjects = new WeakMap<object, { readonly limits: plainJson.Limits; readonly document: KnownDocument }>()
 
-/** Documents by their text, the least recently used first: an agent that is decoded again has the same tools in new objects. */
+/** Documents by their text: an agent that is decoded again has the same tools in new objects. */
 const knownTexts = new Map<string, KnownDocument>()
 
 const maxKnownTexts = 512
@@ -1217,11 +1212,8 @@ const spendFuel = ({ patternWeight }: KnownDocument, fuel: PatternFuel): boolean
 }
 
 const remember = (text: string, document: KnownDocument): KnownDocument => {
-  if (text.length > maxTextLength) return document
-  knownTexts.delete(text)
-  knownTexts.set(text, document)
-  const [oldest = text] = knownTexts.keys()
-  if (knownTexts.size > maxKnownTexts) knownTexts.delete(oldest)
+  if (knownTexts.size >= maxKnownTexts) knownTexts.clear()
+  if (text.length <= maxTextLength) knownTexts.set(text, document)
   return document
 }
 
@@ -1229,7 +1221,7 @@ const remember = (text: string, document: KnownDocument): KnownDocument => {
 export const compileOnce = (json: JsonObject, fuel: PatternFuel): Result.Result<KnownDocument, Refusal> => {
   const text = JSON.stringify(json)
   const known = knownTexts.get(text)
-  if (known !== undefined && spendFuel(known, fuel)) return Result.succeed(remember(text, known))
+  if (known !== undefined && spendFuel(known, fuel)) return Result.succeed(known)
   return Result.map(compile(json, fuel), (document) => remember(text, document))
 }
 

@@ -129,17 +129,8 @@ export const typeOf = (value: Schema.Json): string => (Number.isInteger(value) ?
 
 /** The bit a value has: `integer` for whole numbers, the other half of `number` else. */
 export const typeBitOf = (value: Schema.Json): number => {
-  switch (typeof value) {
-    case "string":
-      return typeBits.string
-    case "number":
-      return Number.isInteger(value) ? typeBits.integer : typeBits.number - typeBits.integer
-    case "boolean":
-      return typeBits.boolean
-    default:
-      if (value === null) return typeBits.null
-      return Array.isArray(value) ? typeBits.array : typeBits.object
-  }
+  if (typeof value === "number") return Number.isInteger(value) ? typeBits.integer : typeBits.number - typeBits.integer
+  return own<number>(typeBits, kindOf(value)) ?? 0
 }
 
 /** Text that is equal for equal values: keys sorted, `1.0` is `1`, `-0` is `0`. */
@@ -186,12 +177,6 @@ export const isMultipleOf = (value: number, divisor: number): boolean => {
   const [b, be] = parseDecimal(divisor)
   const exponent = Math.min(ae, be)
   return (a * 10n ** BigInt(ae - exponent)) % (b * 10n ** BigInt(be - exponent)) === 0n
-}
-
-/** JSON text of a schema's own value for a message, shortened. */
-export const formatValue = (value: Schema.Json, max = 60): string => {
-  const text = JSON.stringify(value)
-  return text.length <= max ? text : `${text.slice(0, max)}…`
 }
 
 /** The kinds of a set of bits, as text: `string or null`. */
@@ -585,7 +570,7 @@ export const copyWithoutSecrets = (
   const copier = new JsonCopier(limits, true)
   return Result.flatMap(runCopier(copier, root), (json) => {
     const secret = copier.hasSecretName ? findSecret(json, { data }) : undefined
-    return secret === undefined ? Result.succeed(json) : Result.fail({ _tag: "Secret", ...secret })
+    return secret === undefined ? Result.succeed(json) : Result.fail(secret)
   })
 }
 
@@ -812,11 +797,7 @@ export const isSecretName = (key: string): boolean => {
 }
 
 /** A secret that was found. The value is not part of it. */
-export interface Secret {
-  readonly path: string
-  readonly key: string
-  readonly kind: "key" | "redacted"
-}
+export type Secret = Extract<PayloadError.Reason, { readonly _tag: "Secret" }>
 
 interface Place {
   readonly value: unknown
@@ -867,11 +848,10 @@ const forEachMember = (value: object, f: (key: string, member: unknown, named: b
   }
 }
 
-const makeSecret = (at: Location | undefined, kind: Secret["kind"]): Secret => ({
-  path: toPointer(at),
-  key: String(at?.key ?? ""),
-  kind
-})
+const makeSecret = (at: Location | undefined, kind: Secret["kind"]): Secret => {
+  const key = String(at?.key ?? "")
+  return { _tag: "Secret", path: toPointer(at), key, kind }
+}
 
 /** True when a pattern, such as `/tools/*\/success`, is the path of a place: `*` is any one token, `**` any number of them. */
 export const matchesPattern = (pattern: string, path: string): boolean =>
@@ -906,7 +886,7 @@ export const reasonFromSchemaIssue = (
   issue: SchemaIssue.Issue,
   input: unknown,
   options: { readonly max: number; readonly path: string }
-): PayloadError.Reason => {
+): ReturnType<typeof PayloadError.invalid> => {
   const issues: Array<PayloadError.Problem> = []
   let omitted = 0
   let size = 0
@@ -1009,7 +989,7 @@ export const problemsFromSchemaError = (
   error: Schema.SchemaError,
   input: unknown
 ): ReadonlyArray<PayloadError.Problem> =>
-  PayloadError.problemsOf(reasonFromSchemaIssue(error.issue, input, { max: Number.POSITIVE_INFINITY, path: "" }))
+  reasonFromSchemaIssue(error.issue, input, { max: Number.POSITIVE_INFINITY, path: "" }).issues
 
 // --- Reading and writing --------------------------------------------------------------------------------------------
 
@@ -1112,6 +1092,16 @@ export const parse = (
 export const check = (input: unknown, options?: Options): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
   runWithLimits(options, (limits) => copyJson(input, limits))
 
+/** Like {@link check}, for values that have to be objects. */
+export const checkObject = (input: unknown, options?: Options): Effect.Effect<JsonObject, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) =>
+    Result.flatMap(copyJson(input, limits), (json) =>
+      isObject(json)
+        ? Result.succeed(json)
+        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: kindOf(json) }]))
+    )
+  )
+
 /**
  * Writes a value as JSON text after {@link check}.
  *
@@ -1167,9 +1157,7 @@ const checkText = (text: string, limits: Limits): Result.Result<void, PayloadErr
   )
 
 const checkBytes = (found: number, limits: Limits): Result.Result<void, PayloadError.Reason> =>
-  found > limits.maxBytes
-    ? Result.fail({ _tag: "TooLarge", what: "bytes", limit: limits.maxBytes, found, path: "" })
-    : Result.succeed(undefined)
+  found > limits.maxBytes ? Result.fail(tooLarge("bytes", limits.maxBytes, found, "")) : Result.succeed(undefined)
 
 const parseText = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
   Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
@@ -1205,6 +1193,9 @@ const offsetInBytes = (reason: PayloadError.Reason, text: string): PayloadError.
   if (reason._tag !== "NotJson") return reason
   return { ...reason, offset: byteLength(text.slice(0, reason.offset)) }
 }
+
+const schemaOptions = (options: Options | undefined) =>
+  ({ errors: "all", onExcessProperty: options?.onExcessProperty ?? "error" }) as const
 
 const failDecoding = (error: Schema.SchemaError, input: unknown, options: Options | undefined) =>
   Effect.flatMap(resolveLimits(options?.limits), (limits) =>
@@ -1249,10 +1240,7 @@ export const decode = <T, RD = never>(
   codec: Schema.Decoder<T, RD>,
   options?: Options
 ): ((json: unknown) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
-  const run = Schema.decodeUnknownEffect(codec, {
-    errors: "all",
-    onExcessProperty: options?.onExcessProperty ?? "error"
-  })
+  const run = Schema.decodeUnknownEffect(codec, schemaOptions(options))
   return (json) => Effect.catch(run(json), (error) => failDecoding(error, json, options))
 }
 
@@ -1261,10 +1249,7 @@ export const encodeUnchecked = <T, RE = never>(
   codec: Schema.Codec<T, unknown, unknown, RE>,
   options: Options | undefined
 ): ((value: T) => Effect.Effect<unknown, PayloadError.PayloadError, RE>) => {
-  const run = Schema.encodeUnknownEffect(codec, {
-    errors: "all",
-    onExcessProperty: options?.onExcessProperty ?? "error"
-  })
+  const run = Schema.encodeUnknownEffect(codec, schemaOptions(options))
   return (value) => Effect.catch(run(value), (error) => failDecoding(error, value, options))
 }
 
@@ -1302,13 +1287,8 @@ export const inheritedNames: ReadonlySet<string> = new Set(Object.getOwnProperty
  */
 export const checkName = (
   name: string,
-  options: { readonly what: string; readonly path: string }
+  { path, what }: { readonly what: string; readonly path: string }
 ): Result.Result<string, PayloadError.PayloadError> =>
   inheritedNames.has(name)
-    ? Result.fail(
-        new PayloadError.PayloadError({
-          what: options.what,
-          reason: { _tag: "ForbiddenKey", path: options.path, key: name }
-        })
-      )
+    ? Result.fail(new PayloadError.PayloadError({ what, reason: { _tag: "ForbiddenKey", path, key: name } }))
     : Result.succeed(name)
