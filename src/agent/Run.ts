@@ -99,12 +99,13 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as runParts from "./internal/runParts.ts"
-import type { ApprovalRequest, Event, State } from "./internal/runParts.ts"
+import type { Event, State } from "./internal/runParts.ts"
 import * as runTransition from "./internal/runTransition.ts"
 
 export {
   type Action,
   apply,
+  approvalRequests,
   decide,
   type Decision,
   DefinitionChanged,
@@ -339,14 +340,6 @@ export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.s
   member: "state",
   data: runParts.userData
 })
-
-/**
- * The decisions that a run needs, calls of agents that run as tools included.
- *
- * @category getters
- * @since 0.1.0
- */
-export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> => runTransition.collectRequests(self)
 
 /**
  * The state after some more events. The first that does not fit fails, with its place

@@ -28,21 +28,17 @@ import type * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 
-/** The tools of an agent as models see them, and its output. */
-interface ToolOffer<out A> {
+/** An agent for one run: its definition and model, its tools as models see them, and its output. */
+export interface ResolvedAgent<out A> {
+  readonly definition: agentData.AgentDefinition
+  readonly digest: string
+  readonly model: LanguageModel.LanguageModel
   readonly tools: boundTool.ToolSet
   /** Names of the tools that only a tool runtime can execute. */
   readonly stubs: ReadonlyArray<string>
   readonly output: Output<A>
   /** Canonical name of the synthetic tool that takes the output, with the strategy `tool`. */
   readonly outputTool: string | undefined
-}
-
-/** An agent for one run. */
-export interface ResolvedAgent<out A> extends ToolOffer<A> {
-  readonly definition: agentData.AgentDefinition
-  readonly digest: string
-  readonly model: LanguageModel.LanguageModel
 }
 
 export interface Blueprint<out A> {
@@ -137,7 +133,7 @@ export const bindStatic = (
 const offer = Effect.fnUntraced(function* <A>(bound: ReadonlyArray<boundTool.BoundTool>, output: Output<A>) {
   const { name, tools } = yield* withOutputTool(bound, output)
   const stubs = tools.filter(({ kind }) => kind === "stub").map(({ contract }) => contract.name)
-  return { tools: yield* boundTool.makeSet(tools), stubs, output, outputTool: name } satisfies ToolOffer<A>
+  return { tools: yield* boundTool.makeSet(tools), stubs, output, outputTool: name }
 }, Effect.mapError(invalidTools))
 
 /** The definition of an agent that is code, with its tools. */

@@ -511,31 +511,37 @@ const startConversation = Effect.fnUntraced(function* (
   )
 })
 
-const startedEvent = Effect.fnUntraced(function* (
+/** The state to begin with, and the event that made it where the run is fresh. */
+const firstState = Effect.fnUntraced(function* (
   agent: string,
   prepared: PreparedRun<unknown>,
-  begin: Begin,
+  { input, options, state }: Begin,
   context: runParts.State["context"],
   depth: number
 ) {
-  const conversation = yield* startConversation(prepared, begin.options)
-  if (begin.input === undefined && !runTransition.hasUserMessage(conversation)) {
+  if (state !== undefined) {
+    yield* prepared.accept(state)
+    return { state, first: undefined }
+  }
+  const conversation = yield* startConversation(prepared, options)
+  if (input === undefined && !runTransition.hasUserMessage(conversation)) {
     return yield* Effect.fail(
       invalidConversation("expected a user message to answer, got none. Pass an input, or a conversation that has one")
     )
   }
-  return {
+  const first: runParts.EventOf<"RunStarted"> = {
     _tag: "RunStarted",
     at: yield* DateTime.now,
     runId: `run_${(yield* yield* Message.MessageId).replace(/^msg_/, "")}`,
     agent,
     definition: prepared.digest,
     depth,
-    maxSteps: maxStepsOf(begin.options.maxSteps ?? prepared.maxSteps),
+    maxSteps: maxStepsOf(options.maxSteps ?? prepared.maxSteps),
     structured: prepared.structured,
     context,
     conversation
-  } satisfies runParts.Event
+  }
+  return { state: runTransition.start(first), first }
 })
 
 const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.Effect<agentTypes.Result<A>> => {
@@ -591,22 +597,6 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedR
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
   const maxSteps = maxStepsOf(options.maxSteps ?? prepared.maxSteps)
   yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps })
-})
-
-/** The state to begin with, and the event that made it where the run is fresh. */
-const firstState = Effect.fnUntraced(function* (
-  agent: string,
-  prepared: PreparedRun<unknown>,
-  begin: Begin,
-  context: runParts.State["context"],
-  depth: number
-) {
-  if (begin.state !== undefined) {
-    yield* prepared.accept(begin.state)
-    return { state: begin.state, first: undefined }
-  }
-  const first = yield* startedEvent(agent, prepared, begin, context, depth)
-  return { state: runTransition.start(first), first }
 })
 
 /** Runs an agent from its first event, or from a state, to its result. */

@@ -119,14 +119,6 @@ export const Usage: Schema.Codec<Message.TokenUsage> = Message.TokenUsage
 
 const [, User, Assistant, Tool] = Message.Message.members
 
-const UserMessage: Schema.Codec<Message.UserMessage, unknown> = User
-
-const AssistantMessage: Schema.Codec<Message.AssistantMessage, unknown> = Assistant
-
-const ToolMessage: Schema.Codec<Message.ToolMessage, unknown> = Tool
-
-const ToolResult: Schema.Codec<ToolResults.ToolResult, unknown> = Tool.fields.result
-
 /**
  * A conversation, in version 1 of its own wire.
  */
@@ -194,12 +186,12 @@ const OwnEvent = Schema.Union([
     context: Context,
     conversation: History
   }),
-  Schema.TaggedStruct("InputAdded", { at, message: UserMessage, maxSteps: MaxSteps }),
+  Schema.TaggedStruct("InputAdded", { at, message: User, maxSteps: MaxSteps }),
   Schema.TaggedStruct("ConversationFitted", { at, view: History, report: Conversation.ReductionReport }),
   Schema.TaggedStruct("StepStarted", { at, step: Count, purpose: Purpose }),
   Schema.TaggedStruct("ModelAnswered", {
     at,
-    message: AssistantMessage,
+    message: Assistant,
     output: Schema.optionalKey(OutputCheck),
     outputCall: Schema.optionalKey(Schema.String)
   }),
@@ -221,7 +213,7 @@ const OwnEvent = Schema.Union([
   Schema.TaggedStruct("ToolStarted", { at, callId: Schema.String }),
   Schema.TaggedStruct("ToolFinished", {
     at,
-    message: ToolMessage,
+    message: Tool,
     durationMillis: Schema.optionalKey(Schema.Finite),
     cause: Schema.optionalKey(Schema.String)
   }),
@@ -272,7 +264,7 @@ const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
   Schema.TaggedStruct("Requested", {}),
   Schema.TaggedStruct("AwaitingApproval", {}),
   Schema.TaggedStruct("Approved", {}),
-  Schema.TaggedStruct("Settled", { result: ToolResult }),
+  Schema.TaggedStruct("Settled", { result: Tool.fields.result }),
   Schema.TaggedStruct("Started", {
     child: Schema.optionalKey(Schema.suspend((): Schema.Codec<State, unknown> => StateSchema))
   })
@@ -331,7 +323,7 @@ const StateBody = Schema.Struct({
   totalSteps: Count,
   usage: Usage,
   calls: Schema.Array(Schema.Struct({ callId: Schema.String, status: CallStatus })),
-  pending: Schema.Array(Schema.Struct({ message: UserMessage, maxSteps: MaxSteps })),
+  pending: Schema.Array(Schema.Struct({ message: User, maxSteps: MaxSteps })),
   answer: Schema.optional(Answer),
   limited: Schema.Boolean,
   step: Schema.optional(Schema.Struct({ step: Count, purpose: Purpose })),

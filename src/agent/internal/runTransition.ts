@@ -363,12 +363,8 @@ export const next = (self: State): Action => {
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
 /** Calls that started and were lost: after an interruption all that started, otherwise those without a child state. */
-const recover = (self: State): ReadonlyArray<Settlement> =>
-  self.calls.flatMap(({ part, status }) =>
-    status._tag === "Started" && (self.interrupted !== undefined || status.child === undefined)
-      ? [settleCall(part, lostCall)]
-      : []
-  )
+const recover = ({ calls }: State): ReadonlyArray<Settlement> =>
+  calls.flatMap(({ part, status }) => (status._tag === "Started" ? [settleCall(part, lostCall)] : []))
 
 const lostCall = ToolResult.failure("interrupted", "The call was interrupted before it returned a result.")
 
@@ -380,7 +376,7 @@ const settleCall = (part: Message.ToolCallPart, result: ToolResult.ToolResult): 
 
 /** One decision is enough for an answer in progress to continue. */
 const nextInProgress = (self: State, { decisions }: runParts.Progress): Action => {
-  const requests = collectRequests(self)
+  const requests = approvalRequests(self)
   return decisions.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
     ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
     : nextModelCall(self, "answer")
@@ -407,7 +403,7 @@ const nextForCalls = (self: State): Action => {
         break
     }
   }
-  const requests = calls.length > 0 || settled.length > 0 ? [] : collectRequests(self)
+  const requests = calls.length > 0 || settled.length > 0 ? [] : approvalRequests(self)
   return Arr.isReadonlyArrayNonEmpty(requests)
     ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
     : { _tag: "RunTools", calls, settled }
@@ -457,7 +453,26 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
 ])
 
 const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult =>
-  Result.succeed(new runParts.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
+  takePending(new runParts.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }), event)
+
+/** Puts waiting user messages into the conversation, once nothing is open: a fresh budget. */
+const takePending = (self: State, event: Event): ApplyResult => {
+  if (self.pending.length === 0 || isAnswering(self)) return Result.succeed(self)
+  let histories: Histories = self
+  let { maxSteps } = self
+  for (const input of self.pending) {
+    const appended = appendMessage(histories, event, input.message)
+    if (Result.isFailure(appended)) return Result.fail(appended.failure)
+    histories = appended.success
+    maxSteps = input.maxSteps
+  }
+  const { conversation, view } = histories
+  const fresh = { pending: [], steps: 0, answer: undefined, limited: false, mistakes: [] }
+  return Result.succeed(new runParts.State({ ...self, ...fresh, conversation, view, maxSteps }))
+}
+
+/** True while calls are open or an answer is in progress: user messages wait. */
+const isAnswering = ({ calls, progress }: State): boolean => calls.length > 0 || progress !== undefined
 
 const inStep = (self: State, event: Event, fields: () => Partial<StateFields>): ApplyResult =>
   self.step === undefined ? noStep(event) : updateState(self, event, fields())
@@ -503,39 +518,12 @@ const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult
   if (self.step !== undefined) {
     return unexpected(event, "no model call under way", `step ${self.step.step} without its answer`)
   }
-  const input = { message: event.message, maxSteps: event.maxSteps }
-  if (self.calls.length === 0 && self.progress === undefined) {
-    return Result.flatMap(takePending(self, event, [input]), (fields) => updateState(self, event, fields))
-  }
-  // It waits, but is refused now if it could never be taken
-  return Result.flatMap(appendTo(Conversation.empty, event, event.message), () =>
-    updateState(self, event, { pending: [...self.pending, input], limited: false })
-  )
-}
-
-/** Puts the waiting user messages into the conversation: a fresh budget. */
-const takePending = (
-  self: Histories,
-  event: Event,
-  inputs: State["pending"]
-): Result.Result<Partial<StateFields>, EventError> => {
-  const last = inputs.at(-1)
-  let current = self
-  for (const { message } of inputs) {
-    const appended = appendMessage(current, event, message)
-    if (Result.isFailure(appended)) return Result.fail(appended.failure)
-    current = appended.success
-  }
-  return Result.succeed({
-    conversation: current.conversation,
-    view: current.view,
-    pending: [],
-    steps: 0,
-    answer: undefined,
-    limited: false,
-    mistakes: [],
-    ...(last && { maxSteps: last.maxSteps })
-  })
+  const pending = [...self.pending, { message: event.message, maxSteps: event.maxSteps }]
+  // One that waits is refused now if it could never be taken
+  const fits: Result.Result<unknown, EventError> = isAnswering(self)
+    ? appendTo(Conversation.empty, event, event.message)
+    : Result.void
+  return Result.flatMap(fits, () => updateState(self, event, { pending, limited: false }))
 }
 
 const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted">): ApplyResult => {
@@ -572,17 +560,14 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
   const { purpose } = self.step
   return Result.flatMap(appendMessage(self, event, message), (histories) =>
     Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message)), (calls) =>
-      Result.flatMap(takeAfterProgress(histories, self, event), (taken) =>
-        updateState(self, event, {
-          ...histories,
-          ...answerFields(self, event, purpose, calls),
-          step: undefined,
-          mistakes: [],
-          progress: undefined,
-          fresh: false,
-          ...taken
-        })
-      )
+      updateState(self, event, {
+        ...histories,
+        ...answerFields(self, event, purpose, calls),
+        step: undefined,
+        mistakes: [],
+        progress: undefined,
+        fresh: false
+      })
     )
   )
 }
@@ -613,14 +598,6 @@ const answerFields = (
     limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps })
   }
 }
-
-/** User messages that came while the answer was in progress. */
-const takeAfterProgress = (
-  histories: Histories,
-  { pending, progress }: State,
-  event: Event
-): Result.Result<Partial<StateFields>, EventError> =>
-  progress === undefined || pending.length === 0 ? Result.succeed({}) : takePending(histories, event, pending)
 
 /** The synthetic output tool never runs: the check of the output is its result. */
 const settleOutput = (
@@ -685,10 +662,7 @@ const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyRe
 const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
   Result.flatMap(appendMessage(self, event, event.message), (histories) => {
     const calls = self.calls.filter(({ part }) => part.id !== event.message.callId)
-    if (calls.length > 0 || self.pending.length === 0) return updateState(self, event, { ...histories, calls })
-    return Result.flatMap(takePending(histories, event, self.pending), (fields) =>
-      updateState(self, event, { ...fields, calls })
-    )
+    return updateState(self, event, { ...histories, calls })
   })
 
 const typeOf = (result: ToolResult.ToolResult): string => (result._tag === "Failure" ? result.type : "success")
@@ -833,7 +807,7 @@ export const decide = (
   decisions: ReadonlyArray<Decision>,
   at: DateTime.Utc
 ): Result.Result<ReadonlyArray<Event>, InvalidDecision> => {
-  const requests = collectRequests(self)
+  const requests = approvalRequests(self)
   const decided = new Set<ApprovalRequest>()
   const events: Array<Event> = []
   for (const decision of decisions) {
@@ -918,7 +892,13 @@ export const hasUserMessage = (conversation: history.Conversation): boolean =>
 /** True for a run with a user message. It has none if it was cut off before its first input was recorded. */
 export const hasInput = (self: State): boolean => self.pending.length > 0 || hasUserMessage(self.conversation)
 
-export const collectRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
+/**
+ * The decisions that a run needs, calls of agents that run as tools included.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
   const requests: Array<ApprovalRequest> = []
   addRequests(self, [], requests)
   return disambiguate(requests)
