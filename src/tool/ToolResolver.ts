@@ -171,23 +171,22 @@ const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
 const makeResolver = (tools: Effect.Success<ReturnType<typeof entriesOf>>): ToolResolver["Service"] => {
   const byName = new Map(tools.map((entry) => [entry.contract.name, entry]))
   return ToolResolver.of({
-    resolve: (contract) => {
-      const entry = byName.get(contract.name)
+    resolve: Effect.fnUntraced(function* (contract) {
+      const { name } = contract
+      const entry = byName.get(name)
       if (entry === undefined) {
-        return Effect.fail(bindError(contract.name, { _tag: "UnknownTool", available: Array.from(byName.keys()) }))
+        const reason = { _tag: "UnknownTool", available: Array.from(byName.keys()) } as const
+        return yield* new BindError({ tool: name, reason })
       }
+      const { handler, tool } = entry
       const reason = contractMismatch(contract, entry.contract)
-      if (reason !== undefined) return Effect.fail(bindError(contract.name, reason))
-      return refuseInvalid(
-        Option.isSome(entry.handler)
-          ? boundTool.fromHandler(contract, entry.tool, entry.handler.value)
-          : boundTool.fromProviderTool(entry.tool)
+      if (reason !== undefined) return yield* new BindError({ tool: name, reason })
+      return yield* refuseInvalid(
+        Option.isSome(handler) ? boundTool.fromHandler(contract, tool, handler.value) : boundTool.fromProviderTool(tool)
       )
-    }
+    })
   })
 }
-
-const bindError = (tool: string, reason: BindErrorReason) => new BindError({ tool, reason })
 
 const contractMismatch = (
   contract: ToolContract.ToolContract,
@@ -202,8 +201,9 @@ const contractMismatch = (
 }
 
 const refuseInvalid = (bound: Effect.Effect<boundTool.BoundTool, ToolContract.ToolContractError>) =>
-  Effect.mapError(bound, (error) =>
-    bindError(error.tool, { _tag: "InvalidContract", path: error.path, problem: error.problem })
+  Effect.mapError(
+    bound,
+    ({ path, problem, tool }) => new BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
   )
 
 interface Difference {
@@ -215,16 +215,7 @@ interface Difference {
 /** The kind of a value: a JSON Schema, a map of names to JSON Schemas, or plain data. */
 type KeyRole = "schema" | "names" | "data"
 
-const annotationKeys = new Set([
-  "$comment",
-  "$schema",
-  "deprecated",
-  "description",
-  "examples",
-  "readOnly",
-  "title",
-  "writeOnly"
-])
+const annotationKeys = new Set("$comment $schema deprecated description examples readOnly title writeOnly".split(" "))
 
 const nameMapKeys = new Set(["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"])
 

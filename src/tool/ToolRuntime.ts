@@ -7,6 +7,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type { ToolResult } from "./ToolResult.ts"
 import * as boundTool from "./internal/boundTool.ts"
 
@@ -101,7 +102,9 @@ export const layer = (options: {
   const margin = Duration.fromInputUnsafe(options.margin ?? boundTool.defaultMargin)
   return Layer.succeed(boundTool.ToolRuntime, {
     dispatch: (call) =>
-      call.runtimeOnly ? boundTool.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),
+      Option.isSome(call.execute)
+        ? options.dispatch(call)
+        : boundTool.dispatchWithTimeout(call, margin, options.dispatch),
     concurrency: limitConcurrency(options.concurrency ?? 1),
     stubs: options.stubs ?? true
   })

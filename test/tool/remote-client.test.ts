@@ -31,7 +31,6 @@ const call = (over?: Over): boundTool.BoundCall => ({
   deadline: undefined,
   result: undefined,
   execute: Option.none(),
-  runtimeOnly: true,
   ...over
 })
 
@@ -364,7 +363,7 @@ describe("RT-5 options", () => {
   test("tools that are bound here run here", function* () {
     const execute = Option.some(Effect.succeed(ToolResult.success("here")))
     const client = HttpClient.make(() => Effect.die("no network"))
-    const result = yield* dispatch("http://tools.example", { execute, runtimeOnly: false }).pipe(
+    const result = yield* dispatch("http://tools.example", { execute }).pipe(
       Effect.provideService(HttpClient.HttpClient, client)
     )
     assert.deepStrictEqual(result, ToolResult.success("here"))

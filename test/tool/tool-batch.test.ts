@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Schema, Tracer } from "effect"
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Tracer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
@@ -274,7 +274,7 @@ describe("RT-1 tool runtimes", () => {
       seen = call
       return Effect.succeed(ToolResult.success(null))
     })(batch)
-    assert.deepInclude(seen, { runId: "run_1", id: "0", arguments: {}, context: {}, runtimeOnly: true })
+    assert.deepInclude(seen, { runId: "run_1", id: "0", arguments: {}, context: {}, execute: Option.none() })
     assert.strictEqual(seen?.contract.name, "stub")
   })
 

@@ -190,6 +190,8 @@ interface ApprovalContext {
  */
 export type Body = (args: Json.JsonObject, call: CallContext) => Effect.Effect<ToolResult.ToolResult>
 
+type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
+
 /**
  * The place of a tool's code: `"local"` in this process, `"stub"` behind a tool
  * runtime, `"provider"` at the model provider, which runs the tool itself.
@@ -216,10 +218,7 @@ export interface BoundTool {
    * Decides if the call has to be approved. Arguments that do not decode are a
    * `validation_error`, never "no approval needed".
    */
-  readonly needsApproval: (
-    args: Json.JsonObject,
-    context: ApprovalContext
-  ) => Effect.Effect<boolean, ToolResult.Failure>
+  readonly needsApproval: NeedsApproval
   readonly body: Option.Option<Body>
 }
 
@@ -302,8 +301,8 @@ export const handlerOf = (
 ): Effect.Effect<Option.Option<Tool.Handler<string>>, ToolContract.ToolContractError> =>
   Effect.flatMap(Effect.context<never>(), (context) => {
     if (Tool.isProviderDefined(tool) && !tool.requiresHandler) return Effect.succeedNone
-    const entry = context.mapUnsafe.get(tool.id)
-    return isHandler(entry)
+    const entry: Tool.Handler<string> | undefined = context.mapUnsafe.get(tool.id)
+    return entry !== undefined
       ? Effect.succeedSome(entry)
       : Effect.fail(
           new ToolContract.ToolContractError({
@@ -336,9 +335,6 @@ export const captureHandler = (tool: Tool.Any): ReturnType<typeof handlerOf> =>
       Option.map((entry) => ({ ...entry, context: Context.merge(withoutBindingScope(context), entry.context) }))
     )
   )
-
-const isHandler = (u: unknown): u is Tool.Handler<string> =>
-  Predicate.hasProperty(u, "handler") && typeof u.handler === "function" && Predicate.hasProperty(u, "context")
 
 /**
  * A tool that the model provider executes by itself. It is offered to the model
@@ -396,8 +392,6 @@ const compileSchema = (
     (error) =>
       new ToolContract.ToolContractError({ tool: contract.name, part, path: error.path, problem: error.message })
   )
-
-type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
 
 /** The stricter of the contract's approval and the tool's. */
 const makeApproval = (
@@ -724,8 +718,8 @@ const makeOfferedTool = (name: string, bound: BoundTool): OfferedTool => {
  * **Details**
  *
  * `execute` is the local body with the timeout inside; it never fails, and a
- * defect of the handler is an `unhandled_error` result. It is absent for a stub,
- * and `runtimeOnly` is then true. `deadline`, in milliseconds since the epoch, is
+ * defect of the handler is an `unhandled_error` result. It is absent for a stub.
+ * `deadline`, in milliseconds since the epoch, is
  * when the call has to be over: a moment after the run itself stops waiting.
  */
 export interface BoundCall {
@@ -738,7 +732,6 @@ export interface BoundCall {
   readonly deadline: number | undefined
   readonly result: JsonSchema.JsonSchema | undefined
   readonly execute: Option.Option<Effect.Effect<ToolResult.ToolResult>>
-  readonly runtimeOnly: boolean
 }
 
 /**
@@ -806,8 +799,7 @@ const bindCall = (tool: BoundTool, id: string, checked: Json.JsonObject, options
     result: tool.result,
     execute: Option.map(tool.body, (body) =>
       executeBody(tool.contract.name, { timeout, deadline }, () => body(checked, call))
-    ),
-    runtimeOnly: Option.isNone(tool.body)
+    )
   }
 }
 
@@ -956,7 +948,7 @@ const interruptedFailure = ToolResult.failure("interrupted", "The run was interr
 
 /** Results that come from elsewhere are judged by the contract; ours were encoded by it. */
 const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult.ToolResult => {
-  if (!call.runtimeOnly || call.result === undefined || result._tag === "Failure") return result
+  if (call.result === undefined || result._tag === "Failure") return result
   const checked = JsonSchema.validate(call.result, result.value)
   if (Result.isSuccess(checked)) return { ...result, value: checked.success }
   return ToolResult.failure(
