@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Equal, Fiber, Layer, Option, Ref, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, type Run, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { counting, head, layer, service } from "./checkpoints.ts"
@@ -223,6 +223,23 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
     )
     assert.strictEqual(done.text, "Lost.")
     assert.deepStrictEqual(yield* ran, ["a"])
+  })
+
+  testStored("that was interrupted before it had its message resumes with it", function* () {
+    const checkpoint = yield* service
+    const { with: model } = yield* shop()
+    const begun = yield* Deferred.make<void>()
+    const onState = (_: unknown, { _tag }: Run.Event) =>
+      _tag === "RunStarted" ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.void
+    const fiber = yield* checkpoint
+      .run(clerk, { key, input: "Where is a?", onState })
+      .pipe(Effect.provide(model()), Effect.forkChild)
+    yield* Deferred.await(begun)
+    yield* Fiber.interrupt(fiber)
+    const state = Option.getOrThrow(yield* checkpoint.load(clerk, key))
+    assert.deepStrictEqual([state.revision, Conversation.messageCount(state.conversation)], [3, 0])
+    const done = yield* Effect.provide(checkpoint.resume(clerk, { key }), model({ text: "Here." }))
+    assert.deepStrictEqual(pluck(transcript(done), "role"), ["user", "assistant"])
   })
 
   testStored("streams its events, is cancelled where the reader leaves, and resumes as a stream", function* () {

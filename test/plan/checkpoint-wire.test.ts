@@ -1,46 +1,52 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Predicate, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
 import * as checkpointRecord from "#src/plan/internal/checkpointRecord.ts"
-import { VersionedStore } from "effect-emissary"
+import { Agent, Conversation, VersionedStore } from "effect-emissary"
+import type { VersionedCodec } from "effect-emissary/payload"
 import { Checkpoint } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 
 import { counting, layer, reasonOf, refuses } from "./checkpoints.ts"
 import { test } from "../test.ts"
 
-const file = new URL("./golden-checkpoint/store-v1.json", import.meta.url)
-
 const Stored = Schema.Record(Schema.String, Schema.Json)
 
-const codecs = {
-  head: checkpointRecord.headCodec,
-  input: checkpointRecord.planCodecs.input,
-  events: checkpointRecord.planCodecs.batch,
-  write: checkpointRecord.writeCodec
-} as const
+const { agentCodecs, headCodec, planCodecs, writeCodec } = checkpointRecord
 
-const kindOf = (key: string): keyof typeof codecs => {
+type Part = "head" | "input" | "events" | "write"
+
+const partOf = (key: string): Part => {
   if (key.startsWith("plan/head/")) return "head"
   if (key.startsWith("plan/writes/")) return "write"
   return key.endsWith("/input") ? "input" : "events"
 }
 
-const roundTrip = (key: string, value: unknown): Effect.Effect<unknown, unknown> => {
-  switch (kindOf(key)) {
-    case "head":
-      return Effect.flatMap(codecs.head.decode(value), (head) => codecs.head.encode(head, { version: 1 }))
-    case "input":
-      return Effect.flatMap(codecs.input.decode(value), (begun) => codecs.input.encode(begun, { version: 1 }))
-    case "events":
-      return Effect.flatMap(codecs.events.decode(value), (batch) => codecs.events.encode(batch, { version: 1 }))
-    case "write":
-      return Effect.flatMap(codecs.write.decode(value), (write) => codecs.write.encode(write, { version: 1 }))
+/** Decodes a stored value and encodes it again. */
+const again =
+  <A>(codec: VersionedCodec.VersionedCodec<A>) =>
+  (value: unknown): Effect.Effect<unknown, unknown> =>
+    Effect.flatMap(codec.decode(value), (decoded) => codec.encode(decoded, { version: 1 }))
+
+const roundTrips = {
+  plan: {
+    head: again(headCodec),
+    input: again(planCodecs.input),
+    events: again(planCodecs.batch),
+    write: again(writeCodec)
+  },
+  agent: {
+    head: again(headCodec),
+    input: again(agentCodecs.input),
+    events: again(agentCodecs.batch),
+    write: again(writeCodec)
   }
-}
+} as const
 
 /**
- * Everything in the store. Before the first release, to record the file anew: delete it,
+ * Everything in the store. Before the first release, to record a file anew: delete it,
  * and run this test with EMISSARY_RECORD=checkpoint.
  */
 const dump = Effect.gen(function* () {
@@ -50,73 +56,104 @@ const dump = Effect.gen(function* () {
   return Object.fromEntries(keys.map((key, index) => [key, Option.getOrThrow(values[index] ?? Option.none()).value]))
 })
 
-const read = Effect.suspend(() => Schema.decodeUnknownEffect(Stored)(JSON.parse(readFileSync(file, "utf8"))))
+const fill = Effect.fnUntraced(function* (stored: typeof Stored.Type) {
+  const store = yield* VersionedStore.VersionedStore
+  for (const [key, value] of Object.entries(stored)) yield* store.compareAndSet(key, Option.none(), value)
+})
+
+const fileOf = (kind: keyof typeof roundTrips) =>
+  new URL(`./golden-checkpoint/${kind === "plan" ? "store" : "agent"}-v1.json`, import.meta.url)
+
+const read = (kind: keyof typeof roundTrips) =>
+  Effect.suspend(() => Schema.decodeUnknownEffect(Stored)(JSON.parse(readFileSync(fileOf(kind), "utf8"))))
 
 const key = "Ticket 7/é"
 
-const record = Effect.gen(function* () {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const { bound } = yield* counting({ b: refuses("down") })
-  yield* Effect.flip(checkpoint.run(bound, { key, input: "go", context: { tenant: "acme" }, maxIterations: 5 }))
-  return yield* dump
-}).pipe(Effect.provide(layer()))
+const Look = Tool.make("look", { parameters: Schema.Struct({}), success: Schema.String })
+const clerk = Agent.make("clerk", { toolkit: [Look] })
+const looks = { toolCalls: [{ id: "c1", name: "look", params: {} }] }
+const handlers = Toolkit.make(Look).toLayer({ look: () => Effect.succeed("seen") })
+
+const record = {
+  plan: Effect.gen(function* () {
+    const { bound } = yield* counting({ b: refuses("down") })
+    const checkpoint = yield* Checkpoint.Checkpoint
+    yield* Effect.flip(checkpoint.run(bound, { key, input: "go", context: { tenant: "acme" }, maxIterations: 5 }))
+    return yield* dump
+  }).pipe(Effect.provide(layer())),
+  agent: Effect.gen(function* () {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const { conversation } = yield* clerk.run("Hello")
+    const begin = { key, input: "go", conversation, context: { tenant: "acme" }, maxSteps: 5 }
+    yield* Effect.flip(checkpoint.run(clerk, begin))
+    return yield* dump
+  }).pipe(
+    Effect.provide([
+      layer(),
+      handlers,
+      ScriptedModel.layer([{ text: "Hi" }, looks, { fail: { reason: "RateLimitError" } }])
+    ])
+  )
+}
 
 describe("L3 version 1 of checkpoints", () => {
-  test("a run that was stored resumes, today and for ever", function* () {
-    if (process.env["EMISSARY_RECORD"] === "checkpoint" && !existsSync(file)) {
-      writeFileSync(file, `${JSON.stringify(yield* record, undefined, 2)}\n`)
-    }
-    const stored = yield* read
-    assert.deepStrictEqual(new Set(Object.keys(stored).map(kindOf)), new Set(["head", "input", "events", "write"]))
-    for (const [key, value] of Object.entries(stored)) {
-      assert.deepStrictEqual(yield* roundTrip(key, value), value, key)
-    }
-    yield* Effect.gen(function* () {
-      const store = yield* VersionedStore.VersionedStore
-      for (const [key, value] of Object.entries(stored)) yield* store.compareAndSet(key, Option.none(), value)
-      const checkpoint = yield* Checkpoint.Checkpoint
-      const { bound, ran } = yield* counting()
-      assert.strictEqual(Option.getOrThrow(yield* checkpoint.inspect(key)).status, "failed")
-      const result = yield* checkpoint.resume(bound, { key })
-      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
-      assert.deepStrictEqual(result.state.context, { tenant: "acme" })
-      assert.deepStrictEqual(yield* ran, ["b", "c"])
-      assert.isTrue(yield* checkpoint.isCurrent(key, "first"))
-    }).pipe(Effect.provide(layer()))
-  })
+  for (const kind of ["plan", "agent"] as const) {
+    test(`a run of ${kind === "plan" ? "a plan" : "an agent"} that was stored resumes, today and for ever`, function* () {
+      if (process.env["EMISSARY_RECORD"] === "checkpoint" && !existsSync(fileOf(kind))) {
+        writeFileSync(fileOf(kind), `${JSON.stringify(yield* record[kind], undefined, 2)}\n`)
+      }
+      const stored = yield* read(kind)
+      const parts = new Set(["head", "input", "events", ...(kind === "plan" ? ["write"] : [])])
+      assert.deepStrictEqual(new Set<string>(Object.keys(stored).map(partOf)), parts)
+      for (const [key, value] of Object.entries(stored)) {
+        assert.deepStrictEqual(yield* roundTrips[kind][partOf(key)](value), value, key)
+      }
+      yield* Effect.gen(function* () {
+        yield* fill(stored)
+        const checkpoint = yield* Checkpoint.Checkpoint
+        assert.strictEqual(Option.getOrThrow(yield* checkpoint.inspect(key)).status, "failed")
+        if (kind === "agent") {
+          const result = yield* checkpoint.resume(clerk, { key })
+          assert.strictEqual(result.text, "Here.")
+          assert.deepStrictEqual(result.state.context, { tenant: "acme" })
+          assert.strictEqual(Conversation.messageCount(result.conversation), 6)
+          return
+        }
+        const { bound, ran } = yield* counting()
+        const result = yield* checkpoint.resume(bound, { key })
+        assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+        assert.deepStrictEqual(result.state.context, { tenant: "acme" })
+        assert.deepStrictEqual(yield* ran, ["b", "c"])
+        assert.isTrue(yield* checkpoint.isCurrent(key, "first"))
+      }).pipe(Effect.provide([layer(), handlers, ScriptedModel.layer([{ text: "Here." }])]))
+    })
+  }
 
   it.effect.prop("decode(encode(x)) is x: heads", [Schema.toType(checkpointRecord.Head)], ([head]) =>
     Effect.gen(function* () {
-      const encoded = yield* codecs.head.encode(head)
-      assert.deepStrictEqual(yield* codecs.head.decode(encoded), head)
-      assert.deepStrictEqual(yield* codecs.head.decodeJson(JSON.stringify(encoded)), head)
+      const encoded = yield* headCodec.encode(head)
+      assert.deepStrictEqual(yield* headCodec.decode(encoded), head)
+      assert.deepStrictEqual(yield* headCodec.decodeJson(JSON.stringify(encoded)), head)
     })
   )
 
   test("refuses newer versions, other kinds and fields that it does not know", function* () {
-    const stored = yield* read
-    for (const [key, value] of Object.entries(stored)) {
-      assert.isObject(value)
-      if (value === null || typeof value !== "object") continue
-      for (const change of [{ version: 2 }, { kind: "other" }, { more: 1 }]) {
-        const error = yield* Effect.flip(roundTrip(key, { ...value, ...change }))
-        assert.isTrue(Predicate.isTagged(error, "PayloadError"), key)
+    for (const kind of ["plan", "agent"] as const) {
+      for (const [key, value] of Object.entries(yield* read(kind))) {
+        assert(value !== null && typeof value === "object")
+        for (const change of [{ version: 2 }, { kind: "other" }, { more: 1 }]) {
+          const error = yield* Effect.flip(roundTrips[kind][partOf(key)]({ ...value, ...change }))
+          assert.isTrue(Predicate.isTagged(error, "PayloadError"), key)
+        }
       }
     }
   })
 
   test("a batch is found out where it does not belong", function* () {
-    const stored = yield* read
-    const batches = Object.keys(stored).filter((key) => kindOf(key) === "events")
-    const [first, second] = batches
-    assert.isDefined(first)
-    assert.isDefined(second)
-    const swapped = { ...stored, [first ?? ""]: stored[second ?? ""], [second ?? ""]: stored[first ?? ""] }
+    const stored = yield* read("plan")
+    const [first = "", second = ""] = Object.keys(stored).filter((key) => partOf(key) === "events")
     const error = yield* Effect.gen(function* () {
-      const store = yield* VersionedStore.VersionedStore
-      for (const [key, value] of Object.entries(swapped)) {
-        if (value !== undefined) yield* store.compareAndSet(key, Option.none(), value)
-      }
+      yield* fill({ ...stored, [first]: stored[second] ?? null, [second]: stored[first] ?? null })
       const { bound } = yield* counting()
       return yield* Effect.flip((yield* Checkpoint.Checkpoint).resume(bound, { key }))
     }).pipe(Effect.provide(layer()))
