@@ -18,7 +18,7 @@ const running = <A, E, R>(effect: Effect.Effect<A, E, R>, by: `${number} seconds
   })
 
 describe("parallel groups", () => {
-  test("PLAN-5 S8.2 P01 P02 members run at the same time and see the step before the parallel group", function* () {
+  test("PLAN-5 S8.2 P01 P02 P05 members run at the same time and see the step before the parallel group", function* () {
     const { fn, fnStep } = log()
     const member = (name: string, millis: number) =>
       Step.make(name, { target: fn(name, ({ task }) => after(millis, `${name}(${task})`)), parallel: true })

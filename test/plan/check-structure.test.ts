@@ -250,7 +250,7 @@ describe("keys that steps write", () => {
 })
 
 describe("all problems together", () => {
-  it("PLAN-2 come in the order of the plan, the steps, and the rules", () => {
+  it("PLAN-2 P40 come in the order of the plan, the steps, and the rules", () => {
     const found = planCheck.checkStructure({
       ...plan(
         step("", { task: fromStep("b"), context: [fromStep("zz"), fromStep("b")], writes: "" }),

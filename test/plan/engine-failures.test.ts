@@ -157,7 +157,7 @@ describe("a target that interrupts itself", () => {
     assert.strictEqual(completed(yield* Plan.run(again, "x")).output, "x")
   })
 
-  test("PLAN-5 PLAN-7 S8.3 S15 leaves the others alone: the parallel group, the other runs, the outer plan", function* () {
+  test("PLAN-5 PLAN-7 S8.3 S15 Q03 leaves the others alone: the parallel group, the other runs, the outer plan", function* () {
     const { fn, ran } = log()
     const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("i", { target: () => Effect.interrupt })))
     const band = yield* bind(

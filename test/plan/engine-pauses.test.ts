@@ -6,7 +6,7 @@ import { bind, completed, log } from "./support.ts"
 import { test } from "../test.ts"
 
 describe("signals", () => {
-  test("PLAN-7 S16 a step that pauses is run again with the same input; nothing else is", function* () {
+  test("PLAN-7 S16 P38 P39 a step that pauses is run again with the same input; nothing else is", function* () {
     const { fn, ran, fnStep } = log()
     let open = false
     const tasks: Array<string> = []

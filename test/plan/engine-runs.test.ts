@@ -12,7 +12,7 @@ import { test } from "../test.ts"
 const secret = "SECRET"
 
 describe("resuming", () => {
-  test("PLAN-6 a run that is over returns its result again, and nothing is recorded", function* () {
+  test("PLAN-6 Q10 a run that is over returns its result again, and nothing is recorded", function* () {
     const { ran, fnStep } = log()
     const bound = yield* bind(Plan.make(fnStep("a")))
     const first = completed(yield* Plan.run(bound, "x"))
@@ -34,7 +34,7 @@ describe("resuming", () => {
 })
 
 describe("the run", () => {
-  test("PLAN-5 functions see the RunContext of the run; that of the caller without one", function* () {
+  test("PLAN-5 P04 functions see the RunContext of the run; that of the caller without one", function* () {
     const target = Step.target("a", () => RunContext.RunContext)
     const bound = yield* bind(Plan.make(Step.make("a", { target })))
     assert.deepStrictEqual(completed(yield* Plan.run(bound, "x", { context: { tenant: "acme" } })).output, {
@@ -85,7 +85,7 @@ describe("the run", () => {
     assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "b(a(x))")
   })
 
-  test("PLAN-5 L9 timeouts.total ends the run as Interrupted; the step it cut off runs again", function* () {
+  test("PLAN-5 L9 Q01 timeouts.total ends the run as Interrupted; the step it cut off runs again", function* () {
     const { fn, ran, fnStep } = log()
     const bound = yield* Plan.make(
       fnStep("a"),

@@ -137,7 +137,7 @@ describe("making plans", () => {
     )
   })
 
-  test("PLAN-3 custom predicates return a boolean, or an Effect of one; anything else is a defect", function* () {
+  test("PLAN-3 Q09 custom predicates return a boolean, or an Effect of one; anything else is a defect", function* () {
     const { live } = yield* Plan.make(
       {
         predicates: {

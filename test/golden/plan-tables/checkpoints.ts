@@ -1,4 +1,4 @@
-/** P18, P35, P39: runs under a key. */
+/** P18, P35: runs under a key. */
 import { assert } from "@effect/vitest"
 import { Effect, Layer, Option, type Schema } from "effect"
 import { Agent, VersionedStore } from "effect-emissary"
@@ -92,24 +92,5 @@ export const rows: Rows = {
       assert.notInclude(facts("a"), `"record":{"step":"b"`)
       assert.isBelow(at("b"), at("c"))
     }).pipe(Effect.provide(VersionedStore.layerMemory))
-  },
-  P39: {
-    expected: "a pause without any checkpoint: the result says so, and nothing is stored",
-    test: Effect.gen(function* () {
-      const store = yield* VersionedStore.VersionedStore
-      const plan = yield* bind(
-        Plan.make(
-          Step.make("a", { target: () => Effect.succeed("A"), writes: "w" }),
-          Step.make("b", { target: () => Step.pause("ask Ada") })
-        )
-      )
-      const result = yield* Plan.run(plan, "go")
-      assert(result.outcome === "Paused")
-      assert.deepStrictEqual(
-        result.pauses.map(({ reason, step }) => [step, reason]),
-        [["b", "ask Ada"]]
-      )
-      assert.deepStrictEqual((yield* store.list()).keys, [])
-    }).pipe(Effect.provide(layer()))
   }
 }

@@ -1,19 +1,17 @@
-/** P27, P31, P33, P34, P40: what steps are given. */
+/** P27, P31, P33, P34, Q02, Q07: what steps are given, and what they give. */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
 import { Agent, ToolResult, VersionedStore } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
-import { Plan, PlanInvalid, Reference, Step } from "effect-emissary/plan"
+import { Plan, type PlanError, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed } from "../../plan/support.ts"
+import { completed, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
-import { pluck } from "../../pluck.ts"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 const echo = ({ task }: Step.Input) => Effect.succeed(task)
-
-const answers = (text: string) => Effect.succeed(text)
 
 const writer = Agent.make("writer", { instructions: "Write." })
 
@@ -30,11 +28,14 @@ const readThenAsk = (memory: livePlan.AgentMemory<VersionedStore.VersionedStore>
     (plan) => Plan.bind(plan, { agents: { writer }, memories: { writer: memory } })
   )
 
-const problems = <A, E extends { readonly _tag: string }>(plan: Effect.Effect<A, E | PlanInvalid.PlanInvalid>) =>
-  Effect.map(Effect.flip(plan), (error) => {
-    assert.instanceOf(error, PlanInvalid.PlanInvalid)
-    return error.problems
-  })
+const failureOf = (error: PlanError.PlanError) =>
+  error.reason._tag === "StepFailed" ? error.reason.failure.type : error.reason._tag
+
+const Envelope = Tool.make("envelope", {
+  parameters: Schema.Struct({ task: Schema.String }),
+  success: Schema.Struct({ task: Schema.String, payload: Schema.String })
+})
+const toolkit = Toolkit.make(Envelope)
 
 export const rows: Rows = {
   P27: {
@@ -130,28 +131,52 @@ export const rows: Rows = {
       assert.deepStrictEqual((yield* store.list()).keys, ["by alias"])
     }).pipe(Effect.provide([VersionedStore.layerMemory, ScriptedModel.layer([{ text: "found" }])]))
   },
-  P40: {
-    expected: "an unknown, a later, and a mid-band reference are refused in a list of contexts as they are alone",
+  Q02: {
+    expected: "the answer of a plan does not fit, and there are two retries: the whole plan runs three times",
+    instead: "so where a plan is a step with retries; a plan by itself runs once, and a resume repeats nothing (PLAN-5)",
     test: Effect.gen(function* () {
-      const target = () => answers("")
-      const refused = Effect.fnUntraced(function* (reference: Reference.Reference | string) {
-        const plan = (context: Reference.Reference | string | ReadonlyArray<Reference.Reference | string>) =>
-          Plan.make(
-            Step.make("p", { target, parallel: true }),
-            Step.make("q", { target, parallel: true }),
-            Step.make("between", { target }),
-            Step.make("here", { target, context }),
-            Step.make("later", { target })
-          )
-        const alone = yield* problems(plan(reference))
-        const listed = yield* problems(plan(["before", reference]))
-        assert.deepStrictEqual(pluck(listed, "code"), alone.map(({ code }) => code))
-        assert.deepStrictEqual([alone[0]?.slot, listed[0]?.slot], ["context[0]", "context[1]"])
-        return listed.map(({ code, reason }) => [code, ["nowhere", "later", "q"].find((name) => reason.includes(`"${name}"`))])
-      })
-      assert.deepStrictEqual(yield* refused(Reference.fromStep("nowhere")), [["UnknownStep", "nowhere"]])
-      assert.deepStrictEqual(yield* refused(Reference.fromStep("later")), [["NotEarlier", "later"]])
-      assert.deepStrictEqual(yield* refused(Reference.fromParallelAll("q")), [["NotFirstOfBand", "q"]])
+      const { fn, ran } = log()
+      const two = [
+        Step.make("a", { target: fn("a") }),
+        Step.make("b", { target: fn("b", () => "no number") })
+      ] as const
+      const inner = yield* bind(Plan.make({ name: "inner" }, ...two))
+      const outer = yield* bind(
+        Plan.make(Step.make("sub", { target: inner, output: Schema.Finite, retry: { times: 2 } }))
+      )
+      assert.strictEqual(failureOf(yield* Effect.flip(Plan.run(outer, "go"))), "OutputInvalid")
+      assert.deepStrictEqual(ran, ["a", "b", "a", "b", "a", "b"])
+
+      ran.length = 0
+      const alone = yield* bind(Plan.make({ output: Schema.Finite }, ...two))
+      const error = yield* Effect.flip(Plan.run(alone, "go"))
+      assert.strictEqual(error.reason._tag, "OutputInvalid")
+      assert(error.state !== undefined)
+      assert.strictEqual((yield* Effect.flip(Plan.resume(alone, error.state))).reason._tag, "OutputInvalid")
+      assert.deepStrictEqual(ran, ["a", "b"])
+      yield* Effect.flip(Effect.retry(Plan.run(alone, "go"), { times: 2 }))
+      assert.lengthOf(ran, 8)
     })
+  },
+  Q07: {
+    expected: "a function that gives an envelope: the envelope is the payload; that of a tool is taken apart",
+    instead: "there are no envelopes, and nothing is taken apart: what a function or a tool gives is the payload (PLAN-5)",
+    test: Effect.gen(function* () {
+      const plan = yield* Plan.make(
+        Step.make("tool", { target: "envelope" }),
+        Step.make("a", {
+          target: ({ payload }) => Effect.succeed({ task: "inner", payload, error: { type: "X", message: "no" } })
+        }),
+        Step.make("b", { target: ({ task }) => Effect.succeed(task) })
+      )
+      const bound = yield* Plan.bind(plan, { toolkit })
+      const tool = `{"payload":"from a tool","task":"go"}`
+      assert.strictEqual(
+        completed(yield* Plan.run(bound, "go")).output,
+        `{"error":{"message":"no","type":"X"},"payload":${tool},"task":"inner"}`
+      )
+    }).pipe(
+      Effect.provide(toolkit.toLayer({ envelope: ({ task }) => Effect.succeed({ task, payload: "from a tool" }) }))
+    )
   }
 }

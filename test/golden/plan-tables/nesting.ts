@@ -1,4 +1,4 @@
-/** P22, P28-P30, P36-P38: plans and agents inside each other, and their events. */
+/** P22, P28-P30, P36, P37: plans and agents inside each other, and their events. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { Agent, type AgentEvent } from "effect-emissary"
@@ -205,21 +205,5 @@ export const rows: Rows = {
       assert.deepStrictEqual(agents(rebuilt), agents(live))
       assert.deepStrictEqual(rebuilt.edges, live.edges.filter(({ from }) => from === id))
     }).pipe(Effect.provide(ScriptedModel.layer(() => ({ text: "x" }))))
-  },
-  P38: {
-    expected: "a pause is not caught by handlers of ordinary errors",
-    instead: "it is a typed failure of its own tag (S25.10): handlers of other tags, retries of the step and handlers of the run's errors leave it",
-    test: Effect.gen(function* () {
-      let tries = 0
-      const target = () =>
-        Effect.suspend((): Effect.Effect<string, Oops | Step.Pause> => {
-          tries += 1
-          return tries > 10 ? Effect.fail(new Oops()) : Step.pause("wait")
-        }).pipe(Effect.catchTag("Oops", () => Effect.succeed("caught")))
-      const plan = yield* bind(Plan.make(Step.make("a", { target, retry: { times: 3 } })))
-      const result = yield* Effect.orElseSucceed(Plan.run(plan, "go"), () => ({ outcome: "caught" as const }))
-      assert.strictEqual(result.outcome, "Paused")
-      assert.strictEqual(tries, 1)
-    })
   }
 }

@@ -1,12 +1,12 @@
-/** P23, P25, P26: tokens as they come, and readers who leave. */
+/** P03, P08, P23, P26: code that waits, runMany outside of Effects, and tokens as they come. */
 import { assert } from "@effect/vitest"
-import { Effect, Fiber, Stream } from "effect"
+import { Effect, Fiber, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Agent } from "effect-emissary"
-import { Plan, PlanEvent, Step } from "effect-emissary/plan"
+import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { journal, log } from "../../plan/support.ts"
+import { completed, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
 
 const writer = Agent.make("writer", { instructions: "Write." })
@@ -35,6 +35,24 @@ const leading: ScriptedModel.TurnFunction = ({ messages }) => {
     : { toolCalls: [{ name: "help", params: { input: "please" } }] }
 }
 
+const halves = bind(
+  Plan.make(
+    Step.make("halve", {
+      target: ({ payload }: Step.Input) =>
+        typeof payload === "number" ? Effect.succeed(payload / 2) : Effect.fail("no number")
+    })
+  )
+)
+
+const outputs = <A, E>(results: ReadonlyArray<Result.Result<{ readonly outcome: string; readonly output?: A }, E>>) =>
+  results.map((result) => (Result.isSuccess(result) ? result.success.output : "failed"))
+
+/** Code that is no Effect. */
+const outside = {
+  now: <A, E>(effect: Effect.Effect<A, E>): A => Effect.runSync(effect),
+  later: <A, E>(effect: Effect.Effect<A, E>): Promise<A> => Effect.runPromise(effect)
+}
+
 export const rows: Rows = {
   P23: {
     expected: "the first token is there before the second step has begun",
@@ -55,33 +73,6 @@ export const rows: Rows = {
       assert.deepStrictEqual(ran, ["second"])
     }).pipe(Effect.provide(ScriptedModel.layer([{ text, chunkDelay: 1000 }])))
   },
-  P25: {
-    expected: "more events than there is room for, a reader who takes one and leaves: everything stops at once",
-    test: Effect.gen(function* () {
-      const { plan, ran } = yield* speaking
-      const { batches, write } = journal()
-      const first = yield* PlanEvent.textDeltas(Plan.stream(plan, "go", { journal: write })).pipe(
-        Stream.take(1),
-        Stream.runCollect
-      )
-      assert.deepStrictEqual(first, ["x"])
-      assert.deepStrictEqual(
-        batches
-          .flat()
-          .slice(-2)
-          .map(({ _tag }) => _tag),
-        ["PlanInterrupted", "PlanFinished"]
-      )
-      yield* TestClock.adjust("1 minute")
-      assert.deepStrictEqual(ran, [])
-
-      // Steps that never wait: those for whose events there is room may run before the reader leaves, and no others.
-      const { fn, ran: functions } = log()
-      const steps = Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`) }))
-      yield* Plan.stream(yield* bind(Plan.make(...steps)), "go").pipe(Stream.take(1), Stream.runDrain)
-      assert.isAtMost(functions.length, 10)
-    }).pipe(Effect.provide(ScriptedModel.layer([{ text: "x".repeat(50) }], { chunkSize: 1 })))
-  },
   P26: {
     expected: "what agents say who are tools of a speaking agent is no part of the text",
     test: Effect.gen(function* () {
@@ -97,5 +88,45 @@ export const rows: Rows = {
       )
       assert.strictEqual(inside.join(""), "only for the boss")
     }).pipe(Effect.provide(ScriptedModel.layer(leading)))
+  },
+  P03: {
+    expected: "a target that takes long does not hold up what else runs, and neither does the engine",
+    test: Effect.gen(function* () {
+      const waiting = yield* bind(
+        Plan.make(Step.make("slow", { target: () => Effect.delay(Effect.succeed("done"), 200) }))
+      )
+      let ticks = 0
+      yield* Effect.forkChild(Effect.forever(Effect.tap(Effect.sleep(50), () => Effect.sync(() => (ticks += 1)))))
+      const fiber = yield* Effect.forkChild(Plan.run(waiting, "go"))
+      yield* TestClock.adjust(199)
+      assert.strictEqual(ticks, 3)
+      yield* TestClock.adjust(1)
+      yield* Fiber.join(fiber)
+
+      // Steps that never wait: another fiber runs nevertheless, and interrupts them.
+      let isEnough = false
+      const spinning = yield* bind(
+        Plan.make(
+          { maxIterations: 5000, predicates: { more: () => !isEnough } },
+          Step.make("spin", { target: () => Effect.succeed("x"), routes: [["spin", When.custom("more")]] })
+        )
+      )
+      const others = Effect.andThen(
+        Effect.repeat(Effect.yieldNow, { times: 5 }),
+        Effect.sync(() => (isEnough = true))
+      )
+      yield* Effect.forkChild(others)
+      assert.isAbove(completed(yield* Plan.run(spinning, "go")).iterations, 1)
+    })
+  },
+  P08: {
+    expected: "runMany can be run from code that is not asynchronous, and from code that is",
+    test: Effect.gen(function* () {
+      const many = Effect.map(Plan.runMany(yield* halves, [{ payload: 4 }, "four", { payload: 3 }]), outputs)
+      const expected = [2, "failed", 1.5]
+      assert.deepStrictEqual(yield* many, expected)
+      assert.deepStrictEqual(outside.now(many), expected)
+      assert.deepStrictEqual(yield* Effect.promise(() => outside.later(many)), expected)
+    })
   }
 }
