@@ -32,6 +32,8 @@ export const read =
 
 export const JsonObject = Schema.Record(Schema.String, Schema.Json)
 
+export const optional = Schema.optionalKey
+
 /** An expected error: our name for its kind, and what its message has to mention. */
 export const ExpectedError = Schema.Struct({
   kind: Schema.String,

@@ -6,7 +6,8 @@ import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { layer } from "../../plan/checkpoints.ts"
-import { bind, type Rows } from "./row.ts"
+import { bind } from "../../plan/support.ts"
+import type { Rows } from "./row.ts"
 
 const service = Checkpoint.Checkpoint
 

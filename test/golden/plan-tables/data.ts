@@ -7,8 +7,8 @@ import { Digest } from "effect-emissary/payload"
 import { Plan, type PlanError, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed, log } from "../../plan/support.ts"
-import { bind, type Rows } from "./row.ts"
+import { bind, completed, log } from "../../plan/support.ts"
+import type { Rows } from "./row.ts"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 const echo = ({ task }: Step.Input) => Effect.succeed(task)

@@ -5,8 +5,8 @@ import { Agent, type AgentEvent } from "effect-emissary"
 import { AgentGraph, Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed, log } from "../../plan/support.ts"
-import { bind, type Rows } from "./row.ts"
+import { bind, completed, log } from "../../plan/support.ts"
+import type { Rows } from "./row.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import * as performStep from "#src/plan/internal/performStep.ts"
 

@@ -1,5 +1,4 @@
-import { Effect } from "effect"
-import { Plan } from "effect-emissary/plan"
+import type { Effect } from "effect"
 
 /** One row of the tables P and Q of `plan-cases.md`, as a test. */
 export interface Row {
@@ -13,5 +12,3 @@ export interface Row {
 export interface Rows {
   readonly [id: string]: Row
 }
-
-export const bind = <A, R, E>(plan: Effect.Effect<Plan.Plan<A, R>, E>) => Effect.flatMap(plan, (made) => Plan.bind(made))

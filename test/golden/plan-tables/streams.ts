@@ -6,8 +6,8 @@ import { Agent } from "effect-emissary"
 import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed, log } from "../../plan/support.ts"
-import { bind, type Rows } from "./row.ts"
+import { bind, completed, log } from "../../plan/support.ts"
+import type { Rows } from "./row.ts"
 
 const writer = Agent.make("writer", { instructions: "Write." })
 

@@ -4,14 +4,12 @@ import { Effect, Layer, Option, Result, Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { VersionedStore } from "effect-emissary"
 import { AgentGraph, Checkpoint, Plan, type PlanError, PlanRun } from "effect-emissary/plan"
-import { type Case, equal, isObject, JsonObject, list, matchError, mentions, read } from "../family.ts"
+import { type Case, equal, isObject, JsonObject, list, matchError, mentions, optional, read } from "../family.ts"
 import { equalResults, equalRuns } from "./compare.ts"
 import { makeTargets, type Trace } from "./fixtures.ts"
 import { type Bound, inputOf, load, observed, raised, registry } from "./run.ts"
 import * as V from "./vocabulary.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-
-const optional = Schema.optionalKey
 
 /** A refusal of the expected kind that mentions what it has to, or none. */
 const meetsRefusal = (result: Result.Result<unknown, { readonly message: string }>, expect: V.Refusal): void => {

@@ -5,6 +5,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+import { bind } from "../../plan/support.ts"
 import { type Case, equal, type Json } from "../family.ts"
 import { makeTargets, type Trace, types } from "./fixtures.ts"
 import { paused } from "./run.ts"
@@ -99,8 +100,6 @@ const guide = Plan.make(
 const memory = Layer.provideMerge(Checkpoint.layer(), VersionedStore.layerMemory)
 
 const give = (text: string) => () => Effect.succeed(text)
-
-const bind = <R, E>(plan: Effect.Effect<Plan.Plan<unknown, R>, E>) => Effect.flatMap(plan, (made) => Plan.bind(made))
 
 const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
   const checkpoint = yield* Checkpoint.Checkpoint

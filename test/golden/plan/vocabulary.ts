@@ -1,7 +1,5 @@
 import { Schema } from "effect"
-import { isObject, type Json, JsonObject, objects } from "../family.ts"
-
-const optional = Schema.optionalKey
+import { isObject, type Json, JsonObject, objects, optional } from "../family.ts"
 
 /** The behaviour of a target when it is called. */
 export interface Fixture {

@@ -134,35 +134,26 @@ const usage = Effect.fnUntraced(function* (golden: Case) {
   )
 })
 
+/** The conditions on a field, by the verbs of the recordings; the argument is what JSON reads. */
+const conditionsOn = (field: ReturnType<typeof When.field>, argument: ReturnType<typeof JSON.parse>) => ({
+  empty: () => field.empty(),
+  not_empty: () => field.notEmpty(),
+  equals: () => field.equals(argument),
+  not_equals: () => field.notEquals(argument),
+  greater_than: () => field.greaterThan(argument),
+  less_than: () => field.lessThan(argument),
+  in: () => field.in(argument),
+  not_in: () => field.notIn(argument),
+  matches: () => field.matches(argument),
+  is: () => field.is(argument)
+})
+
 /** A condition as the recordings write it: `field.verb` or `field.verb(argument)`. */
 const conditionOf = (written: string): When.When => {
   const [, name = "", verb = "", text] = /^(\w+)\.(\w+)(?:\((.*)\))?$/u.exec(written) ?? []
-  const argument = text === undefined ? null : JSON.parse(text.replaceAll("'", '"'))
-  const field = When.field(name)
-  switch (verb) {
-    case "empty":
-      return field.empty()
-    case "not_empty":
-      return field.notEmpty()
-    case "equals":
-      return field.equals(argument)
-    case "not_equals":
-      return field.notEquals(argument)
-    case "greater_than":
-      return field.greaterThan(argument)
-    case "less_than":
-      return field.lessThan(argument)
-    case "in":
-      return field.in(argument)
-    case "not_in":
-      return field.notIn(argument)
-    case "matches":
-      return field.matches(argument)
-    case "is":
-      return field.is(argument)
-    default:
-      return assert.fail(`the vocabulary has no condition ${written}`)
-  }
+  const conditions = conditionsOn(When.field(name), text === undefined ? null : JSON.parse(text.replaceAll("'", '"')))
+  const [make] = Object.entries(conditions).flatMap(([one, make]) => (one === verb ? [make] : []))
+  return make === undefined ? assert.fail(`the vocabulary has no condition ${written}`) : make()
 }
 
 const Payload = Schema.Struct({ payload: Schema.Json })

@@ -3,10 +3,8 @@ import { assert } from "@effect/vitest"
 import { Effect, type Layer, Result, Schema } from "effect"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { AgentDefinition, RunContext, ToolResolver, ToolResult, ToolRuntime, type ToolContract } from "effect-emissary"
-import { type Case, JsonObject, mentions, read, toJson } from "../family.ts"
+import { type Case, JsonObject, mentions, optional, read, toJson } from "../family.ts"
 import * as fixtures from "./fixtures.ts"
-
-const optional = Schema.optionalKey
 
 const Given = Schema.Struct({
   tools: Schema.Array(fixtures.Fixture),

@@ -2,11 +2,9 @@ import { Context, Effect, Option, Schema } from "effect"
 import { Tool } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RunContext, ToolContract, ToolFailure } from "effect-emissary"
-import { isObject, type Json, JsonObject } from "../family.ts"
+import { isObject, type Json, JsonObject, optional } from "../family.ts"
 
 /** The tool fixtures of `VOCABULARY.md`: contracts, and bodies that behave as described. */
-
-const optional = Schema.optionalKey
 
 const Behaviour = Schema.Struct({
   text: optional(Schema.Json),

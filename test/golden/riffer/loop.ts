@@ -5,11 +5,9 @@ import { TestClock } from "effect/testing"
 import { Agent, AgentDefinition, Conversation, Message, ModelRegistry, ToolResolver, ToolResult, ToolRuntime, type Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { type Case, checkExit, equal, ExpectedError, JsonObject, list, mentions, read } from "../family.ts"
+import { type Case, checkExit, equal, ExpectedError, JsonObject, list, mentions, optional, read } from "../family.ts"
 import { addAll } from "../history.ts"
 import * as fixtures from "./fixtures.ts"
-
-const optional = Schema.optionalKey
 
 const Call = Schema.Struct({ id: Schema.String, name: Schema.String, arguments: Schema.Json })
 

@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema } from "effect"
 import { Conversation, type Message } from "effect-emissary"
-import { type Case, checkExit, equal, ExpectedError, isObject, type Json, JsonObject, list, read } from "../family.ts"
+import { type Case, checkExit, equal, ExpectedError, isObject, type Json, JsonObject, list, optional, read } from "../family.ts"
 import { addAll, equalMessages, fromGolden, lastAssistant, normal, pick, toGolden } from "../history.ts"
 
 const openIds = (self: Conversation.Conversation) => Conversation.openCalls(self).map(({ id }) => id)
@@ -12,8 +12,6 @@ const pending = (self: Conversation.Conversation) => {
   const assistant = Option.getOrNull(Option.map(Conversation.lastAssistantMessage(self), ({ id }) => id))
   return open.length === 0 ? null : { assistant, open }
 }
-
-const optional = Schema.optionalKey
 
 const SessionGiven = Schema.Struct({
   session: optional(Schema.Array(JsonObject)),

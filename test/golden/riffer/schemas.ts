@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { JsonSchema, Json as payloadJson } from "effect-emissary/payload"
-import { type Case, ExpectedError, type Json, matchError, mentions, read } from "../family.ts"
+import { type Case, ExpectedError, type Json, matchError, mentions, optional, read } from "../family.ts"
 import { pluck } from "../../pluck.ts"
 
 interface Param {
@@ -20,21 +20,21 @@ interface Param {
 const Param: Schema.Codec<Param> = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
-  required: Schema.optionalKey(Schema.Boolean),
-  description: Schema.optionalKey(Schema.String),
-  enum: Schema.optionalKey(Schema.Array(Schema.String)),
-  default: Schema.optionalKey(Schema.Json),
-  of: Schema.optionalKey(Schema.String),
-  fields: Schema.optionalKey(Schema.Array(Schema.suspend(() => Param)))
+  required: optional(Schema.Boolean),
+  description: optional(Schema.String),
+  enum: optional(Schema.Array(Schema.String)),
+  default: optional(Schema.Json),
+  of: optional(Schema.String),
+  fields: optional(Schema.Array(Schema.suspend(() => Param)))
 })
 
 const SchemaCase = Schema.Struct({
   given: Schema.Struct({ params: Schema.Array(Param) }),
   expect: Schema.Struct({
-    json_schema: Schema.optionalKey(Schema.Json),
-    json_schema_strict: Schema.optionalKey(Schema.Json),
-    strict_error: Schema.optionalKey(ExpectedError),
-    error: Schema.optionalKey(ExpectedError)
+    json_schema: optional(Schema.Json),
+    json_schema_strict: optional(Schema.Json),
+    strict_error: optional(ExpectedError),
+    error: optional(ExpectedError)
   })
 })
 
@@ -74,7 +74,7 @@ const struct = (params: ReadonlyArray<Param>): Option.Option<Schema.Codec<unknow
             ...(param.description === undefined ? {} : { description: param.description }),
             ...(param.default === undefined ? {} : { default: param.default })
           })
-          return [param.name, param.required === true ? noted : Schema.optionalKey(noted)] as const
+          return [param.name, param.required === true ? noted : optional(noted)] as const
         })
       )
     ),
@@ -108,8 +108,8 @@ const ImportCase = Schema.Struct({
   expect: Schema.Union([
     Schema.Struct({
       accepted: Schema.Literal(true),
-      params: Schema.optionalKey(Schema.Array(Param)),
-      json_schema: Schema.optionalKey(Schema.Json)
+      params: optional(Schema.Array(Param)),
+      json_schema: optional(Schema.Json)
     }),
     Schema.Struct({ accepted: Schema.Literal(false), error: ExpectedError })
   ])
@@ -192,10 +192,8 @@ export const import_ = Effect.fnUntraced(function* (golden: Case) {
 const ValidateCase = Schema.Struct({
   given: Schema.Struct({ json_schema: Schema.Json, args: Schema.Json }),
   expect: Schema.Struct({
-    value: Schema.optionalKey(Schema.Json),
-    errors: Schema.optionalKey(
-      Schema.Array(Schema.Struct({ path: Schema.String, mentions: Schema.Array(Schema.String) }))
-    )
+    value: optional(Schema.Json),
+    errors: optional(Schema.Array(Schema.Struct({ path: Schema.String, mentions: Schema.Array(Schema.String) })))
   })
 })
 
@@ -216,7 +214,7 @@ export const validate = Effect.fnUntraced(function* (golden: Case) {
 
 const StructuredCase = Schema.Struct({
   given: Schema.Struct({ json_schema: Schema.Json, text: Schema.String }),
-  expect: Schema.Struct({ value: Schema.optionalKey(Schema.Json), error: Schema.optionalKey(ExpectedError) })
+  expect: Schema.Struct({ value: optional(Schema.Json), error: optional(ExpectedError) })
 })
 
 /** Reads the final text of a model and checks it against the output schema. */

@@ -5,10 +5,9 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent, AgentDefinition, AgentError, ModelRegistry, RunContext, ToolContract, ToolResolver, ToolSettings } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { type Case, checkExit, equal, ExpectedError, type Json, JsonObject, read, toJson } from "../family.ts"
+import { type Case, checkExit, equal, ExpectedError, type Json, JsonObject, optional, read, toJson } from "../family.ts"
 import * as agentData from "#src/agent/internal/agentData.ts"
 
-const optional = Schema.optionalKey
 const anything = optional(Schema.Json)
 
 /** The keys of a definition. Their values are free: the library has to refuse what is wrong. */
