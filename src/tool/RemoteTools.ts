@@ -186,52 +186,46 @@ export const Api = remoteProtocol.Api
 /**
  * Options of {@link layerServer}.
  *
- * **Details**
- *
- * - `token`: the bearer token, or several by the name of their holder, to distinguish
- *   callers apart or to change a token without a pause.
- * - `context`: turns the context that a caller claims into the `RunContext` that
- *   handlers read, or refuses the call with `RemoteTools.Denied`. Default:
- *   the claim is ignored and the context is empty.
- * - `limits`: limits of the request body and of the answer, where they differ
- *   from the current `Limits`.
- * - `path`: where the routes begin. Default `"/"`, for
- *   `/tools/execute`.
- *
  * @category options
  * @since 0.1.0
  */
 export interface ServerOptions<R = never> {
+  /**
+   * The bearer token, or several by the name of their holder, to distinguish callers or to change a token without a
+   * pause.
+   */
   readonly token: Redacted.Redacted<string> | { readonly [name: string]: Redacted.Redacted<string> }
+  /**
+   * Turns the context that a caller claims into the `RunContext` that handlers read, or refuses the call with
+   * `RemoteTools.Denied`. Default: the claim is ignored and the context is empty.
+   */
   readonly context?:
     | ((claimed: Json.JsonObject, principal: { readonly name: string }) => Effect.Effect<Json.JsonObject, Denied, R>)
     | undefined
+  /** Limits of the request body and of the answer, where they differ from the current `Limits`. */
   readonly limits?: Partial<Limits.Limits> | undefined
+  /** The path before the routes. Default `"/"`, for `/tools/execute`. */
   readonly path?: `/${string}` | undefined
 }
 
 /**
  * Options of the clients.
  *
- * **Details**
- *
- * - `url`: where the server's routes begin, `path` included.
- * - `margin`: how much longer than the tool's timeout the client waits; default
- *   5 seconds.
- * - `retry`: when to try again after a connection that could not be made, or
- *   that was cut in the call of an `Idempotent` tool; default five more times
- *   within about three seconds. The timeout of the call is never exceeded.
- * - `limits`: limits of the request and of the answer, where they differ from
- *   the current `Limits`.
- *
  * @category options
  * @since 0.1.0
  */
 export interface ClientOptions {
+  /** The address of the server, its `path` included. */
   readonly url: string | URL
   readonly token: Redacted.Redacted<string>
+  /** The time that the client waits beyond the timeout of the tool; default 5 seconds. */
   readonly margin?: Duration.Input | undefined
+  /**
+   * The attempts after a connection that could not be made, or that was cut in the call of an `Idempotent` tool;
+   * default five more times within about three seconds. The timeout of the call is never exceeded.
+   */
   readonly retry?: Schedule.Schedule<unknown> | undefined
+  /** Limits of the request and of the answer, where they differ from the current `Limits`. */
   readonly limits?: Partial<Limits.Limits> | undefined
 }
 
