@@ -151,6 +151,7 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
     yield* Effect.flip(Effect.provide(checkpoint.run(clerk, { key, input: "Hello" }), model(down)))
     const none = Effect.provide(checkpoint.resume(clerk, { key: "other" }), model())
     assert.strictEqual(yield* failsWith(none), "CheckpointError NothingToResume")
+    assert.deepStrictEqual(yield* checkpoint.load(clerk, "other"), Option.none())
     yield* Effect.flip(Effect.provide(checkpoint.resume(clerk, { key }), model(down)))
     const before = yield* checkpoint.load(clerk, key)
     assert.strictEqual(yield* resume, "AgentError DefinitionChanged")

@@ -6,7 +6,7 @@ import { Agent, RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../conversation/store/changed.ts"
-import { counting, failing, fails, head, layer, reasonOf, refuses, service } from "./checkpoints.ts"
+import { counting, failing, fails, head, layer, layerOver, reasonOf, refuses, service } from "./checkpoints.ts"
 import { bind, log } from "./support.ts"
 import { test, testWith } from "../test.ts"
 
@@ -20,8 +20,7 @@ const once = (fails: (key: string) => boolean, when: "before" | "after") => {
     fault.armed = false
     return true
   }, when)
-  const layer = Checkpoint.layer().pipe(Layer.provideMerge(store), Layer.provideMerge(VersionedStore.layerMemory))
-  return { fault, layer }
+  return { fault, layer: layerOver(store) }
 }
 
 describe("PLAN-6 a run that was claimed and did nothing yet", () => {
@@ -42,44 +41,28 @@ describe("PLAN-6 a run that was claimed and did nothing yet", () => {
   })
 })
 
-describe("PLAN-6 a run that is done", () => {
-  let heads = 0
-  const { fault, layer } = once((key) => key === "plan/head/k" && ++heads === 6, "after")
-  testWith(layer)("is done, also where the store failed after it wrote that", function* () {
-    const checkpoint = yield* service
-    const { bound, ran } = yield* counting()
-    yield* Effect.exit(checkpoint.run(bound, { key: "k", input: "go" }))
-    assert.isFalse(fault.armed)
-    assert.strictEqual((yield* head("k")).status, "done")
-    assert.strictEqual((yield* checkpoint.resume(bound, { key: "k" })).outcome, "Completed")
-    assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-  })
-})
-
 describe("PLAN-6 taking a key", () => {
   /** All read before any of them writes. */
   const slow = changed((store) => ({
     compareAndSet: (...args) => Effect.andThen(Effect.yieldNow, store.compareAndSet(...args))
   }))
 
-  it.effect("of several resumes at once exactly one runs, and the others learn which", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      let isDown = true
-      const { bound, ran } = yield* counting({
-        b: Effect.suspend(() => (isDown ? refuses("down") : Effect.sleep("1 second")))
-      })
-      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-      isDown = false
-      const racer = Effect.result(checkpoint.resume(bound, { key: "k" }))
-      const fiber = yield* Effect.forkChild(Effect.all([racer, racer, racer], { concurrency: "unbounded" }))
-      while (fiber.pollUnsafe() === undefined) yield* TestClock.adjust("1 second")
-      const results = yield* Fiber.join(fiber)
-      const reasons = results.flatMap((result) => (result._tag === "Failure" ? [reasonOf(result.failure)] : []))
-      assert.deepStrictEqual(reasons, ["CheckpointError RunActive", "CheckpointError RunActive"])
-      assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
-    }).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(slow), Layer.provide(VersionedStore.layerMemory))))
-  )
+  testWith(layerOver(slow))("of several resumes at once exactly one runs, and the others learn which", function* () {
+    const checkpoint = yield* service
+    let isDown = true
+    const { bound, ran } = yield* counting({
+      b: Effect.suspend(() => (isDown ? refuses("down") : Effect.sleep("1 second")))
+    })
+    yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+    isDown = false
+    const racer = Effect.result(checkpoint.resume(bound, { key: "k" }))
+    const fiber = yield* Effect.forkChild(Effect.all([racer, racer, racer], { concurrency: "unbounded" }))
+    while (fiber.pollUnsafe() === undefined) yield* TestClock.adjust("1 second")
+    const results = yield* Fiber.join(fiber)
+    const reasons = results.flatMap((result) => (result._tag === "Failure" ? [reasonOf(result.failure)] : []))
+    assert.deepStrictEqual(reasons, ["CheckpointError RunActive", "CheckpointError RunActive"])
+    assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
+  })
 
   testStored("of a fork again keeps what it writes apart", function* () {
     const checkpoint = yield* service
@@ -135,9 +118,9 @@ describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
         hook.before = Effect.void
         return Effect.andThen(before, inner.get(key))
       })
-  })).pipe(Layer.provide(VersionedStore.layerMemory))
+  }))
 
-  testWith(Layer.provide(Checkpoint.layer(), store))("is that of the new run", function* () {
+  testWith(layerOver(store))("is that of the new run", function* () {
     const checkpoint = yield* service
     const plan = yield* bind(Plan.make(Step.make("a", { target: ({ task }) => Effect.succeed(task) })))
     const first = yield* checkpoint.run(plan, { key: "k", input: "one" })
@@ -157,9 +140,9 @@ describe("PLAN-6 a key that is begun again while its run is removed", () => {
         hook.after = Effect.void
         return after
       })
-  })).pipe(Layer.provide(VersionedStore.layerMemory))
+  }))
 
-  testWith(Layer.provide(Checkpoint.layer(), store))("keeps the new run", function* () {
+  testWith(layerOver(store))("keeps the new run", function* () {
     const checkpoint = yield* service
     const { bound } = yield* counting()
     yield* checkpoint.run(bound, { key: "k", input: "one" })
@@ -171,22 +154,20 @@ describe("PLAN-6 a key that is begun again while its run is removed", () => {
 
 describe("PLAN-6 checkpoints", () => {
   const claim = { heads: 0 }
-  testWith(
-    Checkpoint.layer().pipe(
-      Layer.provide(failing((key) => key.startsWith("plan/head/") && ++claim.heads === 1, "after")),
-      Layer.provide(VersionedStore.layerMemory)
-    )
-  )("whose claim failed although it was written can be resumed", function* () {
-    const checkpoint = yield* Checkpoint.Checkpoint
-    const { bound, ran } = yield* counting()
-    const begin = { key: "k", input: "go" }
-    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
-    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError RunActive")
-    yield* TestClock.adjust("1 minute")
-    const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
-    assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
-    assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-  })
+  testWith(layerOver(failing((key) => key.startsWith("plan/head/") && ++claim.heads === 1, "after")))(
+    "whose claim failed although it was written can be resumed",
+    function* () {
+      const checkpoint = yield* Checkpoint.Checkpoint
+      const { bound, ran } = yield* counting()
+      const begin = { key: "k", input: "go" }
+      assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
+      assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError RunActive")
+      yield* TestClock.adjust("1 minute")
+      const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
+      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+    }
+  )
 
   const bug = { calls: 0, at: 0 }
   const dying = changed((store) => ({
@@ -194,8 +175,8 @@ describe("PLAN-6 checkpoints", () => {
       Effect.suspend(() => (++bug.calls === bug.at ? Effect.die("a bug") : store.compareAndSet(...args)))
   }))
   testWith(
-    Layer.mergeAll(
-      Checkpoint.layer().pipe(Layer.provide(dying), Layer.provide(VersionedStore.layerMemory)),
+    Layer.merge(
+      layerOver(dying),
       ScriptedModel.layer(() => ({ text: "hi" }))
     )
   )("of a store that dies, whenever it does, are never damaged", function* () {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Option, Ref, type Schema } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
@@ -7,7 +7,19 @@ import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
 import { changed } from "../conversation/store/changed.ts"
-import { counting, failing, fails, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
+import {
+  counting,
+  failedRun,
+  failing,
+  fails,
+  head,
+  layer,
+  layerOver,
+  looping,
+  reasonOf,
+  refuses,
+  service
+} from "./checkpoints.ts"
 import { test, testWith } from "../test.ts"
 
 const testStored = testWith(layer())
@@ -33,11 +45,8 @@ describe("PLAN-6 checkpoints in every store", () => {
     it.live(`${name}: a run that failed resumes, with its writes, and is removed`, () =>
       Effect.gen(function* () {
         const checkpoint = yield* service
-        let isDown = true
-        const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
-        yield* Effect.flip(checkpoint.run(bound, { key: "a/../k", input: "go" }))
+        const { bound, ran } = yield* failedRun("a/../k")
         assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("first")).value, "go a")
-        isDown = false
         const result = yield* checkpoint.resume(bound, { key: "a/../k" })
         assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
         assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "a/../k")), result.state)
@@ -73,11 +82,7 @@ describe("PLAN-6 checkpoints in every store", () => {
 describe("PLAN-6 durable writes", () => {
   const down = (name: string) => {
     const state = { isDown: true }
-    const layers = Checkpoint.layer().pipe(
-      Layer.provideMerge(failing((key) => state.isDown && key === `plan/writes/${name}`)),
-      Layer.provideMerge(VersionedStore.layerMemory)
-    )
-    return { state, layers }
+    return { state, layers: layerOver(failing((key) => state.isDown && key === `plan/writes/${name}`)) }
   }
 
   for (const [write, before, after] of [
@@ -113,30 +118,6 @@ describe("PLAN-6 durable writes", () => {
       }).pipe(Effect.provide(layers))
     )
   }
-
-  const band = down("value of y")
-  testWith(band.layers)("of a parallel group that fail leave the status failed (O19)", function* () {
-    const checkpoint = yield* service
-    const ran = yield* Ref.make(0)
-    const member = (name: string) =>
-      Step.make(name, {
-        parallel: true,
-        writes: `value of ${name}`,
-        target: () =>
-          Effect.as(
-            Ref.update(ran, (n) => n + 1),
-            name
-          )
-      })
-    const bound = yield* Plan.bind(yield* Plan.make(member("x"), member("y"), member("z")))
-    const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-    assert.strictEqual(reasonOf(error), "CheckpointError WriteFailed")
-    assert.strictEqual((yield* head("k")).status, "failed")
-    band.state.isDown = false
-    yield* checkpoint.resume(bound, { key: "k" })
-    assert.strictEqual(yield* Ref.get(ran), 3)
-    for (const name of ["x", "y", "z"]) assert.isTrue(yield* checkpoint.isCurrent("k", `value of ${name}`))
-  })
 
   const late = down("first")
   testWith(late.layers)("that come late do not replace what others wrote since", function* () {
@@ -300,79 +281,67 @@ describe("PLAN-6 what is stored", () => {
   })
 
   const limited = { isDown: false }
-  testWith(
-    Checkpoint.layer().pipe(
-      Layer.provideMerge(failing(() => limited.isDown)),
-      Layer.provideMerge(VersionedStore.layerMemory)
-    )
-  )("a store that fails stops the run, which resumes later", function* () {
-    const checkpoint = yield* service
-    const { bound, ran } = yield* counting({ b: Effect.sync(() => void (limited.isDown = true)) })
-    const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-    assert.strictEqual(reasonOf(error), "CheckpointError StoreFailed")
-    assert.deepStrictEqual(yield* ran, ["a", "b"])
-    limited.isDown = false
-    // Its end could not be recorded, so its lease has to expire
-    assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "CheckpointError RunActive")
-    yield* TestClock.adjust("1 minute")
-    const again = yield* counting()
-    const result = yield* checkpoint.resume(again.bound, { key: "k" })
-    assert.strictEqual(result.outcome, "Completed")
-    assert.deepStrictEqual(yield* again.ran, ["b", "c"])
-  })
-
-  // Which write of the head fails although it takes place: the claim, each batch, the end
-  for (const nth of [2, 3, 4, 5]) {
-    const unsure = { heads: 0 }
-    testWith(
-      Checkpoint.layer().pipe(
-        Layer.provideMerge(
-          failing((key) => {
-            if (!key.startsWith("plan/head/")) return false
-            unsure.heads += 1
-            return unsure.heads === nth
-          }, "after")
-        ),
-        Layer.provideMerge(VersionedStore.layerMemory)
-      )
-    )(`a store that fails after it wrote head ${nth} loses nothing and repeats nothing`, function* () {
+  testWith(layerOver(failing(() => limited.isDown)))(
+    "a store that fails stops the run, which resumes later",
+    function* () {
       const checkpoint = yield* service
-      const { bound, ran } = yield* counting()
+      const { bound, ran } = yield* counting({ b: Effect.sync(() => void (limited.isDown = true)) })
       const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
       assert.strictEqual(reasonOf(error), "CheckpointError StoreFailed")
-      const before = Option.getOrThrow(yield* checkpoint.load(bound, "k"))
-      const done = PlanRun.history(before).map(({ step }) => step)
-      const steps = [...(yield* ran)]
-      assert.deepStrictEqual(steps, done)
-      const result = yield* checkpoint.resume(bound, { key: "k" })
-      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
-      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-      assert.isTrue(yield* checkpoint.isCurrent("k", "first"))
-      assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
-      assert.strictEqual((yield* head("k")).status, "done")
-    })
+      assert.deepStrictEqual(yield* ran, ["a", "b"])
+      limited.isDown = false
+      // Its end could not be recorded, so its lease has to expire
+      assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "CheckpointError RunActive")
+      yield* TestClock.adjust("1 minute")
+      const again = yield* counting()
+      const result = yield* checkpoint.resume(again.bound, { key: "k" })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* again.ran, ["b", "c"])
+    }
+  )
+
+  // Which write of the head fails although it takes place: the claim, each batch, the end
+  for (const nth of [2, 3, 4, 5, 6]) {
+    const unsure = { heads: 0 }
+    testWith(layerOver(failing((key) => key.startsWith("plan/head/") && ++unsure.heads === nth, "after")))(
+      `a store that fails after it wrote head ${nth} loses nothing and repeats nothing`,
+      function* () {
+        const checkpoint = yield* service
+        const { bound, ran } = yield* counting()
+        const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+        assert.strictEqual(reasonOf(error), "CheckpointError StoreFailed")
+        const before = Option.getOrThrow(yield* checkpoint.load(bound, "k"))
+        const done = PlanRun.history(before).map(({ step }) => step)
+        const steps = [...(yield* ran)]
+        assert.deepStrictEqual(steps, done)
+        const result = yield* checkpoint.resume(bound, { key: "k" })
+        assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+        assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+        assert.isTrue(yield* checkpoint.isCurrent("k", "first"))
+        assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
+        assert.strictEqual((yield* head("k")).status, "done")
+      }
+    )
   }
 
   const flaky = { isDown: false }
-  testWith(
-    Checkpoint.layer().pipe(
-      Layer.provideMerge(failing(() => flaky.isDown)),
-      Layer.provideMerge(VersionedStore.layerMemory)
-    )
-  )("a store that fails for a while between two writes costs nothing", function* () {
-    const checkpoint = yield* service
-    const open = yield* Deferred.make<void>()
-    const { bound } = yield* counting({ b: Deferred.await(open) })
-    const fiber = yield* Effect.forkChild(checkpoint.run(bound, { key: "k", input: "go" }))
-    yield* TestClock.adjust("5 seconds")
-    flaky.isDown = true
-    yield* TestClock.adjust("15 seconds")
-    flaky.isDown = false
-    yield* TestClock.adjust("1 minute")
-    assert.isTrue((yield* head("k")).live)
-    yield* Deferred.succeed(open, undefined)
-    assert.strictEqual((yield* Fiber.join(fiber)).outcome, "Completed")
-  })
+  testWith(layerOver(failing(() => flaky.isDown)))(
+    "a store that fails for a while between two writes costs nothing",
+    function* () {
+      const checkpoint = yield* service
+      const open = yield* Deferred.make<void>()
+      const { bound } = yield* counting({ b: Deferred.await(open) })
+      const fiber = yield* Effect.forkChild(checkpoint.run(bound, { key: "k", input: "go" }))
+      yield* TestClock.adjust("5 seconds")
+      flaky.isDown = true
+      yield* TestClock.adjust("15 seconds")
+      flaky.isDown = false
+      yield* TestClock.adjust("1 minute")
+      assert.isTrue((yield* head("k")).live)
+      yield* Deferred.succeed(open, undefined)
+      assert.strictEqual((yield* Fiber.join(fiber)).outcome, "Completed")
+    }
+  )
 
   test("costs per step the size of one step, however many there are (L10)", function* () {
     const costs = yield* Effect.forEach([50, 100, 200], (steps) =>
@@ -388,18 +357,14 @@ describe("PLAN-6 what is stored", () => {
             })
         }))
         const { bound } = yield* looping(steps, 1000)
-        const layers = Checkpoint.layer().pipe(Layer.provide(counted), Layer.provide(VersionedStore.layerMemory))
-        const result = yield* Effect.flatMap(service, (checkpoint) =>
-          checkpoint.run(bound, { key: "k", input: "go" })
-        ).pipe(Effect.provide(layers))
+        const run = Effect.flatMap(service, (checkpoint) => checkpoint.run(bound, { key: "k", input: "go" }))
+        const result = yield* Effect.provide(run, layerOver(counted))
         assert.strictEqual(result.iterations, steps)
         return { bytes: bytes / steps, writes: writes / steps }
       })
     )
     const [first, , last] = costs
-    assert.isDefined(first)
-    assert.isDefined(last)
-    if (first === undefined || last === undefined) return
+    assert(first !== undefined && last !== undefined)
     assert.isAtMost(last.bytes, first.bytes * 1.05)
     assert.isAtMost(last.writes, first.writes * 1.05)
     // One batch, one head, one durable write

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
-import { counting, fails, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
+import { counting, failedRun, fails, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
 import { test, testWith } from "../test.ts"
@@ -84,10 +84,8 @@ describe("PLAN-6 a run under a key", () => {
     "that failed is refused to start, with a remedy in the message, and resumes at the step (I04, I06)",
     function* () {
       const checkpoint = yield* service
-      let isDown = true
-      const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
-      const failed = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-      assert.strictEqual(reasonOf(failed), "PlanError StepFailed")
+      const { bound, error, ran } = yield* failedRun()
+      assert.strictEqual(reasonOf(error), "PlanError StepFailed")
       const found = yield* head("k")
       assert.strictEqual(found.status, "failed")
       assert.strictEqual(found.outcome?.message, `step "b" failed with Refused`)
@@ -99,7 +97,6 @@ describe("PLAN-6 a run under a key", () => {
       assert.include(refused.message, "Resume it")
       assert.include(refused.message, `"restart"`)
 
-      isDown = false
       const result = yield* checkpoint.resume(bound, { key: "k" })
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
@@ -108,31 +105,9 @@ describe("PLAN-6 a run under a key", () => {
     }
   )
 
-  testStored("that failed can be thrown away on purpose", function* () {
-    const checkpoint = yield* service
-    let isDown = true
-    const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
-    yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-    isDown = false
-    yield* checkpoint.run(bound, { key: "k", input: "anew", policy: "restart" })
-    assert.deepStrictEqual(yield* ran, ["a", "b", "a", "b", "c"])
-    assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, "anew a b c")
-  })
-
-  testStored("that never began cannot be resumed", function* () {
-    const checkpoint = yield* service
-    const { bound } = yield* counting()
-    assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "CheckpointError NothingToResume")
-    assert.deepStrictEqual(yield* checkpoint.inspect("k"), Option.none())
-    assert.deepStrictEqual(yield* checkpoint.load(bound, "k"), Option.none())
-  })
-
   testStored("resumes with the input it began with, and refuses another one (P20)", function* () {
     const checkpoint = yield* service
-    let isDown = true
-    const { bound } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
-    yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-    isDown = false
+    const { bound } = yield* failedRun()
     const other = checkpoint.run(bound, { key: "k", input: "other", policy: "startOrResume" })
     assert.strictEqual(yield* fails(other), "CheckpointError InputDiffers")
     const result = yield* checkpoint.run(bound, { key: "k", input: { task: "go" }, policy: "startOrResume" })
@@ -143,15 +118,10 @@ describe("PLAN-6 a run under a key", () => {
 
   testStored("is refused to a plan that was edited, failed or done", function* () {
     const checkpoint = yield* service
-    let isDown = true
-    const hooks = { b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) }
-    const { bound } = yield* counting(hooks)
-    const edited = yield* counting(hooks, { lastWrite: "changed" })
-    yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+    const { bound, edited } = yield* failedRun()
     const resume = Effect.flip(checkpoint.resume(edited.bound, { key: "k" }))
     assert.strictEqual(reasonOf(yield* resume), "PlanError PlanChanged")
     assert.strictEqual((yield* head("k")).status, "failed")
-    isDown = false
     yield* checkpoint.resume(bound, { key: "k" })
     assert.strictEqual(reasonOf(yield* resume), "PlanError PlanChanged")
     assert.strictEqual(yield* fails(checkpoint.load(edited.bound, "k")), "PlanError PlanChanged")
@@ -473,7 +443,7 @@ describe("PLAN-6 streams", () => {
 })
 
 describe("PLAN-6 parallel groups", () => {
-  testStored("members that finished do not run again after a crash of another one", function* () {
+  testStored("members that finished do not run again after a crash of another one, and all write (O19)", function* () {
     const checkpoint = yield* service
     let isDown = true
     const ran: Array<string> = []

@@ -14,6 +14,10 @@ export const head = Effect.fnUntraced(function* (key: string) {
 export const layer = (options?: Parameters<typeof Checkpoint.layer>[0]) =>
   Checkpoint.layer(options).pipe(Layer.provideMerge(VersionedStore.layerMemory))
 
+/** Checkpoints in memory, over a store that differs from it. */
+export const layerOver = <E>(store: Layer.Layer<VersionedStore.VersionedStore, E, VersionedStore.VersionedStore>) =>
+  Checkpoint.layer().pipe(Layer.provideMerge(store), Layer.provideMerge(VersionedStore.layerMemory))
+
 export type Failure = PlanError.PlanError | Checkpoint.CheckpointError
 
 /** Which error it is, and why. */
@@ -67,6 +71,16 @@ export const looping = Effect.fnUntraced(function* (limit: number, maxIterations
 })
 
 export const refuses = (message: string) => Effect.fail({ _tag: "Refused", message })
+
+/** A run under a key that failed once in its second step; the edited plan has the same steps with another write. */
+export const failedRun = Effect.fnUntraced(function* (key = "k") {
+  let isDown = true
+  const hooks = { b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) }
+  const { bound, ran } = yield* counting(hooks)
+  const error = yield* Effect.flip((yield* service).run(bound, { key, input: "go" }))
+  isDown = false
+  return { bound, ran, error, edited: yield* counting(hooks, { lastWrite: "changed" }) }
+})
 
 /** A store whose writes fail while `fails` is set: before they take place, or after, which looks the same. */
 export const failing = (fails: (key: string) => boolean, when: "before" | "after" = "before") =>
