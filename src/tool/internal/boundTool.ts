@@ -677,20 +677,17 @@ const encodeName = (name: string): string => {
   return `${escaped.slice(0, maxNameLength - tailLength - 1)}_${tail}`
 }
 
-interface KnownOffer {
-  readonly name: string
-  readonly contract: ToolContract.ToolContract
-  readonly tool: OfferedTool
-}
-
 // models cache what they derive from a tool by its identity, so the same tool is offered as the same object
-const knownOffers = new WeakMap<Tool.Any, KnownOffer>()
+const knownOffers = new WeakMap<
+  Tool.Any,
+  { readonly contract: ToolContract.ToolContract; readonly tool: OfferedTool }
+>()
 
 const offerTool = (name: string, bound: BoundTool): OfferedTool => {
-  const before = knownOffers.get(bound.tool)
-  if (before !== undefined && before.name === name && before.contract === bound.contract) return before.tool
+  const known = knownOffers.get(bound.tool)
+  if (known?.contract === bound.contract) return known.tool
   const tool = makeOfferedTool(name, bound)
-  knownOffers.set(bound.tool, { name, contract: bound.contract, tool })
+  knownOffers.set(bound.tool, { contract: bound.contract, tool })
   return tool
 }
 
@@ -971,26 +968,16 @@ const dispatchCall = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<Tool
     })
   )
 
-interface EndedCall {
-  readonly result: ToolResult.ToolResult
-  readonly interrupted: boolean
-}
-
-/** The end of a dispatch, with or without a result. */
+/** The result of a dispatch; `undefined` if the batch was interrupted before. */
 const settleCall = (
   call: BoundCall,
   exit: Exit.Exit<ToolResult.ToolResult>,
   restore: <A>(effect: Effect.Effect<A>) => Effect.Effect<A>
-): Effect.Effect<EndedCall> => {
-  if (Exit.isSuccess(exit)) return Effect.succeed({ result: checkResult(call, exit.value), interrupted: false })
+): Effect.Effect<ToolResult.ToolResult | undefined> => {
+  if (Exit.isSuccess(exit)) return Effect.succeed(checkResult(call, exit.value))
   // an interruption of this fiber is still pending in any interruptible region; one that a runtime made up is not
-  return Effect.flatMap(Effect.exit(restore(Effect.void)), (probe): Effect.Effect<EndedCall> =>
-    Exit.isFailure(probe)
-      ? Effect.succeed({ result: interruptedFailure, interrupted: true })
-      : Effect.map(unhandledFailure(call.contract.name, exit.cause), (result) => ({
-          result,
-          interrupted: false
-        }))
+  return Effect.flatMap(Effect.exit(restore(Effect.void)), (probe) =>
+    Exit.isFailure(probe) ? Effect.undefined : unhandledFailure(call.contract.name, exit.cause)
   )
 }
 
@@ -1047,16 +1034,17 @@ export const run = <E = never, R = never>(
           const slot: CauseSlot = { cause: undefined }
           if (options?.onStarted !== undefined) yield* options.onStarted(call.id)
           const startedAt = yield* Clock.currentTimeMillis
-          const ended = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
+          const settled = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
             Effect.flatMap((exit) => settleCall(call, exit, restore)),
             Effect.provideService(CallCause, slot)
           )
+          const result = settled ?? interruptedFailure
           const duration = Duration.millis((yield* Clock.currentTimeMillis) - startedAt)
-          const cause = ended.result._tag === "Failure" ? slot.cause : undefined
+          const cause = result._tag === "Failure" ? slot.cause : undefined
           if (cause !== undefined && Cause.hasDies(cause)) defects.set(index, cause)
-          results[index] = ended.result
-          if (options?.onFinished !== undefined) yield* options.onFinished(call.id, ended.result, duration, cause)
-          if (ended.interrupted) return yield* Effect.interrupt
+          results[index] = result
+          if (options?.onFinished !== undefined) yield* options.onFinished(call.id, result, duration, cause)
+          if (settled === undefined) return yield* Effect.interrupt
         })
       )
 
