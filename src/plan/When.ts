@@ -75,38 +75,28 @@ export const When: Schema.Codec<When, unknown> = condition.When.check(
 )
 
 /** The conditions on one value of the payload. */
-interface Value {
+const valueAt = (path: condition.Path) => ({
   /** It is that value. Absent is `null`. */
-  readonly equals: (value: Schema.Json) => When
-  readonly notEquals: (value: Schema.Json) => When
+  equals: (value: Schema.Json): When => ({ _tag: "Equals", path, value }),
+  notEquals: (value: Schema.Json): When => not({ _tag: "Equals", path, value }),
   /** Another name of `equals`, for `true`, `false` and `null`. */
-  readonly is: (value: Schema.Json) => When
+  is: (value: Schema.Json): When => ({ _tag: "Equals", path, value }),
   /** It is absent, `null`, or a string, array or object without content. */
-  readonly empty: () => When
-  readonly notEmpty: () => When
+  empty: (): When => ({ _tag: "Empty", path }),
+  notEmpty: (): When => not({ _tag: "Empty", path }),
   /** It is one of these values. */
-  readonly in: (values: ReadonlyArray<Schema.Json>) => When
-  readonly notIn: (values: ReadonlyArray<Schema.Json>) => When
+  in: (values: ReadonlyArray<Schema.Json>): When => ({ _tag: "In", path, values }),
+  notIn: (values: ReadonlyArray<Schema.Json>): When => not({ _tag: "In", path, values }),
   /** It is a greater number, or a string that is sorted after that one. */
-  readonly greaterThan: (value: number | string) => When
+  greaterThan: (value: number | string): When => ({ _tag: "GreaterThan", path, value }),
   /** It is a smaller number, or a string that is sorted before that one. */
-  readonly lessThan: (value: number | string) => When
+  lessThan: (value: number | string): When => ({ _tag: "LessThan", path, value }),
   /** It is a string in which that regular expression is found. */
-  readonly matches: (pattern: string) => When
-}
-
-const valueAt = (path: condition.Path): Value => ({
-  equals: (value) => ({ _tag: "Equals", path, value }),
-  notEquals: (value) => not({ _tag: "Equals", path, value }),
-  is: (value) => ({ _tag: "Equals", path, value }),
-  empty: () => ({ _tag: "Empty", path }),
-  notEmpty: () => not({ _tag: "Empty", path }),
-  in: (values) => ({ _tag: "In", path, values }),
-  notIn: (values) => not({ _tag: "In", path, values }),
-  greaterThan: (value) => ({ _tag: "GreaterThan", path, value }),
-  lessThan: (value) => ({ _tag: "LessThan", path, value }),
-  matches: (pattern) => ({ _tag: "Matches", path, pattern })
+  matches: (pattern: string): When => ({ _tag: "Matches", path, pattern })
 })
+
+/** The conditions on one value of the payload. */
+interface Value extends ReturnType<typeof valueAt> {}
 
 /**
  * A member of the payload: keys of objects and indices of arrays, from the outside in.

@@ -2,6 +2,7 @@
  * Diagrams as data, of nodes, groups and edges, written as Mermaid or as GraphViz.
  */
 
+import * as Struct from "effect/Struct"
 import * as planNames from "./planNames.ts"
 
 /** The shapes of nodes: the brackets of Mermaid, and the attribute of GraphViz. */
@@ -160,19 +161,15 @@ const mermaidArrows: Readonly<Record<Edge["kind"], string>> = { flow: "-->", rej
 
 /** The classes of everything that is marked, in the order of the names of the marks. */
 const mermaidClasses = (items: ReadonlyArray<Item>, ids: ReadonlyMap<string, string>): ReadonlyArray<string> => {
-  const members = new Map<Mark, Array<string>>()
-  for (const { key, mark } of flatten(items)) {
-    if (mark !== undefined) members.set(mark, [...(members.get(mark) ?? []), ids.get(key) ?? ""])
-  }
-  return [...members]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([mark, marked]) => {
+  const all = flatten(items)
+  return Struct.keys(markStyles)
+    .toSorted()
+    .flatMap((mark) => {
+      const marked = all.flatMap((item) => (item.mark === mark ? [ids.get(item.key) ?? ""] : []))
+      if (marked.length === 0) return []
       const { dashed, fill, stroke } = markStyles[mark]
-      const dashes = dashed ? ",stroke-dasharray:5 3" : ""
-      return [
-        `  classDef ${mark} fill:${fill},stroke:${stroke},color:${inkColor}${dashes}`,
-        `  class ${marked.join(",")} ${mark}`
-      ]
+      const style = `fill:${fill},stroke:${stroke},color:${inkColor}${dashed ? ",stroke-dasharray:5 3" : ""}`
+      return [`  classDef ${mark} ${style}`, `  class ${marked.join(",")} ${mark}`]
     })
 }
 

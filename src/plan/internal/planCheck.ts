@@ -364,9 +364,9 @@ function* checkRouting(outline: Outline, step: StepDefinition, index: number): F
   for (const to of named) yield* checkRouteTarget(outline, "routes", to, "")
   if (routesBy !== undefined) {
     const found = stepSchema.readDiscriminant(output, routesBy)
-    const fault = routesBy === "" ? "no name of a field" : fieldFault(output, routesBy, found)
+    const fault = routesBy === "" ? "no name of a field" : found && fieldFault(output, routesBy, found)
     if (fault !== undefined) yield finding("InvalidRoutesBy", "routesBy", fault)
-    const literals = found._tag === "Literals" ? found.literals : []
+    const literals = found?.literals ?? []
     for (const to of literals) {
       yield* checkRouteTarget(outline, "routesBy", to, `, a value of the field ${base.quote(routesBy)}`)
     }
@@ -388,20 +388,16 @@ function* checkRouteTarget(outline: Outline, slot: string, to: string, origin: s
 const fieldFault = (
   output: PlanDefinition.SchemaRef | undefined,
   field: string,
-  found: stepSchema.Discriminant
+  { literals, shape: { fields, types } }: stepSchema.Discriminant
 ): string | undefined => {
-  const title = output?.name ?? output?.json?.["title"]
+  if (literals.length > 0) return undefined
+  if (output === undefined) return `${base.quote(field)}, and no output schema`
+  const title = output.name ?? output.json?.["title"]
   const where = typeof title === "string" ? `the output ${base.quote(title)}` : "the output"
-  switch (found._tag) {
-    case "Unknown":
-      return undefined
-    case "NotAnObject":
-      return `${base.quote(field)}, and ${output === undefined ? "no output schema" : `${where}, which is no object`}`
-    case "NoField":
-      return `${base.quote(field)}, and ${where} with the fields ${found.fields.length === 0 ? "none" : planNames.listNames(found.fields)}`
-    case "Literals":
-      return found.literals.length === 0 ? `${base.quote(field)} of ${where}, which has no string literal` : undefined
-  }
+  if (fields.has(field)) return `${base.quote(field)} of ${where}, which has no string literal`
+  const others = fields.size === 0 ? "none" : planNames.listNames(Array.from(fields.keys()))
+  const isObject = fields.size > 0 || types?.has("object") === true
+  return `${base.quote(field)}, and ${where}${isObject ? ` with the fields ${others}` : ", which is no object"}`
 }
 
 /** The step where branches end: it is there, and after the router and all its `branches`. */

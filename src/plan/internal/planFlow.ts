@@ -108,11 +108,10 @@ const noRoute: StepExits = { routes: [], otherwise: true, any: undefined }
 
 const exitsByField = (
   field: string,
-  found: stepSchema.Discriminant,
+  found: stepSchema.Discriminant | undefined,
   positions: ReadonlyMap<string, number>
 ): StepExits => {
-  if (found._tag === "Unknown") return { ...noRoute, any: field }
-  if (found._tag !== "Literals") return noRoute
+  if (found === undefined) return { ...noRoute, any: field }
   const known = found.literals.filter((value) => positions.has(value))
   return {
     routes: known.map((to) => ({ to, label: condition.label(When.field(field).equals(to)) })),

@@ -273,38 +273,31 @@ const showShape = ({ isListed, literals, types = new Set() }: Shape): string => 
   return shown.length === 0 ? "nothing" : shown.slice(0, 5).join(" or ")
 }
 
-/**
- * The values of a field of an output.
- *
- * - `NotAnObject`: the output is no object with declared fields.
- * - `NoField`: it has others.
- * - `Literals`: the strings it can be; `exhaustive` if it is always there and always one of them.
- */
-export type Discriminant =
-  | { readonly _tag: "Unknown" }
-  | { readonly _tag: "NotAnObject" }
-  | { readonly _tag: "NoField"; readonly fields: ReadonlyArray<string> }
-  | { readonly _tag: "Literals"; readonly literals: ReadonlyArray<string>; readonly exhaustive: boolean }
-
-/** An undefined output is text. A schema known only by its name accepts every value. */
-export const readDiscriminant = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant => {
-  if (output === undefined) return { _tag: "NotAnObject" }
-  if (output.json === undefined) return { _tag: "Unknown" }
-  const shape = shapeOf(output.json)
-  const { fields, required, types } = shape
-  const found = fields.get(field)
-  if (found === undefined) {
-    const isObject = fields.size > 0 || types?.has("object") === true
-    return isObject ? { _tag: "NoField", fields: Array.from(fields.keys()) } : { _tag: "NotAnObject" }
-  }
-  const literals = Array.from(found.literals).filter((value) => typeof value === "string")
-  const isName = found.isListed && literals.length > 0 && literals.length === found.literals.size
-  return { _tag: "Literals", literals, exhaustive: isName && isOnly(shape, "object") && required.has(field) }
+/** The texts that a field of an output can be. */
+export interface Discriminant {
+  readonly literals: ReadonlyArray<string>
+  /** True if the field is always there, and always one of them. */
+  readonly exhaustive: boolean
+  /** The output itself. */
+  readonly shape: Shape
 }
 
-/** The steps that the output of a step can name. An output that is not declared is unknown. */
-export const routeValues = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant =>
-  output === undefined ? { _tag: "Unknown" } : readDiscriminant(output, field)
+/** Undefined for a schema that is known only by its name. An output that is not declared is text. */
+export const readDiscriminant = (
+  output: PlanDefinition.SchemaRef | undefined,
+  field: string
+): Discriminant | undefined => {
+  if (output !== undefined && output.json === undefined) return undefined
+  const shape = output?.json === undefined ? anyText : shapeOf(output.json)
+  const { isListed, literals: values } = shape.fields.get(field) ?? nothing
+  const literals = Array.from(values).filter((value) => typeof value === "string")
+  const isName = isListed && literals.length > 0 && literals.length === values.size
+  return { literals, exhaustive: isName && isOnly(shape, "object") && shape.required.has(field), shape }
+}
+
+/** The steps that the output of a step can name. An output that is not declared is not known either. */
+export const routeValues = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant | undefined =>
+  output === undefined ? undefined : readDiscriminant(output, field)
 
 /**
  * The steps that the output of `step` can name, which are those that were
@@ -315,10 +308,10 @@ export const routable = (
   { steps }: PlanDefinition.PlanDefinition,
   { output, routesBy }: PlanDefinition.StepDefinition
 ): ReadonlySet<string> => {
-  const found = routesBy === undefined ? undefined : routeValues(output, routesBy)
-  const literals = new Set(found?._tag === "Literals" ? found.literals : [])
-  const isNamed = (name: string) => found?._tag === "Unknown" || literals.has(name)
-  return new Set(steps.flatMap(({ name, parallel }) => (!parallel && isNamed(name) ? [name] : [])))
+  if (routesBy === undefined) return new Set()
+  const found = routeValues(output, routesBy)
+  const names = new Set(steps.flatMap(({ name, parallel }) => (parallel ? [] : [name])))
+  return found === undefined ? names : new Set(found.literals.filter((name) => names.has(name)))
 }
 
 /** Its input is text and nothing else: a band, which is text and an object, is the text then. */
