@@ -294,11 +294,8 @@ const agentNode = (id: string, definition: AgentDefinition | undefined, agents: 
 export const merge = (self: AgentGraph, ...others: ReadonlyArray<AgentGraph>): AgentGraph => {
   const graphs = [self, ...others]
   const nodes = new Map(graphs.flatMap(({ nodes }) => nodes.map((node) => [node.id, node] as const)))
-  const edges = new Map<string, Edge>()
-  for (const edge of graphs.flatMap(({ edges }) => edges)) {
-    const key = JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
-    if (!edges.has(key)) edges.set(key, edge)
-  }
+  const keyOf = ({ from, kind, label, to }: Edge) => JSON.stringify([from, to, kind, label])
+  const edges = new Map(graphs.flatMap(({ edges }) => edges.map((edge) => [keyOf(edge), edge] as const)))
   return { sessionId: self.sessionId, nodes: [...nodes.values()], edges: [...edges.values()] }
 }
 
@@ -315,11 +312,10 @@ const { edges, nodes, sessionId } = AgentGraph.to.fields
 
 const armV2 = VersionedCodec.arm({
   version: 2,
-  wire: Schema.Struct({ version: Schema.Literal(2), sessionId, nodes: nodes.check(uniqueIds), edges }).pipe(
-    Schema.encodeKeys({ sessionId: "session_id" })
-  ),
-  toCurrent: ({ version: _, ...graph }) => Effect.succeed<AgentGraph>(graph),
-  fromCurrent: (graph: AgentGraph) => VersionedCodec.lossless({ version: 2 as const, ...graph })
+  wire: Schema.Struct({ version: Schema.Literal(2), session_id: sessionId, nodes: nodes.check(uniqueIds), edges }),
+  toCurrent: ({ edges, nodes, session_id }) => Effect.succeed<AgentGraph>({ sessionId: session_id, nodes, edges }),
+  fromCurrent: ({ edges, nodes, sessionId }: AgentGraph) =>
+    VersionedCodec.lossless({ version: 2 as const, session_id: sessionId, nodes, edges })
 })
 
 const LazyNode = Schema.Struct({
@@ -523,23 +519,16 @@ const nodeLines = (node: Node): ReadonlyArray<string> => {
   }
 }
 
-const unknownItem = (id: string): diagram.Item => ({
-  _tag: "Node",
-  key: id,
-  shape: "unknown",
-  lines: [planNames.displayName(id), "not in the graph"],
-  mark: "unknown"
-})
-
 /** A label that only repeats the name of the node at the end of its edge is left out. */
 const drawGraph = (graph: AgentGraph, direction: "down" | "right"): diagram.Drawing => {
   const names = new Map(graph.nodes.map(({ id, name }) => [id, name]))
   const items = new Map<string, diagram.Item>()
   for (const node of graph.nodes) {
-    items.set(node.id, { _tag: "Node", key: node.id, shape: nodeShapes[node._tag], lines: nodeLines(node) })
+    items.set(node.id, diagram.makeNode(node.id, nodeShapes[node._tag], nodeLines(node)))
   }
   for (const id of graph.edges.flatMap(({ from, to }) => [from, to])) {
-    if (!items.has(id)) items.set(id, unknownItem(id))
+    if (items.has(id)) continue
+    items.set(id, diagram.makeNode(id, "unknown", [planNames.displayName(id), "not in the graph"], "unknown"))
   }
   return {
     direction,

@@ -142,7 +142,7 @@ interface Options {
  *   `  n3("reply<br/>agent writer")`,
  *   `  n4(["end"])`,
  *   `  n0 --> n1`,
- *   `  n1 -->|"topic in #91;#34;hours#34;, #34;address#34;#93;"| n3`
+ *   `  n1 -->|"topic in #91;#34;hours#34;#44;#34;address#34;#93;"| n3`
  * ])
  *
  * const before = { ...definition, steps: definition.steps.slice(0, 2) }
@@ -337,13 +337,6 @@ const drawnKey = (prefix: string, step: string): string => prefix + JSON.stringi
 
 const edgeKey = ({ from, kind, label, to }: diagram.Edge): string => JSON.stringify([from, to, kind, label])
 
-const makeNode = (
-  key: string,
-  shape: diagram.Node["shape"],
-  lines: ReadonlyArray<string>,
-  mark?: diagram.Mark
-): diagram.Node => ({ _tag: "Node", key, shape, lines, mark })
-
 /** The nodes and edges beside the steps, each once, in the order in which they are added. */
 interface Canvas {
   readonly nodes: Map<string, diagram.Node>
@@ -367,7 +360,7 @@ const draw = (source: Source, options: Options = {}): diagram.Drawing => {
     before === undefined
       ? { ...plain, mark: undefined }
       : drawChanges(before, source, drawPlan(before, { ...scope, run: undefined }), plain.plan)
-  const start = makeNode(startKey(""), "start", title, mark)
+  const start = diagram.makeNode(startKey(""), "start", title, mark)
   return { direction, items: itemsOf(start, plan, ""), edges: plan.edges }
 }
 
@@ -379,7 +372,7 @@ const itemsOf = (start: diagram.Node, { nodes, steps }: DrawnPlan, prefix: strin
     return parallel ? { _tag: "Group", key: `parallel ${key}`, lines: ["in parallel"], items } : item
   }),
   ...nodes,
-  makeNode(endKey(prefix), "end", ["end"])
+  diagram.makeNode(endKey(prefix), "end", ["end"])
 ]
 
 const drawPlan = (source: Source, scope: Scope): DrawnPlan => {
@@ -439,11 +432,11 @@ const drawStep = (
   scope: Scope
 ): DrawnStep => {
   const { name, parallel, target } = step
+  const nested = scope.depth >= maxNesting ? undefined : nestedPlan(scope.nested, name, plan)
   const status = line === undefined ? [] : [line]
-  const nested = nestedPlan(scope.nested, name, plan)
-  if (nested === undefined || scope.depth >= maxNesting) {
+  if (nested === undefined) {
     const lines = [...stepLines(step, plan && definitionOf(plan).name), ...status]
-    const item = makeNode(key, plan === undefined ? target.kind : "plan", lines, mark)
+    const item = diagram.makeNode(key, plan === undefined ? target.kind : "plan", lines, mark)
     return { key, parallel, item, entry: key, exit: key, edges: [] }
   }
   const prefix = `${key}/`
@@ -460,7 +453,7 @@ const drawStep = (
     _tag: "Group",
     key: `nested ${key}`,
     lines: [planNames.displayName(name), `plan ${planNames.displayName(definitionOf(nested).name)}`, ...status],
-    items: itemsOf(makeNode(startKey(prefix), "start", ["start"]), inner, prefix),
+    items: itemsOf(diagram.makeNode(startKey(prefix), "start", ["start"]), inner, prefix),
     mark
   }
   return { key, parallel, item, entry: startKey(prefix), exit: endKey(prefix), edges: inner.edges }
@@ -478,7 +471,9 @@ const drawFlow = (
     if (typeof to === "number")
       return planFlow.groupAt(definition.steps, to).map((member) => drawn[member]?.entry ?? "")
     const key = prefix + JSON.stringify(["unknown", to.unknown])
-    return [addNode(canvas, makeNode(key, "unknown", [planNames.displayName(to.unknown), "no such step"], "unknown"))]
+    return [
+      addNode(canvas, diagram.makeNode(key, "unknown", [planNames.displayName(to.unknown), "no such step"], "unknown"))
+    ]
   }
   for (const { from, kind, label, to } of edges) {
     const source = from === "start" ? undefined : drawn[from]
@@ -486,7 +481,7 @@ const drawFlow = (
     const entries = targets(to)
     if (source?.parallel === true && entries.length > 1) {
       // Parallel groups that follow each other meet in a point, so that not each member leads to each.
-      const join = addNode(canvas, makeNode(`join ${entries[0]}`, "join", []))
+      const join = addNode(canvas, diagram.makeNode(`join ${entries[0]}`, "join", []))
       addEdge(canvas, { from: exit, to: join, kind })
       for (const entry of entries) addEdge(canvas, { from: join, to: entry, kind: "flow" })
     } else {
@@ -499,7 +494,11 @@ const drawFlow = (
     const { exit, key } = drawn[index] ?? { exit: "", key: "" }
     if (field === undefined) return
     const lines = [`the step named in ${planNames.displayName(field)}`]
-    addEdge(canvas, { from: exit, to: addNode(canvas, makeNode(`choice ${key}`, "choice", lines)), kind: "flow" })
+    addEdge(canvas, {
+      from: exit,
+      to: addNode(canvas, diagram.makeNode(`choice ${key}`, "choice", lines)),
+      kind: "flow"
+    })
   })
 }
 
@@ -514,7 +513,7 @@ const drawData = (
   const positions = planTransition.positionsOf(definition)
   const store = (kind: string, title: string, name: string): string => {
     const key = prefix + JSON.stringify([kind, name])
-    return addNode(canvas, makeNode(key, "store", [title, planNames.displayName(name)]))
+    return addNode(canvas, diagram.makeNode(key, "store", [title, planNames.displayName(name)]))
   }
   const sourcesOf = (reference: Reference): ReadonlyArray<string> => {
     switch (reference._tag) {
@@ -690,19 +689,17 @@ const mergeSteps = (
 ): ReadonlyArray<DrawnStep> => {
   const old = new Set(before.map(({ key }) => key))
   const now = new Set(after.map(({ key }) => key))
-  const removed = new Map<string, Array<DrawnStep>>([["", []]])
-  let last = removed.get("")
-  for (const step of before) {
-    if (now.has(step.key)) removed.set(step.key, (last = []))
-    else last?.push(markStep(step, "removed", "− removed"))
-  }
-  const marked = after.flatMap((step) => {
-    if (!old.has(step.key)) return [markStep(step, "added", "+ added")]
+  const merged = after.map((step) => {
+    if (!old.has(step.key)) return markStep(step, "added", "+ added")
     const fields = changed.get(step.key)
-    const shown = fields === undefined ? step : markStep(step, "changed", changedLine(fields))
-    return [shown, ...(removed.get(step.key) ?? [])]
+    return fields === undefined ? step : markStep(step, "changed", changedLine(fields))
   })
-  return [...(removed.get("") ?? []), ...marked]
+  for (const [index, step] of before.entries()) {
+    if (now.has(step.key)) continue
+    const previous = merged.findIndex(({ key }) => key === before[index - 1]?.key)
+    merged.splice(previous + 1, 0, markStep(step, "removed", "− removed"))
+  }
+  return merged
 }
 
 /** Both plans in one picture. */

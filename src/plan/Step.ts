@@ -533,12 +533,10 @@ type StepOptions = Omit<
   readonly target: stepTarget.TargetInput
 }
 
-type ReferenceInputs = ReferenceInput | ReadonlyArray<ReferenceInput>
-
-const isInputList = (input: ReferenceInputs): input is ReadonlyArray<ReferenceInput> => Array.isArray(input)
-
-const toReferences = (input: ReferenceInputs): Reference.Reference | ReadonlyArray<Reference.Reference> =>
-  isInputList(input) ? input.map(toReference) : toReference(input)
+const toReferences = (
+  input: NonNullable<StepOptions["context"]>
+): Reference.Reference | ReadonlyArray<Reference.Reference> =>
+  typeof input === "string" || "_tag" in input ? toReference(input) : input.map(toReference)
 
 const toReference = (input: ReferenceInput): Reference.Reference =>
   typeof input === "string" ? Reference.literal(input) : input

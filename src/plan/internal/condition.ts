@@ -32,6 +32,8 @@ const Leaf = Schema.Union([
 
 type Leaf = typeof Leaf.Type
 
+const isLeaf = (when: When): when is Leaf => when._tag === "Text" || "path" in when
+
 /** A condition; `When.When` has the documentation. */
 export type When =
   | Leaf
@@ -243,21 +245,15 @@ const labelPath = (path: Path): string => {
   return path.length === 0 || out.startsWith("[") ? `payload${out}` : out
 }
 
-const scalar = (value: Schema.Json): string => {
-  if (typeof value === "object" && value !== null) return Array.isArray(value) ? "[…]" : "{…}"
-  return typeof value === "string" ? JSON.stringify(short(value)) : String(value)
+/** A value on one line, of which arrays and objects show one level. */
+const literal = (value: Schema.Json): string => {
+  if (typeof value === "string") return JSON.stringify(short(value))
+  const isInner = (key: string, inner: unknown) => key !== "" && typeof inner === "object" && inner !== null
+  return base.truncateText(
+    JSON.stringify(value, (key, inner) => (isInner(key, inner) ? "…" : inner)),
+    maxLabel
+  )
 }
-
-/** A value of which arrays and objects show one level. */
-const shallow = (value: Schema.Json): string => {
-  if (typeof value !== "object" || value === null) return scalar(value)
-  if (plainJson.isArray(value)) return `[${value.slice(0, maxValue).map(scalar).join(", ")}]`
-  const members = Object.entries(value).slice(0, maxValue)
-  return `{${members.map(([key, inner]) => `${JSON.stringify(short(key))}: ${scalar(inner ?? null)}`).join(", ")}}`
-}
-
-const literal = (value: Schema.Json): string =>
-  typeof value === "object" && value !== null ? short(shallow(value)) : scalar(value)
 
 /** The words for a condition on one value, and for its negation. */
 const leafWords = (when: Leaf): readonly [subject: string, holds: string, fails?: string] => {
@@ -269,7 +265,7 @@ const leafWords = (when: Leaf): readonly [subject: string, holds: string, fails?
     case "Empty":
       return [path, "is empty", "is not empty"]
     case "In":
-      return [path, `in ${shallow(when.values)}`, `not in ${shallow(when.values)}`]
+      return [path, `in ${literal(when.values)}`, `not in ${literal(when.values)}`]
     case "GreaterThan":
       return [path, `> ${literal(when.value)}`]
     case "LessThan":
@@ -279,44 +275,33 @@ const leafWords = (when: Leaf): readonly [subject: string, holds: string, fails?
   }
 }
 
-const labelOf = (when: When): string => {
+const labelOf = (root: When): string => {
   let left = maxShown
-
-  const nested = (when: When): string => {
-    const text = write(when)
-    return (when._tag === "And" || when._tag === "Or") && innerOf(when).length > 1 ? `(${text})` : text
-  }
-  const joined = (whens: ReadonlyArray<When>, word: string, none: string): string => {
-    const [only, second] = whens
-    if (only === undefined) return none
-    return second === undefined ? write(only) : whens.slice(0, maxShown).map(nested).join(` ${word} `)
-  }
-  const negated = (when: When): string => {
-    if (when._tag === "And" || when._tag === "Or" || when._tag === "Not" || when._tag === "Custom") {
-      return `not ${nested(when)}`
-    }
-    const [subject, , fails] = leafWords(when)
-    return fails === undefined ? `not ${nested(when)}` : `${subject} ${fails}`
-  }
-  const write = (when: When): string => {
+  const write = (when: When, isOneOfMany: boolean): string => {
     left -= 1
     if (left < 0) return "…"
+    const join = (whens: ReadonlyArray<When>, word: string, none: string): string => {
+      const areMany = whens.length > 1
+      const shown = whens.slice(0, maxShown).map((one) => write(one, areMany || isOneOfMany))
+      const text = shown.length === 0 ? none : shown.join(` ${word} `)
+      return areMany && isOneOfMany ? `(${text})` : text
+    }
     switch (when._tag) {
       case "And":
-        return joined(when.all, "and", "always")
+        return join(when.all, "and", "always")
       case "Or":
-        return joined(when.any, "or", "never")
-      case "Not":
-        return negated(when.when)
+        return join(when.any, "or", "never")
+      case "Not": {
+        const [subject, , fails] = isLeaf(when.when) ? leafWords(when.when) : []
+        return fails === undefined ? `not ${write(when.when, true)}` : `${subject} ${fails}`
+      }
       case "Custom":
         return `${plainKey.test(when.name) ? short(when.name) : JSON.stringify(short(when.name))}()`
-      default: {
-        const [subject, holds] = leafWords(when)
-        return `${subject} ${holds}`
-      }
+      default:
+        return leafWords(when).slice(0, 2).join(" ")
     }
   }
-  return write(when)
+  return write(root, false)
 }
 
 /** A condition in one line of at most 160 characters or so. */

@@ -47,6 +47,14 @@ export interface Node {
   readonly mark?: Mark | undefined
 }
 
+export const makeNode = (key: string, shape: Node["shape"], lines: ReadonlyArray<string>, mark?: Mark): Node => ({
+  _tag: "Node",
+  key,
+  shape,
+  lines,
+  mark
+})
+
 export interface Group {
   readonly _tag: "Group"
   readonly key: string

@@ -364,7 +364,7 @@ function* checkRouting(outline: Outline, step: StepDefinition, index: number): F
   for (const to of named) yield* checkRouteTarget(outline, "routes", to, "")
   if (routesBy !== undefined) {
     const found = stepSchema.readDiscriminant(output, routesBy)
-    const fault = routesBy === "" ? "no name of a field" : found && fieldFault(output, routesBy, found)
+    const fault = fieldFault(output, routesBy, found)
     if (fault !== undefined) yield finding("InvalidRoutesBy", "routesBy", fault)
     const literals = found?.literals ?? []
     for (const to of literals) {
@@ -388,10 +388,12 @@ function* checkRouteTarget(outline: Outline, slot: string, to: string, origin: s
 const fieldFault = (
   output: PlanDefinition.SchemaRef | undefined,
   field: string,
-  { literals, shape: { fields, types } }: stepSchema.Discriminant
+  found: stepSchema.Discriminant | undefined
 ): string | undefined => {
-  if (literals.length > 0) return undefined
+  if (field === "") return "no name of a field"
   if (output === undefined) return `${base.quote(field)}, and no output schema`
+  if (found === undefined || found.literals.length > 0) return undefined
+  const { fields, types } = found.shape
   const title = output.name ?? output.json?.["title"]
   const where = typeof title === "string" ? `the output ${base.quote(title)}` : "the output"
   if (fields.has(field)) return `${base.quote(field)} of ${where}, which has no string literal`

@@ -125,7 +125,7 @@ export const exitsOf = (step: PlanDefinition.StepDefinition, positions: Readonly
   const routes = step.routes ?? []
   if (routes.length === 0) {
     if (step.routesBy === undefined) return noRoute
-    return exitsByField(step.routesBy, stepSchema.routeValues(step.output, step.routesBy), positions)
+    return exitsByField(step.routesBy, stepSchema.readDiscriminant(step.output, step.routesBy), positions)
   }
   const last = routes.findIndex((route) => isAlways(route.when))
   const tried = last === -1 ? routes : routes.slice(0, last + 1)

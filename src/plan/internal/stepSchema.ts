@@ -282,22 +282,18 @@ export interface Discriminant {
   readonly shape: Shape
 }
 
-/** Undefined for a schema that is known only by its name. An output that is not declared is text. */
+/** Undefined for an output that is not known, or only by its name. */
 export const readDiscriminant = (
   output: PlanDefinition.SchemaRef | undefined,
   field: string
 ): Discriminant | undefined => {
-  if (output !== undefined && output.json === undefined) return undefined
-  const shape = output?.json === undefined ? anyText : shapeOf(output.json)
+  if (output?.json === undefined) return undefined
+  const shape = shapeOf(output.json)
   const { isListed, literals: values } = shape.fields.get(field) ?? nothing
   const literals = Array.from(values).filter((value) => typeof value === "string")
   const isName = isListed && literals.length > 0 && literals.length === values.size
   return { literals, exhaustive: isName && isOnly(shape, "object") && shape.required.has(field), shape }
 }
-
-/** The steps that the output of a step can name. An output that is not declared is not known either. */
-export const routeValues = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant | undefined =>
-  output === undefined ? undefined : readDiscriminant(output, field)
 
 /**
  * The steps that the output of `step` can name, which are those that were
@@ -309,7 +305,7 @@ export const routable = (
   { output, routesBy }: PlanDefinition.StepDefinition
 ): ReadonlySet<string> => {
   if (routesBy === undefined) return new Set()
-  const found = routeValues(output, routesBy)
+  const found = readDiscriminant(output, routesBy)
   const names = new Set(steps.flatMap(({ name, parallel }) => (parallel ? [] : [name])))
   return found === undefined ? names : new Set(found.literals.filter((name) => names.has(name)))
 }

@@ -203,17 +203,12 @@ export const armV2 = armOf(2)
 const lossIf = (path: string, value: unknown, what: string): ReadonlyArray<Loss> =>
   value === undefined ? [] : [{ path, what }]
 
-const referenceLosses = (path: string, step: planDraft.DraftStep): ReadonlyArray<Loss> =>
-  planDraft.referencesOf(step).flatMap(([slot, { _tag }]) => {
-    if (_tag !== "FromMemory" && _tag !== "FromAgent") return []
-    const source = _tag === "FromMemory" ? "the memory" : "the last answer"
-    return [
-      {
-        path: `${path}${slot}`,
-        what: `a reference to ${source} of an agent (written as null, which is read as the step before)`
-      }
-    ]
-  })
+const referenceLosses = (path: string, step: planDraft.DraftStep): ReadonlyArray<Loss> => {
+  const what = "a reference to an agent (written as null, which is read as the step before)"
+  return planDraft
+    .referencesOf(step)
+    .flatMap(([slot, reference]) => (isAgentReference(reference) ? [{ path: `${path}${slot}`, what }] : []))
+}
 
 const schemaLosses = (
   path: string,
