@@ -507,16 +507,12 @@ const edgeKinds = { tool: "flow", step: "flow", router: "rejoin", context: "data
 
 const nodeLines = (node: Node): ReadonlyArray<string> => {
   const name = planNames.displayName(node.name)
-  switch (node._tag) {
-    case "Agent": {
-      const model = [node.provider, node.model].filter((part) => part !== "").join("/")
-      return [name, "agent", ...(model === "" ? [] : [planNames.escapeInvisible(model)])]
-    }
-    case "Plan":
-      return [name, `plan of ${node.steps.length === 1 ? "one step" : `${node.steps.length} steps`}`]
-    default:
-      return [name, node._tag.toLowerCase()]
+  if (node._tag === "Plan") {
+    return [name, `plan of ${node.steps.length === 1 ? "one step" : `${node.steps.length} steps`}`]
   }
+  if (node._tag !== "Agent") return [name, node._tag.toLowerCase()]
+  const model = [node.provider, node.model].filter((part) => part !== "").join("/")
+  return [name, "agent", ...(model === "" ? [] : [planNames.escapeInvisible(model)])]
 }
 
 /** A label that only repeats the name of the node at the end of its edge is left out. */

@@ -516,18 +516,10 @@ const drawData = (
     return addNode(canvas, diagram.makeNode(key, "store", [title, planNames.displayName(name)]))
   }
   const sourcesOf = (reference: Reference): ReadonlyArray<string> => {
-    switch (reference._tag) {
-      case "FromStart":
-        return [startKey(prefix)]
-      case "FromMemory":
-        return [store("memory", "memory of", reference.agent)]
-      case "FromAgent":
-        return [store("answer", "last answer of", reference.agent)]
-      case "FromPrev":
-      case "Literal":
-        return []
-    }
-    const position = positions.get(reference.step)
+    if (reference._tag === "FromStart") return [startKey(prefix)]
+    if (reference._tag === "FromMemory") return [store("memory", "memory of", reference.agent)]
+    if (reference._tag === "FromAgent") return [store("answer", "last answer of", reference.agent)]
+    const position = "step" in reference ? positions.get(reference.step) : undefined
     if (position === undefined) return []
     const members = reference._tag === "FromParallelAll" ? planFlow.groupAt(steps, position) : [position]
     return members.map((member) => drawn[member]?.exit ?? "")
@@ -565,42 +557,28 @@ const recordSummary = (records: ReadonlyArray<planRunParts.StepRecord>): string 
 }
 
 /** The state of steps that were running: they still are, the run was interrupted, or its process is gone. */
-type RunningMark = "running" | "interrupted" | "cutOff"
+const runningWords = { running: "▶ running", interrupted: "◼ interrupted", cutOff: "◼ cut off" } as const
 
-const statusWords: { readonly [K in RunningMark]: string } = {
-  running: "▶ running",
-  interrupted: "◼ interrupted",
-  cutOff: "◼ cut off"
-}
+type RunningMark = keyof typeof runningWords
 
-const statusOfMember = (
-  member: planTransition.Member,
-  before: string,
-  running: RunningMark
-): StepStatus | undefined => {
-  const { status } = member
-  const earlier = before === "" ? "" : `, before${before}`
+const statusOfMember = ({ status }: planTransition.Member, running: RunningMark): StepStatus | undefined => {
   switch (status._tag) {
     case "Waiting":
       return undefined
     case "Running": {
       const tries = status.attempt > 1 ? `, try ${status.attempt}` : ""
-      return {
-        mark: running === "running" ? "running" : "interrupted",
-        line: `${statusWords[running]}${tries}${earlier}`
-      }
+      return { mark: running === "running" ? "running" : "interrupted", line: `${runningWords[running]}${tries}` }
     }
     case "Finished":
-      return { mark: "done", line: `✓ done${recordSummary([status.record])}${earlier}` }
+      return { mark: "done", line: `✓ done${recordSummary([status.record])}` }
     case "Failed":
-      return { mark: "failed", line: `✗ failed, ${planNames.escapeInvisible(status.failure.type, 60)}${earlier}` }
+      return { mark: "failed", line: `✗ failed, ${planNames.escapeInvisible(status.failure.type, 60)}` }
     case "Paused": {
-      const reason =
-        status.reason === undefined || status.reason === "" ? "" : `, ${planNames.escapeInvisible(status.reason, 60)}`
-      return { mark: "paused", line: `⏸ paused${reason}${earlier}` }
+      const { reason = "" } = status
+      return { mark: "paused", line: `⏸ paused${reason === "" ? "" : `, ${planNames.escapeInvisible(reason, 60)}`}` }
     }
     case "Concluded":
-      return { mark: "concluded", line: `■ concluded${earlier}` }
+      return { mark: "concluded", line: "■ concluded" }
   }
 }
 
@@ -624,8 +602,8 @@ const overlay = (run: PlanRun.State | undefined, running: RunningMark): ((step: 
   return (step) => {
     const done = recordSummary(records.get(step) ?? [])
     const member = members.get(step)
-    const now = member && statusOfMember(member, done, running)
-    if (now !== undefined) return now
+    const now = member && statusOfMember(member, running)
+    if (now !== undefined) return { ...now, line: `${now.line}${done === "" ? "" : `, before${done}`}` }
     if (outcome?._tag === "Failed" && outcome.step === step) {
       return { mark: "failed", line: `✗ failed, ${planNames.escapeInvisible(outcome.failure.type, 60)}${done}` }
     }

@@ -57,21 +57,17 @@ const finding = (
 ): Finding => ({ code, slot, found, ...more })
 
 /** Names that problems list, and where the closest one is searched. Made once for all problems of a check. */
-interface KnownNames {
-  readonly names: ReadonlyArray<string>
-  readonly sentence: string
-  /** Those that a problem holds. */
-  readonly kept: ReadonlyArray<string>
-}
+type KnownNames = ReturnType<typeof knownNames>
 
 /** The number of known names that a problem holds. */
 const maxKnownNames = 100
 
-export const knownNames = (kind: string, found: Iterable<string>): KnownNames => {
+export const knownNames = (kind: string, found: Iterable<string>) => {
   const names = planFlow.sortedNames(found)
   return {
     names,
     sentence: names.length === 0 ? `There are no ${kind}` : `Known ${kind}: ${planNames.listNames(names)}`,
+    /** Those that a problem holds. */
     kept: names.slice(0, maxKnownNames)
   }
 }
@@ -101,24 +97,18 @@ export const problemOf = (
 }
 
 /** A definition with what the checks look up in it. */
-interface Outline {
-  readonly steps: ReadonlyArray<StepDefinition>
-  readonly positions: ReadonlyMap<string, number>
-  readonly names: KnownNames
-  /** For a member of a parallel group the first position of the group; for another step its own. */
-  readonly firsts: ReadonlyArray<number>
-  /** The output of each step; anything if it is not known. */
-  readonly outputs: ReadonlyArray<stepSchema.Shape>
-}
+type Outline = ReturnType<typeof makeOutline>
 
-const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline => {
+const makeOutline = (definition: PlanDefinition.PlanDefinition) => {
   const { steps } = definition
   const positions = planTransition.positionsOf(definition)
+  /** For a member of a parallel group the first position of the group; for another step its own. */
   const firsts: Array<number> = []
   for (const [index, { parallel }] of steps.entries()) {
     const isLater = parallel && steps[index - 1]?.parallel === true
     firsts.push(isLater ? (firsts[index - 1] ?? index) : index)
   }
+  /** The output of each step; anything if it is not known. */
   const outputs = steps.map(({ output }) => stepSchema.shapeOf(output?.json ?? {}))
   return { steps, positions, names: knownNames("steps", positions.keys()), firsts, outputs }
 }
@@ -290,7 +280,7 @@ export const checkWritten = (
   const known = knownNames("predicates", predicates)
   return checkSteps(steps, function* (step, index) {
     yield* checkIdentifier(step.name)
-    yield* checkSharedTarget(steps, sources, step, index)
+    yield* checkSharedTarget(steps, sources, index)
     for (const [position, { when }] of (step.routes ?? []).entries()) {
       yield* checkCondition(`routes[${position}]`, when, known)
     }
@@ -309,12 +299,12 @@ function* checkIdentifier(name: string): Findings {
 function* checkSharedTarget(
   steps: ReadonlyArray<StepDefinition>,
   sources: ReadonlyArray<unknown>,
-  { target }: StepDefinition,
   index: number
 ): Findings {
-  const first = steps.findIndex((step) => step.target.kind !== "tool" && step.target.name === target.name)
+  const target = steps[index]?.target
+  const first = steps.findIndex((step) => step.target.kind !== "tool" && step.target.name === target?.name)
   const before = steps[first]
-  if (before === undefined || target.kind === "tool" || sources[first] === sources[index]) return
+  if (before === undefined || target?.kind === "tool" || sources[first] === sources[index]) return
   const found = `another ${before.target.kind} named ${base.quote(before.target.name)} in step ${base.quote(before.name)}`
   yield finding("SharedTargetName", "target", found)
 }
@@ -491,21 +481,15 @@ const sourcesOf = (
   previous: Previous
 ): ReadonlyArray<Source> => {
   const { task } = step
-  switch (task._tag) {
-    case "FromPrev":
-      return Array.from(previous.get(outline.firsts[index] ?? index) ?? [])
-        .sort((a, b) => a - b)
-        .slice(0, maxSources)
-        .map((position) => outputOf(outline, position))
-    case "FromMemory":
-      return [{ name: "the text of a memory", shape: stepSchema.anyText }]
-    case "Literal":
-      return [{ name: "a text", shape: stepSchema.shapeOf({ const: task.value }) }]
-    case "FromStart":
-    case "FromAgent":
-      return []
+  if (task._tag === "FromPrev") {
+    return Array.from(previous.get(outline.firsts[index] ?? index) ?? [])
+      .sort((a, b) => a - b)
+      .slice(0, maxSources)
+      .map((position) => outputOf(outline, position))
   }
-  const position = outline.positions.get(task.step)
+  if (task._tag === "FromMemory") return [{ name: "the text of a memory", shape: stepSchema.anyText }]
+  if (task._tag === "Literal") return [{ name: "a text", shape: stepSchema.shapeOf({ const: task.value }) }]
+  const position = "step" in task ? outline.positions.get(task.step) : undefined
   if (position === undefined || position >= index) return []
   if (task._tag !== "FromParallelAll") return [outputOf(outline, position)]
   return [
@@ -660,18 +644,10 @@ const argumentsFromPayload = (
 }
 
 /** The most that a run can take. A number of calls that is not known is undefined. */
-interface WorstPath {
-  /** Of all ways, if there is no loop. */
-  readonly steps: number | undefined
-  readonly calls: number | undefined
-  /** Of the longest turn that can run: 0 for a plan without steps. */
-  readonly turn: { readonly steps: number; readonly calls: number | undefined }
-}
-
 export const worstPath = (
   definition: PlanDefinition.PlanDefinition,
   callsOf: (step: StepDefinition) => number | undefined
-): WorstPath => {
+) => {
   const { steps } = definition
   const { places } = planFlow.makeFlow(definition)
   const positions = places?.map(({ position }) => position) ?? Array.from(steps.keys())
@@ -682,8 +658,10 @@ export const worstPath = (
     members.reduce((sum, step) => sum + (callsOf(step) ?? Number.NaN) * (1 + (step.retry?.times ?? 0)), 0)
   )
   return {
+    /** Of all ways, if there is no loop. */
     steps: places && longestPath(places, sizes),
     calls: unlessNaN(places && longestPath(places, calls)),
+    /** Of the longest turn that can run: 0 for a plan without steps. */
     turn: { steps: maximum(sizes), calls: unlessNaN(maximum(calls)) }
   }
 }

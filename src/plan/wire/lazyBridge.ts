@@ -210,33 +210,25 @@ const referenceLosses = (path: string, step: planDraft.DraftStep): ReadonlyArray
     .flatMap(([slot, reference]) => (isAgentReference(reference) ? [{ path: `${path}${slot}`, what }] : []))
 }
 
-const schemaLosses = (
-  path: string,
-  slot: planDraft.SchemaSlot,
-  ref: PlanDefinition.SchemaRef | undefined,
-  version: 1 | 2
-): ReadonlyArray<Loss> => {
-  if (version === 1) return lossIf(path, ref, `the ${slot} schema`)
-  if (ref !== undefined && ref.name === undefined) return [{ path, what: `an ${slot} schema without a name` }]
-  if (!planDraft.isNoSchema(slot, ref)) return []
-  return [{ path, what: `an ${slot} schema named ${ref?.name}, which means that there is none` }]
-}
-
-/** Two schemas of one name: only the name is written, and a registry has one schema for it. */
-const duplicateSchemaLosses = (steps: ReadonlyArray<planDraft.DraftStep>): ReadonlyArray<Loss> => {
+/** Only the names of schemas are written, and a registry has one schema for each. */
+const makeSchemaLosses = (version: 1 | 2) => {
   const first = new Map<string, { readonly path: string; readonly json: Json.JsonObject }>()
-  return steps.flatMap((step, index) =>
-    (["input", "output"] as const).flatMap((slot): ReadonlyArray<Loss> => {
-      const { json, name } = step[slot] ?? {}
-      if (name === undefined || json === undefined || planDraft.isNoSchema(slot, { name })) return []
-      const path = `/steps/${index}/${slot}`
-      const before = first.get(name)
-      if (before === undefined) first.set(name, { path, json })
-      if (before === undefined || planNames.equalsJson(before.json, json)) return []
-      const what = `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
-      return [{ path, what }]
-    })
-  )
+  const lossOf = (path: string, slot: planDraft.SchemaSlot, ref: PlanDefinition.SchemaRef): string | undefined => {
+    const { json, name } = ref
+    if (version === 1) return `the ${slot} schema`
+    if (name === undefined) return `an ${slot} schema without a name`
+    if (planDraft.isNoSchema(slot, ref)) return `an ${slot} schema named ${name}, which means that there is none`
+    if (json === undefined) return undefined
+    const before = first.get(name) ?? { path, json }
+    first.set(name, before)
+    return planNames.equalsJson(before.json, json)
+      ? undefined
+      : `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
+  }
+  return (path: string, slot: planDraft.SchemaSlot, ref: PlanDefinition.SchemaRef | undefined): ReadonlyArray<Loss> => {
+    const what = ref && lossOf(path, slot, ref)
+    return what === undefined ? [] : [{ path, what }]
+  }
 }
 
 /** Routes are written sorted, and each target once. */
@@ -256,20 +248,22 @@ const routeLosses = (path: string, { name, routes = [] }: planDraft.DraftStep): 
 }
 
 /** The paths are those of version 3. */
-const lossesOf = ({ description, name, output, steps }: planDraft.Draft, version: 1 | 2): ReadonlyArray<Loss> => [
-  ...(name === planNames.defaultName ? [] : [{ path: "/name", what: "the name of the plan" }]),
-  ...lossIf("/description", description, "the description of the plan"),
-  ...lossIf("/output", output, "the output schema of the plan"),
-  ...steps.flatMap((step, index) => {
-    const path = `/steps/${index}`
-    return [
-      ...referenceLosses(path, step),
-      ...schemaLosses(`${path}/input`, "input", step.input, version),
-      ...schemaLosses(`${path}/output`, "output", step.output, version),
-      ...routeLosses(`${path}/routes`, step),
-      ...lossIf(`${path}/timeout`, step.timeoutMillis, "the timeout of a step"),
-      ...lossIf(`${path}/retry`, step.retry, "the retry policy of a step")
-    ]
-  }),
-  ...(version === 1 ? [] : duplicateSchemaLosses(steps))
-]
+const lossesOf = ({ description, name, output, steps }: planDraft.Draft, version: 1 | 2): ReadonlyArray<Loss> => {
+  const schemaLosses = makeSchemaLosses(version)
+  return [
+    ...(name === planNames.defaultName ? [] : [{ path: "/name", what: "the name of the plan" }]),
+    ...lossIf("/description", description, "the description of the plan"),
+    ...lossIf("/output", output, "the output schema of the plan"),
+    ...steps.flatMap((step, index) => {
+      const path = `/steps/${index}`
+      return [
+        ...referenceLosses(path, step),
+        ...schemaLosses(`${path}/input`, "input", step.input),
+        ...schemaLosses(`${path}/output`, "output", step.output),
+        ...routeLosses(`${path}/routes`, step),
+        ...lossIf(`${path}/timeout`, step.timeoutMillis, "the timeout of a step"),
+        ...lossIf(`${path}/retry`, step.retry, "the retry policy of a step")
+      ]
+    })
+  ]
+}
