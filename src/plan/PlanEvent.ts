@@ -5,6 +5,7 @@
  */
 
 import * as Chunk from "effect/Chunk"
+import type * as Data from "effect/Data"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -36,47 +37,31 @@ import type * as planRunParts from "./internal/planRunParts.ts"
  * @category models
  * @since 0.1.0
  */
-export type PlanEvent<A> =
-  | { readonly _tag: "PlanStarted"; readonly path: Path; readonly resumed: boolean; readonly state: PlanRun.State }
-  | { readonly _tag: "BandStarted"; readonly path: Path; readonly steps: ReadonlyArray<string> }
-  | { readonly _tag: "BandFinished"; readonly path: Path; readonly steps: ReadonlyArray<string> }
-  | { readonly _tag: "StepStarted"; readonly path: Path; readonly step: string; readonly attempt: number }
-  | {
-      readonly _tag: "StepRetried"
-      readonly path: Path
-      readonly step: string
-      readonly attempt: number
-      readonly failure: planRunParts.StepFailure
-    }
-  | { readonly _tag: "Agent"; readonly path: Path; readonly step: string; readonly event: AgentEvent<unknown> }
-  | {
-      readonly _tag: "StepFinished"
-      readonly path: Path
-      readonly step: string
-      readonly record: planRunParts.StepRecord
-      readonly duration: Duration.Duration
-    }
-  | {
-      readonly _tag: "StepFailed"
-      readonly path: Path
-      readonly step: string
-      readonly failure: planRunParts.StepFailure
-    }
-  | { readonly _tag: "StepPaused"; readonly path: Path; readonly step: string; readonly reason: string | undefined }
-  | { readonly _tag: "StepSkipped"; readonly path: Path; readonly step: string; readonly router: string }
-  | {
-      readonly _tag: "RouteTaken"
-      readonly path: Path
-      readonly step: string
-      readonly to: string
-      readonly rejoin: boolean
-    }
-  | { readonly _tag: "StateChanged"; readonly event: PlanRun.Event; readonly state: PlanRun.State }
-  | { readonly _tag: "Checkpointed"; readonly key: string; readonly state: PlanRun.State }
-  | { readonly _tag: "PlanFinished"; readonly path: Path; readonly result: PlanRun.Result<A> }
+export type PlanEvent<A> = Data.TaggedEnum<{
+  PlanStarted: Place & { readonly resumed: boolean; readonly state: PlanRun.State }
+  BandStarted: Place & { readonly steps: ReadonlyArray<string> }
+  BandFinished: Place & { readonly steps: ReadonlyArray<string> }
+  StepStarted: StepPlace & { readonly attempt: number }
+  StepRetried: StepPlace & { readonly attempt: number; readonly failure: planRunParts.StepFailure }
+  Agent: StepPlace & { readonly event: AgentEvent<unknown> }
+  StepFinished: StepPlace & { readonly record: planRunParts.StepRecord; readonly duration: Duration.Duration }
+  StepFailed: StepPlace & { readonly failure: planRunParts.StepFailure }
+  StepPaused: StepPlace & { readonly reason: string | undefined }
+  StepSkipped: StepPlace & { readonly router: string }
+  RouteTaken: StepPlace & { readonly to: string; readonly rejoin: boolean }
+  StateChanged: { readonly event: PlanRun.Event; readonly state: PlanRun.State }
+  Checkpointed: { readonly key: string; readonly state: PlanRun.State }
+  PlanFinished: Place & { readonly result: PlanRun.Result<A> }
+}>
 
-/** The steps of the outer plans, the outermost first; empty in the plan that was run. */
-type Path = ReadonlyArray<string>
+interface Place {
+  /** The steps of the outer plans, outermost first. */
+  readonly path: ReadonlyArray<string>
+}
+
+interface StepPlace extends Place {
+  readonly step: string
+}
 
 /**
  * Runs a stream to its end, for the result in its last event.
@@ -108,9 +93,6 @@ const missingResult = (found: string): Effect.Effect<never> =>
       `PlanEvent.result: expected PlanFinished as the last event, found ${found}. Pass it the whole stream of a plan.`
     )
   )
-
-const makeTextDeltas = <E, R>(self: Stream.Stream<PlanEvent<unknown>, E, R>): Stream.Stream<string, E, R> =>
-  Stream.mapAccum(self, (): EmittedText => ({ steps: new Set(), plans: new Set(), silent: new Set() }), nextDeltas)
 
 /**
  * The text of the agents of a plan, piece by piece.
@@ -149,66 +131,56 @@ const makeTextDeltas = <E, R>(self: Stream.Stream<PlanEvent<unknown>, E, R>): St
  * @category projections
  * @since 0.1.0
  */
-export const textDeltas: <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>) => Stream.Stream<string, E, R> =
-  makeTextDeltas
+export const textDeltas = <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>): Stream.Stream<string, E, R> =>
+  Stream.mapAccum(
+    self,
+    (): EmittedText => ({ places: new Set(), silent: new Set() }),
+    (emitted, event) => [emitted, nextDeltas(emitted, event)]
+  )
 
 /**
- * The steps that emitted text since they began last, and the plans that ended with such a
- * step. The text of `silent` steps is left out, with everything inside them.
+ * The steps that emitted text since they began last, with the plans that ended with such a step. The text of `silent`
+ * steps is left out, with everything inside them.
  */
 interface EmittedText {
-  readonly steps: Set<string>
-  readonly plans: Set<string>
+  readonly places: Set<string>
   readonly silent: Set<string>
 }
 
-const emitterKey = (path: ReadonlyArray<string>): string => JSON.stringify(path)
-
-const isSilenced = ({ silent }: EmittedText, place: ReadonlyArray<string>): boolean =>
-  silent.size > 0 && place.some((_, index) => silent.has(emitterKey(place.slice(0, index + 1))))
-
-/** True if the step that returned the result has emitted its text. */
-const wasEmitted = (said: EmittedText, path: ReadonlyArray<string>, result: PlanRun.Result<unknown>): boolean => {
-  if (result.outcome !== "Completed") return false
-  const last = Option.getOrUndefined(Chunk.last(result.state.history))
-  if (last === undefined) return false
-  const place = emitterKey([...path, last.step])
-  return said.steps.has(place) || said.plans.has(place)
-}
+const placeOf = (...path: ReadonlyArray<string>): string => JSON.stringify(path)
 
 const resultText = (result: PlanRun.Result<unknown>): ReadonlyArray<string> => {
   const text = result.outcome === "Completed" ? result.text : result.outcome === "Concluded" ? result.answer : ""
   return text === "" ? [] : [text]
 }
 
-const nextDeltas = (said: EmittedText, event: PlanEvent<unknown>): readonly [EmittedText, ReadonlyArray<string>] => {
+const nextDeltas = ({ places, silent }: EmittedText, event: PlanEvent<unknown>): ReadonlyArray<string> => {
   switch (event._tag) {
     case "StepStarted":
-    case "StepRetried": {
-      const place = emitterKey([...event.path, event.step])
-      said.steps.delete(place)
-      said.plans.delete(place)
-      return [said, []]
-    }
+    case "StepRetried":
+      places.delete(placeOf(...event.path, event.step))
+      return []
     case "BandStarted":
-      for (const member of event.steps) said.silent.add(emitterKey([...event.path, member]))
-      return [said, []]
+      for (const member of event.steps) silent.add(placeOf(...event.path, member))
+      return []
     case "BandFinished":
-      for (const member of event.steps) said.silent.delete(emitterKey([...event.path, member]))
-      return [said, []]
+      for (const member of event.steps) silent.delete(placeOf(...event.path, member))
+      return []
     case "Agent": {
-      const place = [...event.path, event.step]
-      if (event.event._tag !== "TextDelta" || isSilenced(said, place)) return [said, []]
-      said.steps.add(emitterKey(place))
-      return [said, [event.event.delta]]
+      const path = [...event.path, event.step]
+      const isSilent = path.some((_, index) => silent.has(placeOf(...path.slice(0, index + 1))))
+      if (event.event._tag !== "TextDelta" || isSilent) return []
+      places.add(placeOf(...path))
+      return [event.event.delta]
     }
     case "PlanFinished": {
       const { path, result } = event
-      const whole = wasEmitted(said, path, result)
-      if (whole) said.plans.add(emitterKey(path))
-      return [said, path.length === 0 && !whole ? resultText(result) : []]
+      const last = result.outcome === "Completed" ? Option.getOrUndefined(Chunk.last(result.state.history)) : undefined
+      const isEmitted = last !== undefined && places.has(placeOf(...path, last.step))
+      if (isEmitted) places.add(placeOf(...path))
+      return path.length === 0 && !isEmitted ? resultText(result) : []
     }
     default:
-      return [said, []]
+      return []
   }
 }

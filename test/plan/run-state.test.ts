@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Equal, Result } from "effect"
+import { DateTime, Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
@@ -7,14 +7,14 @@ import type { Run } from "effect-emissary"
 import { PlanError, PlanRun } from "effect-emissary/plan"
 
 import { report, waiting } from "./golden-run/plans.ts"
-import { applyAll, time } from "./transition-driver.ts"
+import { applyAll } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
 const golden = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`./golden-run/${name}-v1.json`, import.meta.url), "utf8"))
 
-const at = time(0)
+const at = DateTime.makeUnsafe("2026-01-01T00:00:00Z")
 
 /** The run of the golden file up to where it waits: a tool, an agent, a function and a plan. */
 const waits = Effect.map(PlanRun.eventsCodec.decode(golden("plan-run-events-waiting")), (events) =>

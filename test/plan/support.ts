@@ -3,6 +3,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import type { Schema } from "effect"
 import { Plan, PlanError, Step, type PlanEvent, type PlanRun } from "effect-emissary/plan"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 /** The names of functions, each as often as it ran. */
@@ -105,6 +106,10 @@ export const events = <A, R>(
 /** Makes a plan and binds it: neither fails. */
 export const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
   Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
+
+/** The state after events that follow a state. */
+export const applyAll = (rules: planTransition.Rules, state: PlanRun.State, events: Iterable<PlanRun.Event>) =>
+  planTransition.fold(rules, events, state)
 
 /** The failure of the step that ended the run. */
 export const failureOf = (error: unknown) => {

@@ -1,15 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Equal, Result } from "effect"
+import { DateTime, Equal, Result } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Conversation, type Run } from "effect-emissary"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
 import { plan, step } from "./definitions.ts"
-import { applyAll, time } from "./transition-driver.ts"
+import { applyAll } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
 
-const at = time(0)
+const at = DateTime.makeUnsafe("2026-01-01T00:00:00Z")
 
 const begin = (rules: planTransition.Rules, depth = 0): Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> => ({
   _tag: "PlanStarted",

@@ -6,7 +6,8 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
-import { quote } from "../../payload/internal/base.ts"
+import { quote, truncateText } from "../../payload/internal/base.ts"
+import { kindOf } from "../../payload/internal/plainJson.ts"
 import * as planRunParts from "./planRunParts.ts"
 
 /** Why a run failed; `PlanError` has the documentation. */
@@ -125,17 +126,12 @@ export const failureOf = (error: unknown): planRunParts.StepFailure => {
   }
 }
 
-const defectName = (defect: Error): string => {
-  const own = defect.constructor.name
-  return own === "" || own === "Error" ? defect.name : own
-}
-
 /** The kind of a defect without its message; its members may throw. */
 export const defectKind = (defect: unknown): string => {
-  if (!(defect instanceof Error)) return `a value that is not an Error (${defect === null ? "null" : typeof defect})`
+  if (!(defect instanceof Error)) return `a value that is not an Error (${kindOf(defect)})`
   const name = Result.getOrElse(
-    Result.try(() => defectName(defect)),
+    Result.try(() => truncateText(`${defect.constructor.name === "Error" ? defect.name : defect.constructor.name}`)),
     () => ""
   )
-  return typeof name === "string" && name !== "" ? `the defect ${name.slice(0, 100)}` : "a defect"
+  return name === "" ? "a defect" : `the defect ${name}`
 }

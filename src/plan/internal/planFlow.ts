@@ -2,6 +2,7 @@
  * The structure of a definition: positions, parallel groups, routes and rejoining branches, and what can run before what. Used by the checks, the run and the pictures.
  */
 
+import * as Arr from "effect/Array"
 import * as base from "../../payload/internal/base.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
@@ -51,29 +52,14 @@ export const showReference = (reference: Reference): string => {
 }
 
 /** The positions that run together when a run comes to a position: a step, or a parallel group from there on. */
-export const groupAt = (steps: planTransition.StepList, at: number): ReadonlyArray<number> => {
-  const members: Array<number> = []
-  for (let position = at, end = planTransition.groupEnd(steps, at); position < end; position++) members.push(position)
-  return members
-}
+export const groupAt = (steps: planTransition.StepList, at: number): ReadonlyArray<number> =>
+  Arr.range(at, planTransition.groupEnd(steps, at) - 1)
 
 /** The steps in order, those of a parallel group together. */
 export const inGroups = <A extends { readonly parallel: boolean }>(
   steps: ReadonlyArray<A>
-): ReadonlyArray<readonly [A, ...Array<A>]> => {
-  const groups: Array<[A, ...Array<A>]> = []
-  let open: [A, ...Array<A>] | undefined
-  for (const step of steps) {
-    if (step.parallel && open !== undefined) {
-      open.push(step)
-      continue
-    }
-    const group: [A, ...Array<A>] = [step]
-    groups.push(group)
-    open = step.parallel ? group : undefined
-  }
-  return groups
-}
+): ReadonlyArray<readonly [A, ...Array<A>]> =>
+  Arr.isReadonlyArrayNonEmpty(steps) ? Arr.groupWith(steps, (a, b) => a.parallel && b.parallel) : []
 
 /** A move from one turn of a run to the next. `to` is a position, a name that no step has, or the end. */
 export interface FlowEdge {

@@ -312,14 +312,8 @@ const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<
     return [...own, ...inner]
   })
 
-/**
- * A branch that was taken: after a step of it that ends without a route, the run continues at
- * `rejoin`.
- */
-export interface Rejoin {
-  readonly router: string
-  readonly rejoin: string
-}
+/** A branch that was taken: after a step of it that ends without a route, the run continues at `rejoin`. */
+export type Rejoin = State["rejoins"][number]
 
 export type StepList = ReadonlyArray<{ readonly parallel: boolean }>
 
