@@ -1,11 +1,11 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Option, Result, Schema } from "effect"
+import { Effect, Option, Result, type Schema } from "effect"
 import { Conversation, Message, PayloadError, ToolResult } from "effect-emissary"
-import { AnthropicMessages, OpenAiMessages, RenderError } from "effect-emissary/interop"
+import { AnthropicMessages, OpenAiMessages, type RenderError } from "effect-emissary/interop"
 
 import { anthropicForeign } from "./anthropic-foreign.ts"
 import { anthropicRules } from "./anthropic-rules.ts"
-import { answered, call, issues, laws, refusesUnlawful, same, type Format, type Unlawful } from "./foreign-laws.ts"
+import * as common from "./foreign-laws.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
@@ -19,19 +19,18 @@ const reasonOf = (
   options?: Parameters<typeof AnthropicMessages.fromConversation>[1]
 ) => Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
 
-const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
-
 const options = { lenient: { invalidArguments: "wrap" }, strict: { reasoning: "refuse" } } as const
 
-const format: Format<unknown> = {
+const format: common.Format<unknown> = {
   name: "anthropic",
+  codec: AnthropicMessages.AnthropicMessages,
   foreign: anthropicForeign,
   rules: anthropicRules,
-  read: (foreign) => AnthropicMessages.toConversation(foreign),
+  read: AnthropicMessages.toConversation,
   write: (self, lenience) => AnthropicMessages.fromConversation(self, lenience && options[lenience])
 }
 
-laws(format)
+common.laws(format)
 
 const cached = { cache_control: { type: "ephemeral" } }
 
@@ -102,7 +101,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
       ]
     }
     const self = yield* AnthropicMessages.toConversation(foreign)
-    same(yield* render(self), foreign)
+    common.same(yield* render(self), foreign)
     assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), [
       "system",
       "user",
@@ -197,7 +196,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
   const asks = { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] }
   const result = { type: "tool_result", tool_use_id: "a", content: "r" }
 
-  const unlawful: ReadonlyArray<Unlawful> = [
+  const unlawful: ReadonlyArray<common.Unlawful> = [
     ["UnknownRole", 1, [user, { role: "system", content: "x" }]],
     ["OrphanResult", 1, [user, { role: "user", content: [result] }]],
     ["DuplicateResult", 2, [user, asks, { role: "user", content: [result, result] }]],
@@ -209,23 +208,26 @@ describe("CONV-4 foreign Anthropic histories", () => {
     ["EmptyContent", 0, [{ role: "user", content: [] }]],
     ["OrphanResult", 1, [user, { role: "assistant", content: [{ ...result, type: "mcp_tool_result" }] }]]
   ]
-  refusesUnlawful(
+  common.refusesUnlawful(
     format,
     unlawful.map(([tag, index, messages]) => [tag, index, { messages }] as const)
   )
 
   test("other forms are refused with the path, more than the limits before they are looked at", function* () {
-    assert.deepStrictEqual(yield* issues(format, [user]), [""])
-    assert.deepStrictEqual(yield* issues(format, {}), ["/messages"])
-    assert.deepStrictEqual(yield* issues(format, { messages: [user], max_tokens: 5, model: "m" }), [
+    assert.deepStrictEqual(yield* common.issues(format, [user]), [""])
+    assert.deepStrictEqual(yield* common.issues(format, {}), ["/messages"])
+    assert.deepStrictEqual(yield* common.issues(format, { messages: [user], max_tokens: 5, model: "m" }), [
       "/max_tokens",
       "/model"
     ])
-    assert.deepStrictEqual(yield* issues(format, { messages: [{ role: "user", content: [{ type: "audio" }] }] }), [
-      "/messages/0/content/0"
-    ])
     assert.deepStrictEqual(
-      yield* issues(format, { messages: [user, { role: "assistant", content: [{ type: "tool_use", name: "f" }] }] }),
+      yield* common.issues(format, { messages: [{ role: "user", content: [{ type: "audio" }] }] }),
+      ["/messages/0/content/0"]
+    )
+    assert.deepStrictEqual(
+      yield* common.issues(format, {
+        messages: [user, { role: "assistant", content: [{ type: "tool_use", name: "f" }] }]
+      }),
       ["/messages/1/content/0/id"]
     )
     const tooMany = yield* Effect.flip(
@@ -237,58 +239,29 @@ describe("CONV-4 foreign Anthropic histories", () => {
 })
 
 describe("CONV-4 what Anthropic refuses is never written", () => {
-  test("each refusal names the message", function* () {
-    const base = yield* Conversation.addUser(Conversation.empty, "go")
-    const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
-    const server = { ...provider, options: { anthropic: { block: "server_tool_use" } } }
-    const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
-      ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
-      ["AssistantFirst", 0, yield* Conversation.addAssistant(Conversation.empty, "Hi")],
-      ["AssistantFirst", 1, yield* Effect.flatMap(Conversation.make({ system: "x" }), Conversation.addAssistant("Hi"))],
-      ["EmptyMessage", 0, yield* Conversation.addUser(Conversation.empty, " \n")],
-      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
-      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
-      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
-      ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
-      [
-        "UnansweredCalls",
-        1,
-        yield* Effect.flatMap(Conversation.addAssistant(base, [server]), Conversation.addUser("go on"))
-      ],
-      ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
-      ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
-      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [image])],
-      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [provider])],
-      [
-        "UnsupportedContent",
-        1,
-        yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "audio/wav", data: "AQID" })])
-      ],
-      [
-        "UnsupportedContent",
-        2,
-        yield* answered(
-          call(),
-          ToolResult.success(null, [ToolResult.filePart({ mediaType: "image/svg+xml", data: "AQID" })])
-        )
-      ]
-    ]
-    for (const [tag, index, self] of cases) {
-      const error = yield* Effect.flip(render(self))
-      assert.strictEqual(error.reason._tag, tag, error.message)
-      assert.strictEqual(error.reason.index, index)
-      // Errors travel as JSON (L4)
-      const json = Schema.toCodecJson(RenderError.RenderError)
-      const back = yield* Schema.decodeEffect(json)(yield* Schema.encodeEffect(json)(error))
-      assert.strictEqual(back.message, error.message)
-    }
-    // Anthropic pauses long tools: the end may wait for one
-    assert.deepStrictEqual(anthropicRules(yield* render(yield* Conversation.addAssistant(base, [server]))), [])
+  const server = { ...common.providerCall, options: { anthropic: { block: "server_tool_use" } } }
+  const file = (mediaType: string) => ToolResult.filePart({ mediaType, data: "AQID" })
+
+  common.refusesUnsendable(format, [
+    ["AssistantFirst", 0, Conversation.addAssistant(Conversation.empty, "Hi")],
+    ["AssistantFirst", 1, Effect.flatMap(Conversation.make({ system: "x" }), Conversation.addAssistant("Hi"))],
+    ["EmptyMessage", 0, Conversation.addUser(Conversation.empty, " \n")],
+    [
+      "UnansweredCalls",
+      1,
+      Effect.flatMap(Conversation.addAssistant(common.base, [server]), Conversation.addUser("go on"))
+    ],
+    ["UnsupportedContent", 1, Conversation.addUser(common.base, [file("audio/wav")])],
+    ["UnsupportedContent", 2, common.answered(common.call(), ToolResult.success(null, [file("image/svg+xml")]))]
+  ])
+
+  test("Anthropic pauses long tools: the end may wait for one", function* () {
+    assert.deepStrictEqual(anthropicRules(yield* render(yield* Conversation.addAssistant(common.base, [server]))), [])
   })
 
   test("failed results are marked, with their content, or at least their type", function* () {
     const block = (result: ToolResult.ToolResult) =>
-      Effect.map(Effect.flatMap(answered(call(), result), render), ({ messages }) => messages[2])
+      Effect.map(Effect.flatMap(common.answered(common.call(), result), render), ({ messages }) => messages[2])
     const expected = (content: Schema.Json) => ({
       role: "user",
       content: [{ type: "tool_result", tool_use_id: "a", content, is_error: true }]
@@ -297,7 +270,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
     assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "Nothing")), expected("Nothing"))
     assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "")), expected("not_found"))
     assert.deepStrictEqual(
-      yield* block({ ...ToolResult.failure("x", "y"), content: [ToolResult.textPart("see"), image] }),
+      yield* block({ ...ToolResult.failure("x", "y"), content: [ToolResult.textPart("see"), common.image] }),
       expected([
         { type: "text", text: "see" },
         { type: "image", source }
@@ -307,7 +280,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
 
   test("options choose what becomes of reasoning, arguments and names", function* () {
     const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-      Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), call({ arguments: 5 })])),
+      Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), common.call({ arguments: 5 })])),
       Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") }))
     )
     const { messages } = yield* render(self, { invalidArguments: "wrap", toolName: (name) => `x_${name}` })
@@ -336,7 +309,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
   test("messages of one role in a row stay apart; results of one message share one", function* () {
     const self = yield* Conversation.addUser(Conversation.empty, "a").pipe(
       Effect.flatMap(Conversation.addUser("b")),
-      Effect.flatMap(Conversation.addAssistant([call(), call({ id: "b" })])),
+      Effect.flatMap(Conversation.addAssistant([common.call(), common.call({ id: "b" })])),
       Effect.flatMap(Conversation.addToolResult({ callId: "b", result: ToolResult.success("2") })),
       Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("1") })),
       Effect.flatMap(Conversation.addUser("c")),
@@ -372,8 +345,8 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
     const forged = (note: Schema.Json) =>
       Effect.gen(function* () {
         const metadata = { "effect-emissary/anthropic": note }
-        const base = yield* Conversation.addUser(Conversation.empty, "go", { metadata })
-        const asked = yield* Conversation.addAssistant(base, [ToolResult.textPart("hm"), call()], { metadata })
+        const user = yield* Conversation.addUser(Conversation.empty, "go", { metadata })
+        const asked = yield* Conversation.addAssistant(user, [ToolResult.textPart("hm"), common.call()], { metadata })
         const done = yield* Conversation.addToolResult(
           asked,
           { callId: "a", result: ToolResult.success("x") },
@@ -405,33 +378,16 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
     }
   })
 
-  test("the codec embeds in other schemas and reports a reason", function* () {
-    const foreign = { messages: [{ content: "Hi", role: "user" }] }
-    const self = yield* Schema.decodeEffect(AnthropicMessages.AnthropicMessages)(foreign)
-    same(yield* Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(self), foreign)
-    const refused = yield* Effect.flip(
-      Schema.decodeEffect(AnthropicMessages.AnthropicMessages)({ messages: [{ role: "user" }] })
-    )
-    assert.include(refused.message, "/messages/0/content")
-    const unsendable = yield* Effect.flip(
-      Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(
-        yield* Conversation.addAssistant(Conversation.empty, "Hi")
-      )
-    )
-    assert.include(unsendable.message, "from the user")
-  })
-
-  test("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", function* () {
-    const foreign = {
+  common.embeds(
+    format,
+    { messages: [{ content: "Hi", role: "user" }] },
+    [{ messages: [{ role: "user" }] }, "/messages/0/content"],
+    {
       messages: [
         { role: "user", content: "Weather?" },
         { role: "assistant", content: [{ type: "tool_use", id: "c1", name: "weather", input: {} }] },
         { role: "user", content: "Never mind." }
       ]
     }
-    assert.strictEqual((yield* Effect.flip(AnthropicMessages.toConversation(foreign)))._tag, "ConversationError")
-    const { conversation, repairs } = yield* AnthropicMessages.toConversation(foreign, { onUnlawful: "repair" })
-    assert.strictEqual(repairs[0]?._tag, "CallSealed")
-    assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
-  })
+  )
 })

@@ -2,18 +2,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Arbitrary, Effect, Result, Schema } from "effect"
 import { Conversation, ConversationError, Message, PayloadError, ToolResult } from "effect-emissary"
-import type { RenderError } from "effect-emissary/interop"
+import { type OpenAiMessages, RenderError } from "effect-emissary/interop"
 import { Arbitraries } from "effect-emissary/testing"
+import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 import { heldBy, sendableTo } from "./foreign-transcript.ts"
 
 export interface Format<Foreign> {
   readonly name: "openai" | "anthropic"
+  readonly codec: Schema.Codec<Conversation.Conversation, Schema.Json>
   readonly foreign: Arbitrary.Arbitrary<Foreign>
   /** The violations that the provider refuses. */
   readonly rules: (foreign: unknown) => ReadonlyArray<string>
-  readonly read: (
-    foreign: unknown
-  ) => Effect.Effect<Conversation.Conversation, PayloadError.PayloadError | ConversationError.ConversationError>
+  readonly read: typeof OpenAiMessages.toConversation
   readonly write: (
     self: Conversation.Conversation,
     lenience?: "lenient" | "strict"
@@ -57,6 +58,80 @@ export const refusesUnlawful = <Foreign>({ read }: Format<Foreign>, cases: Reado
         assert.include(error.message, `at /messages/${index}`)
       })
   )
+
+/** Why a conversation cannot be written, the index of the message, and the conversation. */
+export type Unsendable = readonly [
+  RenderError.Reason["_tag"],
+  number,
+  Effect.Effect<Conversation.Conversation, unknown>
+]
+
+const errorCodec = Schema.toCodecJson(RenderError.RenderError)
+
+export const base = Effect.runSync(Conversation.addUser(Conversation.empty, "go"))
+
+export const providerCall = Message.toolCallPart({
+  id: "p",
+  name: "web_search",
+  arguments: {},
+  providerExecuted: true
+})
+
+export const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
+
+/** What both providers refuse, and what only this one does. */
+export const refusesUnsendable = <Foreign>({ write }: Format<Foreign>, own: ReadonlyArray<Unsendable>) => {
+  const shared: ReadonlyArray<Unsendable> = [
+    ["EmptySystem", 0, Conversation.make({ system: "" })],
+    ["EmptyMessage", 1, Conversation.addAssistant(base, "")],
+    ["EmptyMessage", 1, Conversation.addAssistant(base, [])],
+    ["EmptyMessage", 1, Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
+    ["UnansweredCalls", 1, Conversation.addAssistant(base, [call()])],
+    ["InvalidArguments", 1, answered(call({ arguments: [1] }))],
+    ["InvalidArguments", 1, answered(call({ arguments: "{bad", text: "{bad" }))],
+    ["InvalidArguments", 1, answered(call({ arguments: null }))],
+    ["UnsupportedContent", 1, Conversation.addAssistant(base, [image])],
+    ["UnsupportedContent", 1, Conversation.addAssistant(base, [providerCall])]
+  ]
+  test("each refusal names the message", function* () {
+    for (const [tag, index, made] of [...shared, ...own]) {
+      const error = yield* Effect.flip(Effect.fromResult(write(yield* made)))
+      assert.strictEqual(error.reason._tag, tag, error.message)
+      assert.strictEqual(error.reason.index, index)
+      assert.include(error.message, `message ${index}`)
+      // Errors travel as JSON (L4)
+      const back = yield* Schema.decodeEffect(errorCodec)(yield* Schema.encodeEffect(errorCodec)(error))
+      assert.strictEqual(back.message, error.message)
+    }
+  })
+}
+
+/** The codec of a format in another schema: a history, one of another form with its path, and one that breaks laws. */
+export const embeds = <Foreign>(
+  { codec, read }: Format<Foreign>,
+  foreign: Schema.Json,
+  [malformed, path]: readonly [Schema.Json, string],
+  unlawful: Schema.Json
+) => {
+  const Request = Schema.Struct({ messages: codec })
+
+  test("the codec embeds in other schemas and reports a reason", function* () {
+    const request = yield* Schema.decodeEffect(Request)({ messages: foreign })
+    assert(Conversation.isConversation(request.messages))
+    same(yield* Schema.encodeEffect(Request)(request), { messages: foreign })
+    const refused = yield* Effect.flip(Schema.decodeEffect(Request)({ messages: malformed }))
+    assert.include(refused.message, path)
+    const messages = yield* Conversation.addAssistant(Conversation.empty, "")
+    assert.include((yield* Effect.flip(Schema.encodeEffect(Request)({ messages }))).message, "message 0")
+  })
+
+  test("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", function* () {
+    assert.strictEqual((yield* Effect.flip(read(unlawful)))._tag, "ConversationError")
+    const { conversation, repairs } = yield* read(unlawful, { onUnlawful: "repair" })
+    assert.strictEqual(repairs[0]?._tag, "CallSealed")
+    assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
+  })
+}
 
 const runs = { arbitrary: { runs: 300 } }
 

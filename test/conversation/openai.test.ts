@@ -1,9 +1,9 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Option, Result, Schema } from "effect"
+import { Effect, Option, Result, type Schema } from "effect"
 import { Conversation, Message, PayloadError, ToolResult } from "effect-emissary"
 import { OpenAiMessages, type RenderError } from "effect-emissary/interop"
 
-import { answered, call, issues, laws, refusesUnlawful, same, type Format } from "./foreign-laws.ts"
+import * as common from "./foreign-laws.ts"
 import { openaiForeign } from "./openai-foreign.ts"
 import { openaiRules } from "./openai-rules.ts"
 import { pluck } from "../pluck.ts"
@@ -22,15 +22,16 @@ const options = {
   strict: { reasoning: "refuse" }
 } as const
 
-const format: Format<unknown> = {
+const format: common.Format<unknown> = {
   name: "openai",
+  codec: OpenAiMessages.OpenAiMessages,
   foreign: openaiForeign,
   rules: openaiRules,
-  read: (foreign) => OpenAiMessages.toConversation(foreign),
+  read: OpenAiMessages.toConversation,
   write: (self, lenience) => OpenAiMessages.fromConversation(self, lenience && options[lenience])
 }
 
-laws(format)
+common.laws(format)
 
 describe("CONV-4 foreign OpenAI histories", () => {
   test("parts, extras, refusals, reasoning, results out of order: exactly as they came", function* () {
@@ -62,7 +63,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
       { role: "assistant", content: null, refusal: "I cannot." }
     ]
     const self = yield* OpenAiMessages.toConversation(foreign, { tokenLimit: 100 })
-    same(yield* render(self), foreign)
+    common.same(yield* render(self), foreign)
     assert.deepStrictEqual(Conversation.tokenLimit(self), Option.some(100))
     const calls = Conversation.messages(self).flatMap((m) => (m.role === "assistant" ? Message.toolCalls(m) : []))
     assert.deepStrictEqual(
@@ -118,7 +119,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
   const asks = { role: "assistant", tool_calls: [{ id: "a", name: "f", arguments: {} }] }
   const result = { role: "tool", tool_call_id: "a", content: "r" }
 
-  refusesUnlawful(format, [
+  common.refusesUnlawful(format, [
     ["UnknownRole", 1, [user, { role: "bot", content: "x" }]],
     ["MisplacedSystem", 1, [user, { role: "system", content: "x" }]],
     ["OrphanResult", 1, [user, result]],
@@ -132,15 +133,15 @@ describe("CONV-4 foreign OpenAI histories", () => {
   ])
 
   test("other forms are refused with the path, more than the limits before they are looked at", function* () {
-    assert.deepStrictEqual(yield* issues(format, { messages: [] }), [""])
-    assert.deepStrictEqual(yield* issues(format, [user, { role: "tool", content: "x" }]), ["/1/tool_call_id"])
-    assert.deepStrictEqual(yield* issues(format, [{ role: "user", content: [{ type: "text" }] }]), [
+    assert.deepStrictEqual(yield* common.issues(format, { messages: [] }), [""])
+    assert.deepStrictEqual(yield* common.issues(format, [user, { role: "tool", content: "x" }]), ["/1/tool_call_id"])
+    assert.deepStrictEqual(yield* common.issues(format, [{ role: "user", content: [{ type: "text" }] }]), [
       "/0/content/0/text"
     ])
-    assert.deepStrictEqual(yield* issues(format, [user, { ...asks, function_call: { name: "f" } }]), [
+    assert.deepStrictEqual(yield* common.issues(format, [user, { ...asks, function_call: { name: "f" } }]), [
       "/1/function_call"
     ])
-    assert.include(yield* issues(format, [user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
+    assert.include(yield* common.issues(format, [user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
 
     const tooMany = yield* Effect.flip(
       OpenAiMessages.toConversation([user, user, user], { limits: { maxMessages: 2 } })
@@ -163,43 +164,14 @@ describe("CONV-4 foreign OpenAI histories", () => {
 })
 
 describe("CONV-4 what OpenAI refuses is never written", () => {
-  test("each refusal names the message", function* () {
-    const base = yield* Conversation.addUser(Conversation.empty, "go")
-    const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
-    const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
-    const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
-      ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
-      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
-      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
-      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
-      ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
-      ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
-      ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
-      ["InvalidArguments", 1, yield* answered(call({ arguments: null }))],
-      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [image])],
-      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [provider])],
-      ["UnsupportedContent", 2, yield* answered(call(), ToolResult.success(null, [image]))],
-      [
-        "UnsupportedContent",
-        1,
-        yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "video/mp4", data: "AQID" })])
-      ],
-      [
-        "UnsupportedContent",
-        1,
-        yield* Conversation.addUser(base, [
-          ToolResult.filePart({ mediaType: "application/pdf", data: new URL("https://example.com/a.pdf") })
-        ])
-      ]
-    ]
-    for (const [tag, index, self] of cases) {
-      const error = yield* Effect.flip(render(self))
-      const { reason } = error
-      assert.strictEqual(reason._tag, tag, error.message)
-      assert.strictEqual(reason.index, index)
-      assert.include(error.message, `message ${index}`)
-    }
-  })
+  const file = (mediaType: string, data: string | URL) =>
+    Conversation.addUser(common.base, [ToolResult.filePart({ mediaType, data })])
+
+  common.refusesUnsendable(format, [
+    ["UnsupportedContent", 2, common.answered(common.call(), ToolResult.success(null, [common.image]))],
+    ["UnsupportedContent", 1, file("video/mp4", "AQID")],
+    ["UnsupportedContent", 1, file("application/pdf", new URL("https://example.com/a.pdf"))]
+  ])
 
   test("options choose what becomes of reasoning, arguments, files in results and names", function* () {
     const thought = yield* Conversation.addUser(Conversation.empty, "go").pipe(
@@ -208,9 +180,11 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
     assert.deepStrictEqual((yield* render(thought))[1], { role: "assistant", content: "Yes" })
     assert.strictEqual((yield* reasonOf(thought, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
 
-    const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
     const messages = yield* render(
-      yield* answered(call({ arguments: "{bad", text: "{bad" }), ToolResult.success(null, [image])),
+      yield* common.answered(
+        common.call({ arguments: "{bad", text: "{bad" }),
+        ToolResult.success(null, [common.image])
+      ),
       { invalidArguments: "wrap", toolFiles: "describe", toolName: (name) => `x_${name}` }
     )
     assert.deepStrictEqual(messages.slice(1), [
@@ -237,13 +211,12 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
     const edited = Result.getOrThrow(
       Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
     )
-    same(yield* render(edited), [{ name: "ada", role: "user", content: "Public" }])
+    common.same(yield* render(edited), [{ name: "ada", role: "user", content: "Public" }])
 
     const forged = (patch: Schema.Json) =>
       Effect.gen(function* () {
         const metadata = { "effect-emissary/openai": { patch } }
-        const base = yield* Conversation.addUser(Conversation.empty, "go")
-        const asked = yield* Conversation.addAssistant(base, [call()], { metadata })
+        const asked = yield* Conversation.addAssistant(common.base, [common.call()], { metadata })
         return (yield* render(
           yield* Conversation.addToolResult(asked, { callId: "a", result: ToolResult.success("x") })
         ))[1]
@@ -268,22 +241,11 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
     assert.deepStrictEqual(yield* forged([{ op: "add", path: "/x", value: 1 }]), { ...plain, x: 1 })
   })
 
-  test("the codec embeds in other schemas and reports a reason", function* () {
-    const Request = Schema.Struct({ messages: OpenAiMessages.OpenAiMessages })
-    const foreign = { messages: [{ name: "ada", role: "user", content: "Hi" }] }
-    const request = yield* Schema.decodeEffect(Request)(foreign)
-    assert(Conversation.isConversation(request.messages))
-    same(yield* Schema.encodeEffect(Request)(request), foreign)
-    const refused = yield* Effect.flip(Schema.decodeEffect(Request)({ messages: [{ role: "tool" }] }))
-    assert.include(refused.message, "/0/tool_call_id")
-    const unsendable = yield* Effect.flip(
-      Schema.encodeEffect(Request)({ messages: yield* Conversation.addAssistant(Conversation.empty, "") })
-    )
-    assert.include(unsendable.message, "message 0")
-  })
-
-  test("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", function* () {
-    const foreign = [
+  common.embeds(
+    format,
+    [{ name: "ada", role: "user", content: "Hi" }],
+    [[{ role: "tool" }], "/0/tool_call_id"],
+    [
       { role: "user", content: "Weather?" },
       {
         role: "assistant",
@@ -293,9 +255,5 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
       { role: "user", content: "Never mind." },
       { role: "tool", tool_call_id: "c9", content: "sunny" }
     ]
-    assert.strictEqual((yield* Effect.flip(OpenAiMessages.toConversation(foreign)))._tag, "ConversationError")
-    const { conversation, repairs } = yield* OpenAiMessages.toConversation(foreign, { onUnlawful: "repair" })
-    assert.strictEqual(repairs[0]?._tag, "CallSealed")
-    assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
-  })
+  )
 })

@@ -21,7 +21,7 @@ describe("references", () => {
     assert.strictEqual(completed(yield* Plan.run(bound, { task: "t", payload: null })).output, "b(a(t))")
   })
 
-  test("PLAN-5 S4 fromStart is the input with its own task, payload, context and content", function* () {
+  test("PLAN-5 S4 Q07 fromStart is the input with its own task, payload, context and content", function* () {
     const { fnStep } = log()
     const bound = yield* Plan.make(
       fnStep("a"),

@@ -162,7 +162,7 @@ describe("streams", () => {
     assert.deepStrictEqual(kept.slice(-2), ["PlanInterrupted", "PlanFinished"])
   })
 
-  test("PLAN-7 P25 leaving with a full buffer does not deadlock", function* () {
+  test("PLAN-7 leaving with a full buffer does not deadlock", function* () {
     const { fn } = log()
     const bound = yield* Plan.make(
       ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))

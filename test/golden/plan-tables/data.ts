@@ -1,7 +1,6 @@
-/** P27, P31, P33, P34, Q02, Q07: what steps are given, and what they give. */
+/** P27, P31, P33, P34, Q02: what steps are given, and what they give. */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Tool, Toolkit } from "effect/ai"
 import { Agent, ToolResult, VersionedStore } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
 import { Plan, type PlanError, Reference, Step } from "effect-emissary/plan"
@@ -30,12 +29,6 @@ const readThenAsk = (memory: livePlan.AgentMemory<VersionedStore.VersionedStore>
 
 const failureOf = (error: PlanError.PlanError) =>
   error.reason._tag === "StepFailed" ? error.reason.failure.type : error.reason._tag
-
-const Envelope = Tool.make("envelope", {
-  parameters: Schema.Struct({ task: Schema.String }),
-  success: Schema.Struct({ task: Schema.String, payload: Schema.String })
-})
-const toolkit = Toolkit.make(Envelope)
 
 export const rows: Rows = {
   P27: {
@@ -157,26 +150,5 @@ export const rows: Rows = {
       yield* Effect.flip(Effect.retry(Plan.run(alone, "go"), { times: 2 }))
       assert.lengthOf(ran, 8)
     })
-  },
-  Q07: {
-    expected: "a function that gives an envelope: the envelope is the payload; that of a tool is taken apart",
-    instead: "there are no envelopes, and nothing is taken apart: what a function or a tool gives is the payload (PLAN-5)",
-    test: Effect.gen(function* () {
-      const plan = yield* Plan.make(
-        Step.make("tool", { target: "envelope" }),
-        Step.make("a", {
-          target: ({ payload }) => Effect.succeed({ task: "inner", payload, error: { type: "X", message: "no" } })
-        }),
-        Step.make("b", { target: ({ task }) => Effect.succeed(task) })
-      )
-      const bound = yield* Plan.bind(plan, { toolkit })
-      const tool = `{"payload":"from a tool","task":"go"}`
-      assert.strictEqual(
-        completed(yield* Plan.run(bound, "go")).output,
-        `{"error":{"message":"no","type":"X"},"payload":${tool},"task":"inner"}`
-      )
-    }).pipe(
-      Effect.provide(toolkit.toLayer({ envelope: ({ task }) => Effect.succeed({ task, payload: "from a tool" }) }))
-    )
   }
 }

@@ -132,39 +132,24 @@ export const rows: Rows = {
       for (const [exit, target] of Object.entries(exits)) {
         const plan = yield* bind(Plan.make({ name: "named" }, Step.make("a", { target })))
         const names: Array<string> = []
-        const hear = (name: string) => Effect.sync(() => names.push(name))
-        const asPlan = Plan.stream(plan, "go").pipe(
+        const hear = (name: string | undefined) => Effect.sync(() => name !== undefined && names.push(name))
+        const ended = yield* Plan.stream(plan, "go").pipe(
           Stream.runForEach((event) => {
-            switch (event._tag) {
-              case "PlanStarted":
-              case "StateChanged":
-                return hear(event.state.plan)
-              case "PlanFinished":
-                return hear(event.result.state.plan)
-              default:
-                return Effect.void
-            }
+            if (event._tag === "PlanFinished") return hear(event.result.state.plan)
+            return hear(event._tag === "PlanStarted" || event._tag === "StateChanged" ? event.state.plan : undefined)
           }),
           Effect.tapError((error) => hear(error.plan)),
           Effect.exit
         )
-        const ended = yield* asPlan
         assert.strictEqual(ended._tag, exit === "Failed" ? "Failure" : "Success")
-        const asAgent = plan.stream("go").pipe(
+        yield* plan.stream("go").pipe(
           Stream.runForEach((event) => {
-            switch (event._tag) {
-              case "RunStarted":
-                return hear(event.agent)
-              case "RunFinished":
-                return hear(event.result.state.agent)
-              default:
-                return Effect.void
-            }
+            if (event._tag === "RunFinished") return hear(event.result.state.agent)
+            return hear(event._tag === "RunStarted" ? event.agent : undefined)
           }),
           Effect.tapError((error) => hear(error.agent)),
           Effect.exit
         )
-        yield* asAgent
         assert.isAbove(names.length, 6)
         assert.deepStrictEqual([exit, ...new Set(names)], [exit, "named"])
       }

@@ -1,4 +1,4 @@
-/** P03, P08, P23, P26: code that waits, runMany outside of Effects, and tokens as they come. */
+/** P03, P08, P23, P25, P26: code that waits, runMany outside of Effects, and tokens as they come. */
 import { assert } from "@effect/vitest"
 import { Effect, Fiber, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -72,6 +72,16 @@ export const rows: Rows = {
       assert.strictEqual(tokens.join(""), `${text}end`)
       assert.deepStrictEqual(ran, ["second"])
     }).pipe(Effect.provide(ScriptedModel.layer([{ text, chunkDelay: 1000 }])))
+  },
+  P25: {
+    expected: "more events than there is room for, a reader who takes one and leaves: everything stops at once",
+    test: Effect.gen(function* () {
+      // Steps that never wait: those for whose events there is room may run before the reader leaves, and no others.
+      const { fn, ran } = log()
+      const steps = Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`) }))
+      yield* Plan.stream(yield* bind(Plan.make(...steps)), "go").pipe(Stream.take(1), Stream.runDrain)
+      assert.isAtMost(ran.length, 10)
+    })
   },
   P26: {
     expected: "what agents say who are tools of a speaking agent is no part of the text",
