@@ -466,7 +466,7 @@ export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.m
 
 /** The direction in which the graph grows. Default: right. */
 interface PictureOptions {
-  readonly direction?: "down" | "right" | undefined
+  readonly direction?: diagram.Drawing["direction"] | undefined
 }
 
 /**
@@ -490,7 +490,7 @@ interface PictureOptions {
  * @since 0.1.0
  */
 export const toMermaid = (self: AgentGraph, options?: PictureOptions): string =>
-  diagram.writeMermaid(drawGraph(self, options?.direction ?? "right"))
+  diagram.writeMermaid(drawGraph(self, options))
 
 /**
  * A graph in the language of GraphViz, for `dot`.
@@ -499,7 +499,7 @@ export const toMermaid = (self: AgentGraph, options?: PictureOptions): string =>
  * @since 0.1.0
  */
 export const toGraphViz = (self: AgentGraph, options?: PictureOptions): string =>
-  diagram.writeDot(drawGraph(self, options?.direction ?? "right"))
+  diagram.writeDot(drawGraph(self, options))
 
 const nodeShapes = { Agent: "agent", Tool: "tool", Router: "choice", Plan: "plan" } as const
 
@@ -516,7 +516,7 @@ const nodeLines = (node: Node): ReadonlyArray<string> => {
 }
 
 /** A label that only repeats the name of the node at the end of its edge is left out. */
-const drawGraph = (graph: AgentGraph, direction: "down" | "right"): diagram.Drawing => {
+const drawGraph = (graph: AgentGraph, { direction = "right" }: PictureOptions = {}): diagram.Drawing => {
   const names = new Map(graph.nodes.map(({ id, name }) => [id, name]))
   const items = new Map<string, diagram.Item>()
   for (const node of graph.nodes) {

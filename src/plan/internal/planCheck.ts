@@ -37,7 +37,7 @@ export interface Bindings {
 }
 
 /** A rule that a step breaks. `found` is what the slot has; `unknown` a name in it, with those it could be. */
-export interface Finding {
+export interface Violation {
   readonly code: PlanInvalid.Code
   readonly slot: string
   readonly found: string
@@ -47,14 +47,14 @@ export interface Finding {
   readonly unknown?: { readonly name: string; readonly known: KnownNames } | undefined
 }
 
-type Findings = Generator<Finding, void>
+type Violations = Generator<Violation, void>
 
-const finding = (
-  code: Finding["code"],
+const violation = (
+  code: Violation["code"],
   slot: string,
   found: string,
-  more?: Pick<Finding, "expected" | "unknown">
-): Finding => ({ code, slot, found, ...more })
+  more?: Pick<Violation, "expected" | "unknown">
+): Violation => ({ code, slot, found, ...more })
 
 /** Names that problems list, and where the closest one is searched. Made once for all problems of a check. */
 type KnownNames = ReturnType<typeof knownNames>
@@ -73,12 +73,12 @@ export const knownNames = (kind: string, found: Iterable<string>) => {
 }
 
 /** The rules of the registry that a plan is decoded with. */
-export type RegistryCode = Extract<Finding["code"], `${string}Entry` | "DifferentSchema">
+export type RegistryCode = Extract<Violation["code"], `${string}Entry` | "DifferentSchema">
 
-/** A finding as a problem of a step, or without one of the plan. The position is undefined if it is not known. */
+/** A violation as a problem of a step, or without one of the plan. The position is undefined if it is not known. */
 export const problemOf = (
   place: { readonly step?: string | undefined; readonly index?: number | undefined },
-  { code, found, slot, unknown, ...own }: Finding,
+  { code, found, slot, unknown, ...own }: Violation,
   fuel: planNames.SearchFuel = planNames.makeFuel()
 ): PlanInvalid.Problem => {
   const { index, step } = place
@@ -116,7 +116,7 @@ const makeOutline = (definition: PlanDefinition.PlanDefinition) => {
 /** Runs a check on each step in declared order. */
 const checkSteps = (
   steps: ReadonlyArray<StepDefinition>,
-  check: (step: StepDefinition, index: number) => Findings
+  check: (step: StepDefinition, index: number) => Violations
 ): ReadonlyArray<PlanInvalid.Problem> => {
   const fuel = planNames.makeFuel()
   return steps.flatMap((step, index) =>
@@ -153,15 +153,13 @@ const checkSteps = (
 export const checkStructure = (definition: PlanDefinition.PlanDefinition): ReadonlyArray<PlanInvalid.Problem> => {
   const outline = makeOutline(definition)
   const { steps } = outline
-  const duplicates = duplicateNames(steps)
   const routing = steps.map((step, index) => Array.from(checkRouting(outline, step, index)))
-  const isSound = duplicates.length === 0 && routing.every((found) => found.length === 0)
+  const isSound = outline.positions.size === steps.length && routing.every((found) => found.length === 0)
   const places = isSound ? planFlow.makeFlow(definition).places : undefined
   const previous = previousSteps(outline, places ?? [])
   const reached = places && new Set(places.flatMap(({ position }) => planFlow.groupAt(steps, position)))
   return [
-    ...duplicates,
-    ...checkLimit(definition),
+    ...Array.from(checkPlan(definition), (found) => problemOf({}, found)),
     ...checkSteps(steps, function* (step, index) {
       yield* checkName("name", step.name)
       for (const [slot, reference] of referenceSlots(step)) yield* checkReference(outline, index, slot, reference)
@@ -179,7 +177,7 @@ export const structureWarnings = ({ steps }: PlanDefinition.PlanDefinition): Rea
   checkSteps(steps, function* ({ afterBranches, parallel, routes, routesBy }) {
     const slots = Object.entries({ routes: routes?.length === 0 ? undefined : routes, routesBy, afterBranches })
     for (const [slot, value] of slots) {
-      if (parallel && value !== undefined) yield finding("RoutingIgnored", slot, `${slot} that no run follows`)
+      if (parallel && value !== undefined) yield violation("RoutingIgnored", slot, `${slot} that no run follows`)
     }
   })
 
@@ -236,23 +234,18 @@ const referenceSlots = (step: StepDefinition): ReadonlyArray<readonly [slot: str
 /** Another step as messages name it. */
 const quotedStep = ({ steps }: Outline, index: number): string => `${base.quote(steps[index]?.name ?? "")} (#${index})`
 
-const unknownStep = (outline: Outline, slot: string, name: string, found: string): Finding =>
-  finding("UnknownStep", slot, found, { unknown: { name, known: outline.names } })
+const unknownStep = (outline: Outline, slot: string, name: string, found: string): Violation =>
+  violation("UnknownStep", slot, found, { unknown: { name, known: outline.names } })
 
-/** Names that occur twice, all of them in one problem. */
-const duplicateNames = (steps: ReadonlyArray<StepDefinition>): ReadonlyArray<PlanInvalid.Problem> => {
-  const names = steps.map(({ name }) => name)
+/** The plan as a whole: names that occur twice, all of them in one violation, and its limit. */
+function* checkPlan({ maxIterations, steps }: PlanDefinition.PlanDefinition): Violations {
   const seen = new Set<string>()
-  const twice = names.filter((name) => seen.size === seen.add(name).size)
-  if (twice.length === 0) return []
-  const found = `${planNames.listNames(planFlow.sortedNames(twice))} more than once`
-  return [problemOf({}, finding("DuplicateNames", "name", found))]
+  const twice = steps.flatMap(({ name }) => (seen.size === seen.add(name).size ? [name] : []))
+  const names = planNames.listNames(planFlow.sortedNames(twice))
+  if (twice.length > 0) yield violation("DuplicateNames", "name", `${names} more than once`)
+  const isLimit = Number.isInteger(maxIterations) && maxIterations >= 0 && maxIterations <= planNames.maxIterations
+  if (!isLimit) yield violation("InvalidLimit", "maxIterations", String(maxIterations))
 }
-
-const checkLimit = ({ maxIterations }: PlanDefinition.PlanDefinition): ReadonlyArray<PlanInvalid.Problem> =>
-  Number.isInteger(maxIterations) && maxIterations >= 0 && maxIterations <= planNames.maxIterations
-    ? []
-    : [problemOf({}, finding("InvalidLimit", "maxIterations", String(maxIterations)))]
 
 const control = /\p{Cc}/u
 
@@ -263,9 +256,9 @@ const nameFault = (name: string): string | undefined => {
   return control.test(name) ? "a control character" : undefined
 }
 
-function* checkName(slot: string, name: string): Findings {
+function* checkName(slot: string, name: string): Violations {
   const fault = nameFault(name)
-  if (fault !== undefined) yield finding("InvalidName", slot, fault)
+  if (fault !== undefined) yield violation("InvalidName", slot, fault)
 }
 
 /**
@@ -288,11 +281,11 @@ export const checkWritten = (
 }
 
 /** A name that the wire of this version refuses, but no other check. */
-function* checkIdentifier(name: string): Findings {
+function* checkIdentifier(name: string): Violations {
   const inherited = plainJson.inheritedNames.has(name)
   if (nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return
   const expected = inherited ? "a name that objects do not have by themselves" : planNames.identifierRule
-  yield finding("InvalidName", "name", base.quote(name), { expected })
+  yield violation("InvalidName", "name", base.quote(name), { expected })
 }
 
 /** Tools are bound later, by their name. */
@@ -300,29 +293,29 @@ function* checkSharedTarget(
   steps: ReadonlyArray<StepDefinition>,
   sources: ReadonlyArray<unknown>,
   index: number
-): Findings {
+): Violations {
   const target = steps[index]?.target
   const first = steps.findIndex((step) => step.target.kind !== "tool" && step.target.name === target?.name)
   const before = steps[first]
   if (before === undefined || target?.kind === "tool" || sources[first] === sources[index]) return
   const found = `another ${before.target.kind} named ${base.quote(before.target.name)} in step ${base.quote(before.name)}`
-  yield finding("SharedTargetName", "target", found)
+  yield violation("SharedTargetName", "target", found)
 }
 
-function* checkCondition(slot: string, when: When, known: KnownNames): Findings {
+function* checkCondition(slot: string, when: When, known: KnownNames): Violations {
   const { customs, problems } = condition.analyze(when)
   for (const { path, reason } of problems) {
     const place = path.length === 0 ? "" : ` at ${path.join(".")}`
-    yield finding("InvalidCondition", slot, `one with a problem${place}: ${reason}`)
+    yield violation("InvalidCondition", slot, `one with a problem${place}: ${reason}`)
   }
   for (const name of customs) {
     if (known.names.includes(name)) continue
-    yield finding("UnknownPredicate", slot, base.quote(name), { unknown: { name, known } })
+    yield violation("UnknownPredicate", slot, base.quote(name), { unknown: { name, known } })
   }
 }
 
 /** A reference to a step: the step is there, in another parallel group, and earlier. */
-function* checkReference(outline: Outline, index: number, slot: string, reference: Reference): Findings {
+function* checkReference(outline: Outline, index: number, slot: string, reference: Reference): Violations {
   if (!("step" in reference)) return
   const { firsts, positions, steps } = outline
   const target = positions.get(reference.step)
@@ -332,30 +325,30 @@ function* checkReference(outline: Outline, index: number, slot: string, referenc
   if (steps[index]?.parallel === true && firsts[index] === first) {
     // "band" is the word for a parallel group that the recorded cases require in this message.
     const found = `${shown} of the same parallel band, whose steps do not see each other's results`
-    return yield finding("SameBand", slot, found)
+    return yield violation("SameBand", slot, found)
   }
   if (target >= index) {
     const later = target === index ? "the step itself" : `step ${quotedStep(outline, target)}`
-    yield finding("NotEarlier", slot, `${shown}, ${later}`)
+    yield violation("NotEarlier", slot, `${shown}, ${later}`)
   }
   if (reference._tag !== "FromParallelAll") return
-  if (steps[target]?.parallel !== true) yield finding("NotParallel", slot, `${shown}, a step that is not parallel`)
+  if (steps[target]?.parallel !== true) yield violation("NotParallel", slot, `${shown}, a step that is not parallel`)
   else if (first !== target) {
-    yield finding("NotFirstOfBand", slot, `${shown} of the group that begins with ${quotedStep(outline, first)}`)
+    yield violation("NotFirstOfBand", slot, `${shown} of the group that begins with ${quotedStep(outline, first)}`)
   }
 }
 
-function* checkRouting(outline: Outline, step: StepDefinition, index: number): Findings {
+function* checkRouting(outline: Outline, step: StepDefinition, index: number): Violations {
   const { output, routes, routesBy } = step
   if (routes !== undefined && routesBy !== undefined) {
-    yield finding("RoutesAndRoutesBy", "routes", `routes, and routesBy = ${base.quote(routesBy)}`)
+    yield violation("RoutesAndRoutesBy", "routes", `routes, and routesBy = ${base.quote(routesBy)}`)
   }
   const named = (routes ?? []).map(({ to }) => to)
   for (const to of named) yield* checkRouteTarget(outline, "routes", to, "")
   if (routesBy !== undefined) {
     const found = stepSchema.readDiscriminant(output, routesBy)
     const fault = fieldFault(output, routesBy, found)
-    if (fault !== undefined) yield finding("InvalidRoutesBy", "routesBy", fault)
+    if (fault !== undefined) yield violation("InvalidRoutesBy", "routesBy", fault)
     const literals = found?.literals ?? []
     for (const to of literals) {
       yield* checkRouteTarget(outline, "routesBy", to, `, a value of the field ${base.quote(routesBy)}`)
@@ -366,11 +359,11 @@ function* checkRouting(outline: Outline, step: StepDefinition, index: number): F
 }
 
 /** A step that a route goes to: it is there, and not parallel. */
-function* checkRouteTarget(outline: Outline, slot: string, to: string, origin: string): Findings {
+function* checkRouteTarget(outline: Outline, slot: string, to: string, origin: string): Violations {
   const position = outline.positions.get(to)
   if (position === undefined) yield unknownStep(outline, slot, to, `the unknown step ${base.quote(to)}${origin}`)
   else if (outline.steps[position]?.parallel === true) {
-    yield finding("RouteToParallel", slot, `the parallel step ${quotedStep(outline, position)}${origin}`)
+    yield violation("RouteToParallel", slot, `the parallel step ${quotedStep(outline, position)}${origin}`)
   }
 }
 
@@ -398,11 +391,11 @@ function* checkRejoin(
   { afterBranches, routes, routesBy }: StepDefinition,
   index: number,
   branches: ReadonlyArray<string>
-): Findings {
+): Violations {
   if (afterBranches === undefined) return
   const slot = "afterBranches"
   if (routes === undefined && routesBy === undefined) {
-    yield finding("RejoinWithoutRoutes", slot, `a rejoin at ${base.quote(afterBranches)}, and no branches`)
+    yield violation("RejoinWithoutRoutes", slot, `a rejoin at ${base.quote(afterBranches)}, and no branches`)
   }
   const position = outline.positions.get(afterBranches)
   if (position === undefined) {
@@ -410,16 +403,16 @@ function* checkRejoin(
   }
   const rejoin = quotedStep(outline, position)
   if (position <= index) {
-    return yield finding("RejoinNotLater", slot, position === index ? `${rejoin}, the step itself` : rejoin)
+    return yield violation("RejoinNotLater", slot, position === index ? `${rejoin}, the step itself` : rejoin)
   }
   const first = outline.firsts[position] ?? position
   if (first !== position) {
-    yield finding("RejoinIntoBand", slot, `${rejoin} of the group that begins with ${quotedStep(outline, first)}`)
+    yield violation("RejoinIntoBand", slot, `${rejoin} of the group that begins with ${quotedStep(outline, first)}`)
   }
   for (const to of new Set(branches.map((name) => outline.positions.get(name) ?? -1))) {
     if (to < position) continue
     const target = to === position ? `${rejoin} itself` : `${quotedStep(outline, to)}, declared after ${rejoin}`
-    yield finding("RejoinBeforeRoute", slot, `a route to ${target}, which would run twice`)
+    yield violation("RejoinBeforeRoute", slot, `a route to ${target}, which would run twice`)
   }
 }
 
@@ -457,7 +450,7 @@ const maxSources = 100
 /** The number of conflicts that a message spells out. */
 const maxConflicts = 5
 
-function* checkInput(outline: Outline, step: StepDefinition, index: number, previous: Previous): Findings {
+function* checkInput(outline: Outline, step: StepDefinition, index: number, previous: Previous): Violations {
   if (step.input?.json === undefined) return
   const taken = stepSchema.shapeOf(step.input.json)
   const conflicts = sourcesOf(outline, step, index, previous).flatMap(({ name, shape }) => {
@@ -467,7 +460,7 @@ function* checkInput(outline: Outline, step: StepDefinition, index: number, prev
   if (conflicts.length === 0) return
   const input = step.input.name === undefined ? "an input" : `the input ${base.quote(step.input.name)}`
   const shown = conflicts.slice(0, maxConflicts).join("; ")
-  yield finding(
+  yield violation(
     "IncompatibleTypes",
     "input",
     `${input} that task = ${planFlow.showReference(step.task)} never fits, ${shown}`
@@ -521,23 +514,23 @@ const groupOutput = (outline: Outline, first: number): Source => {
 }
 
 /** Members of a parallel group write different keys; of steps that run one after the other the last one wins. */
-function* checkWrites(outline: Outline, { writes }: StepDefinition, index: number): Findings {
+function* checkWrites(outline: Outline, { writes }: StepDefinition, index: number): Violations {
   if (writes === undefined) return
   const members = planFlow.groupAt(outline.steps, outline.firsts[index] ?? index)
   const other = members.find((member) => member < index && outline.steps[member]?.writes === writes)
   if (other === undefined) return
   const found = `${base.quote(writes)}, which step ${quotedStep(outline, other)} writes, too`
-  yield finding("WritesCollision", "writes", found)
+  yield violation("WritesCollision", "writes", found)
 }
 
-/** Steps that no run comes to: one finding for each row of them. */
-function* checkReached(outline: Outline, index: number, reached: ReadonlySet<number>): Findings {
+/** Steps that no run comes to: one violation for each row of them. */
+function* checkReached(outline: Outline, index: number, reached: ReadonlySet<number>): Violations {
   if (reached.has(index) || !reached.has(index - 1)) return
   let last = index
   while (last + 1 < outline.steps.length && !reached.has(last + 1)) last += 1
   const more = last === index ? "" : `, nor for what follows up to step ${quotedStep(outline, last)}`
   const found = `no way to it${more}: no route goes there, and the steps before always go elsewhere`
-  yield finding("UnreachableStep", "name", found)
+  yield violation("UnreachableStep", "name", found)
 }
 
 /** The agent that a reference reads keeps what is read. */
@@ -546,27 +539,27 @@ function* checkMemory(
   reference: Reference,
   { agents, memories, tools }: Bindings,
   known: KnownNames
-): Findings {
+): Violations {
   if (reference._tag !== "FromAgent" && reference._tag !== "FromMemory") return
   const { _tag, agent: name } = reference
   const memory = memories.get(name)
   if (_tag === "FromAgent" ? memory?.output : memory?.text) return
   const shown = planFlow.showReference(reference)
   if (memory !== undefined || agents.has(name)) {
-    yield finding(_tag === "FromAgent" ? "NoStore" : "NoMemory", slot, `${shown}, an agent without one`)
-  } else if (tools.has(name)) yield finding("NotAnAgent", slot, `${shown}, a tool`)
-  else yield finding("UnknownAgent", slot, `${shown}, an unknown agent`, { unknown: { name, known } })
+    yield violation(_tag === "FromAgent" ? "NoStore" : "NoMemory", slot, `${shown}, an agent without one`)
+  } else if (tools.has(name)) yield violation("NotAnAgent", slot, `${shown}, a tool`)
+  else yield violation("UnknownAgent", slot, `${shown}, an unknown agent`, { unknown: { name, known } })
 }
 
 /** The target of a step that names a tool, or an agent, that the plan is bound with. */
-function* checkTarget(step: StepDefinition, { agents, tools }: Bindings, known: KnownNames): Findings {
+function* checkTarget(step: StepDefinition, { agents, tools }: Bindings, known: KnownNames): Violations {
   const { kind, name } = step.target
   if (kind !== "tool") return
   const tool = tools.get(name)
   if (tool === undefined) {
-    if (!agents.has(name)) yield finding("UnknownTool", "target", base.quote(name), { unknown: { name, known } })
+    if (!agents.has(name)) yield violation("UnknownTool", "target", base.quote(name), { unknown: { name, known } })
   } else if (agents.has(name)) {
-    yield finding("AmbiguousTarget", "target", `a tool and an agent with the name ${base.quote(name)}`)
+    yield violation("AmbiguousTarget", "target", `a tool and an agent with the name ${base.quote(name)}`)
   } else {
     const found = findToolArguments(tool, step)
     if (Result.isFailure(found)) yield found.failure
@@ -578,9 +571,9 @@ const refuseTool = (
   code: "ProviderTool" | "ToolArguments" | "ContextNotTaken",
   { contract }: BoundTool,
   fault: string
-): Result.Result<never, Finding> => Result.fail(finding(code, "target", `${base.quote(contract.name)}, ${fault}`))
+): Result.Result<never, Violation> => Result.fail(violation(code, "target", `${base.quote(contract.name)}, ${fault}`))
 
-const findToolArguments = (tool: BoundTool, step: StepDefinition): Result.Result<ToolArguments, Finding> => {
+const findToolArguments = (tool: BoundTool, step: StepDefinition): Result.Result<ToolArguments, Violation> => {
   if (tool.kind === "provider") {
     return refuseTool("ProviderTool", tool, "which runs at the provider of a model, and only the model calls it")
   }
@@ -591,7 +584,7 @@ const findToolArguments = (tool: BoundTool, step: StepDefinition): Result.Result
 }
 
 /** The parameters that take the text of the task, and that of the context. */
-const argumentsFromText = (tool: BoundTool, parameters: stepSchema.Shape): Result.Result<ToolArguments, Finding> => {
+const argumentsFromText = (tool: BoundTool, parameters: stepSchema.Shape): Result.Result<ToolArguments, Violation> => {
   const { fields, isClosed, required } = parameters
   const keys = Array.from(fields.keys())
   const texts = keys.filter((key) => takesText(parameters, key))
@@ -622,7 +615,7 @@ const argumentsFromPayload = (
   parameters: stepSchema.Shape,
   given: stepSchema.Shape | undefined,
   hasContext: boolean
-): Result.Result<ToolArguments, Finding> => {
+): Result.Result<ToolArguments, Violation> => {
   const hasOwn = given?.fields.has("context") === true
   const takesContext = hasContext && !hasOwn && takesText(parameters, "context")
   const added: ReadonlyArray<readonly [string, stepSchema.Shape]> = takesContext

@@ -95,27 +95,23 @@ export type RegistryServices<Registry extends PlanRegistry> =
   | PredicateServices<ValuesOf<EntriesAt<Registry, "predicates">>>
   | PredicateServices<ValuesOf<ValuesOf<EntriesAt<Registry, "routes">>>>
 
-const versionField = "version"
-
-// below these the keys are names of members and values to compare with, not options
-const userDataPaths = ["/output/schema", "/steps/*/input/schema", "/steps/*/output/schema", "/steps/*/routes/*/when"]
-
-const settledDraft = (arm: VersionedCodec.Arm<planDraft.Draft>): VersionedCodec.Arm<PlanDefinition.PlanDefinition> => ({
-  version: arm.version,
-  read: (json, options) => Effect.map(arm.read(json, options), planDraft.settleDraft),
-  write: arm.write
-})
-
 const draftArms: ReadonlyArray<VersionedCodec.Arm<planDraft.Draft>> = [
   lazyBridge.armV1,
   lazyBridge.armV2,
   planDraft.armV3
 ]
 
+const settledArms = draftArms.map(({ read, version, write }): VersionedCodec.Arm<PlanDefinition.PlanDefinition> => ({
+  version,
+  read: (json, options) => Effect.map(read(json, options), planDraft.settleDraft),
+  write
+}))
+
 const codecOptions = {
   what: planDraft.documentName,
-  field: versionField,
-  data: userDataPaths,
+  field: "version",
+  // Below these the keys are names of members and values to compare with, not options.
+  data: ["/output/schema", "/steps/*/input/schema", "/steps/*/output/schema", "/steps/*/routes/*/when"],
   // LazyBridge wrote no version at first, and reads a plan without one.
   unversioned: 2
 }
@@ -124,7 +120,7 @@ const codecOptions = {
 export const definitionCodec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition> = VersionedCodec.make({
   ...codecOptions,
   type: PlanDefinition.PlanDefinition,
-  arms: draftArms.map(settledDraft)
+  arms: settledArms
 })
 
 /** Definitions as they are read, for a registry to complete. */
@@ -237,13 +233,11 @@ const resolveSchema = Effect.fnUntraced(function* (
   return { ref: { name, json: exported.success }, schema: stepSchema.jsonCodec(entry) }
 })
 
-const unusable = (predicate: RegistryPredicate): string | undefined => {
-  if (typeof predicate === "function") return undefined
+const unusable = (predicate: condition.When): string | undefined => {
   const { customs, problems } = condition.analyze(predicate)
   if (problems[0] !== undefined) return `one that cannot be used: ${problems[0].reason}`
-  return customs[0] === undefined
-    ? undefined
-    : `one that names another, ${base.quote(customs[0])}. Write it as a function`
+  const [custom] = customs
+  return custom === undefined ? undefined : `one that names another, ${base.quote(custom)}. Write it as a function`
 }
 
 /** The predicate of a name: an entry, or for the condition of LazyBridge's routes the entry of the route. */
@@ -261,11 +255,10 @@ const resolvePredicate = (
   if (named !== undefined && route !== undefined) {
     return refuse("AmbiguousEntry", expected, "another one for that route in its routes")
   }
+  if (typeof entry === "function") return livePlan.livePredicate(name, entry)
   const problem = unusable(entry)
   if (problem !== undefined) return refuse("UnusableEntry", expected, problem)
-  return typeof entry === "function"
-    ? livePlan.livePredicate(name, entry)
-    : (input) => condition.evaluate(entry, input, () => Effect.succeed(false))
+  return (input) => condition.evaluate(entry, input, () => Effect.succeed(false))
 }
 
 const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyMap<string, livePlan.LivePredicate> => {

@@ -80,14 +80,6 @@ const WireStep = Schema.Struct({
 
 type WireStep = typeof WireStep.Type
 
-/** The fields of both versions: they only differ in the number. */
-const planFields = {
-  max_iterations: optionalKey(Schema.Finite),
-  steps: optionalKey(Schema.Array(WireStep))
-}
-
-type WirePlan = Schema.Struct<typeof planFields>["Type"]
-
 /** The key under which LazyBridge looks up the predicate of a route. */
 export const routeKey = (step: string, to: string): string => `routes:${step}:${to}`
 
@@ -151,15 +143,7 @@ const keyCollisions = (steps: ReadonlyArray<planDraft.DraftStep>): ReadonlyArray
   return problems
 }
 
-const readPlan = ({ max_iterations = planNames.defaultMaxIterations, steps = [] }: WirePlan) => {
-  const draft: planDraft.Draft = {
-    dialect: "lazybridge",
-    name: planNames.defaultName,
-    maxIterations: max_iterations,
-    steps: steps.map(readStep)
-  }
-  return planDraft.checkDraft(draft, "text", keyCollisions(draft.steps))
-}
+const checkPlan = (draft: planDraft.Draft) => planDraft.checkDraft(draft, "text", keyCollisions(draft.steps))
 
 const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
   const { context, name, parallel, routes, target, task } = step
@@ -180,14 +164,20 @@ const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
   })
 }
 
+/** Both versions: they only differ in the number. */
 const armOf = <const V extends 1 | 2>(version: V) =>
   VersionedCodec.arm({
     version,
-    wire: Schema.Struct({ version: Schema.Literal(version), ...planFields }),
+    wire: Schema.Struct({
+      version: Schema.Literal(version),
+      max_iterations: optionalKey(Schema.Finite),
+      steps: optionalKey(Schema.Array(WireStep))
+    }),
     onExcessProperty: "ignore",
-    toCurrent: readPlan,
+    toCurrent: ({ max_iterations: maxIterations = planNames.defaultMaxIterations, steps = [] }) =>
+      checkPlan({ dialect: "lazybridge", name: planNames.defaultName, maxIterations, steps: steps.map(readStep) }),
     fromCurrent: (draft: planDraft.Draft) =>
-      Effect.flatMap(planDraft.checkDraft(draft, "text", keyCollisions(draft.steps)), ({ maxIterations, steps }) =>
+      Effect.flatMap(checkPlan(draft), ({ maxIterations, steps }) =>
         VersionedCodec.lossy(
           { version, max_iterations: maxIterations, steps: steps.map((step) => writeStep(step, version)) },
           lossesOf(draft, version)
