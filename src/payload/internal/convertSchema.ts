@@ -279,8 +279,9 @@ export const fromSchema = Effect.fnUntraced(function* (
   const expected = "a Schema with a JSON form"
   const refuse = (path: string, found: string) =>
     new interpret.JsonSchemaError({ what, reason: "NotRepresentable", path, expected, found })
-  const origin = sourceOf(schema.ast)
-  if (origin !== undefined) return origin
+  // Nothing for a Schema that was changed since
+  const origin = SchemaAST.resolveAt<Schema.Json>(sourceKey)(schema.ast)
+  if (isObject(origin)) return origin
   const opaque = findOpaque(schema.ast)
   if (opaque !== undefined) return yield* refuse(opaque, "a class or declaration without a toCodecJson annotation")
   const exported = Result.try({
@@ -303,13 +304,8 @@ export const fromSchema = Effect.fnUntraced(function* (
   options?: { readonly what?: string | undefined }
 ) => Effect.Effect<JsonObject, interpret.JsonSchemaError>
 
+/** Under this annotation a Schema has the document it was made of as a whole. */
 const sourceKey = "effect-emissary/payload/JsonSchema"
-
-/** The document a Schema as a whole was made of; nothing for one that was changed since. */
-const sourceOf = (ast: SchemaAST.AST): JsonObject | undefined => {
-  const json = SchemaAST.resolveAt<Schema.Json>(sourceKey)(ast)
-  return isObject(json) ? json : undefined
-}
 
 /** The parts that look at the same value, as core's import knows them. */
 const nodesInPlace = ({ combined, reference }: Node): ReadonlyArray<Node> => [

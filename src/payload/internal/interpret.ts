@@ -365,12 +365,10 @@ const restReader: Reader = (value, keyword) => {
   }
 }
 
-const itemsReader: Reader = (value, keyword) =>
-  keyword.dialect === "draft-07" && isArray(value)
-    ? value.length === 0
-      ? undefined
-      : prefixReader(value, keyword)
-    : restReader(value, keyword)
+const itemsReader: Reader = (value, keyword) => {
+  if (keyword.dialect === "2020-12" || !isArray(value)) return restReader(value, keyword)
+  return value.length === 0 ? undefined : prefixReader(value, keyword)
+}
 
 /** In draft-07 it is about the items beyond a list in `items`, and means nothing without one. */
 const additionalItemsReader: Reader = (value, keyword) => {
@@ -450,7 +448,7 @@ const requiredReader: Reader = (value, keyword) => {
 }
 
 const patternCost = ({ patterns }: Node, key: string): number =>
-  patterns.reduce((sum, [pattern]) => sum + pattern.cost(key.length), 1)
+  patterns.length === 0 ? 1 : patterns.reduce((sum, [pattern]) => sum + pattern.cost(key.length), 1)
 
 const patternPropertiesReader: Reader = (value, keyword) => {
   const named = readNamed(value, keyword)
@@ -964,8 +962,8 @@ const isAbsentNull = (nodes: ReadonlyArray<Node>, key: string, run: Run): boolea
 
 /** True for a key that a closed object leaves no place for. A key that another part declares is kept. */
 const isUndeclared = (nodes: ReadonlyArray<Node>, key: string): boolean =>
-  nodes.some((node) => node.additional?.always === false && isAdditional(node, key)) &&
-  !nodes.some(({ properties }) => properties.has(key))
+  !nodes.some(({ properties }) => properties.has(key)) &&
+  nodes.some((node) => node.additional?.always === false && isAdditional(node, key))
 
 /** The default of a property if it fits the property's schema, with nested defaults filled in. */
 const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
@@ -980,29 +978,34 @@ const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
   return typeof node.filled === "object" ? structuredClone(node.filled.value) : undefined
 }
 
-/** The schemas of one node for a property: declared, matched by a pattern, or additional. */
-const nodesFor = (node: Node, key: string): ReadonlyArray<Node> => {
+/** Completes a member by the schemas of one node for it: declared, matched by a pattern, or additional. */
+const completeMember = (node: Node, key: string, value: Schema.Json, run: Run): Schema.Json => {
   const declared = node.properties.get(key)
-  const matching = node.patterns.filter(([pattern]) => pattern.test(key)).map(([, member]) => member)
-  const named = declared === undefined ? matching : [declared, ...matching]
-  return named.length === 0 && node.additional !== undefined ? [node.additional] : named
+  let completed = declared === undefined ? value : complete(declared, value, run)
+  let isNamed = declared !== undefined
+  for (const [pattern, member] of node.patterns) {
+    if (!pattern.test(key)) continue
+    isNamed = true
+    completed = complete(member, completed, run)
+  }
+  return isNamed || node.additional === undefined ? completed : complete(node.additional, completed, run)
 }
 
 const completeObject = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run): JsonObject => {
   const out: Record<string, Schema.Json> = {}
   for (const key of Object.keys(object)) {
-    const value = object[key] ?? null
-    const cost = nodes.reduce((sum, node) => sum + patternCost(node, key), 0)
-    if (!spend(run, cost)) return object
+    let value = object[key] ?? null
+    for (const node of nodes) if (!spend(run, patternCost(node, key))) return object
     if (value === null && isAbsentNull(nodes, key, run)) continue
     if (!run.strict && isUndeclared(nodes, key)) continue
-    out[key] = nodes
-      .flatMap((node) => nodesFor(node, key))
-      .reduce((completed, member) => complete(member, completed, run), value)
+    for (const node of nodes) value = completeMember(node, key, value, run)
+    out[key] = value
   }
-  for (const [key, member] of nodes.flatMap(({ properties }) => [...properties])) {
-    const preset = Object.hasOwn(out, key) ? undefined : defaultOf(member, run)
-    if (preset !== undefined) out[key] = preset
+  for (const { properties } of nodes) {
+    for (const [key, member] of properties) {
+      const preset = Object.hasOwn(out, key) ? undefined : defaultOf(member, run)
+      if (preset !== undefined) out[key] = preset
+    }
   }
   return out
 }

@@ -129,6 +129,7 @@ export const typeOf = (value: Schema.Json): string => (Number.isInteger(value) ?
 
 /** The bit a value has: `integer` for whole numbers, the other half of `number` else. */
 export const typeBitOf = (value: Schema.Json): number => {
+  if (typeof value === "string") return typeBits.string
   if (typeof value === "number") return Number.isInteger(value) ? typeBits.integer : typeBits.number - typeBits.integer
   return own<number>(typeBits, kindOf(value)) ?? 0
 }
@@ -694,24 +695,26 @@ class JsonCopier {
     if (array && source.length > this.limits.maxArrayLength) {
       return this.tooLarge("array", this.limits.maxArrayLength, source.length, this.path())
     }
-    const keys: Array<string> = []
-    let others = 0
-    for (const key of Reflect.ownKeys(source)) {
-      if (typeof key === "string" && !array) {
-        if (key.length > this.limits.maxStringLength) {
-          return this.tooLarge("string", this.limits.maxStringLength, key.length, this.path())
-        }
-        this.grow(key.length)
-        this.hasSecretName ||= this.findsSecretNames && isSecretName(key)
-        keys.push(key)
-      } else if (typeof key === "symbol" || !isIndexOrLength(key)) others += 1
-    }
-    if (others > 0)
-      this.issue(array ? "items only" : "keys that are strings", array ? "an array with other members" : "a symbol")
+    const names = Reflect.ownKeys(source)
+    // An array has its items and its length; a hole is found when its place is read
+    if (array && names.length > source.length + 1) this.issue("items only", "an array with other members")
+    const keys = array ? [] : this.keysOf(names)
     const target: JsonContainer = array ? [] : {}
     this.stack.push({ source, keys: array ? source.length : keys, target, next: 0, key: "" })
     this.ancestors.add(source)
     return target
+  }
+
+  keysOf(names: ReadonlyArray<string | symbol>): ReadonlyArray<string> {
+    const keys = names.filter((name) => typeof name === "string")
+    if (keys.length < names.length) this.issue("keys that are strings", "a symbol")
+    const max = this.limits.maxStringLength
+    for (const key of keys) {
+      if (key.length > max) this.tooLarge("string", max, key.length, this.path())
+      this.grow(key.length)
+      this.hasSecretName ||= this.findsSecretNames && isSecretName(key)
+    }
+    return keys
   }
 
   /** Counts what the JSON text takes at least. */
@@ -744,8 +747,6 @@ const isPlainObject = (source: object, array: boolean): boolean => {
   // Array.prototype is itself an array; the prototype of a subclass is not.
   return array ? Array.isArray(prototype) : Object.getPrototypeOf(prototype) === null
 }
-
-const isIndexOrLength = (key: string): boolean => key === "length" || /^(?:0|[1-9]\d*)$/.test(key)
 
 // --- Secrets --------------------------------------------------------------------------------------------------------
 
@@ -1056,7 +1057,11 @@ export const parse = (
   input: string | Uint8Array,
   options?: Options
 ): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
-  runWithLimits(options, (limits) => (typeof input === "string" ? parseText(input, limits) : parseBytes(input, limits)))
+  runWithLimits(options, (limits) =>
+    typeof input === "string"
+      ? Result.flatMap(checkText(input, limits), () => parseSized(input, limits))
+      : parseBytes(input, limits)
+  )
 
 /**
  * Checks that a value is plain JSON within the limits, and copies it.
@@ -1158,9 +1163,6 @@ const checkText = (text: string, limits: Limits): Result.Result<void, PayloadErr
 
 const checkBytes = (found: number, limits: Limits): Result.Result<void, PayloadError.Reason> =>
   found > limits.maxBytes ? Result.fail(tooLarge("bytes", limits.maxBytes, found, "")) : Result.succeed(undefined)
-
-const parseText = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
-  Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
 
 const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
   Result.flatMap(scanText(text, limits), (nodes) => {
