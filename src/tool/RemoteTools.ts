@@ -661,7 +661,7 @@ const executeCall = Effect.fnUntraced(function* (
   }
   const call = yield* boundTool.prepare(set, { id: callId, name, arguments: args }, { runId, context, deadline })
   if (Result.isFailure(call)) return call.failure
-  return yield* ToolRuntime.local(call.success)
+  return yield* boundTool.local(call.success)
 })
 
 type ServerPath = NonNullable<ServerOptions["path"]>

@@ -21,20 +21,6 @@ export {
   ToolRuntime
 } from "./internal/boundTool.ts"
 
-export {
-  /**
-   * Executes a call with its local body.
-   *
-   * **When to use**
-   *
-   * Use in a runtime of your own for the calls that need not go anywhere.
-   *
-   * @category execution
-   * @since 0.1.0
-   */
-  local
-} from "./internal/boundTool.ts"
-
 const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>
   concurrency === "unbounded" || concurrency === Infinity ? "unbounded" : Math.max(1, Math.floor(concurrency) || 1)
 
@@ -47,9 +33,9 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *
  * **Details**
  *
- * `dispatch` gets every call, also those with a local body, which
- * `ToolRuntime.local` executes. Arguments are checked before, and results of
- * calls without a body after it.
+ * `dispatch` gets every call, and `local`, the effect that executes it with its
+ * body here, for the calls that need not go anywhere. Arguments are checked before,
+ * and results of calls without a body after it.
  *
  * `concurrency` defaults to 1. `stubs: false` is for a runtime that cannot execute calls
  * without a body; a run that has such tools then refuses to start.
@@ -94,17 +80,16 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  * @since 0.1.0
  */
 export const layer = (options: {
-  readonly dispatch: (call: boundTool.BoundCall) => Effect.Effect<ToolResult>
+  readonly dispatch: (call: boundTool.BoundCall, local: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
   readonly concurrency?: number | "unbounded" | undefined
   readonly stubs?: boolean | undefined
   readonly margin?: Duration.Input | undefined
 }): Layer.Layer<never> => {
   const margin = Duration.fromInputUnsafe(options.margin ?? boundTool.defaultMargin)
+  const dispatch = (call: boundTool.BoundCall) => options.dispatch(call, boundTool.local(call))
   return Layer.succeed(boundTool.ToolRuntime, {
     dispatch: (call) =>
-      Option.isSome(call.execute)
-        ? options.dispatch(call)
-        : boundTool.dispatchWithTimeout(call, margin, options.dispatch),
+      Option.isSome(call.execute) ? dispatch(call) : boundTool.dispatchWithTimeout(call, margin, dispatch),
     concurrency: limitConcurrency(options.concurrency ?? 1),
     stubs: options.stubs ?? true
   })
@@ -116,7 +101,7 @@ export const layer = (options: {
  * @category layers
  * @since 0.1.0
  */
-export const layerInline: Layer.Layer<never> = layer({ dispatch: boundTool.local, stubs: false })
+export const layerInline: Layer.Layer<never> = layer({ dispatch: (_, local) => local, stubs: false })
 
 /**
  * Executes calls here, `maxConcurrency` of a batch at once (default 5). A number
@@ -127,7 +112,8 @@ export const layerInline: Layer.Layer<never> = layer({ dispatch: boundTool.local
  */
 export const layerConcurrent = (options?: {
   readonly maxConcurrency?: number | "unbounded" | undefined
-}): Layer.Layer<never> => layer({ dispatch: boundTool.local, concurrency: options?.maxConcurrency ?? 5, stubs: false })
+}): Layer.Layer<never> =>
+  layer({ dispatch: (_, local) => local, concurrency: options?.maxConcurrency ?? 5, stubs: false })
 
 /**
  * Wraps every call of the runtime below: to log, measure, cache or deny it.

@@ -98,9 +98,9 @@ describe("AGENT-1 the context of the call", () => {
       yield* TestClock.adjust("5 seconds")
       let dispatched = 0
       const runtime = ToolRuntime.layer({
-        dispatch: (call) => {
+        dispatch: (_, local) => {
           dispatched += 1
-          return ToolRuntime.local(call)
+          return local
         }
       })
       yield* watcher

@@ -306,9 +306,9 @@ describe("AGENT-8 agents as tools", () => {
   it.effect("AGENT-8 a runtime receives that the call of an agent has no timeout, whatever the run's option", () => {
     const told: Array<Duration.Duration> = []
     const runtime = ToolRuntime.layer({
-      dispatch: (call) => {
+      dispatch: (call, local) => {
         told.push(call.timeout)
-        return ToolRuntime.local(call)
+        return local
       }
     })
     return Effect.gen(function* () {

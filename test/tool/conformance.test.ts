@@ -9,7 +9,7 @@ const runtimes = {
   concurrent: ToolRuntime.layerConcurrent(),
   "concurrent 2": ToolRuntime.layerConcurrent({ maxConcurrency: 2 }),
   unbounded: ToolRuntime.layerConcurrent({ maxConcurrency: "unbounded" }),
-  custom: ToolRuntime.layer({ dispatch: ToolRuntime.local, concurrency: 3 }),
+  custom: ToolRuntime.layer({ dispatch: (_, local) => local, concurrency: 3 }),
   wrapped: ToolRuntime.around((_, next) => next).pipe(Layer.provideMerge(ToolRuntime.layerConcurrent()))
 }
 
@@ -34,8 +34,8 @@ describe("RT-4 conformance", () => {
 
   test("finds a runtime that loses results", function* () {
     const lost = ToolRuntime.layer({
-      dispatch: (call) =>
-        Effect.map(ToolRuntime.local(call), (result) =>
+      dispatch: (_, local) =>
+        Effect.map(local, (result) =>
           result._tag === "Failure" ? ToolResult.failure("execution_error", "lost") : result
         )
     })

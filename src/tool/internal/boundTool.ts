@@ -53,13 +53,7 @@ export interface ToolRuntime {
   readonly stubs: boolean
 }
 
-/**
- * Executes a call with its local body.
- *
- * **When to use**
- *
- * Use in a runtime of your own for the calls that need not go anywhere.
- */
+/** Executes a call with its local body. */
 export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
   Option.getOrElse(call.execute, () =>
     Effect.succeed(
