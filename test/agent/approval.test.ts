@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Ref, Schema, Stream } from "effect"
 import { Prompt, Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, rolesOf, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { test, testWith } from "../test.ts"
 
@@ -91,18 +91,9 @@ describe("TOOL-7 approvals", () => {
     const last = events.at(-1)
     assert(last?._tag === "RunFinished")
     const { conversation } = awaiting(last.result)
-    const more = yield* Stream.runCollect(
-      agent.stream(undefined, {
-        conversation,
-        decisions: [
-          { callId: "c1", approved: true },
-          { callId: "c3", approved: true }
-        ]
-      })
-    )
-    const end = more.at(-1)
-    assert(end?._tag === "RunFinished")
-    assert.strictEqual(end.result.outcome, "Completed")
+    const decisions = asked.map((callId) => ({ callId, approved: true }))
+    const result = yield* AgentEvent.result(agent.stream(undefined, { conversation, decisions }))
+    assert.strictEqual(result.outcome, "Completed")
     assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a", "delete /b"])
   })
 
@@ -120,35 +111,17 @@ describe("TOOL-7 approvals", () => {
     Effect.gen(function* () {
       const first = awaiting(yield* agent.run("Go"))
       const second = awaiting(yield* agent.resume(first.state, { input: "Hurry" }))
-      const third = yield* agent.resume(yield* throughJson(second.state), {
-        decisions: [
-          { callId: "c1", approved: true },
-          { callId: "c3", approved: true }
-        ]
-      })
+      const decisions = second.requests.map(({ callId }) => ({ callId, approved: true }))
+      const third = yield* agent.resume(yield* throughJson(second.state), { decisions })
       assert.strictEqual(third.outcome, "Completed")
-      assert.deepStrictEqual(pluck(Conversation.messages(third.conversation), "role"), [
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-        "tool",
-        "user",
-        "assistant"
-      ])
+      assert.strictEqual(rolesOf(third.conversation), "user assistant tool tool tool user assistant")
     }).pipe(inWorld(mixed))
   )
 
   const problems: ReadonlyArray<readonly [string, Agent.ResumeOptions["decisions"] & {}]> = [
     ["unknown", [{ callId: "c2", approved: true }]],
     ["unknown", [{ callId: "nobody", approved: true }]],
-    [
-      "repeated",
-      [
-        { callId: "c1", approved: true },
-        { callId: "c1", approved: false }
-      ]
-    ]
+    ["repeated", [true, false].map((approved) => ({ callId: "c1", approved }))]
   ]
   for (const [problem, decisions] of problems) {
     test(`TOOL-7 a decision that is ${problem} is refused, typed, and nothing runs`, world(mixed), function* () {

@@ -3,6 +3,7 @@ import { Context, Effect, Layer, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import {
   Agent,
+  AgentEvent,
   Conversation,
   ModelRegistry,
   Run,
@@ -113,9 +114,8 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       const bound = yield* Effect.gen(function* () {
         const agent = yield* Agent.decode(json)
         const runtime = yield* forwarding
-        const events = streaming ? yield* Stream.runCollect(Stream.provide(agent.stream("Go"), runtime)) : []
-        const last = events.at(-1)
-        const result = last?._tag === "RunFinished" ? last.result : yield* Effect.provide(agent.run("Go"), runtime)
+        const running = streaming ? AgentEvent.result(agent.stream("Go")) : agent.run("Go")
+        const result = yield* Effect.provide(running, runtime)
         asked.bound = (yield* ScriptedModel.requests).map(({ messages, tools }) => ({ messages, tools }))
         return result
       }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient(script)))

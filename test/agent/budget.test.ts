@@ -1,7 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option, Ref, Result, Schema, Stream } from "effect"
+import { Effect, Layer, Option, Ref, Result, Schema } from "effect"
 import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
-import { Agent, AgentError, Conversation, ConversationStore, Message, Run, TokenCounter } from "effect-emissary"
+import {
+  Agent,
+  AgentEvent,
+  AgentError,
+  Conversation,
+  ConversationStore,
+  Message,
+  Run,
+  TokenCounter
+} from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
@@ -74,10 +83,7 @@ describe("CONV-7 budget policy", () => {
       [
         agent.run("go").pipe(Effect.map(({ conversation }) => conversation)),
         agent.run("go", { budget: policy }).pipe(Effect.map(({ conversation }) => conversation)),
-        Stream.runLast(agent.stream("go", { budget: policy })).pipe(
-          Effect.flatMap(Effect.fromOption),
-          Effect.map((event) => (event._tag === "RunFinished" ? event.result.conversation : Conversation.empty))
-        )
+        AgentEvent.result(agent.stream("go", { budget: policy })).pipe(Effect.map(({ conversation }) => conversation))
       ],
       (run) => run.pipe(Effect.map(Conversation.transcript), Effect.provide(characters), Effect.provide(many(15)))
     )

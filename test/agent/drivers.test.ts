@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, type Layer, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
 import { Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
@@ -108,11 +108,7 @@ interface Driver {
 const running: Driver = { start: agent.run, go: agent.resume }
 
 const streaming: Driver = {
-  start: (input, options) =>
-    Effect.map(Stream.runCollect(agent.stream(input, options)), (events) => {
-      const last = events.at(-1)
-      return last?._tag === "RunFinished" ? last.result : assert.fail("no RunFinished")
-    }),
+  start: (input, options) => AgentEvent.result(agent.stream(input, options)),
   go: agent.resume
 }
 

@@ -1,6 +1,6 @@
 import { Context, Deferred, Effect, Layer, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { ToolFailure, ToolRuntime } from "effect-emissary"
+import { Conversation, ToolFailure, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { testWith } from "../test.ts"
@@ -89,3 +89,9 @@ export const inWorld = (...args: Parameters<typeof world>) => Effect.provide(wor
 
 /** A test in that world. */
 export const testGiven = (...args: Parameters<typeof world>) => testWith(world(...args))
+
+/** The roles of the messages, one after the other. */
+export const rolesOf = (conversation: Conversation.Conversation): string =>
+  Conversation.messages(conversation)
+    .map(({ role }) => role)
+    .join(" ")

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, type Layer, Schedule, Schema, Stream } from "effect"
+import { Effect, type Layer, Schedule, Schema } from "effect"
 import { Tool } from "effect/ai"
-import { Agent, Conversation, Message, Run } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Echo, Probe, toolkit, inWorld, testGiven, type world } from "./fixtures.ts"
@@ -12,11 +12,7 @@ const roles = (conversation: Conversation.Conversation) => Conversation.messages
 const results = (conversation: Conversation.Conversation) =>
   Conversation.messages(conversation).flatMap((message) => (message.role === "tool" ? [message.result] : []))
 
-const throughStream = (options?: Parameters<typeof agent.stream>[1]) =>
-  Effect.map(Stream.runCollect(agent.stream("Go", options)), (events) => {
-    const last = events.at(-1)
-    return last?._tag === "RunFinished" ? last.result : assert.fail("no RunFinished")
-  })
+const throughStream = (options?: Parameters<typeof agent.stream>[1]) => AgentEvent.result(agent.stream("Go", options))
 
 const both = (
   title: string,
@@ -46,9 +42,7 @@ describe("AGENT-3 what a model may answer", () => {
       () => {
         const searching = Agent.make("searcher", { toolkit: [Search, Echo] })
         return Effect.gen(function* () {
-          const events = streaming ? yield* Stream.runCollect(searching.stream("Go")) : []
-          const last = events.at(-1)
-          const result = last?._tag === "RunFinished" ? last.result : yield* searching.run("Go")
+          const result = yield* streaming ? AgentEvent.result(searching.stream("Go")) : searching.run("Go")
           assert.strictEqual(result.outcome, "Completed")
           assert.strictEqual(result.steps, 2)
           const [, first] = Conversation.messages(result.conversation)

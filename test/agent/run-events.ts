@@ -1,7 +1,7 @@
 /** Short names for events, for tests that write runs down by hand. */
 import { assert } from "@effect/vitest"
 import { Result } from "effect"
-import type * as runParts from "#src/agent/internal/runParts.ts"
+import type { EventOf, MaxSteps, Purpose } from "#src/agent/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import { time } from "./run-driver.ts"
 
@@ -41,7 +41,7 @@ export const toolMessage = (
 export const conversation = (...messages: ReadonlyArray<Message.Message>): Conversation.Conversation =>
   Result.getOrThrow(Conversation.fromMessages(messages))
 
-export const started = (fields: Partial<runParts.EventOf<"RunStarted">> = {}): runParts.EventOf<"RunStarted"> => ({
+export const started = (fields: Partial<EventOf<"RunStarted">> = {}): EventOf<"RunStarted"> => ({
   _tag: "RunStarted",
   at,
   runId: "run",
@@ -55,14 +55,14 @@ export const started = (fields: Partial<runParts.EventOf<"RunStarted">> = {}): r
   ...fields
 })
 
-export const input = (text = "hello", maxSteps: runParts.MaxSteps = 16): runParts.EventOf<"InputAdded"> => ({
+export const input = (text = "hello", maxSteps: MaxSteps = 16): EventOf<"InputAdded"> => ({
   _tag: "InputAdded",
   at,
   message: userMessage(text),
   maxSteps
 })
 
-export const step = (step: number, purpose: runParts.Purpose = "answer"): runParts.EventOf<"StepStarted"> => ({
+export const step = (step: number, purpose: Purpose = "answer"): EventOf<"StepStarted"> => ({
   _tag: "StepStarted",
   at,
   step,
@@ -72,50 +72,46 @@ export const step = (step: number, purpose: runParts.Purpose = "answer"): runPar
 export const answered = (
   content: string | ReadonlyArray<Message.AssistantPart>,
   finishReason?: string,
-  rest: Pick<runParts.EventOf<"ModelAnswered">, "output" | "outputCall"> = {}
-): runParts.EventOf<"ModelAnswered"> => ({
+  rest: Pick<EventOf<"ModelAnswered">, "output" | "outputCall"> = {}
+): EventOf<"ModelAnswered"> => ({
   _tag: "ModelAnswered",
   at,
   message: assistantMessage(content, finishReason),
   ...rest
 })
 
-export const mistaken: runParts.EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", at, problem: "no tool x" }
+export const mistaken: EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", at, problem: "no tool x" }
 export const saved = (
-  facts: runParts.EventOf<"ProgressSaved">["facts"],
-  rest: Partial<runParts.EventOf<"ProgressSaved">> = {}
-): runParts.EventOf<"ProgressSaved"> => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
-export const toolStarted = (callId: string): runParts.EventOf<"ToolStarted"> => ({ _tag: "ToolStarted", at, callId })
-export const finished = (
-  callId: string,
-  result?: ToolResult.ToolResult,
-  name?: string
-): runParts.EventOf<"ToolFinished"> => ({ _tag: "ToolFinished", at, message: toolMessage(callId, result, name) })
-export const ran = (callId: string): ReadonlyArray<Run.Event> => [toolStarted(callId), finished(callId)]
-export const asked = (callId: string): runParts.EventOf<"ApprovalRequested"> => ({
-  _tag: "ApprovalRequested",
+  facts: EventOf<"ProgressSaved">["facts"],
+  rest: Partial<EventOf<"ProgressSaved">> = {}
+): EventOf<"ProgressSaved"> => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
+export const toolStarted = (callId: string): EventOf<"ToolStarted"> => ({ _tag: "ToolStarted", at, callId })
+export const finished = (callId: string, result?: ToolResult.ToolResult, name?: string): EventOf<"ToolFinished"> => ({
+  _tag: "ToolFinished",
   at,
-  callId
+  message: toolMessage(callId, result, name)
 })
-export const decided = (callId: string, approved: boolean, reason?: string): runParts.EventOf<"ApprovalDecided"> => ({
+export const ran = (callId: string): ReadonlyArray<Run.Event> => [toolStarted(callId), finished(callId)]
+export const asked = (callId: string): EventOf<"ApprovalRequested"> => ({ _tag: "ApprovalRequested", at, callId })
+export const decided = (callId: string, approved: boolean, reason?: string): EventOf<"ApprovalDecided"> => ({
   _tag: "ApprovalDecided",
   at,
   callId,
   approved,
-  ...(reason === undefined ? {} : { reason })
+  ...(reason && { reason })
 })
-export const child = (callId: string, event: Run.Event): runParts.EventOf<"ChildEvent"> => ({
+export const child = (callId: string, event: Run.Event): EventOf<"ChildEvent"> => ({
   _tag: "ChildEvent",
   at,
   callId,
   event
 })
-export const interrupted = (reason?: string): runParts.EventOf<"RunInterrupted"> => ({
+export const interrupted = (reason?: string): EventOf<"RunInterrupted"> => ({
   _tag: "RunInterrupted",
   at,
-  ...(reason === undefined ? {} : { reason })
+  ...(reason && { reason })
 })
-export const resumed = (fields: Partial<runParts.EventOf<"RunResumed">> = {}): runParts.EventOf<"RunResumed"> => ({
+export const resumed = (fields: Partial<EventOf<"RunResumed">> = {}): EventOf<"RunResumed"> => ({
   _tag: "RunResumed",
   at,
   ...fields

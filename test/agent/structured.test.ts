@@ -1,11 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Schema, Stream } from "effect"
-import { Agent, AgentDefinition, Conversation, Message, ModelRegistry, ToolResolver, ToolResult } from "effect-emissary"
+import { Effect, Layer, Schema } from "effect"
+import {
+  Agent,
+  AgentDefinition,
+  AgentEvent,
+  Conversation,
+  Message,
+  ModelRegistry,
+  ToolResolver,
+  ToolResult
+} from "effect-emissary"
 import type { Json } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"
-import { call, Echo, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld, rolesOf, type world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
@@ -29,26 +38,11 @@ const plain = Effect.map(ScriptedModel.requests, (requests) =>
   }))
 )
 
-const streamed = <A, E, R>(stream: Stream.Stream<A | { _tag: "RunFinished"; result: Agent.Result<unknown> }, E, R>) =>
-  Effect.map(Stream.runCollect(stream), (events) => {
-    const last = events.at(-1)
-    if (
-      typeof last === "object" &&
-      last !== null &&
-      "_tag" in last &&
-      last._tag === "RunFinished" &&
-      "result" in last
-    ) {
-      return last.result
-    }
-    return assert.fail("no RunFinished")
-  })
-
 /** Runs the agent both ways: the same outcome, transcript and requests. */
 const bothWays = <A>(agent: Agent.Agent<A, Layer.Success<ReturnType<typeof world>>>, script: ScriptedModel.Script) =>
   Effect.gen(function* () {
     const [ran, asked] = yield* Effect.all([agent.run("Go"), plain]).pipe(inWorld(script))
-    const [flowed, told] = yield* Effect.all([streamed(agent.stream("Go")), plain]).pipe(inWorld(script))
+    const [flowed, told] = yield* Effect.all([AgentEvent.result(agent.stream("Go")), plain]).pipe(inWorld(script))
     assert.deepStrictEqual(told, asked)
     assert.strictEqual(flowed.outcome, ran.outcome)
     assert.deepStrictEqual(flowed.usage, ran.usage)
@@ -211,13 +205,7 @@ describe("AGENT-6 structured output", () => {
       { toolCalls: [call("c1", "final_answer", valid), call("c2", "echo", { text: "x" })] }
     ])
     assert.strictEqual(result.outcome, "Completed")
-    assert.deepStrictEqual(pluck(Conversation.messages(result.conversation), "role"), [
-      "system",
-      "user",
-      "assistant",
-      "tool",
-      "tool"
-    ])
+    assert.strictEqual(rolesOf(result.conversation), "system user assistant tool tool")
   })
 
   it.effect("AGENT-6 all issues are reported, with their paths", () =>
