@@ -252,8 +252,9 @@ export const tokenLimit = (self: Conversation): Option.Option<number> =>
 export const withTokenLimit: {
   (tokenLimit: number | undefined): (self: Conversation) => Conversation
   (self: Conversation, tokenLimit: number | undefined): Conversation
-} = dual(2, (self: Conversation, tokenLimit: number | undefined) =>
-  history.withTokenLimit(history.asHistory(self), tokenLimit)
+} = dual(
+  2,
+  (self: Conversation, tokenLimit: number | undefined) => new history.History(history.asHistory(self), { tokenLimit })
 )
 
 /**

@@ -131,7 +131,7 @@ const repairParts = (self: History, parts: ReadonlyArray<AssistantPart>, place: 
 
 /** Makes a lawful conversation of messages that come one by one. */
 export const makeRepairer = (tokenLimit: number | undefined) => {
-  let self = history.emptyHistory(tokenLimit)
+  let self = new history.History({ tokenLimit })
   const repairs: Array<Repair> = []
   let labels: Labels = new Map()
   // Ids that the repair made: a result that has one is for no call
@@ -252,7 +252,7 @@ export const Wire = Schema.Struct({
 type Wire = typeof Wire.Type
 
 export const readWire = (wire: Wire): Result.Result<Conversation, ConversationError> =>
-  Result.map(history.appendAll(history.emptyHistory(wire.tokenLimit), wire.messages), (self) =>
+  Result.map(history.appendAll(new history.History({ tokenLimit: wire.tokenLimit }), wire.messages), (self) =>
     wire.staleUsage === true ? history.forgetReport(history.asHistory(self)) : self
   )
 

@@ -7,12 +7,13 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import { dual } from "effect/Function"
+import { format } from "effect/Formatter"
 import * as Hash from "effect/Hash"
 import * as HashMap from "effect/HashMap"
 import * as Inspectable from "effect/Inspectable"
 import * as EffectIterable from "effect/Iterable"
 import * as Option from "effect/Option"
-import { pipeArguments, type Pipeable } from "effect/Pipeable"
+import * as Pipeable from "effect/Pipeable"
 import * as Predicate from "effect/Predicate"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
@@ -497,7 +498,7 @@ export const characterBoundary = (text: string, index: number): number => {
 const typeId = "~effect-emissary/conversation/Conversation"
 
 /** The public type: what users see of a {@link History}. */
-export interface Conversation extends Iterable<Message>, Pipeable, Inspectable.Inspectable {
+export interface Conversation extends Iterable<Message>, Pipeable.Pipeable, Inspectable.Inspectable {
   readonly [typeId]: typeof typeId
 }
 
@@ -518,67 +519,75 @@ const noMessages: MessageList = { last: undefined, messages: [], groups: [] }
 
 type Calls = HashMap.HashMap<string, ToolCallPart>
 
-/** The facts about the messages that the laws need, kept as messages are added. */
-export interface History extends Conversation {
-  readonly tokenLimit: number | undefined
-  readonly last: Node | undefined
+const noCalls: Calls = HashMap.empty()
+
+const noPositions: ReadonlyMap<string, number> = new Map()
+
+/** The facts about the messages that the laws need, kept as messages are added. A class, because its objects are made fast. */
+export class History extends Pipeable.Class implements Conversation {
+  readonly tokenLimit: number | undefined = undefined
+  readonly last: Node | undefined = undefined
   /** The newest list that was made of an older conversation of this line. */
-  readonly listed: MessageList | undefined
-  readonly length: number
-  readonly tokenCount: number
-  readonly system: SystemMessage | undefined
-  readonly lastAssistant: AssistantMessage | undefined
+  readonly listed: MessageList | undefined = undefined
+  readonly length: number = 0
+  readonly tokenCount: number = 0
+  readonly system: SystemMessage | undefined = undefined
+  readonly lastAssistant: AssistantMessage | undefined = undefined
   /** The newest answer with the size of the request, which was this conversation. */
-  readonly reported: AssistantMessage | undefined
+  readonly reported: AssistantMessage | undefined = undefined
   /** `true` if the newest usage was reported about a longer history: messages were removed since. */
-  readonly staleUsage: boolean
+  readonly staleUsage: boolean = false
   /** Calls of the newest assistant message, in call order, and their positions. */
-  readonly batch: ReadonlyArray<ToolCallPart>
-  readonly positions: ReadonlyMap<string, number>
+  readonly batch: ReadonlyArray<ToolCallPart> = []
+  readonly positions: ReadonlyMap<string, number> = noPositions
   /** Those of them without a result. */
-  readonly open: Calls
+  readonly open: Calls = noCalls
   /** Calls of this turn that the provider runs and has not answered. */
-  readonly providerOpen: Calls
+  readonly providerOpen: Calls = noCalls
   /** Every call id, by who answers it. */
-  readonly callIds: HashMap.HashMap<string, "us" | "provider" | "provider answered">
-}
+  readonly callIds: HashMap.HashMap<string, "us" | "provider" | "provider answered"> = HashMap.empty()
 
-type Fields = Omit<History, keyof Conversation>
+  constructor(...parts: ReadonlyArray<Partial<Omit<History, keyof Conversation>>>) {
+    super()
+    Object.freeze(Object.assign(this, ...parts))
+  }
 
-const Proto = {
-  ...Inspectable.BaseProto,
-  [typeId]: typeId,
-  [Symbol.iterator](this: History) {
+  get [typeId](): typeof typeId {
+    return typeId
+  }
+
+  [Symbol.iterator](): Iterator<Message> {
     return messages(this)[Symbol.iterator]()
-  },
-  [Equal.symbol](this: History, that: unknown): boolean {
+  }
+
+  [Equal.symbol](that: unknown): boolean {
     return (
       isConversation(that) &&
       this.tokenLimit === asHistory(that).tokenLimit &&
       this.length === asHistory(that).length &&
       Equal.equals(messages(this), messages(that))
     )
-  },
-  [Hash.symbol](this: History): number {
+  }
+
+  [Hash.symbol](): number {
     return Hash.combine(Hash.number(this.length), Hash.string(this.lastAssistant?.id ?? ""))
-  },
+  }
+
   // Roles only: the texts of people belong in no log
-  toJSON(this: History) {
-    return {
-      _id: "Conversation",
-      roles: messages(this).map((message) => message.role),
-      openCalls: HashMap.size(this.open),
-      ...defined({ tokenLimit: this.tokenLimit })
-    }
-  },
-  pipe() {
-    return pipeArguments(this, arguments)
+  toJSON(): unknown {
+    const roles = messages(this).map((message) => message.role)
+    const { open, tokenLimit } = this
+    return { _id: "Conversation", roles, openCalls: HashMap.size(open), ...defined({ tokenLimit }) }
+  }
+
+  override toString(): string {
+    return format(this.toJSON())
+  }
+
+  [Inspectable.NodeInspectSymbol](): unknown {
+    return this.toJSON()
   }
 }
-
-const makeHistory = (fields: Fields): History =>
-  // The prototype and the fields together are all that History declares
-  Object.freeze(Object.assign(Object.create(Proto), fields)) as History
 
 /**
  * Tests for a conversation.
@@ -590,28 +599,8 @@ export const isConversation = (u: unknown): u is Conversation => Predicate.hasPr
 
 export const firstIsConversation = (args: IArguments): boolean => isConversation(args[0])
 
-// Sound: `makeHistory` makes every conversation
+// Sound: a History is the only kind of conversation
 export const asHistory = (self: Conversation): History => self as History
-
-const noPositions: ReadonlyMap<string, number> = new Map()
-
-export const emptyHistory = (tokenLimit: number | undefined): History =>
-  makeHistory({
-    tokenLimit,
-    last: undefined,
-    listed: undefined,
-    length: 0,
-    tokenCount: 0,
-    system: undefined,
-    lastAssistant: undefined,
-    reported: undefined,
-    staleUsage: false,
-    batch: [],
-    positions: noPositions,
-    open: HashMap.empty(),
-    providerOpen: HashMap.empty(),
-    callIds: HashMap.empty()
-  })
 
 /**
  * The conversation without messages and without a token limit.
@@ -619,7 +608,7 @@ export const emptyHistory = (tokenLimit: number | undefined): History =>
  * @category constructors
  * @since 0.1.0
  */
-export const empty: Conversation = emptyHistory(undefined)
+export const empty: Conversation = new History()
 
 /**
  * Starts a conversation, with a system message if `system` is given (an empty one
@@ -632,14 +621,11 @@ export const make = (options?: {
   readonly system?: string | undefined
   readonly tokenLimit?: number | undefined
 }): Effect.Effect<Conversation> => {
-  const start = emptyHistory(options?.tokenLimit)
+  const start = new History({ tokenLimit: options?.tokenLimit })
   return options?.system === undefined
     ? Effect.succeed(start)
     : Effect.map(system(options.system), (message) => pushMessage(start, message))
 }
-
-export const withTokenLimit = (self: History, tokenLimit: number | undefined): History =>
-  makeHistory({ ...self, tokenLimit })
 
 /** Tests for a call of this id anywhere in the conversation. */
 export const hasCall = (self: Conversation, id: string): boolean => HashMap.has(asHistory(self).callIds, id)
@@ -668,8 +654,7 @@ export const markAsView = (message: AssistantMessage): AssistantMessage => ({
 /** Adds a message that `checkMessage` accepted. */
 export const pushMessage = (self: History, input: Message): History => {
   const message = freeze<Message>(input)
-  const next: Fields = {
-    ...self,
+  const added = {
     last: { message, previous: self.last },
     listed: listCache.get(self) ?? self.listed,
     length: self.length + 1,
@@ -677,13 +662,13 @@ export const pushMessage = (self: History, input: Message): History => {
   }
   switch (message.role) {
     case "system":
-      return makeHistory({ ...next, system: message })
+      return new History(self, added, { system: message })
     case "user":
-      return makeHistory({ ...next, batch: [], positions: noPositions, providerOpen: HashMap.empty() })
+      return new History(self, added, { batch: [], positions: noPositions, providerOpen: noCalls })
     case "assistant":
-      return makeHistory({ ...next, lastAssistant: message, ...usageReport(message), ...indexCalls(self, message) })
+      return new History(self, added, { lastAssistant: message, ...usageReport(message), ...indexCalls(self, message) })
     case "tool":
-      return makeHistory({ ...next, open: HashMap.remove(self.open, message.callId) })
+      return new History(self, added, { open: HashMap.remove(self.open, message.callId) })
   }
 }
 
@@ -716,11 +701,11 @@ const positionsOf = (calls: ReadonlyArray<ToolCallPart>): ReadonlyMap<string, nu
 
 /** Forgets the reported size, because it is about a longer history. */
 export const forgetReport = (self: History): History =>
-  self.reported === undefined ? self : makeHistory({ ...self, reported: undefined, staleUsage: true })
+  self.reported === undefined ? self : new History(self, { reported: undefined, staleUsage: true })
 
 /** The rest of a conversation from which messages were removed. */
 export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined): History => {
-  let self = emptyHistory(tokenLimit)
+  let self = new History({ tokenLimit })
   for (const message of messages) self = pushMessage(self, message)
   return forgetReport(self)
 }
@@ -797,7 +782,8 @@ export const appendAll: {
 export const fromMessages = (
   messages: Iterable<Message>,
   options?: { readonly tokenLimit?: number | undefined }
-): Result.Result<Conversation, ConversationError> => appendAll(emptyHistory(options?.tokenLimit), messages)
+): Result.Result<Conversation, ConversationError> =>
+  appendAll(new History({ tokenLimit: options?.tokenLimit }), messages)
 
 // Reading messages
 

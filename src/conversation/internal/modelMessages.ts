@@ -443,7 +443,7 @@ const isDerived = (result: ToolResult.ToolResult): boolean => {
 const failWith = (reason: ConversationError.Reason) => Effect.fail(new ConversationError.ConversationError({ reason }))
 
 export const fromPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, tokenLimit: number | undefined) {
-  let self = history.emptyHistory(tokenLimit)
+  let self = new history.History({ tokenLimit })
   for (const [index, message] of prompt.content.entries()) {
     for (const next of yield* readMessage(self, index, message)) {
       self = yield* Effect.fromResult(history.appendAt(self, next, index))

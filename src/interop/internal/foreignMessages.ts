@@ -223,7 +223,7 @@ export const makeReader = (
   return conversationCodec.makeReader(
     Effect.fnUntraced(function* (input, options) {
       const { foreign, messages } = yield* read(input, options)
-      let self = history.emptyHistory(options?.tokenLimit)
+      let self = new history.History({ tokenLimit: options?.tokenLimit })
       for (const [position, message] of messages.entries()) {
         self = yield* Effect.fromResult(history.appendAt(self, message, foreign[position]?.index))
       }
