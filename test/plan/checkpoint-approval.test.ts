@@ -1,7 +1,7 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Option, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent } from "effect-emissary"
+import { Agent, type Run } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -9,6 +9,8 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import { fails } from "./checkpoints.ts"
+import { bind } from "./support.ts"
+import { test } from "../test.ts"
 
 const directory = makeDirectory()
 
@@ -17,68 +19,71 @@ const toolkit = Toolkit.make(
 )
 const cashier = Agent.make("cashier", { toolkit })
 
-/** The process before the restart, and the one after it. */
-const process = (name: string) =>
-  Checkpoint.layer().pipe(
-    Layer.provide(SqliteClient.layerStore({ filename: join(directory, `${name}.sqlite`) })),
-    Layer.fresh
-  )
+const pays = { toolCalls: [{ name: "pay", params: { amount: 5 } }] }
 
-/** No result of a step is asked for twice, and an approved call is done once. */
-const scenario = (name: string, isNested: boolean) =>
-  Effect.gen(function* () {
-    const paid = yield* Ref.make<ReadonlyArray<number>>([])
-    const checked = yield* Ref.make(0)
-    const handlers = toolkit.toLayer({ pay: ({ amount }) => Ref.update(paid, (all) => [...all, amount]) })
-    const inner = yield* Effect.flatMap(
-      Plan.make({ name: "payment" }, Step.make("cashier", { target: cashier, writes: "receipt" })),
-      (plan) => Plan.bind(plan)
-    )
-    const plan = yield* Plan.make(
-      Step.make("check", {
-        target: () =>
-          Effect.as(
-            Ref.update(checked, (n) => n + 1),
-            "checked"
-          )
-      }),
-      isNested ? Step.make("payment", { target: inner }) : Step.make("payment", { target: cashier }),
-      Step.make("thank", { target: ({ task }) => Effect.succeed(`${task} Thank you.`), writes: "last" })
-    )
-    const bound = yield* Plan.bind(plan)
+/** Handlers that note payments, and processes that share one file. */
+const shop = Effect.fnUntraced(function* (name: string) {
+  const paid = yield* Ref.make<ReadonlyArray<number>>([])
+  const handlers = toolkit.toLayer({ pay: ({ amount }) => Ref.update(paid, (all) => [...all, amount]) })
+  const filename = join(directory, `${name}.sqlite`)
+  const process = (...turns: ReadonlyArray<ScriptedModel.Turn>) =>
+    Effect.provide([
+      Layer.fresh(Layer.provide(Checkpoint.layer(), SqliteClient.layerStore({ filename }))),
+      handlers,
+      ScriptedModel.layer(turns)
+    ])
+  return { paid: Ref.get(paid), process }
+})
 
+const approved = (requests: ReadonlyArray<Run.ApprovalRequest>) =>
+  requests.map(({ callId }) => ({ callId, approved: true }))
+
+describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
+  test.live("of an agent", function* () {
+    const { paid, process } = yield* shop("agent")
+    const first = Effect.flatMap(Checkpoint.Checkpoint, (it) => it.run(cashier, { key: "order", input: "Pay 5 euros" }))
+    const waiting = yield* process(pays)(first)
+    assert(waiting.outcome === "AwaitingApproval")
+    const decisions = approved(waiting.requests)
+    const second = Effect.flatMap(Checkpoint.Checkpoint, (it) => it.resume(cashier, { key: "order", decisions }))
+    assert.strictEqual((yield* process({ text: "Paid." })(second)).text, "Paid.")
+    assert.deepStrictEqual(yield* paid, [5])
+  })
+
+  test.live("of an agent in a plan in a step; no result of a step is asked for twice", function* () {
+    const { paid, process } = yield* shop("plan")
+    let checked = 0
+    const inner = yield* bind(
+      Plan.make({ name: "payment" }, Step.make("cashier", { target: cashier, writes: "receipt" }))
+    )
+    const bound = yield* bind(
+      Plan.make(
+        Step.make("check", { target: () => Effect.sync(() => `checked ${++checked}`) }),
+        Step.make("payment", { target: inner }),
+        Step.make("thank", { target: ({ task }) => Effect.succeed(`${task} Thank you.`), writes: "last" })
+      )
+    )
     const requests = yield* Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
       const paused = yield* checkpoint.run(bound, { key: "order", input: "Pay 5 euros" })
-      assert.strictEqual(paused.outcome, "Paused")
+      assert(paused.outcome === "Paused")
       assert.strictEqual(Option.getOrThrow(yield* checkpoint.inspect("order")).status, "paused")
-      return paused.outcome === "Paused" ? paused.requests : []
-    }).pipe(
-      Effect.provide([
-        process(name),
-        handlers,
-        ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }])
-      ])
-    )
+      return paused.requests
+    }).pipe(process(pays))
     assert.strictEqual(requests.length, 1)
 
     yield* Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
       const wrong = checkpoint.resume(bound, { key: "order", decisions: [{ callId: "nobody", approved: true }] })
       assert.strictEqual(yield* fails(wrong), "PlanError InvalidDecision")
-      const decisions = requests.map(({ callId }) => ({ callId, approved: true }))
-      const result = yield* checkpoint.resume(bound, { key: "order", decisions })
+      const result = yield* checkpoint.resume(bound, { key: "order", decisions: approved(requests) })
       assert.strictEqual(result.outcome === "Completed" ? result.output : "", "Paid. Thank you.")
       assert.deepStrictEqual(yield* checkpoint.resume(bound, { key: "order" }), result)
       assert.isTrue(yield* checkpoint.isCurrent("order", "last"))
       // Plans inside a plan keep their values to themselves
       assert.deepStrictEqual(yield* checkpoint.read("receipt"), Option.none())
-    }).pipe(Effect.provide([process(name), handlers, ScriptedModel.layer([{ text: "Paid." }])]))
-    assert.deepStrictEqual(yield* Ref.get(paid), [5])
-    assert.strictEqual(yield* Ref.get(checked), 1)
+    }).pipe(process({ text: "Paid." }))
+    assert.deepStrictEqual(yield* paid, [5])
+    assert.strictEqual(checked, 1)
   })
-
-describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
-  it.live("of an agent in a step", () => scenario("agent", false))
-  it.live("of an agent in a plan in a step", () => scenario("nested", true))
 })
