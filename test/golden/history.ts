@@ -4,26 +4,22 @@ import { Conversation, Message, ToolResult, type ConversationError, type Payload
 import { OpenAiMessages } from "effect-emissary/interop"
 import { Json as Jsons } from "effect-emissary/payload"
 import { isObject, type Json } from "./family.ts"
+import { defined } from "#src/payload/internal/plainJson.ts"
 
 /** Messages in the two notations of `VOCABULARY.md`, to and from ours. */
 
 /** The keys that a message of ours has no field for; they travel as its metadata. */
 const extra = ["tool_name", "tool_arguments", "tool_result", "model", "name", "error"] as const
 
-const usageOf = (message: Json): Effect.Effect<Message.TokenUsage | undefined, PayloadError.PayloadError> => {
-  if (message["token_usage"] !== undefined) return usage(message["token_usage"], "_tokens")
-  return message["tokens"] === undefined ? Effect.succeed(undefined) : usage(message["tokens"], "")
-}
-
 const decodeUsage = Jsons.decode(Message.TokenUsage, { what: "tokens", path: "/tokens" })
 
-const usage = (given: unknown, suffix: string): Effect.Effect<Message.TokenUsage, PayloadError.PayloadError> => {
+const usageOf = (message: Json): Effect.Effect<Message.TokenUsage | undefined, PayloadError.PayloadError> => {
+  const suffix = message["token_usage"] === undefined ? "" : "_tokens"
+  const given = suffix === "" ? message["tokens"] : message["token_usage"]
+  if (given === undefined) return Effect.succeed(undefined)
   if (!isObject(given)) return decodeUsage(given)
-  const [input, output] = [given[`input${suffix}`] ?? undefined, given[`output${suffix}`] ?? undefined]
-  return decodeUsage({
-    ...(input === undefined ? undefined : { inputTokens: input }),
-    ...(output === undefined ? undefined : { outputTokens: output })
-  })
+  const [inputTokens, outputTokens] = [given[`input${suffix}`] ?? undefined, given[`output${suffix}`] ?? undefined]
+  return decodeUsage(defined({ inputTokens, outputTokens }))
 }
 
 /** Tool calls in either shape, through the library's own door. */
@@ -61,11 +57,11 @@ export const fromGolden = Effect.fnUntraced(function* (
   if (strange.length > 0) return yield* Effect.die(`the vocabulary has no key ${strange.join(", ")} of a message`)
   const usage = yield* usageOf(given)
   const metadata = Object.fromEntries(extra.flatMap((key) => (given[key] === undefined ? [] : [[key, given[key]]])))
-  const options = {
-    ...(typeof id === "string" ? { id } : undefined),
-    ...(usage === undefined ? undefined : { usage }),
-    ...(Object.keys(metadata).length === 0 ? undefined : { metadata })
-  }
+  const options = defined({
+    id: typeof id === "string" ? id : undefined,
+    usage,
+    metadata: Object.keys(metadata).length === 0 ? undefined : metadata
+  })
   switch (role) {
     case "system":
       return yield* Message.system(text(content), options)

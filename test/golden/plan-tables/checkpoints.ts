@@ -4,7 +4,6 @@ import { Effect, Layer, Option, type Schema } from "effect"
 import { Agent, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { layer } from "../../plan/checkpoints.ts"
 import { bind } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"

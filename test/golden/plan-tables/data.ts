@@ -5,7 +5,6 @@ import { Agent, ToolResult, VersionedStore } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
 import { Plan, type PlanError, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { bind, completed, log } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"

@@ -4,7 +4,6 @@ import { Effect, Option, Schema, Stream } from "effect"
 import { Agent, type AgentEvent } from "effect-emissary"
 import { AgentGraph, Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { bind, completed, log } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"

@@ -5,7 +5,6 @@ import { TestClock } from "effect/testing"
 import { Agent } from "effect-emissary"
 import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { bind, completed, log } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"
 

@@ -19,20 +19,15 @@ const sorted = (calls: ReadonlyArray<Call>): ReadonlyArray<Call> =>
 /** The calls with those of one band that follow each other in a fixed order. */
 const normalized = (trace: ReadonlyArray<Call>, plan: unknown): ReadonlyArray<Call> => {
   const bands = bandsOf(plan)
-  const all: Array<Call> = []
-  let together: Array<Call> = []
-  let current: number | undefined
+  const bandOf = ([name]: Call) => bands.get(String(name))
+  const groups: Array<Array<Call>> = []
   for (const call of trace) {
-    const band = bands.get(String(call[0]))
-    if (band === undefined || band !== current) {
-      all.push(...sorted(together))
-      together = []
-    }
-    current = band
-    if (band === undefined) all.push(call)
-    else together.push(call)
+    const group = groups.at(-1)
+    const [first] = group ?? []
+    if (group !== undefined && first !== undefined && bandOf(call) !== undefined && bandOf(first) === bandOf(call)) group.push(call)
+    else groups.push([call])
   }
-  return [...all, ...sorted(together)]
+  return groups.flatMap(sorted)
 }
 
 /** Of a message the names of steps have to be there, its wording is free. */

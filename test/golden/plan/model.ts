@@ -3,7 +3,7 @@
  * as can be. It notes each advice it took, so that a case whose recording differs is judged
  * by what differs, and expects what the advice asks for.
  */
-import { Result, Schema } from "effect"
+import { Data, Result, Schema } from "effect"
 import { isObject, type Json, list } from "../family.ts"
 import { fixtureOf, holds, types, valueOf } from "./fixtures.ts"
 import { inputOf } from "./run.ts"
@@ -57,15 +57,7 @@ interface State {
 }
 
 /** The end of a run that did not complete: its result, and the status of its checkpoint. */
-class Stop {
-  readonly status: State["status"]
-  readonly result: V.RunResult
-
-  constructor(status: State["status"], result: V.RunResult) {
-    this.status = status
-    this.result = result
-  }
-}
+class Stop extends Data.Class<{ readonly status: State["status"]; readonly result: V.RunResult }> {}
 
 const envelope = ({ history, input }: State): V.Envelope => {
   const last = history.at(-1)
@@ -114,7 +106,7 @@ class Run {
 
   newest(name: unknown): Record {
     const found = this.state.history.findLast(({ step }) => step === name)
-    if (found === undefined) throw new Stop("failed", { RAISED: "PlanRuntimeError" })
+    if (found === undefined) throw new Stop({ status: "failed", result: { RAISED: "PlanRuntimeError" } })
     return found
   }
 
@@ -182,12 +174,12 @@ class Run {
     this.trace.push(call)
     const seen = kind === "callable" ? null : context
     const failed = (type: string, message: string): Stop =>
-      new Stop("failed", { task, context: seen, payload: null, text: "", error: { type, message, retryable: false } })
+      new Stop({ status: "failed", result: { task, context: seen, payload: null, text: "", error: { type, message, retryable: false } } })
     if (fixture.fail !== undefined) return failed("RuntimeError", fixture.fail)
-    if (fixture.conclude !== undefined) return new Stop("done", { RAISED: "ConcludeSignal", message: fixture.conclude })
+    if (fixture.conclude !== undefined) return new Stop({ status: "done", result: { RAISED: "ConcludeSignal", message: fixture.conclude } })
     if (fixture.pause !== undefined) {
       const error = { type: "PlanPaused", message: `'${step["name"]}'`, retryable: true }
-      return new Stop("paused", { ...envelope(this.state), error })
+      return new Stop({ status: "paused", result: { ...envelope(this.state), error } })
     }
     const output = valueOf(fixture, call)
     const type = typeof step["output"] === "string" ? types[step["output"]] : undefined
@@ -204,7 +196,7 @@ class Run {
     for (const target of list(step["routes"])) {
       const description = this.world.predicates?.[`routes:${step["name"]}:${target}`] ?? "never"
       const found = holds(description, subject, this.trace)
-      if (found === undefined) throw new Stop("failed", { RAISED: "PlanRuntimeError", message: `Step '${step["name"]}'` })
+      if (found === undefined) throw new Stop({ status: "failed", result: { RAISED: "PlanRuntimeError", message: `Step '${step["name"]}'` } })
       if (found) return String(target)
     }
     const field = step["routes_by"]
@@ -277,7 +269,7 @@ class Run {
     while (state.cursor !== undefined) {
       if (state.turns >= (typeof max === "number" ? max : 100)) {
         const error = { type: "MaxIterationsExceeded", message: `'${state.cursor}'`, retryable: false }
-        throw new Stop("failed", { ...envelope(state), error })
+        throw new Stop({ status: "failed", result: { ...envelope(state), error } })
       }
       this.turn(V.position(this.steps, state.cursor))
       state.turns += 1

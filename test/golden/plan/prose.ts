@@ -145,7 +145,6 @@ const nestedPause = Effect.fnUntraced(function* ({ expect }: Case) {
   equal(
     {
       error: paused(result),
-
       "outer checkpoint": { status: Option.getOrThrow(yield* checkpoint.inspect("k")).status, next_step: result.state.cursor }
     },
     expect

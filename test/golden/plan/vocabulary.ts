@@ -2,29 +2,22 @@ import { Schema } from "effect"
 import { isObject, type Json, JsonObject, objects, optional } from "../family.ts"
 
 /** The behaviour of a target when it is called. */
-export interface Fixture {
-  readonly const?: Schema.Json
-  readonly model?: readonly [type: string, value: Schema.Json]
-  readonly fail?: string
-  readonly pause?: string
-  readonly conclude?: string
-  /** One fixture per call; the last one repeats. */
-  readonly seq?: ReadonlyArray<Fixture>
-  /** Milliseconds to wait first. */
-  readonly ms?: number
-  /** Ours: input tokens that an agent uses, and a tenth of that for its output. */
-  readonly tokens?: number
-}
-const Fixture: Schema.Codec<Fixture> = Schema.Struct({
+const fixture = {
   const: optional(Schema.Json),
   model: optional(Schema.Tuple([Schema.String, Schema.Json])),
   fail: optional(Schema.String),
   pause: optional(Schema.String),
   conclude: optional(Schema.String),
-  seq: optional(Schema.Array(Schema.suspend(() => Fixture))),
+  /** Milliseconds to wait first. */
   ms: optional(Schema.Number),
+  /** Ours: input tokens that an agent uses, and a tenth of that for its output. */
   tokens: optional(Schema.Number)
-})
+}
+export interface Fixture extends Schema.Struct.Type<typeof fixture> {
+  /** One fixture per call; the last one repeats. */
+  readonly seq?: ReadonlyArray<Fixture>
+}
+const Fixture: Schema.Codec<Fixture> = Schema.Struct({ ...fixture, seq: optional(Schema.Array(Schema.suspend(() => Fixture))) })
 export type Fixtures = { readonly [target: string]: Fixture }
 const Fixtures = Schema.Record(Schema.String, Fixture)
 const Predicates = Schema.Record(Schema.String, Schema.String)

@@ -28,23 +28,19 @@ const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyAr
   }
 }
 
+/** The members of recorded events that are compared. */
+const members: { readonly [event: string]: ReadonlyArray<string> } = {
+  agent_start: ["task"],
+  tool_call: ["step"],
+  tool_result: ["step", "result"],
+  tool_error: ["step", "error"]
+}
+
 const expected = (event: Schema.Json): ReadonlyArray<unknown> => {
   const [name = "", body] = (isObject(event) ? Object.entries(event) : [])[0] ?? []
   assert(isObject(body), "expected an event with a body")
-  switch (name) {
-    case "agent_start":
-      return [name, body["task"]]
-    case "tool_call":
-      return [name, body["step"]]
-    case "tool_result":
-      return [name, body["step"], body["result"]]
-    case "tool_error":
-      return [name, body["step"], body["error"]]
-    case "agent_finish":
-      return "payload" in body ? [name, body["payload"]] : [name, { failed: true }]
-    default:
-      return assert.fail(`the vocabulary has no event ${name}`)
-  }
+  if (name === "agent_finish") return [name, "payload" in body ? body["payload"] : { failed: true }]
+  return [name, ...(members[name] ?? assert.fail(`the vocabulary has no event ${name}`)).map((key) => body[key])]
 }
 
 /** The events of a run; a failure of the stream counts as the last one. */

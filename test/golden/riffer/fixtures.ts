@@ -32,12 +32,7 @@ const plain = (value: Schema.Json | undefined): string =>
   typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value)
 
 const lookup = (value: Schema.Json | undefined, path: string): Schema.Json | undefined =>
-  path
-    .split(".")
-    .reduce<Schema.Json | undefined>(
-      (current, key) => (isObject(current) ? current[key] : undefined),
-      value
-    )
+  path.split(".").reduce<Schema.Json | undefined>((current, key) => (isObject(current) ? current[key] : undefined), value)
 
 const fill = (template: string, args: Json, text: string, context: Json): string =>
   template.replaceAll(/\{([^{}]+)\}/g, (_, key: string) => {
@@ -78,12 +73,7 @@ export const body = (
     probe.ran.push(name)
     probe.running += 1
     probe.most = Math.max(probe.most, probe.running)
-    return Effect.ensuring(
-      act,
-      Effect.sync(() => {
-        probe.running -= 1
-      })
-    )
+    return Effect.ensuring(act, Effect.sync(() => (probe.running -= 1)))
   })
 }
 

@@ -4,7 +4,6 @@ import { Effect, Layer, Option, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { Agent, AgentDefinition, Conversation, Message, ModelRegistry, ToolResolver, ToolResult, ToolRuntime, type Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { type Case, checkExit, equal, ExpectedError, JsonObject, list, mentions, optional, read } from "../family.ts"
 import { addAll } from "../history.ts"
 import * as fixtures from "./fixtures.ts"

@@ -6,27 +6,19 @@ import { JsonSchema, Json as payloadJson } from "effect-emissary/payload"
 import { type Case, ExpectedError, type Json, matchError, mentions, optional, read } from "../family.ts"
 import { pluck } from "../../pluck.ts"
 
-interface Param {
-  readonly name: string
-  readonly type: string
-  readonly required?: boolean
-  readonly description?: string
-  readonly enum?: ReadonlyArray<string>
-  readonly default?: Schema.Json
-  readonly of?: string
-  readonly fields?: ReadonlyArray<Param>
-}
-
-const Param: Schema.Codec<Param> = Schema.Struct({
+const param = {
   name: Schema.String,
   type: Schema.String,
   required: optional(Schema.Boolean),
   description: optional(Schema.String),
   enum: optional(Schema.Array(Schema.String)),
   default: optional(Schema.Json),
-  of: optional(Schema.String),
-  fields: optional(Schema.Array(Schema.suspend(() => Param)))
-})
+  of: optional(Schema.String)
+}
+interface Param extends Schema.Struct.Type<typeof param> {
+  readonly fields?: ReadonlyArray<Param>
+}
+const Param: Schema.Codec<Param> = Schema.Struct({ ...param, fields: optional(Schema.Array(Schema.suspend(() => Param))) })
 
 const SchemaCase = Schema.Struct({
   given: Schema.Struct({ params: Schema.Array(Param) }),

@@ -4,7 +4,6 @@ import { Duration, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, AgentDefinition, AgentError, ModelRegistry, RunContext, ToolContract, ToolResolver, ToolSettings } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { type Case, checkExit, equal, ExpectedError, type Json, JsonObject, optional, read, toJson } from "../family.ts"
 import * as agentData from "#src/agent/internal/agentData.ts"
 
