@@ -7,14 +7,14 @@ import { Conformance } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter } from "effect/http"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
-import { http, serve, token, url } from "./fixtures/remote-serve.ts"
+import { type ClientOptions, http, serve, token, url } from "./fixtures/remote-serve.ts"
 import { handlers, NoSuchOrder, Probe, Tools } from "./fixtures/remote-tools.ts"
 import * as support from "./support.ts"
 import { test } from "../test.ts"
 
 const claims = serve({ context: (claimed) => Effect.succeed(claimed) })
 
-const remoteLayer = (url: string, over?: Partial<RemoteTools.ClientOptions>) =>
+const remoteLayer = (url: string, over?: Partial<ClientOptions>) =>
   RemoteTools.layerHandlers(Tools, { url, token, ...over }).pipe(Layer.provide(FetchHttpClient.layer))
 
 /** Executes a call the way a run does, with the handlers of a layer. */

@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Queue, Redacted, Result, Schedule, Schema, Tracer } from "effect"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolContract, ToolRuntime } from "effect-emissary"
-import { serve, token, url } from "./fixtures/remote-serve.ts"
+import { type ClientOptions, serve, type ServerOptions, token, url } from "./fixtures/remote-serve.ts"
 import { Probe, Tools } from "./fixtures/remote-tools.ts"
 import { kind, prepare } from "./support.ts"
 import { test } from "../test.ts"
@@ -12,7 +12,7 @@ interface Call {
   readonly tool?: "get_order" | "report"
   readonly args?: Schema.Json
   readonly contract?: Partial<ToolContract.ToolContract>
-  readonly client?: Partial<RemoteTools.ClientOptions>
+  readonly client?: Partial<ClientOptions>
   readonly path?: string
 }
 
@@ -34,13 +34,13 @@ const Unavailable = Schema.Struct({
   value: RemoteTools.Unavailable
 })
 
-const server = (options?: Partial<RemoteTools.ServerOptions>) => Layer.merge(serve(options), NodeHttpClient.layerUndici)
+const server = (options?: Partial<ServerOptions>) => Layer.merge(serve(options), NodeHttpClient.layerUndici)
 
 const report = (...skus: ReadonlyArray<string>) =>
   ({ tool: "report", args: { items: skus.map((sku) => ({ sku, qty: 1 })) } }) as const
 
 interface Refusal extends Call {
-  readonly server?: Partial<RemoteTools.ServerOptions>
+  readonly server?: Partial<ServerOptions>
   readonly refused: readonly [reason: RemoteTools.Unavailable["reason"], status: number, message: string]
 }
 

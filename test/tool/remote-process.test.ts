@@ -9,6 +9,7 @@ import * as Readline from "node:readline"
 import { fileURLToPath } from "node:url"
 import { requireBuild } from "../package/run.ts"
 import { test } from "../test.ts"
+import type { ClientOptions } from "./fixtures/remote-serve.ts"
 import { Tools } from "./fixtures/remote-tools.ts"
 import { kind, prepare } from "./support.ts"
 
@@ -75,7 +76,7 @@ const execute = Effect.fnUntraced(function* (
   )
 })
 
-interface Options extends Partial<RemoteTools.ClientOptions> {
+interface Options extends Partial<ClientOptions> {
   readonly client?: Layer.Layer<HttpClient.HttpClient>
   readonly context?: { readonly [key: string]: Schema.Json }
 }
