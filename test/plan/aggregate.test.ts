@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Plan, Reference, Step } from "effect-emissary/plan"
-import { bind, completed, log } from "./support.ts"
+import { completed, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
 
 const Price = Schema.Struct({ price: Schema.Finite })
@@ -18,7 +18,7 @@ const band = [
 describe("fromParallelAll", () => {
   test("PLAN-5 S4.2 a function receives the labelled text, and an object in declared order", function* () {
     const seen: Array<Step.Input> = []
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       ...band,
       Step.make("sum", {
         task: Reference.fromParallelAll("b"),
@@ -28,7 +28,7 @@ describe("fromParallelAll", () => {
           return Effect.succeed(input.payload)
         }
       })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const result = completed(yield* Plan.run(bound, "x"))
     const object = { b: { price: 3 }, a: "no idea" }
     assert.deepStrictEqual(result.output, object)
@@ -60,9 +60,9 @@ describe("fromParallelAll", () => {
 
   test("PLAN-5 a nested plan receives the text, and the object if it has an input schema", function* () {
     const { fn } = log()
-    const inner = yield* bind(Plan.make(Step.make("i", { target: fn("i", ({ payload }) => payload) })))
+    const inner = yield* planOf(Step.make("i", { target: fn("i", ({ payload }) => payload) }))
     const run = (step: Step.Step<string, string, never>) =>
-      Effect.flatMap(bind(Plan.make(...band, step)), (bound) => Plan.run(bound, "x"))
+      Effect.flatMap(planOf(...band, step), (bound) => Plan.run(bound, "x"))
     const task = Reference.fromParallelAll("b")
     assert.strictEqual(completed(yield* run(Step.make("in", { task, target: inner }))).output, words)
     const input = Schema.Struct({ b: Price, a: Schema.String })

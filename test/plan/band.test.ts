@@ -3,8 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
-import { pluck } from "../pluck.ts"
-import { bind, completed, journal, log } from "./support.ts"
+import { completed, journal, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 
@@ -22,13 +21,13 @@ describe("parallel groups", () => {
     const { fn, fnStep } = log()
     const member = (name: string, millis: number) =>
       Step.make(name, { target: fn(name, ({ task }) => after(millis, `${name}(${task})`)), parallel: true })
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       fnStep("a"),
       member("p", 3000),
       member("q", 1000),
       member("r", 2000),
       Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const { output, state } = completed(yield* running(Plan.run(bound, "x"), "3 seconds"))
     // S8.8: the last declared member, though q was the last but one to start and p the last to finish
     assert.strictEqual(output, "z(r(a(x)))")
@@ -57,8 +56,8 @@ describe("parallel groups", () => {
       return "done"
     })
     const names = ["a", "b", "c", "d", "e"] as const
-    const bound = yield* bind(
-      Plan.make(...names.map((name) => Step.make(name, { target: fn(name, () => work), parallel: true })))
+    const bound = yield* planOf(
+      ...names.map((name) => Step.make(name, { target: fn(name, () => work), parallel: true }))
     )
     yield* running(Plan.run(bound, "x", { concurrency: 2 }))
     assert.strictEqual(most, 2)
@@ -75,12 +74,12 @@ describe("parallel groups", () => {
     let broken = true
     const fail = (name: string, millis: number) =>
       fn(name, () => (broken ? Effect.delay(Effect.fail(`${name} broke`), millis) : Effect.succeed(name)))
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("p", { target: fn("p", () => after(3000, "P")), parallel: true, writes: "k" }),
       Step.make("q", { target: fail("q", 2000), parallel: true }),
       Step.make("r", { target: fail("r", 1000), parallel: true }),
       Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const error = yield* running(Effect.flip(Plan.run(bound, "x")))
     assert(error.reason._tag === "StepFailed")
     assert.deepStrictEqual([error.reason.step, error.reason.failure.message], ["q", "q broke"])
@@ -95,38 +94,16 @@ describe("parallel groups", () => {
     assert.deepStrictEqual(Array.from(writes), [["k", "P"]])
   })
 
-  test("PLAN-5 S8.4 an answer counts before a pause, a pause before a failure", function* () {
-    const { fn } = log()
-    const make = (...answers: ReadonlyArray<Effect.Effect<string, unknown>>) =>
-      bind(
-        Plan.make(
-          ...answers.map((answer, i) => Step.make(`s${i}`, { target: fn(`s${i}`, () => answer), parallel: true }))
-        )
-      )
-    const paused = yield* Plan.run(
-      yield* make(Effect.fail("no"), Step.pause("one"), Step.pause("two"), Effect.succeed("ok")),
-      "x"
-    )
-    assert(paused.outcome === "Paused")
-    assert.deepStrictEqual(pluck(paused.pauses, "reason"), ["one", "two"])
-    const concluded = yield* Plan.run(
-      yield* make(Step.pause("one"), Effect.fail("no"), Step.conclude("c1"), Step.conclude("c2")),
-      "x"
-    )
-    assert(concluded.outcome === "Concluded")
-    assert.strictEqual(concluded.answer, "c1")
-  })
-
   test("PLAN-5 S8.6 a reference that fails in a parallel group is the failure that it is elsewhere", function* () {
     const { fn, ran, fnStep } = log()
     const route = { to: "p", when: { _tag: "Equals", path: [], value: "skip" } } as const
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("a", { target: fn("a", () => "skip"), routes: [["c", route.when]] }),
       fnStep("b"),
       fnStep("c"),
       Step.make("p", { target: fn("p"), parallel: true, task: Reference.fromStep("b") }),
       fnStep("q", { parallel: true })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const { reason } = yield* Effect.flip(Plan.run(bound, "x"))
     assert(reason._tag === "ReferenceFailed")
     assert.deepStrictEqual([reason.step, reason.ran], ["p", ["a", "c"]])
@@ -144,7 +121,7 @@ describe("parallel groups", () => {
         )
       )
     const kept = journal()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("p", {
         target: fn("p", () => (cleaned.length === 0 ? clean("p") : Effect.succeed("P"))),
         parallel: true
@@ -154,7 +131,7 @@ describe("parallel groups", () => {
         target: fn("r", () => (cleaned.length === 0 ? clean("r") : Effect.succeed("R"))),
         parallel: true
       })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: kept.write }))
     yield* TestClock.adjust("1 second")
     const interrupting = yield* Effect.forkChild(Fiber.interrupt(fiber))
@@ -173,13 +150,13 @@ describe("parallel groups", () => {
   test("PLAN-6 a journal that fails in a parallel group interrupts the other members", function* () {
     const { fn, fnStep } = log()
     const interrupted = yield* Deferred.make<void>()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("p", {
         target: fn("p", () => Effect.onInterrupt(Effect.never, () => Deferred.succeed(interrupted, undefined))),
         parallel: true
       }),
       fnStep("q", { parallel: true })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
     let calls = 0
     const error = yield* Effect.flip(
@@ -199,8 +176,8 @@ describe("parallel groups", () => {
         most = Math.max(most, running)
       }).pipe(Effect.andThen(Effect.yieldNow), Effect.andThen(Effect.sync(() => String(running--))))
     const member = (name: string) => Step.make(name, { target: work, parallel: true })
-    const inner = yield* bind(Plan.make({ name: "inner" }, member("a"), member("b"), member("c"), member("d")))
-    const outer = yield* bind(Plan.make(Step.make("o", { target: inner })))
+    const inner = yield* planOf({ name: "inner" }, member("a"), member("b"), member("c"), member("d"))
+    const outer = yield* planOf(Step.make("o", { target: inner }))
     completed(yield* Plan.run(outer, "x", { concurrency: 2 }))
     assert.strictEqual(most, 2)
     completed(yield* Plan.run(outer, "x"))

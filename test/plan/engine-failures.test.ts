@@ -4,7 +4,7 @@ import { Cause, Clock, Effect, Fiber, Logger, Option, Result, Schema, Stream } f
 import { TestClock } from "effect/testing"
 import { Checkpoint, Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
 import { pluck } from "../pluck.ts"
-import { bind, completed, failureOf, journal, log, runStep } from "./support.ts"
+import { completed, failureOf, journal, log, planOf, runStep } from "./support.ts"
 import { after } from "../after.ts"
 import { test, testWith } from "../test.ts"
 
@@ -21,11 +21,7 @@ describe("failures", () => {
   test("PLAN-5 a typed failure of a function has its tag, its message and whether to try again", function* () {
     const { fn, fnStep } = log()
     const odd = new Odd({ message: "not even", retryable: true })
-    const bound = yield* Plan.make(
-      { name: "p" },
-      fnStep("a"),
-      Step.make("b", { target: fn("b", () => Effect.fail(odd)) })
-    ).pipe(Effect.flatMap(Plan.bind))
+    const bound = yield* planOf({ name: "p" }, fnStep("a"), Step.make("b", { target: fn("b", () => Effect.fail(odd)) }))
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     assert.strictEqual(error.message, `Plan "p": Step "b" failed with Odd: not even`)
     assert(error.reason._tag === "StepFailed")
@@ -36,24 +32,12 @@ describe("failures", () => {
     assert.strictEqual(error.state.outcome?._tag, "Failed")
   })
 
-  test("PLAN-5 L8 a defect is a failure, and its text stays out of messages", function* () {
-    const { fn } = log()
-    const bug = new Error("password hunter2")
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Effect.die(bug)) })))
-    const error = yield* Effect.flip(Plan.run(bound, "x"))
-    assert(error.reason._tag === "StepFailed")
-    assert.strictEqual(error.reason.failure.type, "Defect")
-    assert.notInclude(Cause.pretty(Cause.fail(error)), "hunter2")
-    assert.notInclude(JSON.stringify(error), "hunter2")
-    assert.deepStrictEqual(PlanError.causeOf(error), Option.some(bug))
-  })
-
   test("PLAN-5 L9 a try that takes longer than the timeout is interrupted, and fails with Timeout", function* () {
     const { fn } = log()
     let interrupted = 0
     const slow = fn("a", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => interrupted++)))
-    const bound = yield* bind(
-      Plan.make(Step.make("a", { target: slow, timeout: "5 seconds", retry: { times: 1, delay: "1 second" } }))
+    const bound = yield* planOf(
+      Step.make("a", { target: slow, timeout: "5 seconds", retry: { times: 1, delay: "1 second" } })
     )
     const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x")))
     yield* TestClock.adjust("10999 millis")
@@ -75,7 +59,7 @@ describe("failures", () => {
     )
     const retry = { times: 5, delay: "1 second", factor: 2, maxDelay: "3 seconds" } as const
     const { batches, write } = journal()
-    const bound = yield* bind(Plan.make(Step.make("a", { target, retry })))
+    const bound = yield* planOf(Step.make("a", { target, retry }))
     const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { journal: write })))
     assert.deepStrictEqual(times, [0, 1000, 3000, 6000])
     assert.strictEqual(PlanRun.history(state)[0]?.attempts, 4)
@@ -85,10 +69,10 @@ describe("failures", () => {
 
   test("PLAN-5 S6.5 a loop ends at the limit, and resumes with a larger one", function* () {
     const { fn, ran } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       { maxIterations: 3 },
       Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     assert(error.reason._tag === "MaxIterationsExceeded")
     assert.deepStrictEqual([error.reason.limit, error.reason.next], [3, "a"])
@@ -123,7 +107,9 @@ describe("defects", () => {
     assert(error._tag === "PlanError")
     assert.strictEqual(failureOf(error).type, "Defect")
     assert.include(error.message, "It died of the defect RangeError, which is a bug.")
-    assert.notInclude(error.message, "hunter2")
+    for (const shown of [error.message, Cause.pretty(Cause.fail(error)), JSON.stringify(error)]) {
+      assert.notInclude(shown, "hunter2")
+    }
     assert.strictEqual(found.length, 2)
     assert.include(String(found[0]), `step "a" failed unexpectedly`)
     assert.include(String(found[1]), "hunter2")
@@ -134,7 +120,7 @@ describe("defects", () => {
     const { found, layer } = logged()
     // Sound: what a program without types may write
     const value = (() => 42) as never
-    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("a", { target: Step.target("f", value) })))
+    const inner = yield* planOf({ name: "inner" }, Step.make("a", { target: Step.target("f", value) }))
     const error = yield* Effect.provide(Effect.flip(runStep("x", Step.make("outer", { target: inner }))), layer)
     assert.include(error.message, "It died of the defect TypeError, which is a bug.")
     assert.strictEqual(found.length, 2)
@@ -144,7 +130,7 @@ describe("defects", () => {
 describe("a target that interrupts itself", () => {
   test("PLAN-5 fails its step, which may be tried again", function* () {
     for (const target of [() => Effect.interrupt, () => joinsInterrupted]) {
-      const bound = yield* bind(Plan.make(Step.make("a", { target })))
+      const bound = yield* planOf(Step.make("a", { target }))
       const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
       assert(reason._tag === "StepFailed")
       assert.strictEqual(reason.failure.type, "Interrupted")
@@ -153,19 +139,17 @@ describe("a target that interrupts itself", () => {
     let tries = 0
     const target = ({ task }: Step.Input) =>
       Effect.suspend(() => (++tries < 3 ? Effect.interrupt : Effect.succeed(task)))
-    const again = yield* bind(Plan.make(Step.make("a", { target, retry: { times: 2 } })))
+    const again = yield* planOf(Step.make("a", { target, retry: { times: 2 } }))
     assert.strictEqual(completed(yield* Plan.run(again, "x")).output, "x")
   })
 
   test("PLAN-5 PLAN-7 S8.3 S15 Q03 leaves the others alone: the parallel group, the other runs, the outer plan", function* () {
     const { fn, ran } = log()
-    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("i", { target: () => Effect.interrupt })))
-    const band = yield* bind(
-      Plan.make(
-        Step.make("a", { target: () => Effect.interrupt, parallel: true }),
-        Step.make("b", { target: fn("b", () => Effect.as(Effect.sleep("1 second"), "b")), parallel: true }),
-        Step.make("c", { target: inner, parallel: true })
-      )
+    const inner = yield* planOf({ name: "inner" }, Step.make("i", { target: () => Effect.interrupt }))
+    const band = yield* planOf(
+      Step.make("a", { target: () => Effect.interrupt, parallel: true }),
+      Step.make("b", { target: fn("b", () => Effect.as(Effect.sleep("1 second"), "b")), parallel: true }),
+      Step.make("c", { target: inner, parallel: true })
     )
     const { reason, state } = yield* after("1 second", Effect.flip(Plan.run(band, "x")))
     assert(reason._tag === "StepFailed")
@@ -177,7 +161,7 @@ describe("a target that interrupts itself", () => {
     assert.deepStrictEqual(ran, ["b"])
 
     const target = ({ task }: Step.Input) => (task === "bad" ? Effect.interrupt : Effect.succeed(task))
-    const many = yield* bind(Plan.make(Step.make("a", { target })))
+    const many = yield* planOf(Step.make("a", { target }))
     const results = yield* Plan.runMany(many, ["x", "bad", "y"])
     assert.deepStrictEqual(results.map(Result.isSuccess), [true, false, true])
   })
@@ -192,7 +176,7 @@ describe("retries", () => {
         return Effect.fail("not yet")
       })
     )
-    const bound = yield* bind(Plan.make(Step.make("a", { target, retry: { times: 2, delay: "1 minute" } })))
+    const bound = yield* planOf(Step.make("a", { target, retry: { times: 2, delay: "1 minute" } }))
     return { bound, times }
   })
 
@@ -252,19 +236,19 @@ describe("limits inside", () => {
   /** A loop of five turns inside two plans, in a plan that needs three iterations. */
   const nest = Effect.gen(function* () {
     const { fn, ran, fnStep } = log()
-    const inner = yield* Plan.make(
+    const inner = yield* planOf(
       { name: "inner", maxIterations: 2 },
       Step.make("a", {
         target: fn("a", () => ran.filter((name) => name === "a").length),
         routes: [["a", When.payload.lessThan(5)]]
       })
-    ).pipe(Effect.flatMap(Plan.bind))
-    const middle = yield* Plan.make(
+    )
+    const middle = yield* planOf(
       { name: "middle", maxIterations: 100 },
       fnStep("b"),
       Step.make("in", { target: inner })
-    ).pipe(Effect.flatMap(Plan.bind))
-    const outer = yield* bind(Plan.make({ name: "outer" }, Step.make("mid", { target: middle }), fnStep("c")))
+    )
+    const outer = yield* planOf({ name: "outer" }, Step.make("mid", { target: middle }), fnStep("c"))
     return { outer, ran }
   })
 

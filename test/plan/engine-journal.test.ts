@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import { Agent } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import { bind, completed, log } from "./support.ts"
+import { completed, log, planOf } from "./support.ts"
 
 const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
 
@@ -17,21 +17,19 @@ const kit = Toolkit.make(Look)
 const make = Effect.gen(function* () {
   const { ran, fnStep } = log()
   const reader = Agent.make("reader", { toolkit: kit })
-  const shop = yield* bind(Plan.make({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader })))
+  const shop = yield* planOf({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader }))
   const tools = [
     Agent.asTool(shop, { name: "shop", description: "Shops" }),
     Agent.asTool(reader, { name: "reader", description: "Reads" })
   ]
   const clerk = Agent.make("clerk", { toolkit: tools })
-  const office = yield* bind(Plan.make({ name: "office" }, Step.make("clerk", { target: clerk })))
-  const bound = yield* bind(
-    Plan.make(
-      { name: "outer" },
-      fnStep("greet"),
-      Step.make("clerk", { target: clerk, parallel: true }),
-      Step.make("office", { target: office, parallel: true }),
-      fnStep("bye")
-    )
+  const office = yield* planOf({ name: "office" }, Step.make("clerk", { target: clerk }))
+  const bound = yield* planOf(
+    { name: "outer" },
+    fnStep("greet"),
+    Step.make("clerk", { target: clerk, parallel: true }),
+    Step.make("office", { target: office, parallel: true }),
+    fnStep("bye")
   )
   return { bound, ran }
 })
@@ -61,7 +59,8 @@ describe("a journal that fails", () => {
         let calls = 0
         const journal = () => (++calls >= last ? Effect.fail(lost) : Effect.void)
         const error = yield* Effect.flip(Plan.run(bound, "x", { journal }))
-        assert.strictEqual(error.reason._tag, "JournalFailed")
+        assert.strictEqual(error.message, `Plan "outer": disk full`)
+        assert(error.state !== undefined)
         assert.strictEqual(calls, last)
       }
     }).pipe(Effect.provide([ScriptedModel.layer(answer), handlers]))

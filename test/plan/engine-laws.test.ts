@@ -10,7 +10,7 @@ import { Agent, Message } from "effect-emissary"
 import type { VersionedCodec } from "effect-emissary/payload"
 import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import { bind, journal } from "./support.ts"
+import { journal, planOf } from "./support.ts"
 import { pluck } from "../pluck.ts"
 
 const Digit = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
@@ -88,12 +88,10 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
   for (const [i, one] of script.steps.entries()) {
     const name = `s${i}`
     const target = one.kind === "agent" ? clerk : work(name, one)
-    const inner = yield* bind(
-      Plan.make(
-        { name: `inner${i}` },
-        Step.make("i", { target, retry }),
-        Step.make("j", { target: work(`${name}j`, { ...one, flaky: false, kind: "count" }) })
-      )
+    const inner = yield* planOf(
+      { name: `inner${i}` },
+      Step.make("i", { target, retry }),
+      Step.make("j", { target: work(`${name}j`, { ...one, flaky: false, kind: "count" }) })
     )
     const shared = { parallel: one.parallel, ...routesOf(i, one), writes: one.parallel ? undefined : `w${i % 3}` }
     steps.push(
@@ -101,7 +99,7 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
     )
   }
   // Sound: what the functions and agents require is provided to every run.
-  return (yield* bind(Plan.make({ maxIterations: 60 }, ...steps))) as Plan.Bound<Schema.Json>
+  return (yield* planOf({ maxIterations: 60 }, ...steps)) as Plan.Bound<Schema.Json>
 })
 
 /** Runs and resumes until the plan ends, and decides about what waits; some of it is denied. */
@@ -210,7 +208,7 @@ const checkPrefix = Effect.fnUntraced(function* (
 
 describe("laws", () => {
   it.effect.prop(
-    "L6 PLAN-6 cut off at any points and taken up from what was written, a run ends as if it had not been, and nothing completed runs twice",
+    "L6 PLAN-6 S13.8 cut off at any points and taken up from what was written, a run ends as if it had not been, and nothing completed runs twice",
     [Script],
     ([random]) =>
       Effect.gen(function* () {

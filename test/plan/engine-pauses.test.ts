@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect } from "effect"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
-import { bind, completed, log } from "./support.ts"
+import { completed, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
 
 describe("signals", () => {
@@ -14,11 +14,7 @@ describe("signals", () => {
       tasks.push(task)
       return open ? Effect.succeed("in") : Step.pause("closed")
     })
-    const bound = yield* Plan.make(
-      fnStep("a"),
-      Step.make("door", { target: door, retry: { times: 3 } }),
-      fnStep("c")
-    ).pipe(Effect.flatMap(Plan.bind))
+    const bound = yield* planOf(fnStep("a"), Step.make("door", { target: door, retry: { times: 3 } }), fnStep("c"))
     const paused = yield* Plan.run(bound, "x")
     assert(paused.outcome === "Paused")
     assert.deepStrictEqual(paused.pauses, [{ step: "door", path: [], reason: "closed" }])
@@ -34,7 +30,7 @@ describe("signals", () => {
 
   test("PLAN-7 a pause that is denied fails the step without running it", function* () {
     const { fn, ran } = log()
-    const bound = yield* bind(Plan.make(Step.make("door", { target: fn("door", () => Step.pause("closed")) })))
+    const bound = yield* planOf(Step.make("door", { target: fn("door", () => Step.pause("closed")) }))
     const { state } = yield* Plan.run(bound, "x")
     const error = yield* Effect.flip(
       Plan.resume(bound, state, { decisions: [{ callId: "door", approved: false, reason: "go away" }] })
@@ -49,10 +45,10 @@ describe("signals", () => {
   test("PLAN-7 the problem of a decision is reported: decided before, or a run that is over", function* () {
     const { fn, fnStep } = log()
     let open = false
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       fnStep("a"),
       Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const { state } = yield* Plan.run(bound, "x")
     const refused = (of: PlanRun.State, callId: string) =>
       Effect.map(
@@ -75,9 +71,7 @@ describe("signals", () => {
 
   test("PLAN-7 S16.3 conclude ends the plan with its answer", function* () {
     const { fn, ran, fnStep } = log()
-    const bound = yield* Plan.make(Step.make("a", { target: fn("a", () => Step.conclude("42")) }), fnStep("b")).pipe(
-      Effect.flatMap(Plan.bind)
-    )
+    const bound = yield* planOf(Step.make("a", { target: fn("a", () => Step.conclude("42")) }), fnStep("b"))
     const result = yield* Plan.run(bound, "x")
     assert(result.outcome === "Concluded")
     assert.strictEqual(result.answer, "42")
@@ -91,7 +85,7 @@ describe("signals", () => {
 describe("decisions", () => {
   test("PLAN-7 a function that paused sees what was decided, in all its tries", function* () {
     const seen: Array<Step.Input["decision"]> = []
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("ask", {
         retry: { times: 1 },
         target: ({ decision }) => {
@@ -100,7 +94,7 @@ describe("decisions", () => {
           return seen.length < 3 ? Effect.fail("later") : Effect.succeed(decision.reason ?? "yes")
         }
       })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const paused = yield* Plan.run(bound, "x")
     const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
     const decision = { approved: true, reason: "do" }

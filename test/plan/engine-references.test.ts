@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { ToolResult } from "effect-emissary"
 import { Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { pluck } from "../pluck.ts"
-import { bind, completed, log } from "./support.ts"
+import { completed, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
 
 const echo = Step.target("echo", ({ content, context, payload, task }) =>
@@ -14,7 +14,7 @@ const echo = Step.target("echo", ({ content, context, payload, task }) =>
 describe("references", () => {
   test("PLAN-5 S4 fromPrev is the text of the step before, the input for the first", function* () {
     const { fnStep } = log()
-    const bound = yield* bind(Plan.make(fnStep("a"), fnStep("b")))
+    const bound = yield* planOf(fnStep("a"), fnStep("b"))
     assert.strictEqual(completed(yield* Plan.run(bound, "x")).output, "b(a(x))")
     assert.strictEqual(completed(yield* Plan.run(bound, { payload: { b: 1, a: [] } })).output, `b(a({"a":[],"b":1}))`)
     assert.strictEqual(completed(yield* Plan.run(bound, { task: "t" })).output, "b(a(t))")
@@ -23,14 +23,14 @@ describe("references", () => {
 
   test("PLAN-5 S4 Q07 fromStart is the input with its own task, payload, context and content", function* () {
     const { fnStep } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       fnStep("a"),
       Step.make("b", {
         target: echo,
         task: Reference.fromStart,
         context: [Reference.fromStart, Reference.fromStep("a"), "fixed"]
       })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const input = { task: "t", payload: { k: 1 }, context: "c", content: [ToolResult.textPart("part")] }
     assert.deepStrictEqual(completed(yield* Plan.run(bound, input)).output, {
       task: "t",
@@ -42,11 +42,11 @@ describe("references", () => {
 
   test("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", function* () {
     const { fn, ran, fnStep } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
       fnStep("b"),
       Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
     assert(reason._tag === "ReferenceFailed")
     assert.deepStrictEqual(

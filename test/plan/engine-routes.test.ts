@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Plan, Step, When, type PlanRun } from "effect-emissary/plan"
-import { bind, completed, log } from "./support.ts"
+import { completed, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
 
 describe("routes", () => {
@@ -15,22 +15,20 @@ describe("routes", () => {
         return answer
       })
     const make = (first: boolean, second: boolean) =>
-      bind(
-        Plan.make(
-          { predicates: { first: ask("first", first), second: ask("second", second) } },
-          Step.make("a", {
-            target: fn("a"),
-            routes: [
-              ["c", When.custom("first")],
-              ["d", When.custom("second")]
-            ],
-            afterBranches: "e"
-          }),
-          fnStep("b"),
-          fnStep("c"),
-          fnStep("d"),
-          fnStep("e")
-        )
+      planOf(
+        { predicates: { first: ask("first", first), second: ask("second", second) } },
+        Step.make("a", {
+          target: fn("a"),
+          routes: [
+            ["c", When.custom("first")],
+            ["d", When.custom("second")]
+          ],
+          afterBranches: "e"
+        }),
+        fnStep("b"),
+        fnStep("c"),
+        fnStep("d"),
+        fnStep("e")
       )
     yield* Plan.run(yield* make(true, true), "x")
     assert.deepStrictEqual([ran.splice(0), asked.splice(0)], [["a", "c", "e"], ["first"]])
@@ -49,14 +47,14 @@ describe("routes", () => {
   test("PLAN-5 S7.6 a predicate that fails: PredicateFailed; the step is done, and only the choice is made again", function* () {
     const { fn, ran, fnStep } = log()
     let works = false
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       {
         predicates: { ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" })) }
       },
       Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
       fnStep("b"),
       fnStep("c")
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     assert(error.reason._tag === "PredicateFailed")
     assert.deepStrictEqual([error.reason.step, error.reason.to, error.reason.predicate], ["a", "c", "ready"])
@@ -71,12 +69,12 @@ describe("routes", () => {
     const { fn, ran: visited, fnStep } = log()
     const output = Schema.Struct({ next: Schema.Union([Schema.Literal("end"), Schema.String]) })
     let next = "q"
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
       fnStep("p", { parallel: true }),
       fnStep("q", { parallel: true }),
       fnStep("end")
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     for (const [said, ran] of [
       ["q", "a,p,q,end"],
       ["a", "a,p,q,end"],
@@ -93,20 +91,18 @@ describe("routes", () => {
     let written = 0
     const asked: Array<number> = []
     const { fn, fnStep } = log()
-    const bound = yield* bind(
-      Plan.make(
-        {
-          predicates: {
-            ask: () =>
-              Effect.sync(() => {
-                asked.push(written)
-                return true
-              })
-          }
-        },
-        Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }),
-        fnStep("b")
-      )
+    const bound = yield* planOf(
+      {
+        predicates: {
+          ask: () =>
+            Effect.sync(() => {
+              asked.push(written)
+              return true
+            })
+        }
+      },
+      Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }),
+      fnStep("b")
     )
     const journal = (events: ReadonlyArray<PlanRun.Event>) =>
       Effect.sync(() => void (written += events.filter(({ _tag }) => _tag === "StepFinished").length))

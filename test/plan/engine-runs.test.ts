@@ -3,8 +3,8 @@ import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import { RunContext } from "effect-emissary"
-import { Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
-import { bind, completed, journal, log } from "./support.ts"
+import { Plan, Step, When } from "effect-emissary/plan"
+import { completed, journal, log, planOf } from "./support.ts"
 import * as driver from "#src/agent/internal/driver.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
@@ -14,7 +14,7 @@ const secret = "SECRET"
 describe("resuming", () => {
   test("PLAN-6 Q10 a run that is over returns its result again, and nothing is recorded", function* () {
     const { ran, fnStep } = log()
-    const bound = yield* bind(Plan.make(fnStep("a")))
+    const bound = yield* planOf(fnStep("a"))
     const first = completed(yield* Plan.run(bound, "x"))
     const { batches, write } = journal()
     const second = completed(yield* Plan.resume(bound, first.state, { journal: write }))
@@ -24,8 +24,8 @@ describe("resuming", () => {
 
   test("PLAN-6 a plan that was edited is refused", function* () {
     const { fn } = log()
-    const one = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Effect.fail("no")) })))
-    const two = yield* bind(Plan.make(Step.make("a", { target: fn("b") })))
+    const one = yield* planOf(Step.make("a", { target: fn("a", () => Effect.fail("no")) }))
+    const two = yield* planOf(Step.make("a", { target: fn("b") }))
     const { state } = yield* Effect.flip(Plan.run(one, "x"))
     assert(state !== undefined)
     const { reason } = yield* Effect.flip(Plan.resume(two, state))
@@ -36,7 +36,7 @@ describe("resuming", () => {
 describe("the run", () => {
   test("PLAN-5 P04 functions see the RunContext of the run; that of the caller without one", function* () {
     const target = Step.target("a", () => RunContext.RunContext)
-    const bound = yield* bind(Plan.make(Step.make("a", { target })))
+    const bound = yield* planOf(Step.make("a", { target }))
     assert.deepStrictEqual(completed(yield* Plan.run(bound, "x", { context: { tenant: "acme" } })).output, {
       tenant: "acme"
     })
@@ -47,11 +47,11 @@ describe("the run", () => {
   test("PLAN-6 the journal gets a step in one batch, before the next one begins", function* () {
     const { fn, fnStep } = log()
     const { tags, write } = journal()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
       fnStep("b"),
       Step.make("c", { target: fn("c", () => tags().length) })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const result = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.deepStrictEqual(tags(), [
       ["PlanStarted"],
@@ -61,36 +61,12 @@ describe("the run", () => {
     assert.strictEqual(result.output, 2)
   })
 
-  test("PLAN-6 a journal that fails stops the run at once, with its error, and is not called again", function* () {
-    const { ran, fnStep } = log()
-    let calls = 0
-    const bound = yield* bind(Plan.make(fnStep("a"), fnStep("b")))
-    const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
-    const error = yield* Effect.flip(
-      Plan.run(bound, "x", { journal: () => (++calls === 2 ? Effect.fail(lost) : Effect.void) })
-    )
-    assert.strictEqual(error.message, `Plan "plan": disk full`)
-    assert.deepStrictEqual([calls, ran], [2, ["a"]])
-    assert(error.state !== undefined)
-    assert.strictEqual(PlanRun.history(error.state).length, 1)
-  })
-
-  test("PLAN-5 interruptWhen ends the run between steps; it resumes where it was", function* () {
-    const { ran, fnStep } = log()
-    const bound = yield* bind(Plan.make(fnStep("a"), fnStep("b")))
-    const stop = () => Effect.succeed(ran.length === 1 ? { reason: "enough" } : undefined)
-    const result = yield* Plan.run(bound, "x", { interruptWhen: stop })
-    assert(result.outcome === "Interrupted")
-    assert.deepStrictEqual([result.reason, ran], ["enough", ["a"]])
-    assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "b(a(x))")
-  })
-
   test("PLAN-5 L9 Q01 timeouts.total ends the run as Interrupted; the step it cut off runs again", function* () {
     const { fn, ran, fnStep } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       fnStep("a"),
       Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const result = yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
     assert(result.outcome === "Interrupted")
     assert.strictEqual(result.reason, "timeout")
@@ -102,12 +78,12 @@ describe("the run", () => {
     const { fn, fnStep } = log()
     const { tags, write } = journal()
     let cleaned = false
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       fnStep("a"),
       Step.make("b", {
         target: fn("b", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (cleaned = true))))
       })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: write }))
     yield* TestClock.adjust("1 second")
     yield* Fiber.interrupt(fiber)
@@ -130,7 +106,7 @@ describe("the run", () => {
         yield* Effect.sleep("2 seconds")
         return ++tries === 1 ? yield* Effect.fail("no") : "x"
       })
-    const bound = yield* bind(Plan.make(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })))
+    const bound = yield* planOf(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } }))
     const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } })))
     const [record] = Array.from(state.history)
     assert.deepStrictEqual(
@@ -157,13 +133,13 @@ describe("spans", () => {
       }
     })
     const { fnStep } = log()
-    const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i")))
+    const inner = yield* planOf({ name: "inner" }, fnStep("i"))
     const broken = Step.target("broken", () => Effect.die(new Error(secret)))
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       { name: "outer" },
       Step.make("o", { target: inner, context: secret }),
       Step.make("z", { target: broken })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const exit = yield* Effect.exit(Effect.withTracer(Plan.run(bound, secret), tracer))
     assert(Exit.isFailure(exit))
     assert.deepStrictEqual(

@@ -7,7 +7,7 @@ import { Agent, ToolResult, ToolSettings } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { bind, completed, failureOf, journal, log } from "./support.ts"
+import { completed, failureOf, journal, log, planOf } from "./support.ts"
 import { after } from "../after.ts"
 import { test, testWith } from "../test.ts"
 
@@ -124,10 +124,10 @@ describe("agents", () => {
 
   it.effect("PLAN-1 an agent is given the task; context and content come before it, as parts of their own", () =>
     Effect.gen(function* () {
-      const bound = yield* Plan.make(
+      const bound = yield* planOf(
         Step.make("a", { target: writer }),
         Step.make("b", { target: writer, task: Reference.fromStart, context: Reference.fromStep("a") })
-      ).pipe(Effect.flatMap(Plan.bind))
+      )
       const { output } = completed(yield* Plan.run(bound, { task: "t", content: [ToolResult.textPart("more")] }))
       assert.strictEqual(output, "second")
       const requests = yield* ScriptedModel.requests
@@ -144,11 +144,7 @@ describe("agents", () => {
   )("PLAN-5 what an agent does is part of the run: facts are written as they come, usage counts once", function* () {
     const { fnStep } = log()
     const { tags, write } = journal()
-    const bound = yield* Plan.make(
-      Step.make("a", { target: writer }),
-      fnStep("f"),
-      Step.make("b", { target: writer })
-    ).pipe(Effect.flatMap(Plan.bind))
+    const bound = yield* planOf(Step.make("a", { target: writer }), fnStep("f"), Step.make("b", { target: writer }))
     const { state, usage } = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 3 })
     assert.deepStrictEqual(pluck(PlanRun.history(state), "usage"), [
@@ -168,12 +164,12 @@ describe("agents", () => {
   )(
     "PLAN-5 an agent without an answer fails the step with its outcome; a retry asks it afresh, and its usage counts",
     function* () {
-      const bound = yield* bind(Plan.make(Step.make("a", { target: writer, retry: { times: 1 } })))
+      const bound = yield* planOf(Step.make("a", { target: writer, retry: { times: 1 } }))
       const { output, state, usage } = completed(yield* Plan.run(bound, "x"))
       assert.strictEqual(output, "good")
       assert.deepStrictEqual(usage, { inputTokens: 30 })
       assert.deepStrictEqual(PlanRun.history(state)[0]?.usage, { inputTokens: 30 })
-      const once = yield* bind(Plan.make(Step.make("a", { target: writer })))
+      const once = yield* planOf(Step.make("a", { target: writer }))
       const { reason } = yield* Effect.flip(Plan.run(once, "x"))
       assert(reason._tag === "StepFailed")
       assert.strictEqual(reason.failure.type, "Stopped")
@@ -182,7 +178,7 @@ describe("agents", () => {
 
   it.effect("PLAN-5 an error of an agent fails the step with its reason", () =>
     Effect.gen(function* () {
-      const bound = yield* bind(Plan.make(Step.make("a", { target: writer })))
+      const bound = yield* planOf(Step.make("a", { target: writer }))
       const error = yield* Effect.flip(Plan.run(bound, "x"))
       const { reason } = error
       assert(reason._tag === "StepFailed")
@@ -218,8 +214,8 @@ describe("agents", () => {
     () =>
       Effect.gen(function* () {
         const { ran, fnStep } = log()
-        const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("clean", { target: cleaner })))
-        const make = (target: typeof cleaner | typeof inner) => bind(Plan.make(fnStep("a"), Step.make("b", { target })))
+        const inner = yield* planOf({ name: "inner" }, Step.make("clean", { target: cleaner }))
+        const make = (target: typeof cleaner | typeof inner) => planOf(fnStep("a"), Step.make("b", { target }))
         for (const [target, path] of [
           [cleaner, ["b"]],
           [inner, ["b", "clean"]]
@@ -277,8 +273,8 @@ describe("agents that are cut off", () => {
 
   testWaiting("L6 an interrupted agent records it before the plan does, and resumes from there", function* () {
     const { fnStep } = log()
-    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
-    const bound = yield* bind(Plan.make(Step.make("a", { target: inner }), fnStep("b")))
+    const inner = yield* planOf({ name: "inner" }, Step.make("w", { target: waiter }))
+    const bound = yield* planOf(Step.make("a", { target: inner }), fnStep("b"))
     const { tags, write, last } = journal()
     const run = Plan.run(bound, "x", { journal: write })
     const fiber = yield* Effect.forkChild(run)
@@ -297,7 +293,7 @@ describe("agents that are cut off", () => {
   })
 
   testWaiting("L9 the total timeout of the plan ends agents inside it, and the run has the reason", function* () {
-    const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
+    const bound = yield* planOf(Step.make("a", { target: waiter }))
     const result = yield* after("1 second", Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
     assert(result.outcome === "Interrupted")
     assert.strictEqual(result.reason, "timeout")
@@ -305,13 +301,13 @@ describe("agents that are cut off", () => {
   })
 
   testWaiting("L9 timeouts.step is handed to agents: the one that ends by it fails its step", function* () {
-    const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
+    const bound = yield* planOf(Step.make("a", { target: waiter }))
     const failed = yield* after("1 second", Effect.flip(Plan.run(bound, "x", { timeouts: { step: "1 second" } })))
     assert.strictEqual(failureOf(failed).type, "Interrupted")
   })
 
   testWaiting("PLAN-7 leaving the stream of a plan interrupts its agents", function* () {
-    const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
+    const bound = yield* planOf(Step.make("a", { target: waiter }))
     const { tags, write } = journal()
     yield* Plan.stream(bound, "x", { journal: write }).pipe(
       Stream.takeUntil((event) => event._tag === "Agent" && event.event._tag === "ToolStarted"),
@@ -326,8 +322,8 @@ describe("plans", () => {
   test("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", function* () {
     const { fnStep } = log()
     const { tags, write } = journal()
-    const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
-    const bound = yield* bind(Plan.make(fnStep("a"), Step.make("b", { target: inner })))
+    const inner = yield* planOf({ name: "inner" }, fnStep("i"), fnStep("j"))
+    const bound = yield* planOf(fnStep("a"), Step.make("b", { target: inner }))
     const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.strictEqual(output, "j(i(a(x)))")
     assert.deepStrictEqual(tags(), [
@@ -344,13 +340,13 @@ describe("plans", () => {
   test("PLAN-8 P21 a failure inside names the step and the way to it, and the run resumes inside", function* () {
     const { fn, ran, fnStep } = log()
     let broken = true
-    const innermost = yield* Plan.make(
+    const innermost = yield* planOf(
       { name: "innermost" },
       fnStep("i"),
       Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })
-    ).pipe(Effect.flatMap(Plan.bind))
-    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
-    const bound = yield* bind(Plan.make(Step.make("o", { target: inner })))
+    )
+    const inner = yield* planOf({ name: "inner" }, Step.make("n", { target: innermost }))
+    const bound = yield* planOf(Step.make("o", { target: inner }))
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     const { reason, state } = error
     assert(reason._tag === "StepFailed")
@@ -365,12 +361,8 @@ describe("plans", () => {
   test("PLAN-8 S16 pauses inside pause the outside; conclude ends the whole nest", function* () {
     const { fn, ran, fnStep } = log()
     let answer: Effect.Effect<string, unknown> = Step.pause("wait")
-    const inner = yield* Plan.make(
-      { name: "inner" },
-      fnStep("i"),
-      Step.make("j", { target: fn("j", () => answer) })
-    ).pipe(Effect.flatMap(Plan.bind))
-    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), fnStep("z")))
+    const inner = yield* planOf({ name: "inner" }, fnStep("i"), Step.make("j", { target: fn("j", () => answer) }))
+    const bound = yield* planOf(Step.make("o", { target: inner }), fnStep("z"))
     const paused = yield* Plan.run(bound, "x")
     assert(paused.outcome === "Paused")
     assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
@@ -383,8 +375,8 @@ describe("plans", () => {
 
   test("PLAN-8 interruptWhen is asked inside, too, and stops the outside", function* () {
     const { ran, fnStep } = log()
-    const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
-    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), fnStep("z")))
+    const inner = yield* planOf({ name: "inner" }, fnStep("i"), fnStep("j"))
+    const bound = yield* planOf(Step.make("o", { target: inner }), fnStep("z"))
     let asked = 0
     const result = yield* Plan.run(bound, "x", {
       interruptWhen: () => Effect.sync(() => (++asked === 3 ? { reason: "enough" } : undefined))
@@ -400,7 +392,7 @@ describe("plans", () => {
     const found = Effect.suspend(() =>
       self.bound === undefined ? Effect.die("not bound") : Effect.succeed(self.bound)
     )
-    self.bound = yield* bind(Plan.make(Step.make("again", { target: found })))
+    self.bound = yield* planOf(Step.make("again", { target: found }))
     const { reason } = yield* Effect.flip(Plan.run(self.bound, "x"))
     assert(reason._tag === "StepFailed")
     assert.strictEqual(reason.failure.type, "MaxDepth")

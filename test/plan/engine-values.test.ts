@@ -5,38 +5,29 @@ import { Agent } from "effect-emissary"
 import { Checkpoint, Plan, PlanError, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { bind, completed, events, failureOf, journal, log, runStep } from "./support.ts"
+import { bind, completed, events, failureOf, journal, log, planOf, runStep } from "./support.ts"
 import { test, testWith } from "../test.ts"
 import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
 
 const N = Schema.Struct({ n: Schema.Finite })
 
 describe("outputs", () => {
-  const number = Step.target("number", () => Effect.succeed<Schema.Json>({ n: "many" }))
-
-  test("PLAN-5 S5.8 the output of a step is decoded and encoded with its output schema, or the step fails without its text", function* () {
+  test("PLAN-5 S5.8 the output of a step is decoded and encoded with its output schema", function* () {
     const output = Schema.Struct({ n: Schema.Finite })
-    const bound = yield* bind(Plan.make(Step.make("a", { target: number, output })))
-    const { message, reason } = yield* Effect.flip(Plan.run(bound, "x"))
-    assert(reason._tag === "StepFailed")
-    assert.strictEqual(reason.failure.type, "OutputInvalid")
-    assert.include(message, "n")
-    assert.notInclude(message, "many")
-
     const stripped = Step.make("a", { target: Step.target("f", () => Effect.succeed({ n: 1, m: 2 })), output })
-    assert.deepStrictEqual(completed(yield* Plan.run(yield* bind(Plan.make(stripped)), "x")).output, { n: 1 })
+    assert.deepStrictEqual(completed(yield* Plan.run(yield* planOf(stripped), "x")).output, { n: 1 })
   })
 
   test("PLAN-5 O05 O06 what is no JSON fails the step, and is not tried again", function* () {
     const { fn, ran } = log()
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => NaN), retry: { times: 3 } })))
+    const bound = yield* planOf(Step.make("a", { target: fn("a", () => NaN), retry: { times: 3 } }))
     assert.strictEqual(failureOf(yield* Effect.flip(Plan.run(bound, "x"))).type, "OutputNotJson")
     assert.deepStrictEqual(ran, ["a"])
   })
 
   test("PLAN-5 a payload that does not fit the input schema of a step never reaches it", function* () {
     const { fn, ran } = log()
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a"), input: Schema.Struct({ id: Schema.Int }) })))
+    const bound = yield* planOf(Step.make("a", { target: fn("a"), input: Schema.Struct({ id: Schema.Int }) }))
     const { message, reason } = yield* Effect.flip(Plan.run(bound, { payload: { id: "secret" } }))
     assert(reason._tag === "StepFailed")
     assert.strictEqual(reason.failure.type, "InputInvalid")
@@ -49,7 +40,7 @@ describe("outputs", () => {
   test("PLAN-5 the plan's own output is decoded; one that does not fit fails the run, and nothing runs again", function* () {
     const { fn, ran } = log()
     const output = Schema.Struct({ at: Schema.DateTimeUtcFromString })
-    const make = (answer: Schema.Json) => bind(Plan.make({ output }, Step.make("a", { target: fn("a", () => answer) })))
+    const make = (answer: Schema.Json) => planOf({ output }, Step.make("a", { target: fn("a", () => answer) }))
     const good = completed(yield* Plan.run(yield* make({ at: "2026-01-01T00:00:00.000Z" }), "x"))
     assert.strictEqual(good.output.at.epochMilliseconds, Date.UTC(2026, 0, 1))
     assert.deepStrictEqual(good.payload, { at: "2026-01-01T00:00:00.000Z" })
@@ -71,7 +62,7 @@ describe("schemas", () => {
     const { fn } = log()
     const wrong = "at /n: expected number, got string"
     const given = { payload: { n: "hunter2" } }
-    const whole = yield* bind(Plan.make({ output: N }, Step.make("a", { target: fn("a", () => given.payload) })))
+    const whole = yield* planOf({ output: N }, Step.make("a", { target: fn("a", () => given.payload) }))
     const failures = [
       failureOf(yield* Effect.flip(runStep(given, Step.make("a", { input: N, target: () => Effect.succeed("") })))),
       failureOf(yield* Effect.flip(runStep(given, Step.make("a", { input: N, target: fn("a") })))),
@@ -135,7 +126,7 @@ describe("inputs", () => {
   for (const [name, input, problem] of wrong) {
     testWith(Checkpoint.layerMemory)(`PLAN-5 L8 ${name} is refused before anything runs`, function* () {
       const { ran, fnStep } = log()
-      const bound = yield* bind(Plan.make(fnStep("a")))
+      const bound = yield* planOf(fnStep("a"))
       // Sound: it is not; a value that a program without types may return
       const given = input as planRunParts.Input
       const { batches, write } = journal()

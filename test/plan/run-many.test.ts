@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Result } from "effect"
 import { Plan, Step } from "effect-emissary/plan"
-import { bind, log } from "./support.ts"
+import { log, planOf } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
 
@@ -23,7 +23,7 @@ describe("runMany", () => {
           return task
       }
     })
-    const bound = yield* bind(Plan.make(Step.make("a", { target })))
+    const bound = yield* planOf(Step.make("a", { target }))
     const results = yield* after(
       "1 second",
       Plan.runMany(bound, ["slow", "fail", "pause", { payload: "y" }, "conclude"])
@@ -47,9 +47,7 @@ describe("runMany", () => {
         return "x"
       })
     )
-    const bound = yield* bind(
-      Plan.make(Step.make("a", { target, parallel: true }), Step.make("b", { target, parallel: true }))
-    )
+    const bound = yield* planOf(Step.make("a", { target, parallel: true }), Step.make("b", { target, parallel: true }))
     const most_ = Effect.fnUntraced(function* (options: Parameters<typeof Plan.runMany>[2]) {
       most = 0
       yield* after("1 minute", Plan.runMany(bound, ["1", "2", "3"], options))

@@ -6,7 +6,7 @@ import { Agent } from "effect-emissary"
 import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { bind, completed, events, log } from "./support.ts"
+import { completed, events, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
 
 const writer = Agent.make("writer", { instructions: "Write." })
@@ -14,13 +14,13 @@ const writer = Agent.make("writer", { instructions: "Write." })
 describe("streams", () => {
   test("PLAN-7 steps, routes, what a route leaves out and where branches meet again", function* () {
     const { fn, fnStep } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]], afterBranches: "e" }),
       fnStep("b"),
       fnStep("c"),
       fnStep("d"),
       fnStep("e")
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     assert.deepStrictEqual(yield* events(Plan.stream(bound, "x")), [
       "PlanStarted",
       "StepStarted a",
@@ -40,11 +40,11 @@ describe("streams", () => {
   test("PLAN-7 parallel groups, failures, retries and pauses", function* () {
     const { fn, ran, fnStep } = log()
     const flaky = fn("flaky", () => (ran.length < 3 ? Effect.fail("once") : "ok"))
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       fnStep("p", { parallel: true }),
       Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
       Step.make("z", { target: fn("z", () => Step.pause("wait")) })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const found: Array<PlanEvent.PlanEvent<unknown>> = []
     const told = yield* events(Stream.tap(Plan.stream(bound, "x"), (event) => Effect.sync(() => found.push(event))))
     assert.deepStrictEqual(told, [
@@ -77,8 +77,8 @@ describe("streams", () => {
   it.effect("PLAN-7 events of nested plans and agents come with the way to them; recorded events come once", () =>
     Effect.gen(function* () {
       const { fnStep } = log()
-      const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i"), Step.make("w", { target: writer })))
-      const bound = yield* bind(Plan.make(Step.make("o", { target: inner })))
+      const inner = yield* planOf({ name: "inner" }, fnStep("i"), Step.make("w", { target: writer }))
+      const bound = yield* planOf(Step.make("o", { target: inner }))
       const told = yield* events(Plan.stream(bound, "x"))
       assert.deepStrictEqual(
         told.filter((event) => !event.startsWith("o/w: ")),
@@ -101,7 +101,7 @@ describe("streams", () => {
 
   test("PLAN-7 Checkpointed follows a write, when the journal returns its key", function* () {
     const { fnStep } = log()
-    const bound = yield* bind(Plan.make(fnStep("a")))
+    const bound = yield* planOf(fnStep("a"))
     const told = yield* events(Plan.stream(bound, "x", { journal: () => Effect.succeed({ key: "k" }) }))
     assert.deepStrictEqual(told, [
       "PlanStarted",
@@ -115,8 +115,8 @@ describe("streams", () => {
 
   test("PLAN-7 PlanEvent.result is what run returns; a failure is the stream's", function* () {
     const { fn } = log()
-    const bound = yield* bind(
-      Plan.make(Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) }))
+    const bound = yield* planOf(
+      Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) })
     )
     assert.strictEqual(completed(yield* PlanEvent.result(Plan.stream(bound, "x"))).output, "x")
     const error = yield* Effect.flip(PlanEvent.result(Plan.stream(bound, "no")))
@@ -125,10 +125,10 @@ describe("streams", () => {
 
   test("PLAN-7 S17.2 a slow reader slows the run", function* () {
     const { fn, ran } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       { maxIterations: 1000 },
       Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(500)]] })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const fiber = yield* Effect.forkChild(
       Plan.stream(bound, "x").pipe(
         Stream.tap(() => Effect.sleep("1 second")),
@@ -147,10 +147,10 @@ describe("streams", () => {
     const { fn } = log()
     let cleaned = 0
     const never = Effect.onInterrupt(Effect.never, () => Effect.sync(() => cleaned++))
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       Step.make("a", { target: fn("a", () => never), parallel: true }),
       Step.make("b", { target: fn("b", () => never), parallel: true })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const kept: Array<string> = []
     yield* Plan.stream(bound, "x", {
       journal: (batch) => Effect.sync(() => void kept.push(...batch.map(({ _tag }) => _tag)))
@@ -164,9 +164,9 @@ describe("streams", () => {
 
   test("PLAN-7 leaving with a full buffer does not deadlock", function* () {
     const { fn } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     for (const n of [1, 2, 5, 17]) {
       assert.strictEqual((yield* Plan.stream(bound, "x").pipe(Stream.take(n), Stream.runCollect)).length, n)
     }
@@ -180,10 +180,10 @@ describe("textDeltas", () => {
 
   test("PLAN-7 S17.3 the last text comes once: when the last step did not emit it", function* () {
     const { fn, fnStep } = log()
-    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("w", { target: writer })))
-    const signed = yield* bind(Plan.make({ name: "signed" }, Step.make("w", { target: writer }), fnStep("f")))
+    const inner = yield* planOf({ name: "inner" }, Step.make("w", { target: writer }))
+    const signed = yield* planOf({ name: "signed" }, Step.make("w", { target: writer }), fnStep("f"))
     const make = (...targets: ReadonlyArray<typeof writer | typeof inner | ReturnType<typeof fn>>) =>
-      bind(Plan.make(...targets.map((target, i) => Step.make(`s${i}`, { target }))))
+      planOf(...targets.map((target, i) => Step.make(`s${i}`, { target })))
     const from = <R>(bound: Plan.Bound<unknown, R>) => Effect.provide(texts(Plan.stream(bound, "x")), model)
     const whole = (text: string) => text.replaceAll("|", "")
     assert.strictEqual(whole(yield* from(yield* make(writer, writer))), "onetwo")
@@ -197,14 +197,14 @@ describe("textDeltas", () => {
   it.effect("PLAN-7 K08 members of a parallel group are not heard; an answer that concludes comes at the end", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.make(
+      const bound = yield* planOf(
         Step.make("p", { target: writer, parallel: true }),
         Step.make("q", { target: writer, parallel: true }),
         Step.make("w", { target: writer }),
         Step.make("z", { target: fn("z", () => Step.conclude("end")) })
-      ).pipe(Effect.flatMap(Plan.bind))
+      )
       assert.strictEqual((yield* texts(Plan.stream(bound, "x"))).replaceAll("|", ""), "threeend")
-      const band = yield* bind(Plan.make(Step.make("p", { target: writer, parallel: true })))
+      const band = yield* planOf(Step.make("p", { target: writer, parallel: true }))
       assert.strictEqual(yield* texts(Plan.stream(band, "x")), "four")
     }).pipe(Effect.provide(model))
   )

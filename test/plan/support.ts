@@ -1,6 +1,6 @@
 /** Plans for tests of the engine: functions that note when they run, and the events of a run. */
 import { assert } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Effect, flow, Stream } from "effect"
 import type { Schema } from "effect"
 import { Plan, PlanError, Step, type PlanEvent, type PlanRun } from "effect-emissary/plan"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
@@ -106,6 +106,11 @@ export const events = <A, R>(
 /** Makes a plan and binds it: neither fails. */
 export const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
   Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
+
+/** Makes a plan of steps and binds it: neither fails. */
+export const planOf: <const Args extends livePlan.MakeArguments>(
+  ...parts: Args & livePlan.KnownNames<Args>
+) => Effect.Effect<Plan.Bound<livePlan.PlanOutput<Args>, livePlan.PlanServices<Args>>> = flow(Plan.make, bind)
 
 /** The state after events that follow a state. */
 export const applyAll = (rules: planTransition.Rules, state: PlanRun.State, events: Iterable<PlanRun.Event>) =>
