@@ -190,20 +190,21 @@ const refuseCalls = Effect.fnUntraced(function* (
 })
 
 /**
- * One fact with its version. Secrets are looked for where the state of the agent's run is written; a run in memory
- * may hold them.
+ * Facts with their version. Secrets are looked for where the state of the agent's run is written; a run in memory may
+ * hold them.
  */
-const ProgressEvent = Schema.Struct({ version: Schema.Literal(1), event: PlanRun.Event })
+const Facts = Schema.Array(Schema.Struct({ version: Schema.Literal(1), event: PlanRun.Event }))
 
-const progressToJson = Schema.encodeEffect(ProgressEvent)
+const factsToJson = Schema.encodeEffect(Facts)
 
-const progressFromJson = Schema.decodeUnknownEffect(Schema.Array(ProgressEvent))
+const factsFromJson = Schema.decodeUnknownEffect(Facts)
 
 const encodeProgress = (events: ReadonlyArray<PlanRun.Event>): Effect.Effect<ReadonlyArray<Schema.Json>> =>
   Effect.orDie(
-    Effect.forEach(events, (event) =>
-      // Sound: the wire of a fact is JSON. One that was applied is one of the type, so it can be written.
-      Effect.map(progressToJson({ version: 1, event }), (json) => json as Schema.Json)
+    // Sound: the wire of a fact is JSON. One that was applied is one of the type, so it can be written.
+    Effect.map(
+      factsToJson(events.map((event) => ({ version: 1, event }))),
+      (json) => json as ReadonlyArray<Schema.Json>
     )
   )
 
@@ -221,7 +222,7 @@ const replayProgress = (
 ): Effect.Effect<PlanRun.State, AgentError.Reason> =>
   Effect.gen(function* () {
     const rules = yield* engine.completeRules(bound)
-    const events = yield* Effect.mapError(progressFromJson(Array.from(facts)), unreadableProgress)
+    const events = yield* Effect.mapError(factsFromJson(Array.from(facts)), unreadableProgress)
     const recorded = events.map(({ event }) => event)
     const edited = engine.changedNestedPlan(rules, recorded)
     if (edited !== undefined) return yield* Effect.fail(toAgentReason(edited, 0))
@@ -272,26 +273,18 @@ const decodeAnswer = (
         plainJson.problemsFromSchemaError(error, output)
       )
 
-const checkAnswer = (schema: stepSchema.StepCodec | undefined, value: Schema.Json): Effect.Effect<OutputCheck> =>
-  Effect.match(decodeAnswer(schema, value), {
-    onFailure: (issues): OutputCheck => ({ _tag: "Invalid", issues }),
-    onSuccess: (): OutputCheck => ({ _tag: "Valid", value })
-  })
-
 /**
  * The answer that ended a plan early: the text itself where the plan's output can be
  * that, and otherwise the JSON that the text holds.
  */
-const concludedAnswer = (schema: stepSchema.StepCodec | undefined, answer: string): Effect.Effect<OutputCheck> =>
-  Effect.filterOrElse(
-    checkAnswer(schema, answer),
-    ({ _tag }) => _tag === "Valid",
-    (direct) =>
-      Effect.matchEffect(Json.parse(answer), {
-        onFailure: () => Effect.succeed(direct),
-        onSuccess: (value) => checkAnswer(schema, value)
-      })
-  )
+const concludedAnswer = Effect.fnUntraced(function* (schema: stepSchema.StepCodec | undefined, answer: string) {
+  const isText = Result.isSuccess(yield* Effect.result(decodeAnswer(schema, answer)))
+  const value = isText ? answer : yield* Effect.orElseSucceed(Json.parse(answer), () => answer)
+  return yield* Effect.match(decodeAnswer(schema, value), {
+    onFailure: (issues): OutputCheck => ({ _tag: "Invalid", issues }),
+    onSuccess: (): OutputCheck => ({ _tag: "Valid", value })
+  })
+})
 
 type PausedOutcome = Extract<PlanRun.Outcome, { readonly _tag: "Paused" }>
 
