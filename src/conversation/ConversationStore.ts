@@ -169,7 +169,7 @@ export interface Service {
     options?: { readonly expected?: string | undefined }
   ) => Effect.Effect<string, ConversationConflict | ConversationError | ConversationStoreError>
   readonly list: (
-    options?: VersionedStore.ListOptions
+    options?: journal.ListOptions
   ) => Effect.Effect<
     { readonly ids: ReadonlyArray<string>; readonly next: Option.Option<string> },
     ConversationStoreError

@@ -18,11 +18,9 @@ import * as modelMessages from "./internal/modelMessages.ts"
 export {
   assistant,
   AssistantMessage,
-  type AssistantOptions,
   AssistantPart,
   Message,
   MessageId,
-  type Options,
   ReasoningPart,
   sumUsage,
   system,

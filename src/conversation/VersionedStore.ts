@@ -59,10 +59,7 @@ import * as storage from "./internal/storage.ts"
 export {
   causeOf,
   layerMemory,
-  type ListOptions,
-  type Page,
   type Service,
-  unavailable,
   VersionConflict,
   VersionedStore,
   VersionedStoreError

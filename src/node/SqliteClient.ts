@@ -50,6 +50,7 @@ import { SqlError, classifySqliteError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
+import * as storage from "../conversation/internal/storage.ts"
 
 /**
  * The database file, and the time to wait for its lock.
@@ -279,7 +280,7 @@ export const layerStore = (
       Layer.effect(
         VersionedStore.VersionedStore,
         error._tag === "SqlError"
-          ? VersionedStore.unavailable({
+          ? storage.unavailable({
               operation: "open",
               storage: "database",
               error: error.reason._tag,

@@ -450,7 +450,7 @@ export interface Service {
     ): Effect.Effect<Option.Option<planTransition.State>, PlanError.PlanError | CheckpointError>
     <A, R>(agent: OnlyAgent<A, R>, key: string): Effect.Effect<Option.Option<Run.State>, CheckpointError>
   }
-  readonly list: (options?: VersionedStore.ListOptions) => Effect.Effect<VersionedStore.Page, CheckpointError>
+  readonly list: (options?: journal.ListOptions) => Effect.Effect<journal.Page, CheckpointError>
   readonly remove: (
     key: string,
     options?: { readonly force?: boolean | undefined }

@@ -1,3 +1,4 @@
+import * as reduction from "#src/conversation/internal/reduction.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Ref, Result, Schema } from "effect"
 import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
@@ -173,7 +174,7 @@ describe("CONV-7 budget policy", () => {
       const error = yield* Effect.flip(agent.run(long.repeat(10), { budget: policy }))
       assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
       const cause = AgentError.causeOf(error.reason)
-      assert(cause._tag === "Some" && Schema.is(Conversation.BudgetTooSmall)(cause.value))
+      assert(cause._tag === "Some" && Schema.is(reduction.BudgetTooSmall)(cause.value))
       assert.strictEqual(cause.value.budget, 8000)
       assert.include(error.message, "expected at most 8000 tokens")
       assert.deepStrictEqual(yield* requests, [])
@@ -283,7 +284,7 @@ describe("CONV-7 compact", () => {
 })
 
 describe("CONV-7 ConversationFitted", () => {
-  const report: Conversation.ReductionReport = { before: 10, after: 5, removed: [], shortened: [] }
+  const report: reduction.ReductionReport = { before: 10, after: 5, removed: [], shortened: [] }
   const fitted = (view: Conversation.Conversation): Run.Event => ({
     _tag: "ConversationFitted",
     at: events.at,

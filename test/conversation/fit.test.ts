@@ -1,3 +1,4 @@
+import * as reduction from "#src/conversation/internal/reduction.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Layer, Option, Result, Schema } from "effect"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
@@ -34,7 +35,7 @@ describe("CONV-6 fit", () => {
     const size = yield* Conversation.estimatedSize(self)
     const { conversation, report } = yield* Conversation.truncate(self, { budget: size })
     assert.strictEqual(conversation, self)
-    assert.isTrue(Conversation.isUnchanged(report))
+    assert.isTrue(reduction.isUnchanged(report))
     assert.deepStrictEqual(report, { before: size, after: size, removed: [], shortened: [] })
   })
 
@@ -95,7 +96,7 @@ describe("CONV-6 fit", () => {
     assert.strictEqual(texts(least.conversation).at(-1), "x".repeat(2000))
 
     const error = yield* Effect.flip(Conversation.truncate(self, { budget: 2000 }))
-    assert(Schema.is(Conversation.BudgetTooSmall)(error))
+    assert(Schema.is(reduction.BudgetTooSmall)(error))
     assert.strictEqual(error.needed, least.report.after)
     assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.truncate(self, { budget: error.needed }))))
     assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.truncate(self, { budget: error.needed - 1 }))))
@@ -195,7 +196,7 @@ describe("CONV-6 L7 laws of fit", () => {
       if (Result.isFailure(result)) return
       const again = yield* Conversation.truncate(result.success.conversation, options)
       assert.strictEqual(again.conversation, result.success.conversation)
-      assert.isTrue(Conversation.isUnchanged(again.report))
+      assert.isTrue(reduction.isUnchanged(again.report))
     }).pipe(Effect.provide(characters))
   )
 
@@ -267,7 +268,7 @@ describe("CONV-6 L7 laws of fit", () => {
     Effect.gen(function* () {
       const { result } = yield* fitted(self, share, keep)
       if (Result.isFailure(result)) return
-      const codec = Schema.toCodecJson(Conversation.ReductionReport)
+      const codec = Schema.toCodecJson(reduction.ReductionReport)
       const report = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(result.success.report))
       assert(Equal.equals(report, result.success.report))
       assert.isTrue(Option.isNone(Option.fromUndefinedOr(report.summary)))

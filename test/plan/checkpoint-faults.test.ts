@@ -1,4 +1,5 @@
 /** PLAN-6, PLAN-7: stores that fail at any call, and readers that leave at any event. */
+import * as storage from "#src/conversation/internal/storage.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -46,9 +47,7 @@ const flaky = () => {
     Effect.suspend((): Effect.Effect<A, E | VersionedStore.VersionedStoreError> => {
       fault.calls += 1
       if (fault.calls !== fault.at) return effect
-      const down = Effect.fail(
-        VersionedStore.unavailable({ operation, storage: "test", error: "Down", cause: undefined })
-      )
+      const down = Effect.fail(storage.unavailable({ operation, storage: "test", error: "Down", cause: undefined }))
       return fault.when === "before" ? down : Effect.andThen(effect, down)
     })
   const layer = Layer.effect(

@@ -1,4 +1,5 @@
 /** The common part of the tests of checkpoints. */
+import * as storage from "#src/conversation/internal/storage.ts"
 import { Effect, Layer, Option, Ref } from "effect"
 import { VersionedStore } from "effect-emissary"
 import { changed } from "../conversation/store/changed.ts"
@@ -88,7 +89,7 @@ export const failing = (fails: (key: string) => boolean, when: "before" | "after
     compareAndSet: (key, expected, value) => {
       if (!fails(key)) return store.compareAndSet(key, expected, value)
       const error = { operation: "compareAndSet" as const, key, storage: "test", error: "Down", cause: undefined }
-      const down = Effect.fail(VersionedStore.unavailable(error))
+      const down = Effect.fail(storage.unavailable(error))
       return when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)
     }
   }))

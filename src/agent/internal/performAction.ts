@@ -23,6 +23,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as TokenCounter from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
+import * as reduction from "../../conversation/internal/reduction.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
@@ -373,7 +374,7 @@ const applyBudget = Effect.fnUntraced(function* (policy: agentTypes.Budget, { re
       : compactConversation(policy, current, overhead, resolved.model),
     recorder.fail
   )
-  if (Conversation.isUnchanged(fitted.report)) return
+  if (reduction.isUnchanged(fitted.report)) return
   const report = { ...fitted.report, before }
   yield* recorder.recordNow({ _tag: "ConversationFitted", view: fitted.conversation, report })
 })
@@ -382,7 +383,7 @@ const truncateConversation = (
   policy: { readonly threshold: number; readonly target: number; readonly keepOutput?: number | undefined },
   conversation: history.Conversation,
   overhead: number
-): Effect.Effect<Conversation.Reduction, AgentError.Reason> => {
+): Effect.Effect<reduction.Reduction, AgentError.Reason> => {
   const to = (budget: number) =>
     Conversation.truncate(conversation, { budget, overhead, keepOutput: policy.keepOutput })
   return to(Math.min(policy.target, policy.threshold)).pipe(
@@ -392,7 +393,7 @@ const truncateConversation = (
       (error) => to(error.needed)
     ),
     Effect.mapError(({ needed }) => {
-      const error = new Conversation.BudgetTooSmall({ needed, budget: policy.threshold })
+      const error = new reduction.BudgetTooSmall({ needed, budget: policy.threshold })
       return agentReason.makeReason("BudgetFailed", { problem: error.message }, error)
     })
   )
@@ -422,9 +423,9 @@ const compactConversation = Effect.fnUntraced(function* (
 
 /** The report of two reductions. A summary that was removed again is in none of its lists. */
 const mergeReports = (
-  { before, removed, summary }: Conversation.ReductionReport,
-  then: Conversation.ReductionReport
-): Conversation.ReductionReport => {
+  { before, removed, summary }: reduction.ReductionReport,
+  then: reduction.ReductionReport
+): reduction.ReductionReport => {
   const others = then.removed.filter(({ id }) => id !== summary?.id)
   return {
     before,

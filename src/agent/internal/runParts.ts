@@ -18,6 +18,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as conversationCodec from "../../conversation/internal/conversationCodec.ts"
 import * as history from "../../conversation/internal/history.ts"
+import * as reduction from "../../conversation/internal/reduction.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined, parsePointer } from "../../payload/internal/plainJson.ts"
@@ -187,7 +188,7 @@ const OwnEvent = Schema.Union([
     conversation: History
   }),
   Schema.TaggedStruct("InputAdded", { at, message: User, maxSteps: MaxSteps }),
-  Schema.TaggedStruct("ConversationFitted", { at, view: History, report: Conversation.ReductionReport }),
+  Schema.TaggedStruct("ConversationFitted", { at, view: History, report: reduction.ReductionReport }),
   Schema.TaggedStruct("StepStarted", { at, step: Count, purpose: Purpose }),
   Schema.TaggedStruct("ModelAnswered", {
     at,

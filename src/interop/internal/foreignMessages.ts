@@ -254,7 +254,7 @@ const makeMessages = Effect.fnUntraced(function* (key: Key, foreign: ReadonlyArr
 /** Names of calls by their ids: results may name the call only, which may be part of an earlier message. */
 type CallNames = ReadonlyMap<string, string>
 
-const makeMessage = (names: CallNames, body: MessageBody, options: Message.Options): Effect.Effect<Message.Message> => {
+const makeMessage = (names: CallNames, body: MessageBody, options: history.Options): Effect.Effect<Message.Message> => {
   switch (body.role) {
     case "system":
       return Message.system(body.content, options)
