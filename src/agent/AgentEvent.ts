@@ -81,17 +81,13 @@ export {
  * @since 0.1.0
  */
 export const result = <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Effect.Effect<Result<A>, E, R> =>
-  Effect.flatMap(
-    Stream.runLast(self),
-    Option.match({
-      onNone: () => noResult("no event"),
-      onSome: (event) => (event._tag === "RunFinished" ? Effect.succeed(event.result) : noResult(event._tag))
-    })
-  )
-
-const noResult = (found: string): Effect.Effect<never> =>
-  Effect.die(
-    new Error(
-      `AgentEvent.result: expected RunFinished as the last event, found ${found}. Pass the whole stream of an agent.`
+  Effect.flatMap(Stream.runLast(self), (found) => {
+    const last = Option.getOrUndefined(found)
+    if (last?._tag === "RunFinished") return Effect.succeed(last.result)
+    const tag = last?._tag ?? "no event"
+    return Effect.die(
+      new Error(
+        `AgentEvent.result: expected RunFinished as the last event, found ${tag}. Pass the whole stream of an agent.`
+      )
     )
-  )
+  })

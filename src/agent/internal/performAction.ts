@@ -466,18 +466,18 @@ const overheadTokens = (
  */
 const grace = 1000
 
+/** A call before anything runs: it can run or has failed. One that `asks` needs an approval first. */
+interface PreparedCall {
+  readonly runnable: runTransition.RunnableCall
+  readonly call: Result.Result<boundTool.BoundCall, ToolResult.Failure>
+  readonly asks: boolean
+}
+
 /** A call that may run now. */
 interface ReadyCall {
-  readonly _tag: "Run"
   readonly runnable: runTransition.RunnableCall
   readonly call: boundTool.BoundCall
 }
-
-/** A call before anything runs: it can run, it has failed, or it needs an approval. */
-type PreparedCall =
-  | ReadyCall
-  | { readonly _tag: "Fail"; readonly runnable: runTransition.RunnableCall; readonly failure: ToolResult.Failure }
-  | { readonly _tag: "Ask"; readonly runnable: runTransition.RunnableCall }
 
 const prepareCall = Effect.fnUntraced(function* (
   { deadline, options, recorder, resolved }: Step,
@@ -486,17 +486,16 @@ const prepareCall = Effect.fnUntraced(function* (
   const { id, name, text, arguments: args } = runnable.part
   const { context, conversation, runId } = recorder.state
   const request = { id, name, arguments: text ?? args }
-  const prepared = yield* boundTool.prepare(resolved.tools, request, {
+  const call = yield* boundTool.prepare(resolved.tools, request, {
     runId,
     context,
     timeout: options.timeouts?.tool,
     deadline: deadline === undefined ? undefined : deadline + grace,
     progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
   })
-  if (Result.isFailure(prepared)) return { _tag: "Fail", runnable, failure: prepared.failure }
-  const call = prepared.success
   const tool = resolved.tools.tools.get(name)
-  if (tool === undefined || runnable.approved || runnable.started) return { _tag: "Run", call, runnable }
+  const prepared = { runnable, call, asks: false }
+  if (Result.isFailure(call) || tool === undefined || runnable.approved || runnable.started) return prepared
   const asked = {
     callId: id,
     context,
@@ -505,9 +504,9 @@ const prepareCall = Effect.fnUntraced(function* (
       return modelMessages.toPrompt(conversation).content
     }
   }
-  return yield* Effect.match(tool.needsApproval(call.arguments, asked), {
-    onFailure: (failure): PreparedCall => ({ _tag: "Fail", runnable, failure }),
-    onSuccess: (needed): PreparedCall => (needed ? { _tag: "Ask", runnable } : { _tag: "Run", call, runnable })
+  return yield* Effect.match(tool.needsApproval(call.success.arguments, asked), {
+    onFailure: (failure): PreparedCall => ({ ...prepared, call: Result.fail(failure) }),
+    onSuccess: (asks): PreparedCall => ({ ...prepared, asks })
   })
 })
 
@@ -518,11 +517,11 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
   if (recorder.interruption) return
   const prepared = yield* Effect.forEach(action.calls, (call) => prepareCall(step, call))
   const ready: Array<ReadyCall> = []
-  for (const one of prepared) {
-    const { id: callId, name } = one.runnable.part
-    if (one._tag === "Run") ready.push(one)
-    else if (one._tag === "Ask") yield* recorder.recordNow({ _tag: "ApprovalRequested", callId })
-    else yield* recorder.record(yield* driver.toolFinishedEvent({ callId, name, result: one.failure }))
+  for (const { asks, call, runnable } of prepared) {
+    const { id: callId, name } = runnable.part
+    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId })
+    else if (Result.isSuccess(call)) ready.push({ call: call.success, runnable })
+    else yield* recorder.record(yield* driver.toolFinishedEvent({ callId, name, result: call.failure }))
     if (recorder.interruption) return
   }
   if (ready.length > 0) yield* executeBatch(step, ready)
@@ -538,8 +537,8 @@ const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: Reado
   for (const runnable of action.calls) {
     const callId = runnable.part.id
     if (!callIds.has(callId)) continue
-    const { _tag } = yield* prepareCall(step, runnable)
-    if (_tag === "Ask") yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId })
+    const { asks } = yield* prepareCall(step, runnable)
+    if (asks) yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId })
   }
 })
 
