@@ -35,12 +35,27 @@ export const answered = (part: Message.ToolCallPart, result: ToolResult.ToolResu
     Effect.flatMap(Conversation.addToolResult({ callId: part.id, result }))
   )
 
-/** The place at which a foreign history of another form is refused. */
-export const issues = <Foreign>({ read }: Format<Foreign>, foreign: unknown) =>
-  Effect.map(Effect.flip(read(foreign)), (error) => {
-    assert(error instanceof PayloadError.PayloadError, error.message)
-    assert(error.reason._tag === "Invalid", error.message)
-    return error.reason.issues.map(({ path }) => path)
+/** Histories of another form with the paths at which they are refused, and one of more messages than the limit. */
+export const refusesForms = <Foreign>(
+  { read }: Format<Foreign>,
+  forms: ReadonlyArray<readonly [foreign: unknown, ...paths: ReadonlyArray<string>]>,
+  long: unknown
+) =>
+  test("other forms are refused with the path, more than the limits before they are looked at", function* () {
+    for (const [foreign, ...paths] of forms) {
+      const error = yield* Effect.flip(read(foreign))
+      assert(error instanceof PayloadError.PayloadError, error.message)
+      assert(error.reason._tag === "Invalid", error.message)
+      assert.deepStrictEqual(pluck(error.reason.issues, "path"), paths)
+    }
+    const tooMany = yield* Effect.flip(read(long, { limits: { maxMessages: 1 } }))
+    assert(tooMany instanceof PayloadError.PayloadError)
+    assert.strictEqual(tooMany.reason._tag, "TooLarge")
+    const forbidden = yield* Effect.flip(
+      read(JSON.parse(`{"messages":[{"role":"user","content":"x","__proto__":{}}]}`))
+    )
+    assert(forbidden instanceof PayloadError.PayloadError)
+    assert.strictEqual(forbidden.reason._tag, "ForbiddenKey")
   })
 
 /** Histories that break a law, the reason and the index of the message. */
@@ -106,9 +121,9 @@ export const refusesUnsendable = <Foreign>({ write }: Format<Foreign>, own: Read
   })
 }
 
-/** The codec of a format in another schema: a history, one of another form with its path, and one that breaks laws. */
+/** The codec of a format in another schema: a user message "Hi", one of another form with its path, and a history that breaks laws. */
 export const embeds = <Foreign>(
-  { codec, read }: Format<Foreign>,
+  { codec, read, write }: Format<Foreign>,
   foreign: Schema.Json,
   [malformed, path]: readonly [Schema.Json, string],
   unlawful: Schema.Json
@@ -123,6 +138,14 @@ export const embeds = <Foreign>(
     assert.include(refused.message, path)
     const messages = yield* Conversation.addAssistant(Conversation.empty, "")
     assert.include((yield* Effect.flip(Schema.encodeEffect(Request)({ messages }))).message, "message 0")
+  })
+
+  test("the note of a message is not used once the message is another one", function* () {
+    const [first] = Conversation.messages(yield* read(foreign))
+    assert(first?.role === "user")
+    const content = [ToolResult.textPart("Public")] as const
+    const edited = Result.getOrThrow(Conversation.fromMessages([{ ...first, content }]))
+    same(yield* Effect.fromResult(write(edited)), JSON.parse(JSON.stringify(foreign).replace("Hi", "Public")))
   })
 
   test("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", function* () {

@@ -1,3 +1,4 @@
+import { defined } from "#src/payload/internal/plainJson.ts"
 import { Arbitrary, Schema } from "effect"
 import { Extras, type Json, list, type JsonObject, shuffled, Said, withExtras } from "./foreign-json.ts"
 
@@ -74,15 +75,15 @@ const part = (given: typeof Part.Type): JsonObject => {
     case "text":
       return text(given)
     case "image": {
-      const detail = given.detail === undefined ? undefined : { detail: given.detail }
-      return withExtras({ type: "image_url", image_url: { url: given.url, ...detail } }, given.extras)
+      const { detail, extras, url } = given
+      return withExtras({ type: "image_url", image_url: defined({ url, detail }) }, extras)
     }
     case "audio":
       return withExtras({ type: "input_audio", input_audio: { data: "AQID", format: given.format } }, given.extras)
     case "file": {
-      const filename = given.filename === undefined ? undefined : { filename: given.filename }
+      const { extras, filename } = given
       const file = given.file === "file-1" ? { file_id: given.file } : { file_data: given.file }
-      return withExtras({ type: "file", file: { ...file, ...filename } }, given.extras)
+      return withExtras({ type: "file", file: { ...file, ...defined({ filename }) } }, extras)
     }
   }
 }
@@ -95,8 +96,8 @@ const messages = (given: typeof History.Type): ReadonlyArray<JsonObject> => {
     all.push(withExtras({ role, content: typeof content === "string" ? content : content.map(text) }, extras))
   }
   for (const turn of given.turns) {
-    const name = turn.name === undefined ? undefined : { name: turn.name }
-    all.push(withExtras({ role: "user", content: content(turn.content), ...name }, turn.extras))
+    const { extras, name } = turn
+    all.push(withExtras(defined({ role: "user", content: content(turn.content), name }), extras))
     for (const answer of turn.answers) {
       const calls = answer.calls.map((call) => ({ ...call, id: `call_${count++}` }))
       all.push(assistant(answer, calls))

@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Option, Result, type Schema } from "effect"
-import { Conversation, Message, PayloadError, ToolResult } from "effect-emissary"
+import { Effect, Option, type Schema } from "effect"
+import { Conversation, Message, ToolResult } from "effect-emissary"
 import { OpenAiMessages, type RenderError } from "effect-emissary/interop"
 
 import * as common from "./foreign-laws.ts"
@@ -132,28 +132,17 @@ describe("CONV-4 foreign OpenAI histories", () => {
     ["MissingCallId", 2, [user, asks, { ...result, tool_call_id: "" }]]
   ])
 
-  test("other forms are refused with the path, more than the limits before they are looked at", function* () {
-    assert.deepStrictEqual(yield* common.issues(format, { messages: [] }), [""])
-    assert.deepStrictEqual(yield* common.issues(format, [user, { role: "tool", content: "x" }]), ["/1/tool_call_id"])
-    assert.deepStrictEqual(yield* common.issues(format, [{ role: "user", content: [{ type: "text" }] }]), [
-      "/0/content/0/text"
-    ])
-    assert.deepStrictEqual(yield* common.issues(format, [user, { ...asks, function_call: { name: "f" } }]), [
-      "/1/function_call"
-    ])
-    assert.include(yield* common.issues(format, [user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
-
-    const tooMany = yield* Effect.flip(
-      OpenAiMessages.toConversation([user, user, user], { limits: { maxMessages: 2 } })
-    )
-    assert(tooMany instanceof PayloadError.PayloadError)
-    assert.strictEqual(tooMany.reason._tag, "TooLarge")
-    const forbidden = yield* Effect.flip(
-      OpenAiMessages.toConversation(JSON.parse(`[{"role":"user","content":"x","__proto__":{}}]`))
-    )
-    assert(forbidden instanceof PayloadError.PayloadError)
-    assert.strictEqual(forbidden.reason._tag, "ForbiddenKey")
-  })
+  common.refusesForms(
+    format,
+    [
+      [{ messages: [] }, ""],
+      [[user, { role: "tool", content: "x" }], "/1/tool_call_id"],
+      [[{ role: "user", content: [{ type: "text" }] }], "/0/content/0/text"],
+      [[user, { ...asks, function_call: { name: "f" } }], "/1/function_call"],
+      [[user, { ...asks, tool_calls: [7] }], "/1/tool_calls/0"]
+    ],
+    [user, user]
+  )
 
   test("a history that ends in open calls is read, and written once they are answered", function* () {
     const open = yield* OpenAiMessages.toConversation([user, asks])
@@ -203,16 +192,7 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
     ])
   })
 
-  test("the note of a message is not used once the message is another one, or breaks a rule", function* () {
-    const [first] = Conversation.messages(
-      yield* OpenAiMessages.toConversation([{ name: "ada", role: "user", content: "Secret" }])
-    )
-    assert(first?.role === "user")
-    const edited = Result.getOrThrow(
-      Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
-    )
-    common.same(yield* render(edited), [{ name: "ada", role: "user", content: "Public" }])
-
+  test("the note of a message is not used if it breaks a rule", function* () {
     const forged = (patch: Schema.Json) =>
       Effect.gen(function* () {
         const metadata = { "effect-emissary/openai": { patch } }
