@@ -34,33 +34,20 @@ const format: common.Format<unknown> = {
 common.laws(format)
 
 describe("CONV-4 foreign OpenAI histories", () => {
-  test("parts, extras, refusals, reasoning, results out of order: exactly as they came", function* () {
+  test("arguments keep their text, results are in call order, and the token limit is that of the options", function* () {
     const foreign = [
-      { content: [{ type: "text", text: "Sys", cache_control: { type: "ephemeral" } }], role: "developer" },
-      {
-        role: "user",
-        name: "ada",
-        content: [
-          { type: "text", text: "Look" },
-          { type: "image_url", image_url: { detail: "low", url: "data:image/png;base64,AQID" } },
-          { type: "input_audio", input_audio: { data: "AQID", format: "mp3" } },
-          { type: "file", file: { file_id: "file-1" } },
-          { type: "file", file: { file_data: "data:application/pdf;base64,AQID", filename: "a.pdf" } }
-        ]
-      },
+      { role: "developer", content: [{ type: "text", text: "Sys", cache_control: { type: "ephemeral" } }] },
+      { role: "user", content: "go" },
       {
         role: "assistant",
         content: "",
-        refusal: null,
-        reasoning_content: "hmm",
         tool_calls: [
           { id: "a", type: "function", index: 0, function: { arguments: `{ "x":1.0}`, name: "f" } },
           { id: "b", type: "function", function: { name: "g", arguments: "" } }
         ]
       },
       { role: "tool", tool_call_id: "b", content: [{ type: "text", text: "1" }] },
-      { role: "tool", name: "f", tool_call_id: "a", content: "" },
-      { role: "assistant", content: null, refusal: "I cannot." }
+      { role: "tool", name: "f", tool_call_id: "a", content: "" }
     ]
     const self = yield* OpenAiMessages.toConversation(foreign, { tokenLimit: 100 })
     common.same(yield* render(self), foreign)
