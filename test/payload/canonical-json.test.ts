@@ -59,27 +59,9 @@ describe("PAY-C canonical JSON (RFC 8785)", () => {
   })
 
   it("PAY-C section 3.2.3: keys are ordered by UTF-16 code units", () => {
-    const text = canonical({
-      "\u20ac": "Euro Sign",
-      "\r": "Carriage Return",
-      "\ufb33": "Hebrew Letter Dalet With Dagesh",
-      "1": "One",
-      "\ud83d\ude00": "Emoji: Grinning Face",
-      "\u0080": "Control",
-      "\u00f6": "Latin Small Letter O With Diaeresis"
-    })
-    assert.deepStrictEqual(
-      [...text.matchAll(/:"([^"]*)"/g)].map((match) => match[1]),
-      [
-        "Carriage Return",
-        "One",
-        "Control",
-        "Latin Small Letter O With Diaeresis",
-        "Euro Sign",
-        "Emoji: Grinning Face",
-        "Hebrew Letter Dalet With Dagesh"
-      ]
-    )
+    // Euro sign, carriage return, Hebrew dalet with dagesh, one, grinning face, control, o with diaeresis
+    const text = canonical({ "\u20ac": 4, "\r": 0, "\ufb33": 6, "1": 1, "\ud83d\ude00": 5, "\u0080": 2, "\u00f6": 3 })
+    assert.strictEqual(text.replaceAll(/[^:]*:(\d)[,}]/g, "$1"), "0123456")
   })
 
   it("PAY-C lone surrogates are refused with their path, in values and in keys; pairs are not", () => {

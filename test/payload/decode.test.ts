@@ -132,18 +132,13 @@ describe("PAY-A Invalid", () => {
 
 describe("L4 PayloadError", () => {
   const reasons: ReadonlyArray<PayloadError.Reason> = [
-    PayloadError.Reason.cases.NotJson.make({ offset: 1, expected: "a", found: "b" }),
-    PayloadError.Reason.cases.TooLarge.make({ what: "nodes", limit: 1, found: 2, path: "" }),
-    PayloadError.Reason.cases.TooDeep.make({ limit: 1, path: "/a" }),
-    PayloadError.Reason.cases.ForbiddenKey.make({ path: "/__proto__", key: "__proto__" }),
-    PayloadError.Reason.cases.UnsupportedVersion.make({
-      field: "version",
-      found: 3,
-      kind: "number",
-      supported: [1, 2]
-    }),
+    { _tag: "NotJson", offset: 1, expected: "a", found: "b" },
+    { _tag: "TooLarge", what: "nodes", limit: 1, found: 2, path: "" },
+    { _tag: "TooDeep", limit: 1, path: "/a" },
+    { _tag: "ForbiddenKey", path: "/__proto__", key: "__proto__" },
+    { _tag: "UnsupportedVersion", field: "version", found: 3, kind: "number", supported: [1, 2] },
     PayloadError.invalid([{ path: "/a", expected: "string", found: "number" }], 2),
-    PayloadError.Reason.cases.Secret.make({ path: "/a", key: "a", kind: "key" })
+    { _tag: "Secret", path: "/a", key: "a", kind: "key" }
   ]
   for (const reason of reasons) {
     test(`L4 ${reason._tag} travels as JSON and keeps its message`, function* () {
@@ -194,5 +189,19 @@ describe("L2 Names", () => {
       assert.deepInclude(error.reason, { _tag: "ForbiddenKey", path: "/names", key: name })
     }
     assert.isTrue(Result.isSuccess(plainJson.checkName("constructors", at)))
+  })
+})
+
+describe("own and defined", () => {
+  it("defined drops undefined members and keeps the order of the others", () => {
+    const a: number | undefined = undefined
+    const made: { readonly x: number; readonly a?: number; readonly n: null } = plainJson.defined({ x: 1, a, n: null })
+    assert.strictEqual(JSON.stringify(made), `{"x":1,"n":null}`)
+    assert.isFalse(Object.hasOwn(made, "a"))
+  })
+
+  it("L2 own reads no inherited member", () => {
+    assert.strictEqual(plainJson.own<number>({ constructor: 1 }, "constructor"), 1)
+    for (const name of plainJson.inheritedNames) assert.isUndefined(plainJson.own<unknown>({ a: 1 }, name))
   })
 })

@@ -90,6 +90,11 @@ describe("L8 secret keys", () => {
     }
   })
 
+  it("L8 a long run of combining marks in a key costs linear time", () => {
+    const key = `api${"\u0301\u0316".repeat(500_000)}_key`
+    assert.strictEqual(plainJson.isSecretName(key), true)
+  })
+
   it("L8 cycles, deep values, getters and wide sharing do no harm", () => {
     const cyclic: Record<string, unknown> = {
       get danger() {

@@ -347,6 +347,25 @@ describe("PAY-B embedding", () => {
   })
 })
 
+describe("VersionedCodec.single", () => {
+  const Note = Schema.Struct({ title: Schema.String })
+  const note = VersionedCodec.single({ what: "note", value: Note, header: { kind: "note" } })
+  const notes = VersionedCodec.single({ what: "notes", value: Schema.Array(Note), member: "notes" })
+  const problems = (effect: Effect.Effect<unknown, { readonly message: string }>) =>
+    Effect.runSync(Effect.flip(effect)).message
+
+  it("refuses another header, other members and a missing one with their paths", () => {
+    assert.include(problems(note.decode({ version: 1, kind: "other", title: "a" })), "/kind")
+    assert.include(problems(note.decode({ version: 1, title: "a" })), "/kind")
+    assert.include(problems(note.decode({ version: 1, kind: "note", title: 1 })), "/title")
+    assert.include(problems(note.decode({ version: 1, kind: "note", title: "a", more: 1 })), "/more")
+    assert.include(problems(notes.decode({ version: 1 })), "/notes")
+    assert.include(problems(notes.decode({ version: 1, notes: [], more: 1 })), "/more")
+    assert.include(problems(notes.decode({ version: 1, notes: [{ title: 1 }] })), "/notes/0/title")
+    assert.include(problems(notes.decode({ version: 2, notes: [] })), "version")
+  })
+})
+
 /** Generated keys may by chance be refused ones; nothing else may be refused. */
 function assertRefusedKey(error: PayloadError.PayloadError | PayloadError.LossyEncoding): void {
   assert(error._tag === "PayloadError")

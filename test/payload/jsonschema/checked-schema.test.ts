@@ -267,6 +267,7 @@ describe("L2 keys and plain data", () => {
 })
 
 describe("CODEC-4 refusals", () => {
+  const draft07 = { $schema: "http://json-schema.org/draft-07/schema#", definitions: { a: {} } }
   const cases: ReadonlyArray<readonly [name: string, schema: unknown, path: string, tag: string]> = [
     ["an unknown keyword", { properties: { a: { minLenght: 1 } } }, "/properties/a/minLenght", "UnsupportedKeyword"],
     ["$id", { $id: "https://example.com/a.json" }, "/$id", "UnsupportedKeyword"],
@@ -294,12 +295,7 @@ describe("CODEC-4 refusals", () => {
     ["__proto__", json('{"properties":{"__proto__":{}}}'), "/properties/__proto__", "ForbiddenKey"],
     [
       "assertions beside $ref in draft-07",
-      {
-        $schema: "http://json-schema.org/draft-07/schema#",
-        definitions: { a: {} },
-        $ref: "#/definitions/a",
-        minLength: 1
-      },
+      { ...draft07, $ref: "#/definitions/a", minLength: 1 },
       "/minLength",
       "InvalidKeyword"
     ]
@@ -343,5 +339,17 @@ describe("CODEC-4 as a Schema", () => {
     const fallback = JsonSchema.toSchema(recursive)
     assert.isTrue(Result.isSuccess(Schema.decodeResult(fallback)({ kid: 1 })))
     assert.isTrue(Result.isFailure(Schema.decodeResult(fallback)(1)))
+  })
+})
+
+describe("JsonSchema.make compiles a document once", () => {
+  it("for the same object and for an equal one, unless the limits differ", () => {
+    const document = () => ({ type: "object", properties: { once: { type: "string" } } })
+    const first = document()
+    const schema = Effect.runSync(JsonSchema.make(first))
+    assert.strictEqual(Effect.runSync(JsonSchema.make(first)), schema)
+    assert.strictEqual(Effect.runSync(JsonSchema.make(document())), schema)
+    const error = Effect.runSync(Effect.flip(JsonSchema.make(first, { limits: { maxDepth: 2 } })))
+    assert.strictEqual(error._tag, "JsonSchemaError")
   })
 })

@@ -20,14 +20,9 @@ const proto = "The key __proto__ is refused everywhere (L2)."
 const byName = "A format that is not checked is refused by name (CODEC-4)."
 
 /** Keywords that no tool has, refused by name wherever they are (DESIGN 8.6). */
-export const refusedKeywords = [
-  "$id",
-  "$anchor",
-  "$dynamicAnchor",
-  "$dynamicRef",
-  "unevaluatedItems",
-  "unevaluatedProperties"
-]
+export const refusedKeywords = "$id $anchor $dynamicAnchor $dynamicRef unevaluatedItems unevaluatedProperties".split(
+  " "
+)
 
 const common: ReadonlyArray<Deviation> = [
   ...refused(remote, "refRemote", "ref > remote ref, containing refs itself"),

@@ -117,17 +117,8 @@ describe("PAY-C hostile schemas", () => {
   test("PAY-C formats are linear", function* () {
     const long = 100_000
     const texts = ["a", "1", "a.", "a-", "%41", "/", "{a}", "{", '"', "a@", ":", "~0", "é", "P1", "xn--", "[::", "("]
-    for (const format of [
-      "uri",
-      "uri-reference",
-      "email",
-      "hostname",
-      "duration",
-      "ipv6",
-      "regex",
-      "date-time",
-      "json-pointer"
-    ]) {
+    const formats = "uri uri-reference email hostname duration ipv6 regex date-time json-pointer"
+    for (const format of formats.split(" ")) {
       const checked = yield* JsonSchema.make({ format })
       for (const text of texts) {
         const value = text.repeat(long / text.length)
@@ -141,15 +132,8 @@ describe("PAY-C hostile schemas", () => {
     const checked = yield* JsonSchema.make({ anyOf: [{ items: { $ref: "#" } }, { type: "null" }] })
     const limits = { maxDepth: 1_000_000 }
     for (const depth of [100, 500, 100_000]) {
-      const result = yield* timed(
-        Effect.fromResult(
-          JsonSchema.validate(
-            checked,
-            nest(depth, (inner) => [inner], null),
-            { limits }
-          )
-        )
-      )
+      const value = nest(depth, (inner) => [inner], null)
+      const result = yield* timed(Effect.fromResult(JsonSchema.validate(checked, value, { limits })))
       assert.include(["accepted", "json", "budget"], budget(result))
     }
   })

@@ -2,6 +2,10 @@ import type { Schema } from "effect"
 
 type Json = Schema.Json
 
+interface Part {
+  readonly [keyword: string]: Json
+}
+
 /** Random schemas and values from a seed, small enough to agree now and then. */
 export const random = (seed: number) => {
   let state = seed >>> 0
@@ -30,63 +34,55 @@ export const random = (seed: number) => {
 
   const types = ["null", "boolean", "integer", "number", "string", "array", "object"]
 
-  const keyword = (depth: number): ReadonlyArray<readonly [string, Json]> => {
+  const keyword = (depth: number): Part => {
     const sub = () => schema(depth - 1)
     const subs = () => times(1 + below(3), sub)
-    const shallow: ReadonlyArray<() => ReadonlyArray<readonly [string, Json]>> = [
-      () => [["type", pick(types)]],
-      () => [["type", [...new Set(times(2, () => pick(types)))]]],
-      () => [["enum", times(1 + below(4), () => value(1))]],
-      () => [["const", value(1)]],
-      () => [["minimum", below(3) - 1]],
-      () => [["exclusiveMaximum", below(3)]],
-      () => [["multipleOf", pick([0.5, 1, 2])]],
-      () => [["minLength", below(3)]],
-      () => [["maxLength", below(3)]],
-      () => [["pattern", pick(["^a", "b$", "^[ab]*$", ".", "a|b"])]],
-      () => [["minItems", below(3)]],
-      () => [["maxItems", below(3)]],
-      () => [["uniqueItems", true]],
-      () => [["required", [...new Set(times(1 + below(2), key))]]],
-      () => [["minProperties", below(3)]],
-      () => [["maxProperties", below(3)]],
-      () => [["dependentRequired", { [key()]: [key()] }]]
+    const shallow: ReadonlyArray<() => Part> = [
+      () => ({ type: pick(types) }),
+      () => ({ type: [...new Set(times(2, () => pick(types)))] }),
+      () => ({ enum: times(1 + below(4), () => value(1)) }),
+      () => ({ const: value(1) }),
+      () => ({ minimum: below(3) - 1 }),
+      () => ({ exclusiveMaximum: below(3) }),
+      () => ({ multipleOf: pick([0.5, 1, 2]) }),
+      () => ({ minLength: below(3) }),
+      () => ({ maxLength: below(3) }),
+      () => ({ pattern: pick(["^a", "b$", "^[ab]*$", ".", "a|b"]) }),
+      () => ({ minItems: below(3) }),
+      () => ({ maxItems: below(3) }),
+      () => ({ uniqueItems: true }),
+      () => ({ required: [...new Set(times(1 + below(2), key))] }),
+      () => ({ minProperties: below(3) }),
+      () => ({ maxProperties: below(3) }),
+      () => ({ dependentRequired: { [key()]: [key()] } })
     ]
     if (depth === 0 || next() < 0.4) return pick(shallow)()
-    return pick<() => ReadonlyArray<readonly [string, Json]>>([
-      () => [["properties", Object.fromEntries(times(1 + below(3), () => [key(), sub()]))]],
-      () => [["patternProperties", { [pick(["^a", "b"])]: sub() }]],
-      () => [["additionalProperties", sub()]],
-      () => [["propertyNames", sub()]],
-      () => [["dependentSchemas", { [key()]: sub() }]],
-      () => [["prefixItems", subs()]],
-      () => [["items", sub()]],
-      () => [["contains", sub()], ...(next() < 0.5 ? [["minContains", below(3)] as const] : [])],
-      () => [
-        ["contains", sub()],
-        ["maxContains", 1 + below(2)]
-      ],
-      () => [["anyOf", subs()]],
-      () => [["oneOf", subs()]],
-      () => [["allOf", subs()]],
-      () => [["not", sub()]],
-      () => [
-        ["if", sub()],
-        ["then", sub()],
-        ["else", sub()]
-      ],
-      () => [["properties", { [key()]: { $ref: "#/$defs/d" } }]],
-      () => [["items", { $ref: "#/$defs/d" }]]
+    return pick<() => Part>([
+      () => ({ properties: Object.fromEntries(times(1 + below(3), () => [key(), sub()])) }),
+      () => ({ patternProperties: { [pick(["^a", "b"])]: sub() } }),
+      () => ({ additionalProperties: sub() }),
+      () => ({ propertyNames: sub() }),
+      () => ({ dependentSchemas: { [key()]: sub() } }),
+      () => ({ prefixItems: subs() }),
+      () => ({ items: sub() }),
+      () => ({ contains: sub(), ...(next() < 0.5 ? { minContains: below(3) } : undefined) }),
+      () => ({ contains: sub(), maxContains: 1 + below(2) }),
+      () => ({ anyOf: subs() }),
+      () => ({ oneOf: subs() }),
+      () => ({ allOf: subs() }),
+      () => ({ not: sub() }),
+      () => ({ if: sub(), then: sub(), else: sub() }),
+      () => ({ properties: { [key()]: { $ref: "#/$defs/d" } } }),
+      () => ({ items: { $ref: "#/$defs/d" } })
     ])()
   }
 
-  const object = (depth: number): { readonly [keyword: string]: Json } =>
-    Object.fromEntries(times(1 + below(3), () => keyword(depth)).flat())
+  const object = (depth: number): Part => Object.assign({}, ...times(1 + below(3), () => keyword(depth)))
 
   const schema = (depth: number): Json => (next() < 0.08 ? next() < 0.6 : object(depth))
 
   return {
     value: () => value(3),
-    document: (): { readonly [keyword: string]: Json } => ({ ...object(3), $defs: { d: schema(1) } })
+    document: (): Part => ({ ...object(3), $defs: { d: schema(1) } })
   }
 }
