@@ -94,21 +94,17 @@ describe("PAY-C canonical JSON (RFC 8785)", () => {
 })
 
 describe("PAY-C digests", () => {
-  const vectors: ReadonlyArray<readonly [Schema.Json, string]> = [
-    [{}, "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"],
-    [[], "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"],
-    [null, "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"]
-  ]
-  for (const [json, hex] of vectors) {
-    test(`PAY-C sha256 of ${JSON.stringify(json)}`, function* () {
-      assert.strictEqual(yield* Digest.sha256(json), `sha256:${hex}`)
+  for (const [json, text] of [
+    [{}, "{}"],
+    [[], "[]"],
+    [null, "null"],
+    [{ é: "😀", a: [1, 0.5] }, `{"a":[1,0.5],"é":"😀"}`]
+  ] as const) {
+    test(`PAY-C the digest of ${text} is that of the canonical text in UTF-8`, function* () {
+      const expected = createHash("sha256").update(text, "utf8").digest("hex")
+      assert.strictEqual(yield* Digest.sha256(json), `sha256:${expected}`)
     })
   }
-
-  test("PAY-C the digest is that of the canonical text in UTF-8", function* () {
-    const expected = createHash("sha256").update(`{"a":[1,0.5],"é":"😀"}`, "utf8").digest("hex")
-    assert.strictEqual(yield* Digest.sha256({ é: "😀", a: [1, 0.5] }), `sha256:${expected}`)
-  })
 
   test("PAY-C L4 what has no canonical form fails in the error channel", function* () {
     const error = yield* Effect.flip(Digest.sha256(["\ud800"]))

@@ -49,8 +49,7 @@ describe("PAY-A NotJson", () => {
   for (const [text, offset, mentions] of cases) {
     test(`PAY-A ${JSON.stringify(text)} is refused at offset ${offset}`, function* () {
       const reason = yield* reasonOf(Json.parse(text))
-      assert(reason._tag === "NotJson")
-      assert.strictEqual(reason.offset, offset)
+      assert.deepInclude(reason, { _tag: "NotJson", offset })
       assert.include(new PayloadError.PayloadError({ what: "", reason }).message, mentions)
     })
   }
@@ -74,9 +73,7 @@ describe("PAY-A NotJson", () => {
   ]
   for (const [name, input, offset] of invalid) {
     test(`PAY-A bytes with ${name} are refused at ${offset}`, function* () {
-      const reason = yield* reasonOf(Json.parse(input))
-      assert(reason._tag === "NotJson")
-      assert.strictEqual(reason.offset, offset)
+      assert.deepInclude(yield* reasonOf(Json.parse(input)), { _tag: "NotJson", offset })
     })
   }
 
@@ -297,8 +294,7 @@ describe("PAY-A plain data only", () => {
     const value = Array.from({ length: 20 }, () => undefined)
     const error = yield* Effect.flip(Json.check(value, { limits: { maxIssues: 3 } }))
     assert(error.reason._tag === "Invalid")
-    assert.strictEqual(error.reason.issues.length, 3)
-    assert.strictEqual(error.reason.omitted, 17)
+    assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [3, 17])
     assert.include(error.message, "and 17 more")
   })
 
@@ -330,18 +326,68 @@ describe("PAY-A hostile payloads", () => {
     const decode = Json.decode(Schema.Record(Schema.String, Schema.Array(Schema.String)))
     const error = yield* Effect.flip(decode({ [key]: [1, 2, 3, 4, 5, 6] }))
     assert(error.reason._tag === "Invalid")
-    assert.deepStrictEqual(
-      error.reason.issues.map(({ path }) => path.length),
-      [key.length + 3]
-    )
-    assert.strictEqual(error.reason.omitted, 5)
+    const lengths = error.reason.issues.map(({ path }) => path.length)
+    assert.deepStrictEqual([lengths, error.reason.omitted], [[key.length + 3], 5])
   })
 
   test("PAY-A nor does an error about a value that is not JSON", function* () {
     const error = yield* Effect.flip(Json.check({ ["k".repeat(1_000_000)]: [undefined, undefined, undefined] }))
     assert(error.reason._tag === "Invalid")
-    assert.strictEqual(error.reason.issues.length, 1)
-    assert.strictEqual(error.reason.omitted, 2)
+    assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [1, 2])
+  })
+})
+
+const fence = "```"
+
+describe("AGENT-6 Json.extract", () => {
+  const found: ReadonlyArray<readonly [text: string, json: Schema.Json]> = [
+    ['{"a":1}', { a: 1 }],
+    ["  42 ", 42],
+    ['"text"', "text"],
+    [`${fence}json\n{"a":1}\n${fence}`, { a: 1 }],
+    [`Sure:\n${fence}\n[1,2]\n${fence}\nDone.`, [1, 2]],
+    ['<answer>{"a":"}"}</answer>', { a: "}" }],
+    ['As [1] says: {"a":1}', { a: 1 }],
+    ['[{"a":1},{"a":2}] is the list', [{ a: 1 }, { a: 2 }]],
+    ['{x} and {"a":{"b":2}} and {"c":3}', { a: { b: 2 } }],
+    ['a { b {"a":"\\"{"}', { a: '"{' }],
+    ['[ {"a":1}, oops ] {"b":2}', { b: 2 }]
+  ]
+  for (const [text, json] of found) {
+    it(`AGENT-6 finds the JSON in ${JSON.stringify(text)}`, () =>
+      assert.deepStrictEqual(Json.extract(text), Result.succeed(json)))
+  }
+
+  const missing = [
+    "",
+    "no json here",
+    '{"outer": {"a": 1}, broken}',
+    '{"outer": {"a": 1}',
+    '[{"a": 1}',
+    '[1] {"outer": {"a": 1}',
+    '{"a": {"__proto__": {}}}',
+    'text {"constructor": {"prototype": 1}}',
+    "{x}".repeat(20) + '{"a":1}'
+  ]
+  for (const text of missing) {
+    it(`AGENT-6 takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {
+      assert.strictEqual(Result.getOrThrow(Result.flip(Json.extract(text)))._tag, "PayloadError")
+    })
+  }
+
+  it("L2 holds limits", () => {
+    assert.isTrue(Result.isFailure(Json.extract("[[[1]]]", { limits: { maxDepth: 2 } })))
+    assert.isTrue(Result.isFailure(Json.extract("x [[[1]]]", { limits: { maxDepth: 2 } })))
+    assert.isTrue(Result.isFailure(Json.extract("[1,2,3]", { limits: { maxBytes: 3 } })))
+  })
+
+  it.prop("AGENT-6 finds an object anywhere in prose", [Schema.JsonObject, Schema.String], ([object, prose]) => {
+    const clean = prose.replaceAll(/[[\]{}"]/g, "")
+    const json = JSON.stringify(object)
+    if (/__proto__|prototype/.test(json)) return
+    const expected = Result.succeed(JSON.parse(json))
+    assert.deepStrictEqual(Json.extract(`${clean}x ${json} ${clean}`), expected)
+    assert.deepStrictEqual(Json.extract(`${clean}\n${fence}json\n${json}\n${fence}`), expected)
   })
 })
 

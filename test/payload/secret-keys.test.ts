@@ -65,12 +65,7 @@ describe("L8 secret keys", () => {
     assert.isUndefined(pathOf(definition, ["/**/properties"]))
     assert.isUndefined(pathOf(definition, ["/**"]))
     assert.isDefined(pathOf(definition, ["/tools/1/parameters"]))
-    assert.isDefined(
-      pathOf(
-        definition,
-        ["/tools/*"].map((path) => `${path}/success`)
-      )
-    )
+    assert.isDefined(pathOf(definition, ["/tools/*/success"]))
     assert.strictEqual(pathOf({ parameters: { password: 1 }, password: 2 }, ["/parameters"]), "/password")
     assert.strictEqual(pathOf({ data: { x: Redacted.make("s") } }, ["/data"]), "/data/x")
     // The key of the place itself is an option still.

@@ -5,11 +5,6 @@ import { Json, VersionedCodec } from "effect-emissary/payload"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
-const decodeUnknown =
-  <T>(codec: Schema.Decoder<T>) =>
-  (input: unknown) =>
-    Effect.flatMap(Json.check(input), Json.decode(codec))
-
 // A toy with three released versions. Version 1 has tool names, version 2 has
 // tools with descriptions, version 3 adds options and tags.
 
@@ -227,12 +222,6 @@ describe("PAY-B writing", () => {
     assert.strictEqual(reason.issues[0]?.path, "/name")
   })
 
-  test("L2 forbidden keys are refused on the way out", function* () {
-    const options: Toy["options"] = { a: { constructor: { prototype: 1 } } }
-    const reason = yield* reasonOf(codec.encode({ ...full, options }))
-    assert.deepInclude(reason, { _tag: "ForbiddenKey", path: "/options/a/constructor" })
-  })
-
   test("L8 secret keys are refused on the way out, except where keys are data, and read without complaint", function* () {
     const toy = { ...full, options: { headers: [{ "X-Api-Key": "hunter2" }] } }
     const error = yield* Effect.flip(codec.encode(toy))
@@ -321,7 +310,7 @@ describe("PAY-B embedding", () => {
   const Box = Schema.Struct({ toys: Schema.Array(codec.schema) })
 
   test("PAY-B old versions inside of other data are read, the newest is written", function* () {
-    const box = yield* decodeUnknown(Box)({ toys: [{ version: 1, name: "a", tools: ["t"] }] })
+    const box = yield* Json.decode(Box)({ toys: [{ version: 1, name: "a", tools: ["t"] }] })
     assert.strictEqual(box.toys[0]?.tools[0]?.name, "t")
     const wire = yield* Json.encode(Box)(box)
     assert.deepStrictEqual(wire, {
@@ -331,7 +320,7 @@ describe("PAY-B embedding", () => {
 
   test("PAY-B errors inside keep their places, kinds and versions", function* () {
     const error = yield* Effect.flip(
-      decodeUnknown(Box)({ toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }] })
+      Json.decode(Box)({ toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }] })
     )
     assert(error.reason._tag === "Invalid")
     assert.deepStrictEqual(

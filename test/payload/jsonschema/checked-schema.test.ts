@@ -256,14 +256,6 @@ describe("L2 keys and plain data", () => {
     assert.deepStrictEqual(yield* issues(schema, {}), [])
     assert.deepStrictEqual(yield* issues({ required: ["toString"] }, {}), ["/toString: a required value, got nothing"])
   })
-
-  test("L2 refuses what is not plain JSON", function* () {
-    const cyclic: { self?: unknown } = {}
-    cyclic.self = cyclic
-    for (const input of [undefined, Number.NaN, 1n, new Date(0), () => 1, { a: undefined }, [Symbol("x")], cyclic]) {
-      assert.strictEqual((yield* issues({}, input)).length, 1)
-    }
-  })
 })
 
 describe("CODEC-4 refusals", () => {
@@ -314,11 +306,6 @@ describe("CODEC-4 refusals", () => {
     const checked = yield* JsonSchema.make(json(text))
     assert.strictEqual(JSON.stringify(checked.json), text)
   })
-
-  test("PAY-C respects the limits of the call", function* () {
-    const error = yield* Effect.flip(JsonSchema.make({ enum: [1, 2, 3, 4] }, { limits: { maxNodes: 4 } }))
-    assert.strictEqual(error.reason, "TooLarge")
-  })
 })
 
 describe("CODEC-4 as a Schema", () => {
@@ -328,8 +315,7 @@ describe("CODEC-4 as a Schema", () => {
     const good = { id: "42", items: [{ sku: "a", qty: 1 }] }
     assert.deepStrictEqual(yield* Schema.decodeEffect(codec)({ ...good, more: 1 }), good)
     const error = yield* Effect.flip(Json.decode(codec)({ id: "42", items: [{ sku: "a" }] }))
-    assert.strictEqual(error.reason._tag, "Invalid")
-    if (error.reason._tag === "Invalid") assert.strictEqual(error.reason.issues[0]?.path, "/items/0/qty")
+    assert.strictEqual(error.problems[0]?.path, "/items/0/qty")
   })
 
   test("toSchema imports what core can import, else takes any object", function* () {

@@ -112,8 +112,7 @@ describe("TOOL-6 FromSchema", () => {
   test("TOOL-6 refuses what has no JSON form, with its path", function* () {
     const opaque = Schema.Struct({ a: Schema.Array(Schema.Struct({ m: Schema.instanceOf(Map) })) })
     const error = yield* Effect.flip(JsonSchema.fromSchema(opaque, { what: "parameters of x" }))
-    assert.strictEqual(error.reason, "NotRepresentable")
-    assert.strictEqual(error.path, "/properties/a/items/properties/m")
+    assert.deepInclude(error, { reason: "NotRepresentable", path: "/properties/a/items/properties/m" })
     assert.include(error.message, "parameters of x")
     const symbol = Schema.Struct({ [Symbol.for("s")]: Schema.String })
     assert.strictEqual((yield* Effect.flip(JsonSchema.fromSchema(symbol))).reason, "NotRepresentable")
@@ -132,10 +131,8 @@ describe("TOOL-6 FromSchema", () => {
         const text = JSON.stringify(json)
         // keys the key rules refuse; core's generator likes them
         if (/"__proto__":|"constructor":/.test(text)) continue
-        const result = JsonSchema.validate(checked, json, { strict: true })
-        assert.isTrue(Result.isSuccess(result), JSON.stringify({ json, result }))
-        if (Result.isFailure(result)) return
-        const decoded = yield* Schema.decodeEffect(codec)(result.success)
+        const accepted = yield* Effect.fromResult(JsonSchema.validate(checked, json, { strict: true }))
+        const decoded = yield* Schema.decodeEffect(codec)(accepted)
         assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(decoded)), text)
       }
     })
@@ -208,6 +205,7 @@ describe("TOOL-6 StrictSchema", () => {
   })
 
   it("TOOL-6 refuses open objects, untyped arrays, anything and foreign keywords, naming the place", () => {
+    const undeclared = { type: "object", required: ["where"], properties: {} }
     const cases = [
       { type: "object", properties: { where: { type: "object" } } },
       { type: "object", properties: { where: { type: "object", properties: {}, additionalProperties: true } } },
@@ -217,15 +215,10 @@ describe("TOOL-6 StrictSchema", () => {
       { type: "object", properties: { where: true } },
       { type: "object", properties: { where: { oneOf: [{ type: "string" }] } } },
       { type: "object", properties: { where: { type: "array", prefixItems: [{}] } } },
-      {
-        type: "object",
-        properties: { list: { type: "array", items: { type: "object", required: ["where"], properties: {} } } }
-      }
+      { type: "object", properties: { list: { type: "array", items: undeclared } } }
     ]
     for (const json of cases) {
-      const result = JsonSchema.toStrict(json)
-      assert.isTrue(Result.isFailure(result), JSON.stringify(json))
-      if (Result.isFailure(result)) assert.include(result.failure.message, "where")
+      assert.include(Result.getOrThrow(Result.flip(JsonSchema.toStrict(json))).message, "where")
     }
   })
 

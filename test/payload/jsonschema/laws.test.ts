@@ -1,55 +1,50 @@
 import { Validator } from "@cfworker/json-schema"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Result, Schema } from "effect"
+import { Result, Schema } from "effect"
 import * as patterns from "#src/payload/internal/patterns.ts"
 import { JsonSchema } from "effect-emissary/payload"
-
+import { test } from "../../test.ts"
 import { random } from "./random.ts"
 
 const runs = { arbitrary: { runs: 300 } }
 
 describe("PAY-C laws of the interpreter", () => {
-  it.effect.prop(
+  test.prop(
     "PAY-C answers as another interpreter does",
     [Schema.Int],
-    ([seed]) =>
-      Effect.gen(function* () {
-        const { document, value } = random(seed)
-        const schema = document()
-        const checked = yield* JsonSchema.make(schema)
-        const oracle = new Validator({ ...schema }, "2020-12", true)
-        for (let i = 0; i < 20; i++) {
-          const input = value()
-          assert.strictEqual(
-            JsonSchema.accepts(checked, input),
-            oracle.validate(input).valid,
-            JSON.stringify({ schema, input })
-          )
-        }
-      }),
+    function* ([seed]) {
+      const { document, value } = random(seed)
+      const schema = document()
+      const checked = yield* JsonSchema.make(schema)
+      const oracle = new Validator({ ...schema }, "2020-12", true)
+      for (let i = 0; i < 20; i++) {
+        const input = value()
+        const { valid } = oracle.validate(input)
+        assert.strictEqual(JsonSchema.accepts(checked, input), valid, JSON.stringify({ schema, input }))
+      }
+    },
     runs
   )
 
-  it.effect.prop(
+  test.prop(
     "PAY-C what validate returns is accepted as it is, what is accepted strictly stays, and issues come with refusals",
     [Schema.Int],
-    ([seed]) =>
-      Effect.gen(function* () {
-        const { document, value } = random(seed)
-        const checked = yield* JsonSchema.make(document())
-        for (let i = 0; i < 10; i++) {
-          const input = value()
-          const before = structuredClone(input)
-          const result = JsonSchema.validate(checked, input, { coerce: true })
-          assert.deepStrictEqual(input, before)
-          if (Result.isSuccess(result)) assert.isTrue(JsonSchema.accepts(checked, result.success))
-          else assert.isAbove(result.failure.length, 0)
-          const strict = JsonSchema.validate(checked, input, { strict: true })
-          if (JsonSchema.accepts(checked, input) && Result.isSuccess(strict)) {
-            assert.strictEqual(Result.isSuccess(result), true, JSON.stringify({ schema: checked.json, input }))
-          }
+    function* ([seed]) {
+      const { document, value } = random(seed)
+      const checked = yield* JsonSchema.make(document())
+      for (let i = 0; i < 10; i++) {
+        const input = value()
+        const before = structuredClone(input)
+        const result = JsonSchema.validate(checked, input, { coerce: true })
+        assert.deepStrictEqual(input, before)
+        if (Result.isSuccess(result)) assert.isTrue(JsonSchema.accepts(checked, result.success))
+        else assert.isAbove(result.failure.length, 0)
+        const strict = JsonSchema.validate(checked, input, { strict: true })
+        if (JsonSchema.accepts(checked, input) && Result.isSuccess(strict)) {
+          assert.strictEqual(Result.isSuccess(result), true, JSON.stringify({ schema: checked.json, input }))
         }
-      }),
+      }
+    },
     runs
   )
 })
