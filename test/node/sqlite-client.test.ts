@@ -42,8 +42,8 @@ describe("HOUSE-6 SqliteClient: values", () => {
       const bytes = new Uint8Array([1, 2])
       const rows =
         yield* sql`SELECT ${"é"} AS a, ${1.5} AS b, ${bytes} AS c, ${true} AS d, ${null} AS e, ${undefined} AS f,
-        ${new Date(0)} AS g, ${2n ** 40n} AS h`
-      const row = { a: "é", b: 1.5, c: bytes, d: 1, e: null, f: null, g: "1970-01-01T00:00:00.000Z", h: 2 ** 40 }
+        ${new Date(0)} AS g, ${2n ** 40n} AS h, ${false} AS i`
+      const row = { a: "é", b: 1.5, c: bytes, d: 1, e: null, f: null, g: "1970-01-01T00:00:00.000Z", h: 2 ** 40, i: 0 }
       assert.deepStrictEqual(rows, [row])
       assert.strictEqual(Object.getPrototypeOf(rows[0]), Object.prototype)
       const failure = yield* Effect.flip(sql.unsafe("SELECT ?", [Symbol("no value")]))
