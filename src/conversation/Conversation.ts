@@ -56,7 +56,6 @@ import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import type * as Chat from "effect/ai/Chat"
-import type * as Prompt from "effect/ai/Prompt"
 import * as ToolResult from "../tool/ToolResult.ts"
 import type { ConversationError } from "./ConversationError.ts"
 import * as Message from "./Message.ts"
@@ -80,7 +79,7 @@ export {
   seal
 } from "./internal/history.ts"
 
-export { toPrompt } from "./internal/modelMessages.ts"
+export { fromPrompt, toPrompt } from "./internal/modelMessages.ts"
 
 export { compact, dropOldTurns, estimatedSize, truncate } from "./internal/reduction.ts"
 
@@ -316,57 +315,19 @@ export const clear = (self: Conversation): Conversation => {
 export const transcript = (self: Conversation): Transcript => history.messages(self).map(transcriptEntry)
 
 /**
- * Reads a conversation from a prompt of `effect/ai` and checks every law.
- *
- * **Details**
- *
- * Each result of a tool message becomes a message. Messages that {@link toPrompt}
- * wrote with `lossless` keep their ids and times; others get new ones. Approval
- * parts are not history and are dropped. Indices in errors are those of the prompt.
- * With `onUnlawful: "repair"` a history that breaks laws is repaired instead of
- * refused, see {@link repair}.
- *
- * **Example** (A prompt that is no lawful history)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Prompt } from "effect/ai"
- * import { Conversation } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const prompt = Prompt.make([
- *   { role: "user", content: "Hello" },
- *   { role: "system", content: "Late" }
- * ])
- * const error = Effect.runSync(Effect.flip(Conversation.fromPrompt(prompt)))
- * assert.strictEqual(error.reason._tag, "MisplacedSystem")
- * ```
- *
- * @category conversions
- * @since 0.1.0
- */
-export const fromPrompt: conversationCodec.Reader<Prompt.Prompt, PromptOptions, ConversationError> =
-  conversationCodec.makeReader(
-    (prompt, options) => modelMessages.fromPrompt(prompt, options?.tokenLimit),
-    (prompt, options) => modelMessages.repairPrompt(prompt, options?.tokenLimit)
-  )
-
-interface PromptOptions {
-  readonly tokenLimit?: number | undefined
-}
-
-/**
  * Reads a conversation from the history of a `Chat` of `effect/ai`, as
  * {@link fromPrompt} does.
  *
  * @category conversions
  * @since 0.1.0
  */
-export const fromChat: conversationCodec.Reader<Chat.Chat, PromptOptions, ConversationError> =
+export const fromChat: conversationCodec.Reader<Chat.Chat, modelMessages.PromptOptions, ConversationError> =
   conversationCodec.makeReader(
-    (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, options)),
+    (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => modelMessages.fromPrompt(prompt, options)),
     (chat, options) =>
-      Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, { ...options, onUnlawful: "repair" }))
+      Effect.flatMap(Ref.get(chat.history), (prompt) =>
+        modelMessages.fromPrompt(prompt, { ...options, onUnlawful: "repair" })
+      )
   )
 
 /**

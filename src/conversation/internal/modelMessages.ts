@@ -143,15 +143,9 @@ const encodeNote = Schema.encodeOption(Schema.toCodecJson(Note))
 
 const decodeNote = Schema.decodeUnknownOption(Schema.toCodecJson(Note))
 
-const addMessageNote = (message: Message, note: Note): ToolResult.ProviderOptions => {
-  const { createdAt, id, metadata, usage } = message
-  const answer =
-    message.role === "assistant" ? defined({ model: message.model, finishReason: message.finishReason }) : {}
-  return addNote(message.options, {
-    message: { id, createdAt, ...defined({ usage, metadata }), ...answer },
-    ...note
-  })
-}
+/** The schema of the note selects the members of the message. */
+const addMessageNote = (message: Message, note: Note): ToolResult.ProviderOptions =>
+  addNote(message.options, { message, ...note })
 
 const addNote = (options: ToolResult.ProviderOptions | undefined, note: Note): ToolResult.ProviderOptions =>
   Option.match(Object.keys(note).length === 0 ? Option.none() : encodeNote(note), {
@@ -442,7 +436,11 @@ const isDerived = (result: ToolResult.ToolResult): boolean => {
 
 const failWith = (reason: ConversationError.Reason) => Effect.fail(new ConversationError.ConversationError({ reason }))
 
-export const fromPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, tokenLimit: number | undefined) {
+export interface PromptOptions {
+  readonly tokenLimit?: number | undefined
+}
+
+const readPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLimit }: PromptOptions = {}) {
   let self = new history.History({ tokenLimit })
   for (const [index, message] of prompt.content.entries()) {
     for (const next of yield* readMessage(self, index, message)) {
@@ -452,8 +450,8 @@ export const fromPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, to
   return self
 })
 
-/** Like `fromPrompt`, but repairs a history that breaks laws. */
-export const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, tokenLimit: number | undefined) {
+/** Like `readPrompt`, but repairs a history that breaks laws. */
+const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLimit }: PromptOptions = {}) {
   const repairer = conversationCodec.makeRepairer(tokenLimit)
   for (const [index, message] of prompt.content.entries()) {
     const converted = yield* Effect.result(readMessage(repairer.self(), index, message))
@@ -468,6 +466,39 @@ export const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, 
   }
   return yield* repairer.finish(false)
 })
+
+/**
+ * Reads a conversation from a prompt of `effect/ai` and checks every law.
+ *
+ * **Details**
+ *
+ * Each result of a tool message becomes a message. Messages that {@link toPrompt}
+ * wrote with `lossless` keep their ids and times; others get new ones. Approval
+ * parts are not history and are dropped. Indices in errors are those of the prompt.
+ * With `onUnlawful: "repair"` a history that breaks laws is repaired instead of
+ * refused, see {@link repair}.
+ *
+ * **Example** (A prompt that is no lawful history)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Prompt } from "effect/ai"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const prompt = Prompt.make([
+ *   { role: "user", content: "Hello" },
+ *   { role: "system", content: "Late" }
+ * ])
+ * const error = Effect.runSync(Effect.flip(Conversation.fromPrompt(prompt)))
+ * assert.strictEqual(error.reason._tag, "MisplacedSystem")
+ * ```
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fromPrompt: conversationCodec.Reader<Prompt.Prompt, PromptOptions, ConversationError.ConversationError> =
+  conversationCodec.makeReader(readPrompt, repairPrompt)
 
 type ReadMessages = Effect.Effect<ReadonlyArray<Message>, ConversationError.ConversationError>
 
