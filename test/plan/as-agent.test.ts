@@ -1,6 +1,6 @@
 /** PLAN-8: a plan is an agent. */
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
+import { Chunk, Context, Deferred, Effect, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, AgentError, type AgentEvent, Conversation, Message, Run, ToolResult } from "effect-emissary"
@@ -256,42 +256,6 @@ describe("a plan as an agent", () => {
       assert.strictEqual((yield* bound.resume(yield* json(state))).text, "a(x)")
     }
     assert.deepStrictEqual(ran, ["b", "b", "b"])
-  })
-
-  test("PLAN-8 resumes after a kill at any event, from the state or from the journal", function* () {
-    const { fn, ran, fnStep } = log()
-    const bound = yield* Plan.make(
-      fnStep("a", { writes: "w" }),
-      fnStep("b", { parallel: true }),
-      fnStep("c", { parallel: true }),
-      Step.make("d", { target: fn("d"), task: Reference.fromParallelAll("b") })
-    ).pipe(Effect.flatMap(Plan.bind))
-    const whole = yield* bound.run("x")
-    const states: Array<Run.State> = []
-    const events: Array<Run.Event> = []
-    yield* bound.run("x", {
-      onState: (state, event) =>
-        Effect.sync(() => {
-          states.push(state)
-          events.push(event)
-        })
-    })
-    for (const [i, state] of states.entries()) {
-      assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(events.slice(0, i + 1))), state))
-    }
-    for (const state of states) {
-      ran.length = 0
-      const said = Conversation.messageCount(state.conversation) > 0
-      const done = yield* bound.resume(yield* json(state), said ? {} : { input: "x" })
-      assert.strictEqual(done.text, whole.text)
-      assert.strictEqual(new Set(ran).size, ran.length)
-    }
-    // Nothing that is recorded as finished runs again.
-    const last = states.findLast((state) => state.progress !== undefined)
-    assert(last !== undefined)
-    ran.length = 0
-    yield* bound.resume(last)
-    assert.deepStrictEqual(ran, [])
   })
 
   test("PLAN-8 L10 what is recorded for a step does not grow with the run", function* () {
