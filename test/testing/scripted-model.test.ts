@@ -41,43 +41,45 @@ const Search = Tool.providerDefined({
 const handlers = toolkit.toLayer({ weather: ({ city }) => Effect.succeed(`sunny in ${city}`) })
 
 describe("ScriptedModel", () => {
-  it.effect("TEST-1 answers turns in order and records the requests", () =>
-    scripted(
-      [{ text: "one", usage: { inputTokens: 3, outputTokens: 4, cacheReadTokens: 1 } }, { object: { a: [1] } }],
-      Effect.gen(function* () {
-        const first = yield* LanguageModel.generateText({ prompt: "hello" })
-        assert.strictEqual(first.text, "one")
-        assert.strictEqual(first.finishReason, "stop")
-        assert.strictEqual(first.usage.inputTokens.total, 3)
-        assert.strictEqual(first.usage.inputTokens.cacheRead, 1)
-        assert.strictEqual(first.usage.outputTokens.total, 4)
-        const second = yield* LanguageModel.generateObject({
-          prompt: [
-            { role: "system", content: "be brief" },
-            { role: "user", content: [{ type: "text", text: "object" }] }
-          ],
-          schema: Schema.Struct({ a: Schema.Array(Schema.Finite) })
-        })
-        assert.deepStrictEqual(second.value, { a: [1] })
-        const requests = yield* ScriptedModel.requests
-        assert.deepStrictEqual(
-          requests.map(({ index, method, messages, responseFormat }) => [index, method, messages, responseFormat.type]),
-          [
-            [0, "generateText", [{ role: "user", text: "hello" }], "text"],
-            [
-              1,
-              "generateObject",
-              [
-                { role: "system", text: "be brief" },
-                { role: "user", text: "object" }
-              ],
-              "json"
-            ]
-          ]
-        )
-        yield* ScriptedModel.assertComplete
+  test(
+    "TEST-1 answers turns in order and records the requests",
+    ScriptedModel.layer([
+      { text: "one", usage: { inputTokens: 3, outputTokens: 4, cacheReadTokens: 1 } },
+      { object: { a: [1] } }
+    ]),
+    function* () {
+      const first = yield* LanguageModel.generateText({ prompt: "hello" })
+      assert.strictEqual(first.text, "one")
+      assert.strictEqual(first.finishReason, "stop")
+      assert.strictEqual(first.usage.inputTokens.total, 3)
+      assert.strictEqual(first.usage.inputTokens.cacheRead, 1)
+      assert.strictEqual(first.usage.outputTokens.total, 4)
+      const second = yield* LanguageModel.generateObject({
+        prompt: [
+          { role: "system", content: "be brief" },
+          { role: "user", content: [{ type: "text", text: "object" }] }
+        ],
+        schema: Schema.Struct({ a: Schema.Array(Schema.Finite) })
       })
-    )
+      assert.deepStrictEqual(second.value, { a: [1] })
+      const requests = yield* ScriptedModel.requests
+      assert.deepStrictEqual(
+        requests.map(({ index, method, messages, responseFormat }) => [index, method, messages, responseFormat.type]),
+        [
+          [0, "generateText", [{ role: "user", text: "hello" }], "text"],
+          [
+            1,
+            "generateObject",
+            [
+              { role: "system", text: "be brief" },
+              { role: "user", text: "object" }
+            ],
+            "json"
+          ]
+        ]
+      )
+      yield* ScriptedModel.assertComplete
+    }
   )
 
   test("TEST-1 streams the same turn in chunks, code points kept whole", function* () {
@@ -153,125 +155,120 @@ describe("ScriptedModel", () => {
     ).pipe(Effect.provide(handlers))
   )
 
-  it.effect("TEST-1 a call past the end fails, typed, with the number of turns", () =>
-    scripted(
-      [{ text: "only" }],
-      Effect.gen(function* () {
-        yield* LanguageModel.generateText({ prompt: "a" })
-        const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "once more" }))
-        assert.isFalse(error.isRetryable)
-        const reason = Option.getOrThrow(ScriptedModel.fromAiError(error)).reason
-        assert.strictEqual(reason._tag, "ScriptExhausted")
-        assert.include(error.message, "1 turn ")
-        assert.include(error.message, "once more")
-        const streamed = yield* Effect.flip(collect("again"))
-        assert.isTrue(AiError.isAiError(streamed) && Option.isSome(ScriptedModel.fromAiError(streamed)))
-        const reported = yield* Effect.flip(ScriptedModel.assertComplete)
-        assert.strictEqual(reported.reason._tag, "ScriptExhausted")
-      })
-    )
+  test(
+    "TEST-1 a call past the end fails, typed, with the number of turns",
+    ScriptedModel.layer([{ text: "only" }]),
+    function* () {
+      yield* LanguageModel.generateText({ prompt: "a" })
+      const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "once more" }))
+      assert.isFalse(error.isRetryable)
+      const reason = Option.getOrThrow(ScriptedModel.fromAiError(error)).reason
+      assert.strictEqual(reason._tag, "ScriptExhausted")
+      assert.include(error.message, "1 turn ")
+      assert.include(error.message, "once more")
+      const streamed = yield* Effect.flip(collect("again"))
+      assert.isTrue(AiError.isAiError(streamed) && Option.isSome(ScriptedModel.fromAiError(streamed)))
+      const reported = yield* Effect.flip(ScriptedModel.assertComplete)
+      assert.strictEqual(reported.reason._tag, "ScriptExhausted")
+    }
   )
 
-  it.effect("TEST-1 assertComplete fails while turns are left", () =>
-    scripted(
-      [{ text: "a" }, { text: "b" }],
-      Effect.gen(function* () {
-        yield* LanguageModel.generateText({ prompt: "a" })
-        const error = yield* Effect.flip(ScriptedModel.assertComplete)
-        assert.include(error.reason, { _tag: "ScriptIncomplete", turns: 2, used: 1 })
-      })
-    )
+  test(
+    "TEST-1 assertComplete fails while turns are left",
+    ScriptedModel.layer([{ text: "a" }, { text: "b" }]),
+    function* () {
+      yield* LanguageModel.generateText({ prompt: "a" })
+      const error = yield* Effect.flip(ScriptedModel.assertComplete)
+      assert.include(error.reason, { _tag: "ScriptIncomplete", turns: 2, used: 1 })
+    }
   )
 
-  it.effect("TEST-1 a request that differs fails the call with expected and found, all differences", () =>
-    scripted(
-      [
-        {
-          text: "never",
-          expect: {
-            lastUserText: "order 42",
-            systemText: "kind",
-            toolResult: "done",
-            roles: ["user", "tool"],
-            tools: ["weather"],
-            toolChoice: "required",
-            responseFormat: "json"
-          }
+  test(
+    "TEST-1 a request that differs fails the call with expected and found, all differences",
+    ScriptedModel.layer([
+      {
+        text: "never",
+        expect: {
+          lastUserText: "order 42",
+          systemText: "kind",
+          toolResult: "done",
+          roles: ["user", "tool"],
+          tools: ["weather"],
+          toolChoice: "required",
+          responseFormat: "json"
         }
-      ],
-      Effect.gen(function* () {
-        const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "order 41" }))
-        const { reason } = Option.getOrThrow(ScriptedModel.fromAiError(error))
-        assert.strictEqual(reason._tag, "RequestMismatch")
-        if (reason._tag !== "RequestMismatch") return
-        assert.strictEqual(reason.turn, 1)
-        assert.deepStrictEqual(
-          reason.differences.map((d) => [d.what, d.expected, d.found]),
-          [
-            ["newest user message", `text with "order 42"`, `"order 41"`],
-            ["system message", `text with "kind"`, "no such message"],
-            ["tool results", `text with "done"`, "no such message"],
-            ["roles", `["user","tool"]`, `["user"]`],
-            ["tools offered", `["weather"]`, "[]"],
-            ["tool choice", `"required"`, `"none"`],
-            ["response format", `"json"`, `"text"`]
-          ]
-        )
-        const reported = yield* Effect.flip(ScriptedModel.assertComplete)
-        assert.strictEqual(reported.reason._tag, "RequestMismatch")
-      })
-    )
+      }
+    ]),
+    function* () {
+      const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "order 41" }))
+      const { reason } = Option.getOrThrow(ScriptedModel.fromAiError(error))
+      assert.strictEqual(reason._tag, "RequestMismatch")
+      if (reason._tag !== "RequestMismatch") return
+      assert.strictEqual(reason.turn, 1)
+      assert.deepStrictEqual(
+        reason.differences.map((d) => [d.what, d.expected, d.found]),
+        [
+          ["newest user message", `text with "order 42"`, `"order 41"`],
+          ["system message", `text with "kind"`, "no such message"],
+          ["tool results", `text with "done"`, "no such message"],
+          ["roles", `["user","tool"]`, `["user"]`],
+          ["tools offered", `["weather"]`, "[]"],
+          ["tool choice", `"required"`, `"none"`],
+          ["response format", `"json"`, `"text"`]
+        ]
+      )
+      const reported = yield* Effect.flip(ScriptedModel.assertComplete)
+      assert.strictEqual(reported.reason._tag, "RequestMismatch")
+    }
   )
 
-  it.effect("TEST-1 matchers that hold let the turn through", () =>
-    scripted(
-      [
-        {
-          text: "ok",
-          expect: {
-            lastUserText: "42",
-            toolResult: "shipped",
-            roles: ["user", "assistant", "tool"],
-            tools: [],
-            responseFormat: "text"
-          }
+  test(
+    "TEST-1 matchers that hold let the turn through",
+    ScriptedModel.layer([
+      {
+        text: "ok",
+        expect: {
+          lastUserText: "42",
+          toolResult: "shipped",
+          roles: ["user", "assistant", "tool"],
+          tools: [],
+          responseFormat: "text"
         }
-      ],
-      Effect.gen(function* () {
-        const response = yield* LanguageModel.generateText({
-          prompt: [
-            { role: "user", content: [{ type: "text", text: "order 42" }] },
-            {
-              role: "assistant",
-              content: [{ type: "tool-call", id: "1", name: "t", params: {}, providerExecuted: false }]
-            },
-            {
-              role: "tool",
-              content: [{ type: "tool-result", id: "1", name: "t", isFailure: false, result: { s: "shipped" } }]
-            }
-          ]
-        })
-        assert.strictEqual(response.text, "ok")
-        yield* ScriptedModel.assertComplete
+      }
+    ]),
+    function* () {
+      const response = yield* LanguageModel.generateText({
+        prompt: [
+          { role: "user", content: [{ type: "text", text: "order 42" }] },
+          {
+            role: "assistant",
+            content: [{ type: "tool-call", id: "1", name: "t", params: {}, providerExecuted: false }]
+          },
+          {
+            role: "tool",
+            content: [{ type: "tool-result", id: "1", name: "t", isFailure: false, result: { s: "shipped" } }]
+          }
+        ]
       })
-    )
+      assert.strictEqual(response.text, "ok")
+      yield* ScriptedModel.assertComplete
+    }
   )
 
-  it.effect("TEST-1 predicates as functions: boolean, Effect, failing Effect", () =>
-    scripted(
-      [
-        { text: "a", expect: (request) => request.messages.length === 1 },
-        { text: "b", expect: () => Effect.succeed(false) },
-        { text: "c", expect: () => Effect.fail("a polite question") },
-        { text: "d", expect: () => Effect.void }
-      ],
-      Effect.gen(function* () {
-        yield* LanguageModel.generateText({ prompt: "x" })
-        assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "expect function")
-        assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "a polite question")
-        yield* LanguageModel.generateText({ prompt: "x" })
-      })
-    )
+  test(
+    "TEST-1 predicates as functions: boolean, Effect, failing Effect",
+    ScriptedModel.layer([
+      { text: "a", expect: (request) => request.messages.length === 1 },
+      { text: "b", expect: () => Effect.succeed(false) },
+      { text: "c", expect: () => Effect.fail("a polite question") },
+      { text: "d", expect: () => Effect.void }
+    ]),
+    function* () {
+      yield* LanguageModel.generateText({ prompt: "x" })
+      assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "expect function")
+      assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "a polite question")
+      yield* LanguageModel.generateText({ prompt: "x" })
+    }
   )
 
   test("TEST-1 conditional scripts: a function per turn and a function for all", function* () {
@@ -286,6 +283,26 @@ describe("ScriptedModel", () => {
     )
     assert.deepStrictEqual(yield* scripted(echo, two), ["0:p", "1:q"])
     assert.deepStrictEqual(yield* scripted([{ text: "fixed" }, echo], two), ["fixed", "1:q"])
+  })
+
+  test("TEST-1 every failure by name needs no other field", function* () {
+    for (const reason of [
+      "RateLimitError",
+      "QuotaExhaustedError",
+      "AuthenticationError",
+      "ContentPolicyError",
+      "InvalidRequestError",
+      "InvalidResponseError",
+      "InternalProviderError",
+      "NetworkError",
+      "InvalidOutputError",
+      "ToolNotFoundError",
+      "ToolParameterValidationError",
+      "UnknownError"
+    ] as const) {
+      const failed = Effect.flip(LanguageModel.generateText({ prompt: "x" }))
+      assert.strictEqual((yield* scripted([{ fail: { reason } }], failed)).reason._tag, reason)
+    }
   })
 
   test("TEST-1 failures by name and as AiError reasons; a stream breaks after its content", function* () {
@@ -318,30 +335,29 @@ describe("ScriptedModel", () => {
     )
   })
 
-  it.effect("TEST-1 delays run on the test clock", () =>
-    scripted(
-      [
-        { text: "slow", delay: "5 seconds" },
-        { text: "0123456789", chunkDelay: 100 }
-      ],
-      Effect.gen(function* () {
-        const fiber = yield* Effect.forkChild(LanguageModel.generateText({ prompt: "x" }))
-        yield* TestClock.adjust("4999 millis")
-        assert.isUndefined(fiber.pollUnsafe())
-        yield* TestClock.adjust("1 millis")
-        assert.strictEqual((yield* Fiber.join(fiber)).text, "slow")
-        const deltas: Array<string> = []
-        const stream = yield* LanguageModel.streamText({ prompt: "x" }).pipe(
-          Stream.runForEach((part) => Effect.sync(() => part.type === "text-delta" && deltas.push(part.delta))),
-          Effect.forkChild
-        )
-        yield* TestClock.adjust("200 millis")
-        assert.deepStrictEqual(deltas, ["01234567"])
-        yield* TestClock.adjust("10 seconds")
-        yield* Fiber.join(stream)
-        assert.deepStrictEqual(deltas, ["01234567", "89"])
-      })
-    )
+  test(
+    "TEST-1 delays run on the test clock",
+    ScriptedModel.layer([
+      { text: "slow", delay: "5 seconds" },
+      { text: "0123456789", chunkDelay: 100 }
+    ]),
+    function* () {
+      const fiber = yield* Effect.forkChild(LanguageModel.generateText({ prompt: "x" }))
+      yield* TestClock.adjust("4999 millis")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual((yield* Fiber.join(fiber)).text, "slow")
+      const deltas: Array<string> = []
+      const stream = yield* LanguageModel.streamText({ prompt: "x" }).pipe(
+        Stream.runForEach((part) => Effect.sync(() => part.type === "text-delta" && deltas.push(part.delta))),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("200 millis")
+      assert.deepStrictEqual(deltas, ["01234567"])
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(stream)
+      assert.deepStrictEqual(deltas, ["01234567", "89"])
+    }
   )
 
   test("TEST-1 raw parts: error part, deltas without start, missing finish", function* () {
