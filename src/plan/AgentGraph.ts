@@ -466,7 +466,7 @@ export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.m
 
 /** The direction in which the graph grows. Default: right. */
 interface PictureOptions {
-  readonly direction?: diagram.Drawing["direction"] | undefined
+  readonly direction?: diagram.Diagram["direction"] | undefined
 }
 
 /**
@@ -516,7 +516,7 @@ const nodeLines = (node: Node): ReadonlyArray<string> => {
 }
 
 /** A label that only repeats the name of the node at the end of its edge is left out. */
-const drawGraph = (graph: AgentGraph, { direction = "right" }: PictureOptions = {}): diagram.Drawing => {
+const drawGraph = (graph: AgentGraph, { direction = "right" }: PictureOptions = {}): diagram.Diagram => {
   const names = new Map(graph.nodes.map(({ id, name }) => [id, name]))
   const items = new Map<string, diagram.Item>()
   for (const node of graph.nodes) {

@@ -311,7 +311,7 @@ interface Scope {
 }
 
 /** The drawing of a step: where edges enter and leave, and those inside of it. */
-interface DrawnStep {
+interface StepFigure {
   readonly key: string
   readonly parallel: boolean
   readonly item: diagram.Item
@@ -320,8 +320,8 @@ interface DrawnStep {
   readonly edges: ReadonlyArray<diagram.Edge>
 }
 
-interface DrawnPlan {
-  readonly steps: ReadonlyArray<DrawnStep>
+interface PlanFigure {
+  readonly steps: ReadonlyArray<StepFigure>
   readonly nodes: ReadonlyArray<diagram.Node>
   readonly edges: ReadonlyArray<diagram.Edge>
 }
@@ -351,7 +351,7 @@ const addNode = ({ nodes }: Canvas, node: diagram.Node): string => {
 const addEdge = ({ edges }: Canvas, edge: diagram.Edge): void => void edges.set(edgeKey(edge), edge)
 
 /** A whole plan, between its start and its end, or what changed in it. */
-const draw = (source: Source, options: Options = {}): diagram.Drawing => {
+const draw = (source: Source, options: Options = {}): diagram.Diagram => {
   const { before, data = false, direction = "down", live = true, nested, run } = options
   const running = runningMark(run, live ? "running" : "cutOff")
   const scope: Scope = { prefix: "", depth: 0, data, nested, run, running }
@@ -364,7 +364,7 @@ const draw = (source: Source, options: Options = {}): diagram.Drawing => {
   return { direction, items: itemsOf(start, plan, ""), edges: plan.edges }
 }
 
-const itemsOf = (start: diagram.Node, { nodes, steps }: DrawnPlan, prefix: string): ReadonlyArray<diagram.Item> => [
+const itemsOf = (start: diagram.Node, { nodes, steps }: PlanFigure, prefix: string): ReadonlyArray<diagram.Item> => [
   start,
   ...planFlow.inGroups(steps).map((group): diagram.Item => {
     const [{ item, key, parallel }] = group
@@ -375,7 +375,7 @@ const itemsOf = (start: diagram.Node, { nodes, steps }: DrawnPlan, prefix: strin
   diagram.makeNode(endKey(prefix), "end", ["end"])
 ]
 
-const drawPlan = (source: Source, scope: Scope): DrawnPlan => {
+const drawPlan = (source: Source, scope: Scope): PlanFigure => {
   const definition = definitionOf(source)
   const { steps } = definition
   const { edges, places } = planFlow.makeFlow(definition)
@@ -430,7 +430,7 @@ const drawStep = (
   { line, mark }: StepStatus,
   plan: Source | undefined,
   scope: Scope
-): DrawnStep => {
+): StepFigure => {
   const { name, parallel, target } = step
   const nested = scope.depth >= maxNesting ? undefined : nestedPlan(scope.nested, name, plan)
   const status = line === undefined ? [] : [line]
@@ -463,7 +463,7 @@ const drawFlow = (
   canvas: Canvas,
   definition: PlanDefinition.PlanDefinition,
   edges: ReadonlyArray<planFlow.FlowEdge>,
-  drawn: ReadonlyArray<DrawnStep>,
+  drawn: ReadonlyArray<StepFigure>,
   prefix: string
 ): void => {
   const targets = (to: planFlow.FlowEdge["to"]): ReadonlyArray<string> => {
@@ -506,7 +506,7 @@ const drawFlow = (
 const drawData = (
   canvas: Canvas,
   definition: PlanDefinition.PlanDefinition,
-  drawn: ReadonlyArray<DrawnStep>,
+  drawn: ReadonlyArray<StepFigure>,
   prefix: string
 ): void => {
   const { steps } = definition
@@ -649,7 +649,7 @@ const changedFields = (before: PlanDefinition.PlanDefinition, after: PlanDefinit
 const changedLine = (fields: ReadonlySet<string>): string =>
   `~ changed: ${planNames.escapeInvisible([...fields].join(", "))}`
 
-const markStep = (step: DrawnStep, mark: diagram.Mark, line: string): DrawnStep => ({
+const markStep = (step: StepFigure, mark: diagram.Mark, line: string): StepFigure => ({
   ...step,
   item: { ...step.item, mark, lines: [...step.item.lines, line] }
 })
@@ -661,10 +661,10 @@ const markEdge = (edge: diagram.Edge, mark: "added" | "removed"): diagram.Edge =
 
 /** The steps of both plans: those of the plan after in order, each removed one after the step it followed. */
 const mergeSteps = (
-  before: ReadonlyArray<DrawnStep>,
-  after: ReadonlyArray<DrawnStep>,
+  before: ReadonlyArray<StepFigure>,
+  after: ReadonlyArray<StepFigure>,
   changed: ReadonlyMap<string, ReadonlySet<string>>
-): ReadonlyArray<DrawnStep> => {
+): ReadonlyArray<StepFigure> => {
   const old = new Set(before.map(({ key }) => key))
   const now = new Set(after.map(({ key }) => key))
   const merged = after.map((step) => {
@@ -681,13 +681,13 @@ const mergeSteps = (
 }
 
 /** Both plans in one picture. */
-const drawChanges = (before: Source, after: Source, old: DrawnPlan, now: DrawnPlan) => {
+const drawChanges = (before: Source, after: Source, old: PlanFigure, now: PlanFigure) => {
   const [from, to] = [definitionOf(before), definitionOf(after)]
   const fields = changedFields(from, to)
   const edgesBefore = new Set(old.edges.map(edgeKey))
   const edgesAfter = new Set(now.edges.map(edgeKey))
   const names = Array.from(new Set([from.name, to.name]), planNames.displayName).join(" → ")
-  const plan: DrawnPlan = {
+  const plan: PlanFigure = {
     steps: mergeSteps(old.steps, now.steps, fields.steps),
     nodes: [...new Map([...old.nodes, ...now.nodes].map((node) => [node.key, node])).values()],
     edges: [

@@ -74,7 +74,7 @@ export interface Edge {
   readonly mark?: "added" | "removed" | undefined
 }
 
-export interface Drawing {
+export interface Diagram {
   readonly direction: "down" | "right"
   readonly items: ReadonlyArray<Item>
   readonly edges: ReadonlyArray<Edge>
@@ -93,7 +93,7 @@ const makeIds = (items: ReadonlyArray<Item>): ReadonlyMap<string, string> => {
 
 /** A language of pictures. */
 interface Syntax {
-  readonly begin: (direction: Drawing["direction"]) => ReadonlyArray<string>
+  readonly begin: (direction: Diagram["direction"]) => ReadonlyArray<string>
   readonly node: (node: Node, id: string) => string
   readonly open: (group: Group, id: string) => ReadonlyArray<string>
   readonly close: string
@@ -122,7 +122,7 @@ const writeItems = (
   })
 
 /** The text of a drawing. Edges to things that are not in it are left out. */
-const write = ({ direction, edges, items }: Drawing, syntax: Syntax): string => {
+const write = ({ direction, edges, items }: Diagram, syntax: Syntax): string => {
   const ids = makeIds(items)
   const drawn = edges.flatMap((edge) => {
     const from = ids.get(edge.from)
@@ -197,7 +197,7 @@ const mermaidSyntax: Syntax = {
 }
 
 /** Writes a drawing as a Mermaid flowchart. */
-export const writeMermaid = (drawing: Drawing): string => write(drawing, mermaidSyntax)
+export const writeMermaid = (drawing: Diagram): string => write(drawing, mermaidSyntax)
 
 /**
  * A text inside of quotes. GraphViz reads escapes and entities of XML in labels, so
@@ -256,4 +256,4 @@ const dotSyntax: Syntax = {
 }
 
 /** Writes a drawing in the language of GraphViz. */
-export const writeDot = (drawing: Drawing): string => write(drawing, dotSyntax)
+export const writeDot = (drawing: Diagram): string => write(drawing, dotSyntax)
