@@ -1,7 +1,10 @@
 /** Plans as plain data, for tests of the rules about them. */
+import { DateTime, Result } from "effect"
 import * as planCheck from "#src/plan/internal/planCheck.ts"
+import type * as planFlow from "#src/plan/internal/planFlow.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
 import type { Json } from "effect-emissary/payload"
-import type { PlanDefinition, PlanInvalid, When } from "effect-emissary/plan"
+import type { PlanDefinition, PlanInvalid, PlanRun, When } from "effect-emissary/plan"
 import { plan } from "./definitions.ts"
 
 export const some = (name: string): When.When => ({ _tag: "Custom", name })
@@ -49,3 +52,49 @@ export const problems = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>)
 
 export const reasons = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>) =>
   planCheck.checkStructure(plan(...steps)).map(({ reason }) => reason)
+
+const at = DateTime.makeUnsafe(0)
+
+export type Place = Pick<planFlow.FlowPlace, "position" | "branches">
+
+/** The turns of a run whose choices are drawn: their steps, and where they begin, in which branches. */
+export const walk = (definition: PlanDefinition.PlanDefinition, draws: ReadonlyArray<number>) => {
+  const rules = planTransition.makeRules(definition)
+  const positions = new Map(definition.steps.map(({ name }, index) => [name, index]))
+  let state = planTransition.start(rules, {
+    _tag: "PlanStarted",
+    at,
+    runId: "run",
+    plan: "plan",
+    digest: "",
+    depth: 0,
+    maxIterations: 60,
+    input: { task: "", payload: "" },
+    context: {}
+  })
+  const put = (event: PlanRun.Event) => {
+    state = Result.getOrThrow(planTransition.apply(rules, state, event))
+  }
+  const places: Array<Place> = []
+  const turns: Array<ReadonlyArray<string>> = []
+  let drawn = 0
+  for (;;) {
+    const action = planTransition.next(rules, state)
+    if (action._tag === "Finish") return { places, turns, completed: action.outcome._tag === "Completed" }
+    if (action._tag === "RunSteps") {
+      places.push({ position: positions.get(action.steps[0]) ?? -1, branches: state.rejoins })
+      turns.push(action.steps)
+      for (const name of action.steps) put({ _tag: "StepStarted", at, step: name })
+      for (const name of action.steps) {
+        const record = { step: name, task: "", output: "", usage: {}, attempts: 1, startedAt: at, finishedAt: at }
+        put({ _tag: "StepFinished", at, record })
+      }
+      continue
+    }
+    const routes = definition.steps[positions.get(action.step) ?? -1]?.routes ?? []
+    const isSure = routes.some(({ when }) => when._tag === "Not")
+    const choice = (draws[drawn++ % Math.max(1, draws.length)] ?? 0) % (routes.length + (isSure ? 0 : 1))
+    const taken = routes[choice]?.to
+    put({ _tag: "RouteTaken", at, step: action.step, ...(taken === undefined ? {} : { to: taken }) })
+  }
+}

@@ -1,12 +1,11 @@
 /** PLAN-2: the ways through a plan that its rules follow, against the core that runs plans; and what they cost. */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Result, Schema } from "effect"
+import { Schema } from "effect"
 import * as planCheck from "#src/plan/internal/planCheck.ts"
 import * as planFlow from "#src/plan/internal/planFlow.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
-import { Plan, type PlanDefinition, type PlanRun, type When } from "effect-emissary/plan"
+import { Plan, type PlanDefinition, type When } from "effect-emissary/plan"
 
-import { brief, either, object, problems, some, to } from "./check-fixtures.ts"
+import { brief, either, object, type Place, problems, some, to, walk } from "./check-fixtures.ts"
 import { plan, step } from "./definitions.ts"
 import { pluck } from "../pluck.ts"
 
@@ -48,52 +47,6 @@ const planOf = ({ steps }: typeof Script.Type): PlanDefinition.PlanDefinition =>
   )
 }
 
-const at = DateTime.makeUnsafe(0)
-
-/** The positions and newest branches of a run whose choices are drawn, and how many steps ran. */
-type Place = Pick<planFlow.FlowPlace, "position" | "branches">
-
-const walk = (definition: PlanDefinition.PlanDefinition, draws: ReadonlyArray<number>) => {
-  const rules = planTransition.makeRules(definition)
-  const positions = new Map(definition.steps.map(({ name }, index) => [name, index]))
-  let state = planTransition.start(rules, {
-    _tag: "PlanStarted",
-    at,
-    runId: "run",
-    plan: "plan",
-    digest: "",
-    depth: 0,
-    maxIterations: 60,
-    input: { task: "", payload: "" },
-    context: {}
-  })
-  const put = (event: PlanRun.Event) => {
-    state = Result.getOrThrow(planTransition.apply(rules, state, event))
-  }
-  const places: Array<Place> = []
-  let ran = 0
-  let drawn = 0
-  for (;;) {
-    const action = planTransition.next(rules, state)
-    if (action._tag === "Finish") return { places, ran, completed: action.outcome._tag === "Completed" }
-    if (action._tag === "RunSteps") {
-      places.push({ position: positions.get(action.steps[0]) ?? -1, branches: state.rejoins })
-      ran += action.steps.length
-      for (const name of action.steps) put({ _tag: "StepStarted", at, step: name })
-      for (const name of action.steps) {
-        const record = { step: name, task: "", output: "", usage: {}, attempts: 1, startedAt: at, finishedAt: at }
-        put({ _tag: "StepFinished", at, record })
-      }
-      continue
-    }
-    const routes = definition.steps[positions.get(action.step) ?? -1]?.routes ?? []
-    const isSure = routes.some(({ when }) => when._tag === "Not")
-    const choice = (draws[drawn++] ?? 0) % (routes.length + (isSure ? 0 : 1))
-    const taken = routes[choice]?.to
-    put({ _tag: "RouteTaken", at, step: action.step, ...(taken === undefined ? {} : { to: taken }) })
-  }
-}
-
 const placesOf = (definition: PlanDefinition.PlanDefinition) => {
   const { places } = planFlow.makeFlow(definition)
   assert.isDefined(places)
@@ -109,7 +62,8 @@ describe("ways through plans", () => {
       const known = placesOf(definition)
       const key = (place: Place | undefined) => JSON.stringify([place?.position, place?.branches])
       const number = (place: Place | undefined) => known.findIndex((each) => key(each) === key(place))
-      const { completed, places, ran } = walk(definition, script.draws)
+      const { completed, places, turns } = walk(definition, script.draws)
+      const ran = turns.flat().length
       places.forEach((place, turn) => {
         const here = number(place)
         assert.isAtLeast(here, 0, JSON.stringify({ place, known }))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Result, Schema } from "effect"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
-import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
+import { Effect, Schema } from "effect"
+import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
+import { walk } from "./check-fixtures.ts"
 import { plan, step } from "./definitions.ts"
 import { mermaid } from "./picture-parsers.ts"
 
@@ -33,44 +33,6 @@ const build = ({ steps }: typeof Generated.Type): PlanDefinition.PlanDefinition 
   )
 }
 
-const at = DateTime.makeUnsafe(0)
-
-/** The turns of a run that takes its routes by these choices, by the rules that all runs follow. */
-const walk = (
-  definition: PlanDefinition.PlanDefinition,
-  choices: ReadonlyArray<number>
-): ReadonlyArray<ReadonlyArray<string>> => {
-  const rules = planTransition.makeRules(definition)
-  const input = { task: "", payload: "" }
-  let state = Result.getOrThrow(
-    planTransition.fold(rules, [
-      { _tag: "PlanStarted", at, runId: "r", plan: "p", digest: "d", depth: 0, maxIterations: 40, input, context: {} }
-    ])
-  )
-  const apply = (event: PlanRun.Event) => {
-    state = Result.getOrThrow(planTransition.apply(rules, state, event))
-  }
-  const turns: Array<ReadonlyArray<string>> = []
-  let chosen = 0
-  for (;;) {
-    const action = planTransition.next(rules, state)
-    if (action._tag === "Finish") return action.outcome._tag === "Completed" ? [...turns, ["end"]] : turns
-    if (action._tag === "RunSteps") {
-      turns.push(action.steps)
-      for (const step of action.steps) apply({ _tag: "StepStarted", at, step })
-      for (const step of action.steps) {
-        const record = { step, task: "", output: "", usage: {}, attempts: 1, startedAt: at, finishedAt: at }
-        apply({ _tag: "StepFinished", at, record })
-      }
-      continue
-    }
-    const routes = definition.steps.find(({ name }) => name === action.step)?.routes ?? []
-    const choice = choices[chosen++ % Math.max(1, choices.length)] ?? 0
-    const route = routes[choice % (routes.length + 1)]
-    apply({ _tag: "RouteTaken", at, step: action.step, ...(route === undefined ? {} : { to: route.to }) })
-  }
-}
-
 describe("PLAN-9 pictures and runs", () => {
   it.effect.prop(
     "PLAN-9 L5 wherever a run goes, the picture has an edge, and no step it runs is called unreachable",
@@ -88,9 +50,9 @@ describe("PLAN-9 pictures and runs", () => {
               name(edge.to) === "" &&
               edges.some((next) => next.from === edge.to && name(next.to) === to)
           )
-        const turns = walk(definition, generated.choices)
+        const { completed, turns } = walk(definition, generated.choices)
         let previous: ReadonlyArray<string> = ["plan"]
-        for (const turn of turns) {
+        for (const turn of completed ? [...turns, ["end"]] : turns) {
           for (const from of previous) for (const to of turn) assert.isTrue(leads(from, to), `${from} to ${to}`)
           previous = turn
         }
