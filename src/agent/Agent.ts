@@ -54,7 +54,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type Defined,
+  type HasDefinition,
   /**
    * An agent rebuilt from its definition.
    *
@@ -281,7 +281,7 @@ export const make = <
   name: string,
   config: agentTypes.Config<Model, Instructions, ToolsIn, Output> = {}
 ): agentTypes.Agent<Output["Type"], agentTypes.RunServices<Model, Instructions, ToolsIn, Output>> &
-  agentTypes.Defined<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> =>
+  agentTypes.HasDefinition<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> =>
   makeValue(agentBlueprint.fromConfig(name, config, undefined))
 
 /**
@@ -373,7 +373,7 @@ export const Service =
  * @since 0.1.0
  */
 export const definition = <R>(
-  agent: agentTypes.Defined<R>,
+  agent: agentTypes.HasDefinition<R>,
   options?: { readonly context?: Json.JsonObject | undefined }
 ): Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R> =>
   options?.context === undefined
@@ -397,7 +397,7 @@ interface EncodeOptions extends VersionedCodec.EncodeOptions {
  * @category serialization
  * @since 0.1.0
  */
-export const encode = <R>(agent: agentTypes.Defined<R>, options?: EncodeOptions) =>
+export const encode = <R>(agent: agentTypes.HasDefinition<R>, options?: EncodeOptions) =>
   Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.codec.encode(resolved, options))
 
 /**
@@ -407,7 +407,7 @@ export const encode = <R>(agent: agentTypes.Defined<R>, options?: EncodeOptions)
  * @since 0.1.0
  */
 export const encodeJson = <R>(
-  agent: agentTypes.Defined<R>,
+  agent: agentTypes.HasDefinition<R>,
   options?: EncodeOptions & { readonly indent?: number | undefined }
 ) => Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.codec.encodeJson(resolved, options))
 
@@ -684,10 +684,10 @@ const definitionOf = ({ define, name }: agentBlueprint.Blueprint<unknown>) =>
 /** An agent that finds what it requires in the context of each call. */
 const makeValue = <A, R, RDefinition>(
   blueprint: agentBlueprint.Blueprint<unknown>
-): agentTypes.Agent<A, R> & agentTypes.Defined<RDefinition> => {
+): agentTypes.Agent<A, R> & agentTypes.HasDefinition<RDefinition> => {
   const agent = { ...makeAgent(blueprint, (effect) => effect), [agentTypes.DefinedTypeId]: definitionOf(blueprint) }
   // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need.
-  return agent as agentTypes.Agent<A, R> & agentTypes.Defined<RDefinition>
+  return agent as agentTypes.Agent<A, R> & agentTypes.HasDefinition<RDefinition>
 }
 
 /** The key of an agent, with the layer that builds it. */

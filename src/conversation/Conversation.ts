@@ -60,11 +60,11 @@ import * as ToolResult from "../tool/ToolResult.ts"
 import type { ConversationError } from "./ConversationError.ts"
 import * as Message from "./Message.ts"
 import * as conversationCodec from "./internal/conversationCodec.ts"
-import type { Repaired } from "./internal/conversationCodec.ts"
+import type { RepairedConversation } from "./internal/conversationCodec.ts"
 import * as history from "./internal/history.ts"
 import * as modelMessages from "./internal/modelMessages.ts"
 
-export { codec, repairingCodec, type Repaired } from "./internal/conversationCodec.ts"
+export { codec, repairingCodec, type RepairedConversation } from "./internal/conversationCodec.ts"
 
 export {
   append,
@@ -407,7 +407,7 @@ export const toChat: {
 export const repair = (
   messages: Iterable<Message.Message>,
   options?: { readonly tokenLimit?: number | undefined }
-): Effect.Effect<Repaired> => conversationCodec.repairMessages(messages, options)
+): Effect.Effect<RepairedConversation> => conversationCodec.repairMessages(messages, options)
 
 const TranscriptContent = Schema.Union([
   Schema.Struct({ type: Schema.Literal("text"), text: Schema.String }),

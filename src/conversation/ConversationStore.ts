@@ -353,11 +353,12 @@ const openCallsOf = (conversation: history.Conversation): Head["open"] => {
 const countOlder = ({ segments, segmentSize }: Head): number =>
   segments.reduce((count, { batches }) => count + batches * segmentSize, 0)
 
-type Stored = journal.Stored<Head>
+type StoredHead = journal.StoredHead<Head>
 
 type Conflict = journal.Conflict<Head>
 
-const versionOf = (found: Option.Option<Stored>): Option.Option<string> => Option.map(found, ({ version }) => version)
+const versionOf = (found: Option.Option<StoredHead>): Option.Option<string> =>
+  Option.map(found, ({ version }) => version)
 
 const isVersion = (found: Option.Option<string>, expected: Option.Option<string>): boolean =>
   Option.getOrUndefined(found) === Option.getOrUndefined(expected)
@@ -365,10 +366,10 @@ const isVersion = (found: Option.Option<string>, expected: Option.Option<string>
 const makeService = (store: VersionedStore.Service, namespace: string, segmentSize: number): Service => {
   const log = journal.make({ store, namespace, head: headCodec, batch: batchCodec })
 
-  const unreadable = (at: Stored) =>
+  const unreadable = (at: StoredHead) =>
     Effect.mapError((error: PayloadError.PayloadError) => journal.unreadable(log.headKey(at.key), error, at.version))
 
-  const loadWhole = Effect.fnUntraced(function* (at: Stored) {
+  const loadWhole = Effect.fnUntraced(function* (at: StoredHead) {
     const { conversation } = at.head
     const segments = yield* log.batches(at)
     for (const { messages, version } of segments) {
@@ -397,7 +398,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
   /** Stores the whole conversation as one value, in place of the one that was read. */
   const replace = Effect.fnUntraced(function* (
     id: string,
-    before: Option.Option<Stored>,
+    before: Option.Option<StoredHead>,
     conversation: history.Conversation
   ) {
     const wire = yield* encodeWire(conversation)
@@ -409,7 +410,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     return begun.version
   })
 
-  const appendTo = Effect.fnUntraced(function* (at: Stored, messages: ReadonlyArray<Message>) {
+  const appendTo = Effect.fnUntraced(function* (at: StoredHead, messages: ReadonlyArray<Message>) {
     const { head } = at
     const { conversation, segmentSize } = head
     const tail = yield* unreadable(at)(decodeTail(head, conversation.messages))
@@ -452,7 +453,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     return messages.length === 0 ? found.value.version : yield* appendTo(found.value, messages)
   })
 
-  const checkVersion = (id: string, found: Option.Option<Stored>, expected: Option.Option<string>) =>
+  const checkVersion = (id: string, found: Option.Option<StoredHead>, expected: Option.Option<string>) =>
     isVersion(versionOf(found), expected)
       ? Effect.void
       : Effect.fail(new ConversationConflict({ id, expected, found: versionOf(found) }))

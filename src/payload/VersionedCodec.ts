@@ -21,7 +21,7 @@ import * as base from "./internal/base.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
 /** A value written in some version, and what that version could not hold. */
-interface Written<out W> {
+interface WriteResult<out W> {
   readonly wire: W
   readonly losses: ReadonlyArray<PayloadError.Loss>
 }
@@ -37,7 +37,7 @@ export interface Arm<in out T> {
   /** Decodes JSON of this version to the current value. */
   readonly read: (json: Schema.Json, what: string) => Effect.Effect<T, PayloadError.PayloadError>
   /** Encodes the current value in this version; the codec checks that the outcome is JSON without secrets. */
-  readonly write: (value: T, what: string) => Effect.Effect<Written<unknown>, PayloadError.PayloadError>
+  readonly write: (value: T, what: string) => Effect.Effect<WriteResult<unknown>, PayloadError.PayloadError>
 }
 
 const toPayloadError =
@@ -105,7 +105,7 @@ export const arm = <T, W>(options: {
   readonly wire: Schema.Codec<W, unknown>
   readonly onExcessProperty?: "error" | "ignore" | undefined
   readonly toCurrent: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError>
-  readonly fromCurrent: (current: T) => Effect.Effect<Written<W>, PayloadError.Reason | PayloadError.PayloadError>
+  readonly fromCurrent: (current: T) => Effect.Effect<WriteResult<W>, PayloadError.Reason | PayloadError.PayloadError>
 }): Arm<T> => ({
   version: options.version,
   read: (json, what) =>
@@ -137,7 +137,7 @@ export const arm = <T, W>(options: {
  * @category constructors
  * @since 0.1.0
  */
-export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succeed({ wire, losses: [] })
+export const lossless = <W>(wire: W): Effect.Effect<WriteResult<W>> => Effect.succeed({ wire, losses: [] })
 
 /**
  * A value of which the version cannot hold everything. An empty list is {@link lossless}.
@@ -161,11 +161,11 @@ export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succee
  * @category constructors
  * @since 0.1.0
  */
-export const lossy = <W>(wire: W, losses: ReadonlyArray<PayloadError.Loss>): Effect.Effect<Written<W>> =>
+export const lossy = <W>(wire: W, losses: ReadonlyArray<PayloadError.Loss>): Effect.Effect<WriteResult<W>> =>
   Effect.succeed({ wire, losses })
 
 /** Limits that differ for one call. */
-type Limited = Pick<Json.Options, "limits">
+type LimitOptions = Pick<Json.Options, "limits">
 
 /**
  * Options of encoding.
@@ -181,7 +181,7 @@ type Limited = Pick<Json.Options, "limits">
  * @category models
  * @since 0.1.0
  */
-export interface EncodeOptions extends Limited {
+export interface EncodeOptions extends LimitOptions {
   readonly version?: number | undefined
   readonly allowLoss?: ReadonlyArray<string | PayloadError.Loss> | undefined
 }
@@ -200,8 +200,11 @@ export interface VersionedCodec<in out T> {
   readonly versions: ReadonlyArray<number>
   /** The newest version, the one that is written by default. */
   readonly current: number
-  readonly decode: (input: unknown, options?: Limited) => Effect.Effect<T, PayloadError.PayloadError>
-  readonly decodeJson: (input: string | Uint8Array, options?: Limited) => Effect.Effect<T, PayloadError.PayloadError>
+  readonly decode: (input: unknown, options?: LimitOptions) => Effect.Effect<T, PayloadError.PayloadError>
+  readonly decodeJson: (
+    input: string | Uint8Array,
+    options?: LimitOptions
+  ) => Effect.Effect<T, PayloadError.PayloadError>
   readonly encode: (
     value: T,
     options?: EncodeOptions
@@ -322,7 +325,7 @@ export const make = <T>(options: {
       return json
     })
 
-  const decode = (input: unknown, decodeOptions?: Limited) =>
+  const decode = (input: unknown, decodeOptions?: LimitOptions) =>
     withLimits(decodeOptions, Effect.flatMap(Json.check(input, { what }), read))
 
   const encode = (value: T, encodeOptions?: EncodeOptions) => withLimits(encodeOptions, write(value, encodeOptions))
@@ -416,7 +419,7 @@ export const single = <T>(options: {
 }
 
 /** Runs a call with its limits, so that the codecs inside it see them, too. */
-const withLimits = <A, E>(options: Limited | undefined, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+const withLimits = <A, E>(options: LimitOptions | undefined, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   options?.limits === undefined
     ? effect
     : Effect.provideServiceEffect(effect, Limits.Limits, plainJson.resolveLimits(options.limits))

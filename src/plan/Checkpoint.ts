@@ -548,7 +548,7 @@ const leaseOptions = (options: Options): Effect.Effect<Lease> => {
 
 type Head = checkpointRecord.Head
 
-type Stored = journal.Stored<Head>
+type StoredHead = journal.StoredHead<Head>
 
 type Conflict = journal.Conflict<Head>
 
@@ -602,7 +602,7 @@ interface Kind<S, E, B, X> {
   readonly changed: (digest: string) => X | undefined
   readonly fold: (events: ReadonlyArray<E>) => Effect.Effect<Result.Result<S, { readonly message: string }>, X>
   readonly summary: (state: S) => Summary
-  readonly writes: (before: S | undefined, state: S) => ReadonlyArray<checkpointRecord.Pending>
+  readonly writes: (before: S | undefined, state: S) => ReadonlyArray<checkpointRecord.PendingWrite>
   readonly output: (state: S, record: number) => Option.Option<Schema.Json>
 }
 
@@ -724,13 +724,13 @@ const release = ({ lease: _, ...head }: Head, status: Status, updated: DateTime.
 const findPending = (
   storage: Storage,
   fork: string | undefined,
-  writes: ReadonlyArray<checkpointRecord.Pending>
-): Effect.Effect<ReadonlyArray<checkpointRecord.Pending>> =>
+  writes: ReadonlyArray<checkpointRecord.PendingWrite>
+): Effect.Effect<ReadonlyArray<checkpointRecord.PendingWrite>> =>
   Effect.forEach(writes, (pending) =>
     Effect.match(storage.write(pending.write, fork), {
       // The write itself fails, after its step is stored
       onFailure: () => pending,
-      onSuccess: (found): checkpointRecord.Pending => {
+      onSuccess: (found): checkpointRecord.PendingWrite => {
         if (Option.isNone(found)) return { ...pending, before: null }
         const { record, run } = found.value.value
         return { ...pending, before: { run, record } }
@@ -743,7 +743,7 @@ const performWrite = Effect.fnUntraced(function* (
   storage: Storage,
   fork: string | undefined,
   run: string,
-  { before, record, step, write }: checkpointRecord.Pending,
+  { before, record, step, write }: checkpointRecord.PendingWrite,
   output: Schema.Json
 ) {
   const value = { run, record, step, at: yield* DateTime.now, value: output }
@@ -763,7 +763,7 @@ const performWrite = Effect.fnUntraced(function* (
 
 /** A run whose key this process has taken, or a run that is done. */
 interface Claim<S, B> {
-  readonly at: Stored
+  readonly at: StoredHead
   readonly begin: B
   /** Absent before the run has begun. */
   readonly state: S | undefined
@@ -777,7 +777,7 @@ const checkKind = <S, E, B, X>(kind: Kind<S, E, B, X>, head: Head): Effect.Effec
   return changed === undefined ? Effect.void : Effect.fail(changed)
 }
 
-const checkLease = ({ head }: Stored): Effect.Effect<void, Reason> =>
+const checkLease = ({ head }: StoredHead): Effect.Effect<void, Reason> =>
   Effect.flatMap(DateTime.now, (now) =>
     head.lease !== undefined && isLeased(head, now)
       ? Effect.fail<Reason>({ _tag: "RunActive", owner: head.owner, status: head.status, leaseUntil: head.lease })
@@ -787,7 +787,7 @@ const checkLease = ({ head }: Stored): Effect.Effect<void, Reason> =>
 /** The state of a run, folded from its events; `undefined` if it has none. */
 const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
   { fold, runs, summary }: Kind<S, E, B, X>,
-  at: Stored
+  at: StoredHead
 ): Effect.fn.Return<S | undefined, Conflict | Reason | X> {
   const { head, key } = at
   const events = (yield* runs.batches(at)).flat()
@@ -823,7 +823,7 @@ const makeClaims = (lease: Lease) => {
   const begin = Effect.fnUntraced(function* <S, E, B, X>(
     { head, runs }: Kind<S, E, B, X>,
     key: string,
-    found: Option.Option<Stored>,
+    found: Option.Option<StoredHead>,
     start: Start<B>
   ) {
     const times = yield* renewed
@@ -838,7 +838,7 @@ const makeClaims = (lease: Lease) => {
   })
 
   /** Takes over a run; `given` has the input that it has to have begun with. */
-  const takeOver = Effect.fnUntraced(function* <S, E, B, X>(kind: Kind<S, E, B, X>, at: Stored, given?: B) {
+  const takeOver = Effect.fnUntraced(function* <S, E, B, X>(kind: Kind<S, E, B, X>, at: StoredHead, given?: B) {
     const { head, key } = at
     const { runs } = kind
     yield* checkKind(kind, head)
@@ -887,7 +887,7 @@ const makeClaims = (lease: Lease) => {
   return claim
 }
 
-const leaseLost = ({ owner }: Head, found: Option.Option<Stored>): Reason => ({
+const leaseLost = ({ owner }: Head, found: Option.Option<StoredHead>): Reason => ({
   _tag: "LeaseLost",
   owner,
   found: Option.match(found, {
@@ -1066,13 +1066,13 @@ const openSession = <S, E, B, X>(storage: Storage, lease: Lease, kind: Kind<S, E
 }
 
 /** The run that a claim holds, to its result `A` or as a stream of events `V`. */
-interface Running<out A, out V, out X, out R> {
+interface Execution<out A, out V, out X, out R> {
   readonly result: Effect.Effect<A, X, R>
   readonly events: Stream.Stream<V, X, R>
 }
 
 /** A run whose key is taken. */
-type Opened<A, V, X, R> = Running<A, V, X, R> & Omit<Session<never, never>, "record">
+type OpenExecution<A, V, X, R> = Execution<A, V, X, R> & Omit<Session<never, never>, "record">
 
 type PlanSession = Session<planTransition.State, planRunParts.Event>
 
@@ -1082,7 +1082,7 @@ const runPlan =
   (
     { begin, state }: Claim<planTransition.State, checkpointRecord.PlanInput>,
     { key, record }: PlanSession
-  ): Running<PlanRun.Result<A>, PlanEvent<A>, PlanError.PlanError, R> => {
+  ): Execution<PlanRun.Result<A>, PlanEvent<A>, PlanError.PlanError, R> => {
     const journalFailed = ({ message: problem }: CheckpointError) =>
       new PlanError.PlanError({ plan: plan.definition.name, reason: { _tag: "JournalFailed", problem } })
     const journal: livePlan.Journal = (events, state) =>
@@ -1140,7 +1140,7 @@ const runAgent =
   (
     { at, begin, state }: Claim<Run.State, checkpointRecord.AgentInput>,
     session: AgentSession
-  ): Running<agentTypes.Result<A>, AgentEvent<A>, AgentError, R> => {
+  ): Execution<agentTypes.Result<A>, AgentEvent<A>, AgentError, R> => {
     const onState = journalOfAgent(session, options.onState)
     if (state === undefined) {
       const all = { ...begin, ...defined(options), onState }
@@ -1217,7 +1217,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   const resumeAgent = <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
     open(kindOfAgent(storage, agent.name), runAgent(agent, options), options.key)
 
-  const run = <A, V, X, R, E>(name: string, opening: Effect.Effect<Opened<A, V, X, R>, E>) =>
+  const run = <A, V, X, R, E>(name: string, opening: Effect.Effect<OpenExecution<A, V, X, R>, E>) =>
     Effect.acquireUseRelease(
       opening,
       ({ beat, explain, key, result, stopped, tidy }) => {
@@ -1229,7 +1229,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
       ({ settle }, exit) => settle(exit)
     ).pipe(Effect.withSpan(name))
 
-  const stream = <A, V, X, R, E>(opening: Effect.Effect<Opened<A, V, X, R>, E>) =>
+  const stream = <A, V, X, R, E>(opening: Effect.Effect<OpenExecution<A, V, X, R>, E>) =>
     Effect.gen(function* () {
       // A failure of the last write has nowhere to go once the stream has ended
       const { beat, events, explain, stopped, tidy } = yield* Effect.acquireRelease(opening, ({ settle }, exit) =>
@@ -1257,7 +1257,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
       return yield* runs.remove(key, found.value.version)
     }).pipe(Effect.catchTag("Conflict", () => remove(key, force)))
 
-  const inspect = ({ head, key }: Stored, now: DateTime.Utc): Inspection => ({
+  const inspect = ({ head, key }: StoredHead, now: DateTime.Utc): Inspection => ({
     ...Struct.pick(head, ["kind", "status", "owner", "epoch", "name", "digest", "fork", "iterations", "completed"]),
     key,
     live: isLeased(head, now),

@@ -25,7 +25,7 @@ type Registry = ModelRegistry.ModelRegistry
 type Both = Tool.Handler<"get"> | Tool.Handler<"put"> | Db
 
 type ServicesOf<A> = A extends Agent.Agent<infer _, infer R> ? R : never
-type DefinitionServicesOf<A> = A extends Agent.Defined<infer R> ? R : never
+type DefinitionServicesOf<A> = A extends Agent.HasDefinition<infer R> ? R : never
 
 // A toolkit, a list, or an Effect of either
 const fromToolkit = Agent.make("a", { toolkit })

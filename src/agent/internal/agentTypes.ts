@@ -167,18 +167,18 @@ export interface Agent<out A, out R = never> {
 }
 
 /** Something that an `AgentDefinition` can be made of, which requires `R`. */
-export interface Defined<out R> {
+export interface HasDefinition<out R> {
   readonly [DefinedTypeId]: Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R>
 }
 
 /** An agent rebuilt from its definition. */
-export interface Bound extends Agent<Schema.Json>, Defined<never> {
+export interface Bound extends Agent<Schema.Json>, HasDefinition<never> {
   readonly definition: agentData.AgentDefinition
 }
 
 /** A class made by {@link Agent.Service}: the key of the agent in a context, with the layer that builds it. */
 export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
-  extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, Defined<RDefinition> {
+  extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, HasDefinition<RDefinition> {
   readonly layer: Layer.Layer<Self, AgentError.AgentError, Exclude<R, Scope.Scope>>
 }
 

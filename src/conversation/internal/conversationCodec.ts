@@ -36,7 +36,7 @@ import type {
  * @category models
  * @since 0.1.0
  */
-export interface Repaired {
+export interface RepairedConversation {
   readonly conversation: Conversation
   readonly repairs: ReadonlyArray<Repair>
 }
@@ -47,16 +47,16 @@ export interface Repaired {
  * breaks a law is an error.
  */
 export interface Reader<in I, in O, out E> {
-  (input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<Repaired, E>
+  (input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<RepairedConversation, E>
   (input: I, options?: O & { readonly onUnlawful?: "refuse" | undefined }): Effect.Effect<Conversation, E>
 }
 
 /** Two readers as one function: `onUnlawful` selects one. */
 export const makeReader = <I, O, E>(
   refuse: (input: I, options?: O) => Effect.Effect<Conversation, E>,
-  repair: (input: I, options?: O) => Effect.Effect<Repaired, E>
+  repair: (input: I, options?: O) => Effect.Effect<RepairedConversation, E>
 ): Reader<I, O, E> => {
-  function read(input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<Repaired, E>
+  function read(input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<RepairedConversation, E>
   function read(input: I, options?: O & { readonly onUnlawful?: "refuse" | undefined }): Effect.Effect<Conversation, E>
   function read(input: I, options?: O & { readonly onUnlawful?: "refuse" | "repair" | undefined }) {
     return options?.onUnlawful === "repair" ? repair(input, options) : refuse(input, options)
@@ -341,7 +341,7 @@ export const codec: VersionedCodec.VersionedCodec<Conversation> = makeCodec<Conv
   conversationOf: identity
 })
 
-const isRepaired = (u: unknown): u is Repaired =>
+const isRepaired = (u: unknown): u is RepairedConversation =>
   Predicate.hasProperty(u, "conversation") && history.isConversation(u.conversation)
 
 /**
@@ -376,8 +376,8 @@ const isRepaired = (u: unknown): u is Repaired =>
  * @category codecs
  * @since 0.1.0
  */
-export const repairingCodec: VersionedCodec.VersionedCodec<Repaired> = makeCodec<Repaired>({
-  type: Schema.declare<Repaired>(isRepaired, { identifier: "RepairedConversation" }),
+export const repairingCodec: VersionedCodec.VersionedCodec<RepairedConversation> = makeCodec<RepairedConversation>({
+  type: Schema.declare<RepairedConversation>(isRepaired, { identifier: "RepairedConversation" }),
   toCurrent: (wire) => repairMessages(wire.messages, wire),
   conversationOf: ({ conversation }) => conversation
 })

@@ -217,7 +217,7 @@ const valueText = (value: Schema.Json): string => (typeof value === "string" ? v
 type ToolName = (name: string) => string
 
 /** Results, or groups of messages, that were converted before, and their prompt messages. */
-interface Converted<A> {
+interface Conversion<A> {
   readonly from: ReadonlyArray<A>
   readonly content: ReadonlyArray<Prompt.Message>
 }
@@ -227,9 +227,9 @@ interface Writer {
   readonly name: ToolName
   readonly lossless: boolean
   /** A message with its results, by its first message: more results may arrive. */
-  readonly groups: WeakMap<Message, Converted<ToolMessage>>
+  readonly groups: WeakMap<Message, Conversion<ToolMessage>>
   /** The newest of a line of conversations without its last group, by their first message. */
-  readonly lines: WeakMap<Message, Converted<MessageGroup>>
+  readonly lines: WeakMap<Message, Conversion<MessageGroup>>
 }
 
 const makeWriter = (name: ToolName, lossless: boolean): Writer => ({

@@ -494,7 +494,7 @@ const Log = Schema.Struct(logFields)
 export type Log = typeof Log.Type
 
 /** A head that was read or written, and the version of its value. */
-export interface Stored<out H> {
+export interface StoredHead<out H> {
   readonly key: string
   readonly head: H
   readonly version: string
@@ -504,7 +504,7 @@ export interface Stored<out H> {
 export interface Conflict<out H> {
   readonly _tag: "Conflict"
   readonly expected: Option.Option<string>
-  readonly found: Option.Option<Stored<H>>
+  readonly found: Option.Option<StoredHead<H>>
 }
 
 /**
@@ -691,31 +691,31 @@ const withBatches = (log: Log, count: number): ReadonlyArray<Segment> => {
 }
 
 /** The log of a head is no longer there. */
-const isReplaced = (head: Log, found: Option.Option<Stored<Log>>): boolean =>
+const isReplaced = (head: Log, found: Option.Option<StoredHead<Log>>): boolean =>
   Option.isNone(found) || found.value.head.generation !== head.generation
 
 /** Logs with heads `H` and batches `E`, which begin with a value `I`. */
 export interface Journal<in out H, in out E, in out I> {
   readonly headKey: (key: string) => string
   readonly journalKey: (key: string) => string
-  readonly head: (key: string) => Effect.Effect<Option.Option<Stored<H>>, Reason>
+  readonly head: (key: string) => Effect.Effect<Option.Option<StoredHead<H>>, Reason>
   /** Begins a log under a key, in place of the log that was read there. */
   readonly begin: (
     key: string,
-    before: Option.Option<Stored<H>>,
+    before: Option.Option<StoredHead<H>>,
     log: { readonly head: (log: Log) => H; readonly input?: ((generation: string) => I) | undefined }
-  ) => Effect.Effect<Stored<H>, Conflict<H> | Reason>
+  ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
   /** Writes batches, then the head that `change` makes of the head with these batches. */
   readonly append: (
-    at: Stored<H>,
+    at: StoredHead<H>,
     change: (head: H) => H,
     batches: ReadonlyArray<E>
-  ) => Effect.Effect<Stored<H>, Conflict<H> | Reason>
-  readonly input: (at: Stored<H>) => Effect.Effect<I, Conflict<H> | Reason>
+  ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
+  readonly input: (at: StoredHead<H>) => Effect.Effect<I, Conflict<H> | Reason>
   /** All batches in their order. `Conflict` if the log was replaced while it was read. */
-  readonly batches: (at: Stored<H>) => Effect.Effect<ReadonlyArray<E>, Conflict<H> | Reason>
+  readonly batches: (at: StoredHead<H>) => Effect.Effect<ReadonlyArray<E>, Conflict<H> | Reason>
   /** Deletes the values of retired generations. Those that are left stay in the head that is returned. */
-  readonly sweep: (at: Stored<H>) => Effect.Effect<Stored<H>>
+  readonly sweep: (at: StoredHead<H>) => Effect.Effect<StoredHead<H>>
   /** Deletes a log in the version, or in any version, and returns whether there was one. */
   readonly remove: (key: string, version: string | undefined) => Effect.Effect<boolean, Conflict<H> | Reason>
   readonly list: (options: ListOptions | undefined) => Effect.Effect<Page, Reason>
@@ -743,19 +743,19 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
   const head = (key: string) =>
     Effect.map(
       values.get(options.head, headKey(key)),
-      Option.map(({ value, version }): Stored<H> => ({ key, head: value, version }))
+      Option.map(({ value, version }): StoredHead<H> => ({ key, head: value, version }))
     )
 
-  const conflict = (expected: Option.Option<string>, found: Option.Option<Stored<H>>) =>
+  const conflict = (expected: Option.Option<string>, found: Option.Option<StoredHead<H>>) =>
     Effect.fail<Conflict<H>>({ _tag: "Conflict", expected, found })
 
   const removeGeneration = (key: string, generation: string) =>
     Effect.flatMap(values.list(generationKey(key, generation)), values.deleteAll)
 
-  const setHead = (key: string, before: Option.Option<Stored<H>>, next: H) => {
+  const setHead = (key: string, before: Option.Option<StoredHead<H>>, next: H) => {
     const expected = Option.map(before, ({ version }) => version)
     return values.set(options.head, headKey(key), expected, next).pipe(
-      Effect.map((version): Stored<H> => ({ key, head: next, version })),
+      Effect.map((version): StoredHead<H> => ({ key, head: next, version })),
       Effect.catchTag(
         "VersionConflict",
         Effect.fnUntraced(function* () {
@@ -785,7 +785,7 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
   })
 
   /** Writes the batch that follows those of a segment. */
-  const setBatch = Effect.fnUntraced(function* (at: Stored<H>, { batches, epoch, owner }: Segment, events: E) {
+  const setBatch = Effect.fnUntraced(function* (at: StoredHead<H>, { batches, epoch, owner }: Segment, events: E) {
     const batch = { generation: at.head.generation, epoch, owner, batch: batches, events }
     const isWritten = yield* Effect.result(values.setOnce(options.batch, batchKey(at.key, batch), batch))
     if (Result.isSuccess(isWritten)) return
@@ -808,7 +808,7 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
 
   /** A value that belongs to a log; it is missing if the log was replaced. `keyOf` is the key of its place. */
   const read = Effect.fnUntraced(function* <A>(
-    at: Stored<H>,
+    at: StoredHead<H>,
     codec: VersionedCodec.VersionedCodec<A>,
     stored: string,
     keyOf: (value: A) => string
@@ -824,7 +824,7 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     return yield* Effect.fail(damaged(stored, "expected a value of this log, got one of another log or place"))
   })
 
-  const readBatch = (at: Stored<H>, { epoch, owner }: Segment, batch: number) => {
+  const readBatch = (at: StoredHead<H>, { epoch, owner }: Segment, batch: number) => {
     const stored = batchKey(at.key, { generation: at.head.generation, epoch, owner, batch })
     const found = read(at, options.batch, stored, (value) => batchKey(at.key, value))
     return Effect.map(found, ({ events }) => events)

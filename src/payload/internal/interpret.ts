@@ -106,7 +106,7 @@ export interface JsonSchema {
   readonly dialect: "2020-12" | "draft-07"
 }
 
-class Compiled implements JsonSchema {
+class CompiledSchema implements JsonSchema {
   readonly [TypeId] = TypeId
   readonly json: JsonObject
   readonly dialect: Dialect
@@ -116,14 +116,14 @@ class Compiled implements JsonSchema {
     this.dialect = dialect
     this.#root = root
   }
-  static root(self: Compiled): Node {
+  static root(self: CompiledSchema): Node {
     return self.#root
   }
 }
 
 export const rootOf = (self: JsonSchema): Node =>
   // `make` is the only constructor and makes nothing else; a forged value is a defect
-  Compiled.root(self as Compiled)
+  CompiledSchema.root(self as CompiledSchema)
 
 // --- Running -------------------------------------------------------------------------------------------------------
 
@@ -749,7 +749,7 @@ const compile = (json: JsonObject, fuel: PatternFuel): Result.Result<KnownDocume
   if (compiler.refusals.length === 0) compiler.findChains()
   const [first] = compiler.refusals
   return first === undefined
-    ? Result.succeed({ schema: new Compiled(json, dialect, root), patternWeight: fuel.weight - before })
+    ? Result.succeed({ schema: new CompiledSchema(json, dialect, root), patternWeight: fuel.weight - before })
     : Result.fail(first)
 }
 

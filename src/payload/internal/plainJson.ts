@@ -50,7 +50,7 @@ type Flatten<A> = { [K in keyof A]: A[K] }
 type OptionalKeys<A> = { [K in keyof A]: undefined extends A[K] ? K : never }[keyof A]
 
 /** The members of `A`; those that may be `undefined` become optional keys. */
-export type Defined<A> = Flatten<
+export type WithoutUndefined<A> = Flatten<
   { readonly [K in Exclude<keyof A, OptionalKeys<A>>]: A[K] } & {
     readonly [K in OptionalKeys<A>]?: Exclude<A[K], undefined>
   }
@@ -59,11 +59,11 @@ export type Defined<A> = Flatten<
 /**
  * The object without its undefined members, in the same order: `{ a, ...defined({ b }) }` holds `b` only if it has a value.
  */
-export const defined = <A extends object>(members: A): Defined<A> => {
+export const defined = <A extends object>(members: A): WithoutUndefined<A> => {
   const found: Partial<A> = {}
   for (const key in members) if (members[key] !== undefined) found[key] = members[key]
   // Sound: exactly the members that are not undefined are left.
-  return found as Defined<A>
+  return found as WithoutUndefined<A>
 }
 
 /** The value at a JSON Pointer, such as the path of a problem, of own members only; `""` is the value itself. */

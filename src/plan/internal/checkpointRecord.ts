@@ -21,14 +21,14 @@ export type Status = typeof Status.Type
 const Stamp = Schema.Struct({ run: Schema.String, record: runParts.Count })
 
 /** A write that may not be done. `before` is the stamp of the value it replaces: `null` for none, absent if not known. */
-const Pending = Schema.Struct({
+const PendingWrite = Schema.Struct({
   write: Schema.String,
   step: Schema.String,
   record: runParts.Count,
   before: Schema.optionalKey(Schema.NullOr(Stamp))
 })
 
-export type Pending = typeof Pending.Type
+export type PendingWrite = typeof PendingWrite.Type
 
 /** The value under the key of a run. `lease` is absent once the run has ended. */
 const headOf = <Kind extends string, Name extends string>(kind: Kind, name: Name) =>
@@ -45,7 +45,7 @@ const headOf = <Kind extends string, Name extends string>(kind: Kind, name: Name
     revision: runParts.Count,
     iterations: runParts.Count,
     completed: runParts.Count,
-    pending: Schema.Array(Pending),
+    pending: Schema.Array(PendingWrite),
     outcome: Schema.optionalKey(Schema.Struct({ type: Schema.String, message: Schema.optionalKey(Schema.String) }))
   }).pipe(Schema.encodeKeys({ name }))
 
