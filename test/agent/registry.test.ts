@@ -18,6 +18,11 @@ const echo = ModelRegistry.provider({
   model: (model, options) => ScriptedModel.layer(() => ({ text: `${model} ${JSON.stringify(options)}` }))
 })
 
+/** A registry of one provider. */
+const demo = <E, R>(
+  model: (name: string, options: ModelRegistry.Sampling) => Layer.Layer<LanguageModel.LanguageModel, E, R>
+) => ModelRegistry.layer({ demo: ModelRegistry.provider({ options: ModelRegistry.Sampling, model }) })
+
 const registry = ModelRegistry.layer({ zeta: echo, alpha: echo })
 
 describe("ModelRegistry", () => {
@@ -30,19 +35,9 @@ describe("ModelRegistry", () => {
   })
 
   test("AGENT-9 malformed names are typed errors", registry, function* () {
-    // a caller without types may pass this
-    const names: ReadonlyArray<string> = [
-      "gpt-4o",
-      "",
-      "  ",
-      "/m",
-      "alpha/",
-      "alpha/ ",
-      " alpha/m",
-      7 as never,
-      null as never
-    ]
-    for (const name of names) {
+    // a caller without types may pass the last two
+    const untyped = [7 as never, null as never]
+    for (const name of ["gpt-4o", "", "  ", "/m", "alpha/", "alpha/ ", " alpha/m", ...untyped]) {
       const error = yield* Effect.flip(resolve(name))
       assert.strictEqual(error.reason._tag, "InvalidModelName", String(name))
       assert.include(error.message, "provider/model")
@@ -98,24 +93,18 @@ describe("ModelRegistry", () => {
   test("AGENT-9 a model is built once per name and options and closed with the registry", function* () {
     const events = yield* Ref.make<ReadonlyArray<string>>([])
     const log = (event: string) => Ref.update(events, (all) => [...all, event])
-    const counting = ModelRegistry.layer({
-      demo: ModelRegistry.provider({
-        options: ModelRegistry.Sampling,
-        model: (model, { seed = 0 }) =>
-          Layer.effect(
-            LanguageModel.LanguageModel,
-            Effect.gen(function* () {
-              const setting = yield* Setting
-              yield* Effect.acquireRelease(log(`open ${model} ${seed} ${setting}`), () => log(`close ${model} ${seed}`))
-              yield* Effect.yieldNow
-              return Context.get(
-                yield* Layer.build(ScriptedModel.layer(() => ({ text: "ok" }))),
-                LanguageModel.LanguageModel
-              )
-            })
-          )
-      })
-    }).pipe(Layer.provide(Layer.succeed(Setting, "s")))
+    const counting = demo((model, { seed = 0 }) =>
+      Layer.effect(
+        LanguageModel.LanguageModel,
+        Effect.gen(function* () {
+          const setting = yield* Setting
+          yield* Effect.acquireRelease(log(`open ${model} ${seed} ${setting}`), () => log(`close ${model} ${seed}`))
+          yield* Effect.yieldNow
+          const built = yield* Layer.build(ScriptedModel.layer(() => ({ text: "ok" })))
+          return Context.get(built, LanguageModel.LanguageModel)
+        })
+      )
+    ).pipe(Layer.provide(Layer.succeed(Setting, "s")))
     const same = yield* Effect.gen(function* () {
       const [a, b] = yield* Effect.all(
         [resolve("demo/a", { seed: 1, top_p: 1 }), resolve("demo/a", { top_p: 1, seed: 1 })],
@@ -133,12 +122,9 @@ describe("ModelRegistry", () => {
 
   test("AGENT-9 a model is built in the context of the registry, not in that of the first run that asks", function* () {
     const Tenant = Context.Reference<string>("test/Tenant", { defaultValue: () => "nobody" })
-    const tenanted = ModelRegistry.layer({
-      demo: ModelRegistry.provider({
-        options: ModelRegistry.Sampling,
-        model: () => Layer.unwrap(Effect.map(Tenant, (tenant) => ScriptedModel.layer(() => ({ text: tenant }))))
-      })
-    }).pipe(Layer.provide(Layer.succeed(Tenant, "registry")))
+    const tenanted = demo(() =>
+      Layer.unwrap(Effect.map(Tenant, (tenant) => ScriptedModel.layer(() => ({ text: tenant }))))
+    ).pipe(Layer.provide(Layer.succeed(Tenant, "registry")))
     const text = yield* say("demo/m").pipe(Effect.provideService(Tenant, "first run"), Effect.provide(tenanted))
     assert.strictEqual(text, "registry")
   })
@@ -167,19 +153,15 @@ describe("ModelRegistry", () => {
   test("AGENT-9 a build that fails is typed, holds no text of the error, and is tried again", function* () {
     class Boom extends Schema.TaggedError<Boom>()("Boom", { text: Schema.String }) {}
     const attempts = yield* Ref.make(0)
-    const flaky = ModelRegistry.layer({
-      demo: ModelRegistry.provider({
-        options: ModelRegistry.Sampling,
-        model: () =>
-          Layer.unwrap(
-            Effect.flatMap(
-              Ref.updateAndGet(attempts, (n) => n + 1),
-              (n): Effect.Effect<Layer.Layer<LanguageModel.LanguageModel>, Boom> =>
-                n === 1 ? Effect.fail(new Boom({ text: "key sk-1" })) : Effect.succeed(ScriptedModel.layer([]))
-            )
-          )
-      })
-    })
+    const flaky = demo(() =>
+      Layer.unwrap(
+        Effect.flatMap(
+          Ref.updateAndGet(attempts, (n) => n + 1),
+          (n): Effect.Effect<Layer.Layer<LanguageModel.LanguageModel>, Boom> =>
+            n === 1 ? Effect.fail(new Boom({ text: "key sk-1" })) : Effect.succeed(ScriptedModel.layer([]))
+        )
+      )
+    )
     yield* Effect.gen(function* () {
       const error = yield* Effect.flip(resolve("demo/m"))
       assert.strictEqual(error.reason._tag, "ModelUnavailable")
@@ -224,13 +206,8 @@ describe("ModelRegistry", () => {
 
   test("L4 errors survive JSON", registry, function* () {
     const codec = Schema.fromJsonString(Schema.toCodecJson(ModelRegistry.ModelRegistryError))
-    for (const attempt of [
-      resolve("x"),
-      resolve("no/x"),
-      resolve("alpha/x", { secret: 1 }),
-      resolve("alpha/x", { q: 1 })
-    ]) {
-      const error = yield* Effect.flip(attempt)
+    for (const [name, options] of [["x"], ["no/x"], ["alpha/x", { secret: 1 }], ["alpha/x", { q: 1 }]] as const) {
+      const error = yield* Effect.flip(resolve(name, options))
       const again = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(error))
       assert.strictEqual(again.message, error.message)
     }
