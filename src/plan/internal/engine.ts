@@ -230,7 +230,7 @@ type Views = ReadonlyArray<PlanEvent<unknown>>
 const noPath: ReadonlyArray<string> = []
 
 const positionOf = (definition: PlanDefinition, step: string): number =>
-  definition.steps.findIndex(({ name }) => name === step)
+  planTransition.positionsOf(definition).get(step) ?? -1
 
 /** The steps that a jump skips. */
 const skippedViews = (definition: PlanDefinition, router: string, to: string): Views =>
@@ -267,9 +267,10 @@ const viewsOfEvent = (
       const attempt = status?._tag === "Running" ? status.attempt : 1
       return [{ _tag: "StepStarted", path: noPath, step: event.step, attempt }]
     }
-    case "StepRetried": {
-      const { attempt, failure, step } = event
-      return [{ _tag: "StepRetried", path: noPath, step, attempt, failure }]
+    case "StepRetried":
+    case "StepFailed": {
+      const { at: _, ...view } = event
+      return [{ ...view, path: noPath }]
     }
     case "StepFinished": {
       const { record } = event
@@ -281,8 +282,6 @@ const viewsOfEvent = (
         ...rejoinedViews(definition, before, record.step, after)
       ]
     }
-    case "StepFailed":
-      return [{ _tag: "StepFailed", path: noPath, step: event.step, failure: event.failure }]
     case "StepPaused":
       return [{ _tag: "StepPaused", path: noPath, step: event.step, reason: event.reason }]
     case "RouteTaken": {
