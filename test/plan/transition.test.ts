@@ -109,6 +109,14 @@ const visit = (
 const band = (name: string) => step(name, { parallel: true })
 
 describe("PLAN-5 where a run goes", () => {
+  it("PLAN-5 S6 a plan without steps returns its input", () => {
+    const empty = planTransition.makeRules(plan())
+    assert.deepStrictEqual(planTransition.next(empty, started(empty)), {
+      _tag: "Finish",
+      outcome: { _tag: "Completed", output: "the input" }
+    })
+  })
+
   it("PLAN-5 S7.5 branches inside branches rejoin from the inside out", () => {
     const steps = [
       step("a", { ...routes("b"), afterBranches: "f" }),
