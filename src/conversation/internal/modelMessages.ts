@@ -337,13 +337,10 @@ const sentParts = <P extends AssistantPart>(parts: ReadonlyArray<P>, { lossless 
   lossless ? parts : parts.filter((part) => part.type !== "text" || part.text !== "" || part.options !== undefined)
 
 const promptContent = (content: ReadonlyArray<ToolResult.Content>, writer: Writer) =>
-  sentParts(content, writer).map((part) => toPromptPart(part))
+  sentParts(content, writer).map(toPromptPart)
 
 /** A URL that does not parse is sent unchanged, as text: the provider validates it. */
-export function toPromptPart(part: ToolResult.TextPart): Prompt.TextPart
-export function toPromptPart(part: ToolResult.FilePart): Prompt.FilePart
-export function toPromptPart(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart
-export function toPromptPart(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart {
+export const toPromptPart = (part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart => {
   if (part.type === "text") return Prompt.textPart({ text: part.text, options: part.options })
   const { data, fileName, mediaType, options } = part
   return Prompt.filePart({ mediaType, fileName, data: toPromptData(data), options })
@@ -410,7 +407,7 @@ const promptProviderResult = (part: ToolResultPart, { lossless }: Writer): Promp
     name: part.name,
     isFailure: result._tag === "Failure",
     result: result._tag === "Failure" ? providerFailure(result) : result.value,
-    ...(hasContent ? { modelOutput: ToolResult.content(result).map((part) => toPromptPart(part)) } : undefined),
+    ...(hasContent ? { modelOutput: ToolResult.content(result).map(toPromptPart) } : undefined),
     providerExecuted: true,
     options: lossless ? addNote(part.options, resultNote(result)) : part.options
   })

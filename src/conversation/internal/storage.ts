@@ -98,20 +98,18 @@ export const fromSortable = (text: string): string =>
     String.fromCharCode(Number.parseInt(low ?? high ?? "", 16))
   )
 
-/** The order of `list`: by UTF-16 code units, as `<` compares strings. */
-export const compareKeys = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
-
-export interface KeyRange {
+interface KeyRange {
   readonly prefix: string
   readonly after: Option.Option<string>
   readonly limit: number
 }
 
 /** The first keys of a range, of keys in any order. */
-export const pageOfKeys = (all: Iterable<string>, range: KeyRange): ReadonlyArray<string> =>
+const pageOfKeys = (all: Iterable<string>, range: KeyRange): ReadonlyArray<string> =>
   Array.from(all)
     .filter((key) => key.startsWith(range.prefix) && (Option.isNone(range.after) || key > range.after.value))
-    .sort(compareKeys)
+    // By UTF-16 code units, as `<` compares strings
+    .sort()
     .slice(0, range.limit)
 
 const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -123,17 +121,14 @@ export const nonce: Effect.Effect<string> = Effect.gen(function* () {
   return text
 })
 
-/** Makes the version that follows another one. */
-type Versions = (previous: Option.Option<string>) => string
-
 /**
  * Versions of one writer: the number of the revision, for people, and what no other
  * writer has and this one has once. So a value that was deleted and made again never
  * has an old version.
  */
-export const makeVersions = (writer: string): Versions => {
+const makeVersions = (writer: string) => {
   let count = 0
-  return (previous) => {
+  return (previous: Option.Option<string>): string => {
     const revision = Option.match(previous, { onNone: () => 0, onSome: (version) => Number.parseInt(version, 10) || 0 })
     count += 1
     return `${revision + 1}-${writer}-${count.toString(36)}`
