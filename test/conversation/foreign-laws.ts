@@ -94,7 +94,7 @@ export const providerCall = Message.toolCallPart({
 
 export const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
 
-/** What both providers refuse, and what only this one does. */
+/** Checks the histories that both providers refuse, and those that only this one does. */
 export const refusesUnsendable = <Foreign>({ write }: Format<Foreign>, own: ReadonlyArray<Unsendable>) => {
   const shared: ReadonlyArray<Unsendable> = [
     ["EmptySystem", 0, Conversation.make({ system: "" })],

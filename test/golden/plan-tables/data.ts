@@ -1,4 +1,4 @@
-/** P27, P31, P33, P34, Q02: what steps are given, and what they give. */
+/** P27, P31, P33, P34, Q02: the inputs of steps, and their outputs. */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Agent, ToolResult, VersionedStore } from "effect-emissary"
