@@ -81,7 +81,7 @@ export {
 
 export { fromPrompt, toPrompt } from "./internal/modelMessages.ts"
 
-export { compact, dropOldTurns, estimatedSize, truncate } from "./internal/reduction.ts"
+export { BudgetTooSmall, compact, dropOldTurns, estimatedSize, truncate } from "./internal/reduction.ts"
 
 /**
  * A message history. See the module for its laws.

@@ -60,6 +60,7 @@ export {
   causeOf,
   layerMemory,
   type Service,
+  unavailable,
   VersionConflict,
   VersionedStore,
   VersionedStoreError

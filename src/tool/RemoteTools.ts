@@ -183,8 +183,13 @@ export type Unavailable = typeof Unavailable.Type
  */
 export const Api = remoteProtocol.Api
 
-/** Options of {@link layerServer}. */
-interface ServerOptions<R = never> {
+/**
+ * Options of {@link layerServer}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ServerOptions<R = never> {
   /**
    * The bearer token, or several by the name of their holder, to distinguish callers or to change a token without a
    * pause.
@@ -203,8 +208,13 @@ interface ServerOptions<R = never> {
   readonly path?: `/${string}` | undefined
 }
 
-/** Options of the clients. */
-interface ClientOptions {
+/**
+ * Options of the clients.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ClientOptions {
   /** The address of the server, its `path` included. */
   readonly url: string | URL
   readonly token: Redacted.Redacted<string>
