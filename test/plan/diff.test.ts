@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Result, Schema } from "effect"
+import { Result, Schema } from "effect"
 import * as planNames from "#src/plan/internal/planNames.ts"
 import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
@@ -10,15 +10,8 @@ import { test } from "../test.ts"
 type Definition = PlanDefinition.PlanDefinition
 
 const before: Definition = { ...plan(step("a"), step("b"), step("c"), step("d")), description: "old" }
-const after: Definition = {
-  ...plan(
-    step("d"),
-    step("a", { writes: "x", parallel: false }),
-    step("new"),
-    step("c", { target: { kind: "tool", name: "t" } })
-  ),
-  maxIterations: 5
-}
+const changed = [step("a", { writes: "x" }), step("new"), step("c", { target: { kind: "tool", name: "t" } })]
+const after: Definition = { ...plan(step("d"), ...changed), maxIterations: 5 }
 
 const Names = Schema.Literals(["a", "b", "c", "d", "e", "__proto__"])
 const GeneratedStep = Schema.Struct({
@@ -92,29 +85,22 @@ describe("PLAN-9 PlanDiff", () => {
 
   it("PLAN-9 changes do not fit another plan", () => {
     const diff = Picture.diff(before, after)
+    const theFirst = "the plan that the difference was made from"
     const refuses = (plan: Definition, changes: Picture.Diff = diff) => {
       const result = Picture.applyDiff(changes, plan)
       assert(Result.isFailure(result))
-      assert.include(
-        result.failure.message,
-        'plan "plan" at the root: expected the plan that the difference was made from'
-      )
+      assert.include(result.failure.message, `plan "plan" at the root: expected ${theFirst}`)
     }
     refuses(plan(step("a"), step("x"), step("c"), step("d")))
     refuses({ ...before, maxIterations: 7 })
     refuses({ ...before, steps: before.steps.toReversed() })
     refuses({ ...before, steps: before.steps.map((one) => (one.name === "a" ? { ...one, writes: "y" } : one)) })
     refuses(after)
-    const change = (changes: Picture.Diff["changes"], undo: Picture.Diff["undo"]) => ({ changes, undo })
-    refuses(
-      before,
-      change(
-        [{ op: "replace", path: "/maxIterations", value: "many" }],
-        [{ op: "replace", path: "/maxIterations", value: 100 }]
-      )
-    )
-    refuses(before, change([{ op: "add", path: "/order/4", value: "z" }], [{ op: "remove", path: "/order/4" }]))
-    refuses(before, change([{ op: "add", path: "no pointer", value: 1 }], []))
+    const limit = (value: string | number) => [{ op: "replace", path: "/maxIterations", value } as const]
+    refuses(before, { changes: limit("many"), undo: limit(100) })
+    const path = "/order/4"
+    refuses(before, { changes: [{ op: "add", path, value: "z" }], undo: [{ op: "remove", path }] })
+    refuses(before, { changes: [{ op: "add", path: "no pointer", value: 1 }], undo: [] })
   })
 })
 
@@ -122,9 +108,8 @@ describe("PLAN-9 pictures of differences", () => {
   test("PLAN-9 what was added, removed and changed is marked by colour and in words", function* () {
     const one = yield* mermaid(Picture.toMermaid(after, { before }))
     const other = yield* graphViz(Picture.toGraphViz(after, { before }))
-    const lines = [...one.nodes.values()].map(
-      ({ classes, text }) => `${text.replace(/\n/gu, " | ")} [${classes.join(" ")}]`
-    )
+    const line = (text: string) => text.replace(/\n/gu, " | ")
+    const lines = [...one.nodes.values()].map(({ classes, text }) => `${line(text)} [${classes.join(" ")}]`)
     assert.deepStrictEqual(lines, [
       "plan | ~ changed: description, maxIterations [changed]",
       "d | function | ~ changed: position [changed]",
@@ -135,18 +120,9 @@ describe("PLAN-9 pictures of differences", () => {
       "end []"
     ])
     assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
-    assert.deepStrictEqual(edgesOf(one), [
-      "plan -> d: +",
-      "d -> a: +",
-      "a -> new: +",
-      "new -> c: +",
-      "c -> end: +",
-      "plan -> a: −",
-      "a -> b: −",
-      "b -> c: −",
-      "c -> d: −",
-      "d -> end: −"
-    ])
+    const added = ["plan -> d: +", "d -> a: +", "a -> new: +", "new -> c: +", "c -> end: +"]
+    const removed = ["plan -> a: −", "a -> b: −", "b -> c: −", "c -> d: −", "d -> end: −"]
+    assert.deepStrictEqual(edgesOf(one), [...added, ...removed])
   })
 
   test("PLAN-9 the difference of equal plans is the plan without marks", function* () {
@@ -154,24 +130,20 @@ describe("PLAN-9 pictures of differences", () => {
     assert.strictEqual(Picture.toGraphViz(before, { before }), Picture.toGraphViz(before))
   })
 
-  it.effect.prop(
+  test.prop(
     "PLAN-9 the difference of any two plans can be drawn",
     [Generated, Generated],
-    ([one, two]) =>
-      Effect.gen(function* () {
-        const [a, b] = [
-          build({ ...one, steps: one.steps.slice(0, 6) }),
-          build({ ...two, steps: two.steps.slice(0, 6) })
-        ]
-        const parsed = yield* mermaid(Picture.toMermaid(b, { before: a }))
-        const other = yield* graphViz(Picture.toGraphViz(b, { before: a }))
-        assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(parsed).toSorted())
-        const removed = Picture.diff(a, b).changes.filter(
-          ({ op, path }) => op === "remove" && /^\/steps\/[^/]*$/u.test(path)
-        ).length
-        const marked = [...parsed.nodes.values()].filter(({ classes }) => classes.includes("removed")).length
-        assert.strictEqual(marked, removed)
-      }),
+    function* ([one, two]) {
+      const cut = ({ steps, ...rest }: typeof Generated.Type) => build({ ...rest, steps: steps.slice(0, 6) })
+      const [before, after] = [cut(one), cut(two)]
+      const parsed = yield* mermaid(Picture.toMermaid(after, { before }))
+      const other = yield* graphViz(Picture.toGraphViz(after, { before }))
+      assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(parsed).toSorted())
+      const { changes } = Picture.diff(before, after)
+      const removed = changes.filter(({ op, path }) => op === "remove" && /^\/steps\/[^/]*$/u.test(path))
+      const marked = [...parsed.nodes.values()].filter(({ classes }) => classes.includes("removed"))
+      assert.strictEqual(marked.length, removed.length)
+    },
     { arbitrary: { runs: 40 } }
   )
 })

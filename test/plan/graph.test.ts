@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { AgentDefinition, ToolContract } from "effect-emissary"
-import { AgentGraph, type PlanDefinition } from "effect-emissary/plan"
-import { step } from "./definitions.ts"
+import { AgentGraph } from "effect-emissary/plan"
+import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
@@ -26,6 +26,14 @@ const addNode = (graph: AgentGraph.AgentGraph, node: Node) => AgentGraph.merge(g
 
 const addEdge = (graph: AgentGraph.AgentGraph, edge: Edge) => AgentGraph.merge(graph, { ...empty, edges: [edge] })
 
+const lossesOf = (graph: AgentGraph.AgentGraph) =>
+  Effect.map(Effect.flip(AgentGraph.codec.encode(graph, { version: 1 })), (error) => {
+    assert(error._tag === "LossyEncoding")
+    return error.losses
+  })
+
+const agentNode = { system: null, tools: [], type: "agent" }
+
 const agent = (id: string, rest: Partial<AgentNode> = {}): AgentNode => ({
   _tag: "Agent",
   id,
@@ -41,26 +49,8 @@ const agent = (id: string, rest: Partial<AgentNode> = {}): AgentNode => ({
 const recorded = {
   session_id: "s",
   nodes: [
-    {
-      id: "researcher",
-      name: "researcher",
-      provider: "prov",
-      model: "mod",
-      system: null,
-      engine_type: "Eng",
-      tools: [],
-      type: "agent"
-    },
-    {
-      id: "pipe",
-      name: "pipe",
-      provider: "Plan",
-      model: "Plan",
-      system: null,
-      engine_type: "Plan",
-      tools: ["calc"],
-      type: "agent"
-    },
+    { ...agentNode, id: "researcher", name: "researcher", provider: "prov", model: "mod", engine_type: "Eng" },
+    { ...agentNode, id: "pipe", name: "pipe", provider: "Plan", model: "Plan", engine_type: "Plan", tools: ["calc"] },
     { id: "tool:calc", name: "calc", type: "tool" },
     { id: "r", name: "r", routes: { a: "x", b: "y" }, default: null, type: "router" }
   ],
@@ -112,16 +102,8 @@ describe("PLAN-9 AgentGraph, the wire", () => {
     assert.deepStrictEqual(yield* AgentGraph.codec.decode(none), empty)
     assert.isAbove((yield* invalid({ ...none, extra: 1 })).length, 0)
     assert.isAbove((yield* invalid({ ...none, nodes: [{ type: "weird", id: "x" }] })).length, 0)
-    assert.deepStrictEqual(
-      yield* invalid({
-        ...none,
-        nodes: [
-          { type: "tool", id: "x", name: "x" },
-          { type: "tool", id: "x", name: "y" }
-        ]
-      }),
-      ["/nodes/1/id"]
-    )
+    const twice = ["x", "y"].map((name) => ({ type: "tool", id: "x", name }))
+    assert.deepStrictEqual(yield* invalid({ ...none, nodes: twice }), ["/nodes/1/id"])
     const error = yield* Effect.flip(AgentGraph.codec.decode({ ...none, version: 3 }))
     assert.strictEqual(error.reason._tag, "UnsupportedVersion")
     const polluted = yield* Effect.flip(
@@ -132,43 +114,27 @@ describe("PLAN-9 AgentGraph, the wire", () => {
   })
 
   test("PLAN-9 version 1 reports what it would lose", function* () {
-    const graph = AgentGraph.fromPlan({
-      name: "p",
-      maxIterations: 1,
-      steps: [step("a", { target: { kind: "tool", name: "t" } })]
-    })
-    const error = yield* Effect.flip(AgentGraph.codec.encode(graph, { version: 1 }))
-    assert(error._tag === "LossyEncoding")
-    assert.deepStrictEqual(pluck(error.losses, "path"), ["/nodes/0/type", "/edges/0/type"])
-    const wire = yield* AgentGraph.codec.encode(graph, { version: 1, allowLoss: error.losses })
-    assert.deepStrictEqual(wire["edges"], [{ from: "plan:p", to: "tool:t", label: "a", type: "tool" }])
-    const router = addNode(empty, {
-      _tag: "Router",
-      id: "r",
-      name: "r",
-      routes: [
-        { label: "b", to: "x" },
-        { label: "1", to: "y" }
-      ]
-    })
-    const order = yield* Effect.flip(AgentGraph.codec.encode(router, { version: 1 }))
-    assert(order._tag === "LossyEncoding")
-    assert.deepStrictEqual(pluck(order.losses, "path"), ["/nodes/0/routes"])
+    const graph = AgentGraph.fromPlan(plan(step("a", { target: { kind: "tool", name: "t" } })))
+    const allowLoss = yield* lossesOf(graph)
+    assert.deepStrictEqual(pluck(allowLoss, "path"), ["/nodes/0/type", "/edges/0/type"])
+    const wire = yield* AgentGraph.codec.encode(graph, { version: 1, allowLoss })
+    assert.deepStrictEqual(wire["edges"], [{ from: "plan:plan", to: "tool:t", label: "a", type: "tool" }])
+    const routes = ["b", "1"].map((label) => ({ label, to: "x" }))
+    const router = addNode(empty, { _tag: "Router", id: "r", name: "r", routes })
+    assert.deepStrictEqual(pluck(yield* lossesOf(router), "path"), ["/nodes/0/routes"])
   })
 
-  it.effect.prop("L3 what is written is read as it was, in both versions", [AgentGraph.AgentGraph], ([generated]) =>
-    Effect.gen(function* () {
-      const graph = { ...generated, nodes: [...new Map(generated.nodes.map((node) => [node.id, node])).values()] }
-      const wire = JSON.parse(JSON.stringify(yield* AgentGraph.codec.encode(graph)))
-      assert.deepStrictEqual(yield* AgentGraph.codec.decode(wire), graph)
-      const old = yield* Effect.result(AgentGraph.codec.encode(graph, { version: 1 }))
-      if (old._tag === "Success") {
-        assert.deepStrictEqual(yield* AgentGraph.codec.decode(JSON.parse(JSON.stringify(old.success))), graph)
-      } else if (old.failure._tag === "LossyEncoding") {
-        assert.isAbove(old.failure.losses.length, 0)
-      }
-    })
-  )
+  test.prop("L3 what is written is read as it was, in both versions", [AgentGraph.AgentGraph], function* ([generated]) {
+    const graph = { ...generated, nodes: [...new Map(generated.nodes.map((node) => [node.id, node])).values()] }
+    const wire = JSON.parse(JSON.stringify(yield* AgentGraph.codec.encode(graph)))
+    assert.deepStrictEqual(yield* AgentGraph.codec.decode(wire), graph)
+    const old = yield* Effect.result(AgentGraph.codec.encode(graph, { version: 1 }))
+    if (old._tag === "Success") {
+      assert.deepStrictEqual(yield* AgentGraph.codec.decode(JSON.parse(JSON.stringify(old.success))), graph)
+    } else if (old.failure._tag === "LossyEncoding") {
+      assert.isAbove(old.failure.losses.length, 0)
+    }
+  })
 })
 
 describe("PLAN-9 AgentGraph, how it is made", () => {
@@ -198,15 +164,10 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
     })
     const reader = yield* AgentDefinition.make({ name: "reader", tools: [ask, search] })
     const graph = AgentGraph.fromDefinition(writer, { agents: { ask: reader } })
+    const known = { engine: "Emissary", tools: ["search"] }
     assert.deepStrictEqual(graph.nodes, [
-      agent("writer", {
-        provider: "openai",
-        model: "org/gpt",
-        system: "Write.",
-        engine: "Emissary",
-        tools: ["search"]
-      }),
-      agent("reader", { engine: "Emissary", tools: ["search"] }),
+      agent("writer", { ...known, provider: "openai", model: "org/gpt", system: "Write." }),
+      agent("reader", known),
       { _tag: "Tool", id: "tool:search", name: "search" }
     ])
     assert.deepStrictEqual(graph.edges, [
@@ -219,37 +180,25 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
 
   test("PLAN-9 of plans: agents and tools of steps, and what is read from agents", function* () {
     const writer = yield* AgentDefinition.make({ name: "the writer", tools: [yield* tool("search")] })
-    const plan: PlanDefinition.PlanDefinition = {
-      name: "p",
-      description: "about",
-      maxIterations: 1,
-      steps: [
-        step("one", { target: { kind: "agent", name: "writer" } }),
-        step("two", { target: { kind: "tool", name: "search" }, context: { _tag: "FromMemory", agent: "writer" } }),
-        step("three", { target: { kind: "tool", name: "constructor" }, task: { _tag: "FromAgent", agent: "else" } }),
-        step("four", {})
-      ]
-    }
-    const graph = AgentGraph.fromPlan({ definition: plan }, { agents: { writer } })
-    assert.deepStrictEqual(
-      graph.nodes.map(({ _tag, id }) => [_tag, id]),
-      [
-        ["Plan", "plan:p"],
-        ["Agent", "the writer"],
-        ["Tool", "tool:search"],
-        ["Tool", "tool:constructor"],
-        ["Agent", "else"]
-      ]
+    const definition = plan(
+      step("one", { target: { kind: "agent", name: "writer" } }),
+      step("two", { target: { kind: "tool", name: "search" }, context: { _tag: "FromMemory", agent: "writer" } }),
+      step("three", { target: { kind: "tool", name: "constructor" }, task: { _tag: "FromAgent", agent: "else" } }),
+      step("four")
     )
+    const graph = AgentGraph.fromPlan({ definition }, { agents: { writer } })
+    const nodes = graph.nodes.map(({ _tag, id }) => `${_tag} ${id}`)
+    const tools = ["Tool tool:search", "Tool tool:constructor"]
+    assert.deepStrictEqual(nodes, ["Plan plan:plan", "Agent the writer", ...tools, "Agent else"])
     assert.deepStrictEqual(
       graph.edges.map(({ from, kind, label, to }) => `${from} ${kind} ${to} ${label}`),
       [
-        "plan:p step the writer one",
+        "plan:plan step the writer one",
         "the writer tool tool:search search",
-        "plan:p step tool:search two",
-        "the writer context plan:p two",
-        "plan:p step tool:constructor three",
-        "else context plan:p three"
+        "plan:plan step tool:search two",
+        "the writer context plan:plan two",
+        "plan:plan step tool:constructor three",
+        "else context plan:plan three"
       ]
     )
   })

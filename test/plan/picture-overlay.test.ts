@@ -1,23 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
-import { step } from "./definitions.ts"
+import { Picture, When, type PlanRun } from "effect-emissary/plan"
+import { plan, step } from "./definitions.ts"
 import { graphViz, mermaid } from "./picture-parsers.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
-const definition: PlanDefinition.PlanDefinition = {
-  name: "plan",
-  maxIterations: 100,
-  steps: [
-    step("a"),
-    step("b", { parallel: true }),
-    step("c", { parallel: true }),
-    step("d", { routes: [{ to: "a", when: When.field("again").is(true) }] }),
-    step("e")
-  ]
-}
+const definition = plan(
+  step("a"),
+  step("b", { parallel: true }),
+  step("c", { parallel: true }),
+  step("d", { routes: [{ to: "a", when: When.field("again").is(true) }] }),
+  step("e")
+)
 
 const at = (millis: number) => DateTime.makeUnsafe(millis)
 const failure = { type: "Boom\n<b>", message: "secret", retryable: false }
@@ -39,13 +35,6 @@ const finish = (step: string, from: number, to: number, attempts = 1): PlanRun.E
   at: at(to),
   record: { step, task: "", output: "", usage: {}, attempts, startedAt: at(from), finishedAt: at(to) }
 })
-const route = (step: string, to?: string): PlanRun.Event => ({
-  _tag: "RouteTaken",
-  at: at(0),
-  step,
-  ...(to === undefined ? {} : { to })
-})
-
 const once = [
   started,
   begin("a", 0),
@@ -58,23 +47,25 @@ const once = [
   finish("d", 62_250, 62_260)
 ]
 
+const runOf = (...events: ReadonlyArray<PlanRun.Event>) =>
+  Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), events))
+
 /** The status line of each step, the same in both languages, with its class. */
-const statuses = (...events: ReadonlyArray<PlanRun.Event>) =>
-  Effect.gen(function* () {
-    const run = Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), events))
-    const source = Picture.toMermaid(definition, { run })
-    const one = yield* mermaid(source)
-    const other = yield* graphViz(Picture.toGraphViz(definition, { run }))
-    assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
-    for (const [id, { classes }] of one.nodes) {
-      assert.strictEqual(other.nodes.get(id)?.classes.includes("filled"), classes.length > 0)
-      for (const name of classes) assert.include(source, `classDef ${name} fill:`)
-    }
-    return [...one.nodes.values()].slice(1, -1).map(({ classes, text }) => {
-      const [name, , line] = text.split("\n")
-      return line === undefined ? name : `${name} [${classes.join(" ")}] ${line}`
-    })
+const statuses = Effect.fnUntraced(function* (...events: ReadonlyArray<PlanRun.Event>) {
+  const run = runOf(...events)
+  const source = Picture.toMermaid(definition, { run })
+  const one = yield* mermaid(source)
+  const other = yield* graphViz(Picture.toGraphViz(definition, { run }))
+  assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
+  for (const [id, { classes }] of one.nodes) {
+    assert.strictEqual(other.nodes.get(id)?.classes.includes("filled"), classes.length > 0)
+    for (const name of classes) assert.include(source, `classDef ${name} fill:`)
+  }
+  return [...one.nodes.values()].slice(1, -1).map(({ classes, text }) => {
+    const [name, , line] = text.split("\n")
+    return line === undefined ? name : `${name} [${classes.join(" ")}] ${line}`
   })
+})
 
 describe("PLAN-9 pictures of runs", () => {
   test("PLAN-9 a run that has not begun marks nothing", function* () {
@@ -101,7 +92,12 @@ describe("PLAN-9 pictures of runs", () => {
   })
 
   test("PLAN-9 executions of a loop, and what was skipped once the run has ended", function* () {
-    const again = [...once, route("d", "a"), begin("a", 70_000), finish("a", 70_000, 70_250)]
+    const again = [
+      ...once,
+      { _tag: "RouteTaken", at: at(0), step: "d", to: "a" } as const,
+      begin("a", 70_000),
+      finish("a", 70_000, 70_250)
+    ]
     assert.deepStrictEqual((yield* statuses(...again)).slice(0, 3), [
       "a [done] ✓ done, 500 ms, 2 executions",
       "b [done] ✓ done, 1.2 s",
@@ -132,7 +128,7 @@ describe("PLAN-9 pictures of runs", () => {
     const finished: PlanRun.Event = { _tag: "PlanFinished", at: at(1), outcome }
     assert.strictEqual((yield* statuses(...running, interrupted))[0], "a [interrupted] ◼ interrupted")
     assert.strictEqual((yield* statuses(...running, interrupted, finished))[0], "a [interrupted] ◼ interrupted")
-    const run = Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), running))
+    const run = runOf(...running)
     assert.include(Picture.toMermaid(definition, { run, live: true }), ' running"')
     const died = Picture.toMermaid(definition, { run, live: false })
     assert.include(died, ' cut off"')
@@ -144,13 +140,8 @@ describe("PLAN-9 pictures of runs", () => {
     assert.deepStrictEqual((yield* statuses(started, begin("a", 0), paused))[0], 'a [paused] ⏸ paused, ask "Bob"')
   })
 
-  it.effect("PLAN-9 nothing a run holds is drawn but names of failures and reasons of pauses", () =>
-    Effect.sync(() => {
-      const failed: PlanRun.Event = { _tag: "StepFailed", at: at(300), step: "a", failure }
-      const run = Result.getOrThrow(
-        planTransition.fold(planTransition.makeRules(definition), [started, begin("a", 0), failed])
-      )
-      assert.notInclude(Picture.toMermaid(definition, { run }), "secret")
-    })
-  )
+  it("PLAN-9 nothing a run holds is drawn but names of failures and reasons of pauses", () => {
+    const failed: PlanRun.Event = { _tag: "StepFailed", at: at(300), step: "a", failure }
+    assert.notInclude(Picture.toMermaid(definition, { run: runOf(started, begin("a", 0), failed) }), "secret")
+  })
 })

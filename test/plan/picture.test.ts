@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Agent } from "effect-emissary"
-import { Picture, Plan, Step, When, type PlanDefinition } from "effect-emissary/plan"
+import { Picture, Plan, Reference, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./picture-parsers.ts"
 import { pluck } from "../pluck.ts"
@@ -9,20 +9,21 @@ import { test } from "../test.ts"
 
 const to = (to: string, when: When.When = When.field(to).is(true)) => ({ to, when })
 
-const both = (source: Parameters<typeof Picture.toMermaid>[0], options?: Parameters<typeof Picture.toMermaid>[1]) =>
-  Effect.gen(function* () {
-    const one = yield* mermaid(Picture.toMermaid(source, options))
-    const other = yield* graphViz(Picture.toGraphViz(source, options))
-    assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(one).toSorted())
-    assert.deepStrictEqual(
-      [...other.nodes].map(([id, { text }]) => [id, text]).toSorted(),
-      [...one.nodes].map(([id, { text }]) => [id, text === " " ? "" : text]).toSorted()
-    )
-    return one
-  })
+type Drawn = Parameters<typeof Picture.toMermaid>
 
-const edges = (source: Parameters<typeof Picture.toMermaid>[0], options?: Parameters<typeof Picture.toMermaid>[1]) =>
-  Effect.map(both(source, options), edgesOf)
+/** What both languages draw. */
+const both = Effect.fnUntraced(function* (...drawn: Drawn) {
+  const one = yield* mermaid(Picture.toMermaid(...drawn))
+  const other = yield* graphViz(Picture.toGraphViz(...drawn))
+  assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(one).toSorted())
+  assert.deepStrictEqual(
+    [...other.nodes].map(([id, { text }]) => [id, text]).toSorted(),
+    [...one.nodes].map(([id, { text }]) => [id, text === " " ? "" : text]).toSorted()
+  )
+  return one
+})
+
+const edges = (...drawn: Drawn) => Effect.map(both(...drawn), edgesOf)
 
 const texts = (parsed: Parsed) => [...parsed.nodes.values()].map(({ text }) => text)
 
@@ -75,13 +76,8 @@ describe("PLAN-9 pictures of flows", () => {
   })
 
   test("PLAN-9 what cannot happen is not drawn", function* () {
-    const always = plan(
-      step("a", { routes: [to("c", When.or()), to("d", When.always), to("b")] }),
-      step("b"),
-      step("c"),
-      step("d")
-    )
-    const parsed = yield* both(always)
+    const routes = [to("c", When.or()), to("d", When.always), to("b")]
+    const parsed = yield* both(plan(step("a", { routes }), step("b"), step("c"), step("d")))
     assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> d: 2: always", "d -> end"])
     assert.deepStrictEqual(
       texts(parsed).filter((text) => text.includes("not reachable")),
@@ -90,12 +86,8 @@ describe("PLAN-9 pictures of flows", () => {
   })
 
   test("PLAN-9 a loop, and a route into another branch, keep their rejoins apart", function* () {
-    const loop = plan(
-      step("draft"),
-      step("review", { routes: [to("draft", When.field("ok").is(false))] }),
-      step("send")
-    )
-    assert.deepStrictEqual(yield* edges(loop), [
+    const review = step("review", { routes: [to("draft", When.field("ok").is(false))] })
+    assert.deepStrictEqual(yield* edges(plan(step("draft"), review, step("send"))), [
       "plan -> draft",
       "draft -> review",
       "review -> draft: ok = false",
@@ -117,36 +109,21 @@ describe("PLAN-9 pictures of flows", () => {
   })
 
   test("PLAN-9 routesBy leads to the literals of the output schema", function* () {
-    const by = (json: Record<string, Schema.Json>) =>
-      plan(step("a", { routesBy: "next", output: { json } }), step("b"), step("c"))
-    const closed = {
-      type: "object",
-      properties: { next: { $ref: "#/$defs/N" } },
-      required: ["next"],
-      $defs: { N: { enum: ["b", "c"] } }
-    }
+    const routesOf = (output: PlanDefinition.SchemaRef) =>
+      Effect.map(edges(plan(step("a", { routesBy: "next", output }), step("b"), step("c"))), (all) =>
+        all.filter((edge) => edge.startsWith("a "))
+      )
+    const properties = { next: { $ref: "#/$defs/N" } }
+    const closed = { type: "object", properties, required: ["next"], $defs: { N: { enum: ["b", "c"] } } }
     const routes = ['a -> b: next = "b"', 'a -> c: next = "c"']
-    assert.deepStrictEqual(
-      (yield* edges(by(closed))).filter((edge) => edge.startsWith("a ")),
-      routes
-    )
+    assert.deepStrictEqual(yield* routesOf({ json: closed }), routes)
     const nullable = { ...closed, properties: { next: { anyOf: [{ const: "b" }, { const: "c" }, { type: "null" }] } } }
-    assert.deepStrictEqual(
-      (yield* edges(by(nullable))).filter((edge) => edge.startsWith("a ")),
-      [...routes, "a -> b: otherwise"]
-    )
+    assert.deepStrictEqual(yield* routesOf({ json: nullable }), [...routes, "a -> b: otherwise"])
     // A text that is not declared is no route; of a schema that is only named nothing is known.
     const union = { anyOf: [{ const: "c" }, { type: "string" }] }
-    const open = yield* both(by({ type: "object", properties: { next: union } }))
-    assert.deepStrictEqual(
-      edgesOf(open).filter((edge) => edge.startsWith("a ")),
-      ['a -> c: next = "c"', "a -> b: otherwise"]
-    )
-    const named = plan(step("a", { routesBy: "next", output: { name: "Next" } }), step("b"), step("c"))
-    assert.deepStrictEqual(
-      edgesOf(yield* both(named)).filter((edge) => edge.startsWith("a ")),
-      ["a -> b: otherwise", "a -> the step named in next"]
-    )
+    const open = { type: "object", properties: { next: union } }
+    assert.deepStrictEqual(yield* routesOf({ json: open }), ['a -> c: next = "c"', "a -> b: otherwise"])
+    assert.deepStrictEqual(yield* routesOf({ name: "Next" }), ["a -> b: otherwise", "a -> the step named in next"])
   })
 
   test("PLAN-9 parallel groups are groups, and each member is led to and away from", function* () {
@@ -155,8 +132,8 @@ describe("PLAN-9 pictures of flows", () => {
     const parsed = yield* both(fan)
     assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> b", "a -> c", "b -> d", "c -> d", "d -> end"])
     assert.deepStrictEqual(parsed.groups, [{ text: "in parallel", members: ["n2", "n3"] }])
-    const first = yield* both(plan(band("b"), band("c")))
-    assert.deepStrictEqual(edgesOf(first), ["plan -> b", "plan -> c", "b -> end", "c -> end"])
+    const first = yield* edges(plan(band("b"), band("c")))
+    assert.deepStrictEqual(first, ["plan -> b", "plan -> c", "b -> end", "c -> end"])
   })
 
   test("PLAN-9 a rejoin in the middle of a parallel group runs the rest of it", function* () {
@@ -167,29 +144,16 @@ describe("PLAN-9 pictures of flows", () => {
       step("c", { parallel: true }),
       step("d", { parallel: true })
     )
-    const parsed = yield* both(middle)
-    assert.deepStrictEqual(edgesOf(parsed), [
-      "plan -> r",
-      "r -> t: always",
-      "t --> c",
-      "t --> d",
-      "c -> end",
-      "d -> end"
-    ])
+    const expected = ["plan -> r", "r -> t: always", "t --> c", "t --> d", "c -> end", "d -> end"]
+    assert.deepStrictEqual(yield* edges(middle), expected)
   })
 
   test("PLAN-9 data edges", function* () {
     const data = plan(
-      step("a", { task: { _tag: "FromStart" }, writes: "notes" }),
-      step("b", { parallel: true, task: { _tag: "FromMemory", agent: "writer" } }),
-      step("c", {
-        parallel: true,
-        context: [
-          { _tag: "FromStep", step: "a" },
-          { _tag: "FromAgent", agent: "x" }
-        ]
-      }),
-      step("d", { task: { _tag: "FromParallelAll", step: "b" }, context: { _tag: "FromStep", step: "gone" } })
+      step("a", { task: Reference.fromStart, writes: "notes" }),
+      step("b", { parallel: true, task: Reference.fromMemory("writer") }),
+      step("c", { parallel: true, context: [Reference.fromStep("a"), Reference.fromAgent("x")] }),
+      step("d", { task: Reference.fromParallelAll("b"), context: Reference.fromStep("gone") })
     )
     const parsed = yield* both(data, { data: true })
     assert.deepStrictEqual(
@@ -216,17 +180,11 @@ describe("PLAN-9 pictures of flows", () => {
       Plan.make({ name: "inner" }, Step.make("y", { target: "named" }), Step.make("deep", { target: deep })),
       (plan) => Plan.bind(plan, { agents: { named: deep } })
     )
-    const outer = yield* Plan.make(
-      { name: "outer" },
-      Step.make("b", { target: inner }),
-      Step.make("c", { target: "d" })
-    )
+    const steps = [Step.make("b", { target: inner }), Step.make("c", { target: "d" })] as const
+    const outer = yield* Plan.make({ name: "outer" }, ...steps)
     const bound = yield* Plan.bind(outer, { agents: { d: deep } })
-    const shown = (
-      source: Parameters<typeof Picture.toMermaid>[0],
-      options?: Parameters<typeof Picture.toMermaid>[1]
-    ) =>
-      Effect.map(both(source, options), ({ groups, nodes }) => [
+    const shown = (...drawn: Drawn) =>
+      Effect.map(both(...drawn), ({ groups, nodes }) => [
         groups.map(({ text }) => text.replace("\n", ": ")).toSorted(),
         [...nodes.values()].map(({ text }) => text.replace("\n", ": ")).filter((text) => text.includes(": "))
       ])
@@ -265,63 +223,41 @@ describe("PLAN-9 pictures of flows", () => {
 })
 
 const hostile = [
-  `"]`,
-  `a"] --> b["`,
-  "a\nb --> c",
-  "end",
-  "subgraph",
-  "<script>alert(1)</script>",
-  "<br/>",
-  "#quot;",
-  "&quot;&#34;",
-  "\\",
-  '\\"',
-  "\\N \\G \\l",
-  "%% comment",
-  "%%{init: {}}%%",
-  "1. one",
-  "- item",
-  "**bold** _it_ `code` $$x$$",
-  "`md`",
-  "a|b",
-  ": = , ",
-  "=== a",
-  "a;b",
-  "}}]])",
-  "click n0 href",
-  "fa:fa-car",
-  "\u202Eevil",
-  "\u0000\u0007",
-  "\uD800",
-  "\u{1F468}\u200D\u{1F469}",
-  "\u00e9\u4e2d\u0301",
-  "",
-  " ",
-  "--- title",
-  "style n0 fill:red",
-  "@{ shape: x }",
-  "x:::done",
-  "__proto__",
-  "constructor",
-  "a".repeat(200)
-]
+  // What ends texts, boxes and lines, or begins an edge
+  ['"]', 'a"] --> b["', "a\nb --> c", "a|b", "a;b", "}}]])", ": = , ", "=== a", "--- title"],
+  // Words and marks of the languages
+  [
+    "end",
+    "subgraph",
+    "click n0 href",
+    "style n0 fill:red",
+    "@{ shape: x }",
+    "x:::done",
+    "%% comment",
+    "%%{init: {}}%%"
+  ],
+  // HTML, Markdown, icons, entities and escapes
+  ["<script>alert(1)</script>", "<br/>", "#quot;", "&quot;&#34;", "\\", '\\"', "\\N \\G \\l"],
+  ["1. one", "- item", "**bold** _it_ `code` $$x$$", "`md`", "fa:fa-car"],
+  // Letters that are not seen, are none, or are put together
+  ["\u202Eevil", "\u0000\u0007", "\uD800", "\u{1F468}\u200D\u{1F469}", "\u00e9\u4e2d\u0301", "", " "],
+  // What every object inherits, and a long name
+  ["__proto__", "constructor", "a".repeat(200)]
+].flat()
 
-const shown = (name: string) =>
-  name === "" || name.trim() !== name
-    ? `"${name}"`
-    : name === "\u202Eevil"
-      ? "\\u{202e}evil"
-      : name === "\u0000\u0007"
-        ? "\\u{0}\\u{7}"
-        : name === "\uD800"
-          ? "\\u{d800}"
-          : name.length > 80
-            ? `${name.slice(0, 80)}…`
-            : name.replace(/\n/gu, " ")
+const shownOtherwise = new Map([
+  ["\u202Eevil", "\\u{202e}evil"],
+  ["\u0000\u0007", "\\u{0}\\u{7}"],
+  ["\uD800", "\\u{d800}"],
+  ["a".repeat(200), `${"a".repeat(80)}…`],
+  ...["", " ", ": = , "].map((name) => [name, `"${name}"`] as const)
+])
+
+const shown = (name: string) => shownOtherwise.get(name) ?? name.replace(/\n/gu, " ")
 
 describe("PLAN-9 names cannot change a picture", () => {
-  it.effect.each(hostile)("PLAN-9 %j", (name) =>
-    Effect.gen(function* () {
+  for (const name of hostile) {
+    test(`PLAN-9 ${JSON.stringify(name)}`, function* () {
       const source: PlanDefinition.PlanDefinition = {
         ...plan(
           step("one", { routes: [{ to: name, when: When.field(name).equals(name) }], afterBranches: "last" }),
@@ -339,19 +275,17 @@ describe("PLAN-9 names cannot change a picture", () => {
       assert.strictEqual(parsed.nodes.get("n2")?.text.split("\n")[0], label)
       assert.strictEqual(parsed.groups.find(({ text }) => text.startsWith("two"))?.text, `two\nplan ${label}`)
     })
-  )
+  }
 
   test("PLAN-9 GraphViz draws names as they are: entities and escapes are text", function* () {
     const drawn = yield* svg(Picture.toGraphViz(plan(step("&quot;&#60;b&gt;"), step("\\N\\l"), step("<i>"))))
     for (const text of ["&amp;quot;&amp;#60;b&amp;gt;", "\\N\\l", "&lt;i&gt;"]) assert.include(drawn, `>${text}</text>`)
   })
 
-  it.effect("PLAN-9 letters, digits and spaces stay readable in the text", () =>
-    Effect.sync(() => {
-      const text = Picture.toMermaid(plan(step("get_order 2.0-beta: été, a = b")))
-      assert.include(text, `n1["get_order 2.0-beta: été, a = b<br/>function"]`)
-    })
-  )
+  it("PLAN-9 letters, digits and spaces stay readable in the text", () => {
+    const text = Picture.toMermaid(plan(step("get_order 2.0-beta: été, a = b")))
+    assert.include(text, `n1["get_order 2.0-beta: été, a = b<br/>function"]`)
+  })
 })
 
 const Name = Schema.Union([Schema.String, Schema.Literals(["a", "b", "c", ...hostile])])
@@ -384,17 +318,16 @@ const generated = (steps: typeof Generated.Type): PlanDefinition.PlanDefinition 
 }
 
 describe("PLAN-9 laws of pictures", () => {
-  it.effect.prop(
+  test.prop(
     "PLAN-9 any plan is drawn, the same every time, with a box per step",
     [Generated],
-    ([steps]) =>
-      Effect.gen(function* () {
-        const source = generated(steps)
-        const parsed = yield* both(source)
-        assert.strictEqual(Picture.toMermaid(source), Picture.toMermaid(structuredClone(source)))
-        assert.strictEqual(Picture.toGraphViz(source), Picture.toGraphViz({ definition: source }))
-        assert.isAtLeast(parsed.nodes.size, source.steps.length + 2)
-      }),
+    function* ([steps]) {
+      const source = generated(steps)
+      const parsed = yield* both(source)
+      assert.strictEqual(Picture.toMermaid(source), Picture.toMermaid(structuredClone(source)))
+      assert.strictEqual(Picture.toGraphViz(source), Picture.toGraphViz({ definition: source }))
+      assert.isAtLeast(parsed.nodes.size, source.steps.length + 2)
+    },
     { arbitrary: { runs: 60 } }
   )
 
