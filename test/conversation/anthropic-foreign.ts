@@ -1,61 +1,90 @@
 import { Arbitrary, Schema } from "effect"
-import { Extras, type Json, type JsonObject, list, Said, shuffled, withExtras } from "./foreign-json.ts"
+import { extras, type Json, list, Order, Said, shuffled } from "./foreign-json.ts"
 
 /** Histories of the Messages API as other programs keep them: lawful, and written in every way there is. */
 
-const cache = Schema.optionalKey(Schema.Literals(["5m", "1h", "null"]))
+const Cache = Schema.Struct({ type: Schema.Literal("ephemeral"), ttl: Schema.Literals(["5m", "1h"]) })
 
-const Text = Schema.Struct({ type: Schema.Literal("text"), text: Said, cache, extras: Extras })
+const block = <T extends string, Fields extends Schema.Struct.Fields>(type: T, fields: Fields) =>
+  Schema.Struct({
+    type: Schema.Literal(type),
+    ...fields,
+    cache_control: Schema.optionalKey(Schema.NullOr(Cache)),
+    ...extras
+  })
 
-const Source = Schema.Union([
-  Schema.Struct({ type: Schema.Literal("base64"), data: Schema.Literal("AQID") }),
+const Text = block("text", { text: Said })
+
+const base64 = (types: ReadonlyArray<string>) =>
+  Schema.Struct({
+    type: Schema.Literal("base64"),
+    media_type: Schema.Literals(types),
+    data: Schema.Literal("AQID")
+  })
+
+const elsewhere = [
   Schema.Struct({ type: Schema.Literal("url"), url: Schema.Literal("https://example.com/a") }),
   Schema.Struct({ type: Schema.Literal("file"), file_id: Schema.Literal("file_1") })
-])
+] as const
 
 const Content = Schema.Union([
   Text,
-  Schema.Struct({
-    type: Schema.Literal("image"),
-    source: Source,
-    media: Schema.Literals(["image/png", "image/webp"]),
-    cache,
-    extras: Extras
-  }),
-  Schema.Struct({
-    type: Schema.Literal("document"),
-    source: Schema.Union([...Source.members, Schema.Struct({ type: Schema.Literal("text"), data: Said })]),
+  block("image", { source: Schema.Union([base64(["image/png", "image/webp"]), ...elsewhere]) }),
+  block("document", {
+    source: Schema.Union([
+      base64(["application/pdf"]),
+      Schema.Struct({ type: Schema.Literal("text"), media_type: Schema.Literal("text/plain"), data: Said }),
+      ...elsewhere
+    ]),
     title: Schema.optionalKey(Schema.NullOr(Schema.String)),
     context: Schema.optionalKey(Schema.NullOr(Schema.String)),
-    citations: Schema.optionalKey(Schema.Struct({ enabled: Schema.Boolean })),
-    cache,
-    extras: Extras
+    citations: Schema.optionalKey(Schema.Struct({ enabled: Schema.Boolean }))
   })
 ])
 
 const Use = Schema.Struct({
-  name: Schema.Literals(["f", "search"]),
-  input: Schema.Struct({ q: Schema.optionalKey(Schema.String), a: Schema.optionalKey(list(Schema.Int, 2)) }),
-  cache,
-  extras: Extras,
-  result: Schema.Struct({
-    content: Schema.Union([Schema.Literal(""), Said, Schema.Literal("absent"), list(Content, 3, 1)]),
-    failed: Schema.optionalKey(Schema.Boolean),
-    cache,
-    extras: Extras
+  call: block("tool_use", {
+    name: Schema.Literals(["f", "search"]),
+    input: Schema.Struct({ q: Schema.optionalKey(Schema.String), a: Schema.optionalKey(list(Schema.Int, 2)) })
+  }),
+  result: block("tool_result", {
+    content: Schema.optionalKey(Schema.Union([Schema.Literal(""), Said, list(Content, 3, 1)])),
+    is_error: Schema.optionalKey(Schema.Boolean)
   })
 })
 
+const search = { name: Schema.Literal("web_search"), input: Schema.Struct({ q: Schema.Literal("x") }), ...extras }
+
+/** A tool that the provider runs, and what it returned. */
+const Server = Schema.Union([
+  Schema.Struct({
+    call: Schema.Struct({ type: Schema.Literal("server_tool_use"), ...search }),
+    result: Schema.Struct({
+      type: Schema.Literals(["web_search_tool_result", "code_execution_tool_result"]),
+      content: Schema.Union([
+        Schema.Struct({
+          type: Schema.Literal("web_search_tool_result_error"),
+          error_code: Schema.Literal("unavailable")
+        }),
+        list(Schema.Struct({ type: Schema.Literal("web_search_result"), url: Schema.Literal("u") }), 1, 1)
+      ])
+    })
+  }),
+  Schema.Struct({
+    call: Schema.Struct({ type: Schema.Literal("mcp_tool_use"), ...search, server_name: Schema.Literal("s") }),
+    result: Schema.Struct({
+      type: Schema.Literal("mcp_tool_result"),
+      is_error: Schema.Boolean,
+      content: list(Schema.Struct({ type: Schema.Literal("text"), text: Schema.Literal("out") }), 1, 1)
+    })
+  })
+])
+
 const Before = Schema.Union([
   Text,
-  Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String, signature: Said, extras: Extras }),
-  Schema.Struct({ type: Schema.Literal("redacted_thinking"), data: Said, extras: Extras }),
-  Schema.Struct({
-    type: Schema.Literal("server"),
-    result: Schema.Literals(["web_search_tool_result", "code_execution_tool_result", "mcp_tool_result"]),
-    failed: Schema.Boolean,
-    extras: Extras
-  })
+  Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String, signature: Said, ...extras }),
+  Schema.Struct({ type: Schema.Literal("redacted_thinking"), data: Said, ...extras }),
+  Server
 ])
 
 const Answer = Schema.Struct({
@@ -65,154 +94,63 @@ const Answer = Schema.Struct({
   uses: list(Use, 3),
   reversed: Schema.Boolean,
   joined: list(Content, 2),
-  extras: Extras,
-  resultExtras: Extras
+  extras: Schema.Struct(extras),
+  resultExtras: Schema.Struct(extras)
 })
 
-const Turn = Schema.Struct({
+const User = Schema.Struct({
+  role: Schema.Literal("user"),
   content: Schema.Union([Said, list(Content, 3, 1)]),
-  extras: Extras,
-  answers: list(Answer, 3)
+  ...extras
 })
 
 const History = Schema.Struct({
-  system: Schema.Union([Schema.Literal("absent"), Schema.Null, Said, list(Text, 2, 1)]),
-  turns: list(Turn, 3, 1),
-  order: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))
+  system: Schema.Struct({
+    system: Schema.optionalKey(Schema.Union([Schema.Null, Said, list(Text, 2, 1)]))
+  }),
+  turns: list(Schema.Struct({ user: User, answers: list(Answer, 3) }), 3, 1),
+  order: Order
 })
 
-interface Any {
-  readonly cache?: "5m" | "1h" | "null"
-  readonly extras: typeof Extras.Type
-}
-
-const block = (object: JsonObject, given: Any): JsonObject =>
-  withExtras(
-    {
-      ...object,
-      ...(given.cache === undefined
-        ? undefined
-        : { cache_control: given.cache === "null" ? null : { type: "ephemeral", ttl: given.cache } })
-    },
-    given.extras
-  )
-
-const text = (given: typeof Text.Type): JsonObject => block({ type: "text", text: given.text }, given)
-
-const source = (given: { readonly type: string; readonly [key: string]: string }, media: string): JsonObject => {
-  const { type, ...data } = given
-  return { type, ...(type === "base64" || type === "text" ? { media_type: media } : undefined), ...data }
-}
-
-const content = (given: typeof Content.Type): JsonObject => {
-  switch (given.type) {
-    case "text":
-      return text(given)
-    case "image":
-      return block({ type: "image", source: source(given.source, given.media) }, given)
-    case "document": {
-      const { citations, context, title } = given
-      const type = given.source.type === "text" ? "text/plain" : "application/pdf"
-      return block(
-        {
-          type: "document",
-          source: source(given.source, type),
-          ...(title === undefined ? undefined : { title }),
-          ...(context === undefined ? undefined : { context }),
-          ...(citations === undefined ? undefined : { citations })
-        },
-        given
-      )
-    }
-  }
-}
-
-const before = (given: typeof Before.Type, id: string): ReadonlyArray<JsonObject> => {
-  switch (given.type) {
-    case "text":
-      return [text(given)]
-    case "thinking":
-      return [withExtras({ type: "thinking", thinking: given.thinking, signature: given.signature }, given.extras)]
-    case "redacted_thinking":
-      return [withExtras({ type: "redacted_thinking", data: given.data }, given.extras)]
-    case "server": {
-      const isMcp = given.result === "mcp_tool_result"
-      const failure = { type: "web_search_tool_result_error", error_code: "unavailable" }
-      return [
-        withExtras(
-          {
-            type: isMcp ? "mcp_tool_use" : "server_tool_use",
-            id,
-            name: "web_search",
-            input: { q: "x" },
-            ...(isMcp ? { server_name: "s" } : undefined)
-          },
-          given.extras
-        ),
-        {
-          type: given.result,
-          tool_use_id: id,
-          ...(isMcp ? { is_error: given.failed, content: [{ type: "text", text: "out" }] } : undefined),
-          ...(isMcp ? undefined : { content: given.failed ? failure : [{ type: "web_search_result", url: "u" }] })
-        }
+const before = (given: typeof Before.Type, id: string): ReadonlyArray<Json> =>
+  "call" in given
+    ? [
+        { ...given.call, id },
+        { ...given.result, tool_use_id: id }
       ]
-    }
-  }
-}
+    : [given]
 
-const result = ({ result }: typeof Use.Type, id: string): JsonObject => {
-  const { content: inner, failed } = result
-  const isSilent = inner === "absent" || inner === ""
-  return block(
-    {
-      type: "tool_result",
-      tool_use_id: id,
-      ...(failed === undefined ? undefined : { is_error: failed }),
-      ...(failed === true && isSilent
-        ? { content: "failed" }
-        : inner === "absent"
-          ? undefined
-          : { content: typeof inner === "string" ? inner : inner.map(content) })
-    },
-    result
-  )
-}
+/** A failure says something. */
+const result = ({ result }: typeof Use.Type, id: string): Json => ({
+  ...result,
+  tool_use_id: id,
+  ...(result.is_error === true && (result.content ?? "") === "" ? { content: "failed" } : undefined)
+})
 
-const history = (given: typeof History.Type): JsonObject => {
-  const messages: Array<JsonObject> = []
+const history = ({ order, system, turns }: typeof History.Type): Json => {
+  const messages: Array<Json> = []
   let count = 0
-  const add = (role: string, content: Json, extras: typeof Extras.Type = []) =>
-    messages.push(withExtras({ role, content }, extras))
-  for (const turn of given.turns) {
-    add("user", typeof turn.content === "string" ? turn.content : turn.content.map(content), turn.extras)
-    for (const answer of turn.answers) {
-      const uses = answer.uses.map((use) => ({ ...use, id: `toolu_${count++}` }))
-      const isString = answer.asString && uses.length === 0 && answer.before.length === 0
-      const blocks = [
+  for (const { answers, user } of turns) {
+    messages.push(user)
+    for (const { asString, extras, joined, resultExtras, reversed, text, uses, ...answer } of answers) {
+      const ids = uses.map(() => `toolu_${count++}`)
+      const blocks: ReadonlyArray<Json> = [
         ...answer.before.flatMap((given) => before(given, `srvtoolu_${count++}`)),
-        ...(isString || uses.length > 0 ? [] : [{ type: "text", text: answer.text }]),
-        ...uses.map((use) => block({ type: "tool_use", id: use.id, name: use.name, input: use.input }, use))
+        ...(uses.length > 0 ? [] : [{ type: "text", text }]),
+        ...uses.map(({ call }, n) => ({ ...call, id: ids[n] ?? "" }))
       ]
-      add("assistant", isString ? answer.text : blocks, answer.extras)
+      messages.push({
+        role: "assistant",
+        content: asString && blocks.length === 1 && uses.length === 0 ? text : blocks,
+        ...extras
+      })
       if (uses.length === 0) continue
-      const results = uses.map((use) => result(use, use.id))
-      add(
-        "user",
-        [...(answer.reversed ? results.toReversed() : results), ...answer.joined.map(content)],
-        answer.resultExtras
-      )
+      const results = uses.map((use, n) => result(use, ids[n] ?? ""))
+      const content = [...(reversed ? results.toReversed() : results), ...joined]
+      messages.push({ role: "user", content, ...resultExtras })
     }
   }
-  const { system } = given
-  return shuffled(
-    {
-      ...(system === "absent"
-        ? undefined
-        : { system: system === null || typeof system === "string" ? system : system.map(text) }),
-      messages
-    },
-    given.order
-  )
+  return shuffled({ ...system, messages }, order)
 }
 
-export const anthropicForeign: Arbitrary.Arbitrary<JsonObject> = Arbitrary.map(Arbitrary.schema(History), history)
+export const anthropicForeign: Arbitrary.Arbitrary<Json> = Arbitrary.map(Arbitrary.schema(History), history)

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | JsonObject
 
-export interface JsonObject {
+interface JsonObject {
   readonly [key: string]: Json
 }
 
@@ -12,34 +12,29 @@ export const list = <S extends Schema.Top>(item: S, maximum: number, minimum = 0
 /** Text that is not blank. */
 export const Said = Schema.String.check(Schema.makeFilter((text) => text.trim() !== "", { expected: "text" }))
 
-/** Keys that the library does not know. */
-export const Extras = list(
-  Schema.Struct({
-    key: Schema.Literals(["annotations", "x_note", "index", "10"]),
-    value: Schema.Union([
-      Schema.Null,
-      Schema.Int.check(Schema.makeFilter((n) => !Object.is(n, -0), { expected: "no negative zero" })),
-      Schema.String,
-      Schema.Struct({ b: Schema.Boolean, a: list(Schema.String, 2) })
-    ])
-  }),
-  2
-)
+/** How far the keys of each object are turned. */
+export const Order = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))
 
-export const withExtras = (object: JsonObject, extras: typeof Extras.Type): JsonObject => ({
-  ...object,
-  ...Object.fromEntries(extras.map(({ key, value }) => [key, value]))
-})
+const Extra = Schema.Union([
+  Schema.Null,
+  Schema.Int.check(Schema.makeFilter((n) => !Object.is(n, -0), { expected: "no negative zero" })),
+  Schema.String,
+  Schema.Struct({ b: Schema.Boolean, a: list(Schema.String, 2) })
+])
+
+/** Keys that the library does not know. */
+export const extras = {
+  annotations: Schema.optionalKey(Extra),
+  x_note: Schema.optionalKey(Extra),
+  index: Schema.optionalKey(Extra),
+  "10": Schema.optionalKey(Extra)
+}
 
 /** The same JSON with the keys of each object in another order. */
-export const shuffled = <J extends Json>(json: J, order: number): J => {
-  const inner = (value: Json): Json => {
-    if (Array.isArray(value)) return value.map(inner)
-    if (typeof value !== "object" || value === null) return value
-    const entries = Object.entries(value).map(([key, value]) => [key, inner(value)] as const)
-    const turn = entries.length === 0 ? 0 : order % entries.length
-    return Object.fromEntries([...entries.slice(turn), ...entries.slice(0, turn)])
-  }
-  // Only the order of keys changed
-  return inner(json) as J
+export const shuffled = (json: Json, order: number): Json => {
+  if (Array.isArray(json)) return json.map((item: Json) => shuffled(item, order))
+  if (typeof json !== "object" || json === null) return json
+  const entries = Object.entries(json).map(([key, value]) => [key, shuffled(value, order)] as const)
+  const turn = entries.length === 0 ? 0 : order % entries.length
+  return Object.fromEntries([...entries.slice(turn), ...entries.slice(0, turn)])
 }

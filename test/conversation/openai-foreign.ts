@@ -1,153 +1,103 @@
-import { defined } from "#src/payload/internal/plainJson.ts"
 import { Arbitrary, Schema } from "effect"
-import { Extras, type Json, list, type JsonObject, shuffled, Said, withExtras } from "./foreign-json.ts"
+import { extras, type Json, list, Order, Said, shuffled } from "./foreign-json.ts"
 
 /** Histories of Chat Completions as other programs keep them: lawful, and written in every way there is. */
 
-const Text = Schema.Struct({ type: Schema.Literal("text"), text: Said, extras: Extras })
+const Text = Schema.Struct({ type: Schema.Literal("text"), text: Said, ...extras })
 
-const Part = Schema.Union([
-  Text,
+const Image = Schema.Struct({
+  url: Schema.Literals([
+    "data:image/png;base64,AQID",
+    "data:image/svg+xml;charset=utf-8;base64,AQID",
+    "https://example.com/a.png"
+  ]),
+  detail: Schema.optionalKey(Schema.Literals(["low", "auto"]))
+})
+
+const Audio = Schema.Struct({ data: Schema.Literal("AQID"), format: Schema.Literals(["wav", "mp3"]) })
+
+const filename = Schema.optionalKey(Said)
+
+const File = Schema.Union([
+  Schema.Struct({ file_id: Schema.Literal("file-1"), filename }),
   Schema.Struct({
-    type: Schema.Literal("image"),
-    url: Schema.Literals([
-      "data:image/png;base64,AQID",
-      "data:image/svg+xml;charset=utf-8;base64,AQID",
-      "https://example.com/a.png"
-    ]),
-    detail: Schema.optionalKey(Schema.Literals(["low", "auto"])),
-    extras: Extras
-  }),
-  Schema.Struct({ type: Schema.Literal("audio"), format: Schema.Literals(["wav", "mp3"]), extras: Extras }),
-  Schema.Struct({
-    type: Schema.Literal("file"),
-    file: Schema.Literals(["file-1", "data:application/pdf;base64,AQID", "data:text/csv;base64,AQID"]),
-    filename: Schema.optionalKey(Said),
-    extras: Extras
+    file_data: Schema.Literals(["data:application/pdf;base64,AQID", "data:text/csv;base64,AQID"]),
+    filename
   })
 ])
 
-const Call = Schema.Struct({
+const Part = Schema.Union([
+  Text,
+  Schema.Struct({ type: Schema.Literal("image_url"), image_url: Image, ...extras }),
+  Schema.Struct({ type: Schema.Literal("input_audio"), input_audio: Audio, ...extras }),
+  Schema.Struct({ type: Schema.Literal("file"), file: File, ...extras })
+])
+
+const Called = Schema.Struct({
   name: Schema.Literals(["f", "search", "math/add"]),
-  arguments: Schema.Literals(["{}", "", `{ "q" : 1 }`, `{"b":[1,2],"a":null}`, `{"u":"a\\/b é"}`]),
-  extras: Extras,
-  result: Schema.Union([Schema.String, list(Text, 3, 1)]),
-  resultExtras: Extras
+  arguments: Schema.Literals(["{}", "", `{ "q" : 1 }`, `{"b":[1,2],"a":null}`, `{"u":"a\\/b é"}`])
 })
+
+const Call = Schema.Struct({
+  call: Schema.Struct({ type: Schema.Literal("function"), function: Called, ...extras }),
+  result: Schema.Struct({
+    role: Schema.Literal("tool"),
+    content: Schema.Union([Schema.String, list(Text, 3, 1)]),
+    ...extras
+  })
+})
+
+const assistant = {
+  role: Schema.Literal("assistant"),
+  content: Schema.optionalKey(Schema.Union([Said, Schema.Null, list(Text, 2, 1)])),
+  refusal: Schema.optionalKey(Schema.NullOr(Said)),
+  ...extras
+}
 
 const Answer = Schema.Struct({
-  content: Schema.Union([Said, Schema.Null, Schema.Literal("absent"), list(Text, 2, 1)]),
-  refusal: Schema.optionalKey(Schema.Union([Schema.Null, Said])),
-  reasoning: Schema.optionalKey(
-    Schema.Struct({ field: Schema.Literals(["reasoning", "reasoning_content"]), text: Schema.String })
-  ),
+  message: Schema.Union([
+    Schema.Struct(assistant),
+    Schema.Struct({ ...assistant, reasoning: Schema.String }),
+    Schema.Struct({ ...assistant, reasoning_content: Schema.String })
+  ]),
   calls: list(Call, 3),
-  reversed: Schema.Boolean,
-  extras: Extras
+  reversed: Schema.Boolean
 })
 
-const Turn = Schema.Struct({
+const User = Schema.Struct({
+  role: Schema.Literal("user"),
   content: Schema.Union([Said, list(Part, 3, 1)]),
   name: Schema.optionalKey(Said),
-  extras: Extras,
-  answers: list(Answer, 3)
+  ...extras
+})
+
+const System = Schema.Struct({
+  role: Schema.Literals(["system", "developer"]),
+  content: Schema.Union([Said, list(Text, 2, 1)]),
+  ...extras
 })
 
 const History = Schema.Struct({
-  system: Schema.optionalKey(
-    Schema.Struct({
-      role: Schema.Literals(["system", "developer"]),
-      content: Schema.Union([Said, list(Text, 2, 1)]),
-      extras: Extras
-    })
-  ),
-  turns: list(Turn, 3),
-  order: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))
+  system: list(System, 1),
+  turns: list(Schema.Struct({ user: User, answers: list(Answer, 3) }), 3),
+  order: Order
 })
 
-const text = (part: typeof Text.Type): JsonObject => withExtras({ type: "text", text: part.text }, part.extras)
-
-const content = (given: string | ReadonlyArray<typeof Part.Type>): Json =>
-  typeof given === "string" ? given : given.map(part)
-
-const part = (given: typeof Part.Type): JsonObject => {
-  switch (given.type) {
-    case "text":
-      return text(given)
-    case "image": {
-      const { detail, extras, url } = given
-      return withExtras({ type: "image_url", image_url: defined({ url, detail }) }, extras)
-    }
-    case "audio":
-      return withExtras({ type: "input_audio", input_audio: { data: "AQID", format: given.format } }, given.extras)
-    case "file": {
-      const { extras, filename } = given
-      const file = given.file === "file-1" ? { file_id: given.file } : { file_data: given.file }
-      return withExtras({ type: "file", file: { ...file, ...defined({ filename }) } }, extras)
-    }
-  }
-}
-
-const messages = (given: typeof History.Type): ReadonlyArray<JsonObject> => {
-  const all: Array<JsonObject> = []
+const history = ({ order, system, turns }: typeof History.Type): Json => {
+  const messages: Array<Json> = [...system]
   let count = 0
-  if (given.system !== undefined) {
-    const { content, extras, role } = given.system
-    all.push(withExtras({ role, content: typeof content === "string" ? content : content.map(text) }, extras))
-  }
-  for (const turn of given.turns) {
-    const { extras, name } = turn
-    all.push(withExtras(defined({ role: "user", content: content(turn.content), name }), extras))
-    for (const answer of turn.answers) {
-      const calls = answer.calls.map((call) => ({ ...call, id: `call_${count++}` }))
-      all.push(assistant(answer, calls))
-      const results = calls.map((call) =>
-        withExtras(
-          {
-            role: "tool",
-            tool_call_id: call.id,
-            content: typeof call.result === "string" ? call.result : call.result.map(text)
-          },
-          call.resultExtras
-        )
-      )
-      all.push(...(answer.reversed ? results.toReversed() : results))
+  for (const { answers, user } of turns) {
+    messages.push(user)
+    for (const { calls, message, reversed } of answers) {
+      const ids = calls.map(() => `call_${count++}`)
+      const isSilent = (message.content ?? message.refusal ?? null) === null
+      const called = { ...message, tool_calls: calls.map(({ call }, n) => ({ ...call, id: ids[n] ?? "" })) }
+      messages.push(calls.length > 0 ? called : isSilent ? { ...message, content: "Well." } : message)
+      const results = calls.map(({ result }, n) => ({ ...result, tool_call_id: ids[n] ?? "" }))
+      messages.push(...(reversed ? results.toReversed() : results))
     }
   }
-  return all.map((message) => shuffled(message, given.order))
+  return shuffled(messages, order)
 }
 
-type Calls = ReadonlyArray<typeof Call.Type & { readonly id: string }>
-
-const assistant = (answer: typeof Answer.Type, calls: Calls): JsonObject => {
-  const { content, reasoning, refusal } = answer
-  const isSilent = (content === null || content === "absent") && typeof refusal !== "string"
-  return withExtras(
-    {
-      role: "assistant",
-      ...(calls.length === 0 && isSilent
-        ? { content: "Well." }
-        : content === "absent"
-          ? undefined
-          : { content: content === null || typeof content === "string" ? content : content.map(text) }),
-      ...(refusal === undefined ? undefined : { refusal }),
-      ...(reasoning === undefined ? undefined : { [reasoning.field]: reasoning.text }),
-      ...(calls.length === 0
-        ? undefined
-        : {
-            tool_calls: calls.map((call) =>
-              withExtras(
-                { id: call.id, type: "function", function: { name: call.name, arguments: call.arguments } },
-                call.extras
-              )
-            )
-          })
-    },
-    answer.extras
-  )
-}
-
-export const openaiForeign: Arbitrary.Arbitrary<ReadonlyArray<JsonObject>> = Arbitrary.map(
-  Arbitrary.schema(History),
-  messages
-)
+export const openaiForeign: Arbitrary.Arbitrary<Json> = Arbitrary.map(Arbitrary.schema(History), history)
