@@ -1,6 +1,6 @@
 import * as reduction from "#src/conversation/internal/reduction.ts"
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Equal, Layer, Option, Result, Schema } from "effect"
+import { assert, describe } from "@effect/vitest"
+import { Effect, Equal, Layer, Result, Schema } from "effect"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
@@ -165,113 +165,93 @@ const Share = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 120 }))
 const Keep = Schema.Literals([0, 1, 5])
 
 describe("CONV-6 L7 laws of fit", () => {
-  const generated = [Arbitraries.conversation({ maxTurns: 6 }), Share, Keep] as const
+  const generated = { self: Arbitraries.conversation({ maxTurns: 6 }), share: Share, keep: Keep }
 
-  const fitted = (self: Conversation.Conversation, share: number, keepOutput: number) =>
-    Effect.gen(function* () {
-      const size = yield* Conversation.estimatedSize(self)
-      const options = { budget: Math.floor((size * share) / 100), keepOutput }
-      return { options, size, result: yield* Effect.result(Conversation.truncate(self, options)) }
+  const fit = (self: Conversation.Conversation, options: { readonly budget: number; readonly keepOutput: number }) =>
+    Effect.result(Effect.provide(Conversation.truncate(self, options), characters))
+
+  const sizeOf = (self: Conversation.Conversation) => Effect.provide(Conversation.estimatedSize(self), characters)
+
+  const fitted = Effect.fnUntraced(function* (self: Conversation.Conversation, share: number, keepOutput: number) {
+    const size = yield* sizeOf(self)
+    const options = { budget: Math.floor((size * share) / 100), keepOutput }
+    return { options, size, result: yield* fit(self, options) }
+  })
+
+  test.prop("the budget is met, or the error has the one that would do", generated, function* ({ keep, self, share }) {
+    const { options, result, size } = yield* fitted(self, share, keep)
+    if (Result.isFailure(result)) {
+      const { needed } = result.failure
+      assert.isAbove(needed, options.budget)
+      const again = Result.getOrThrow(yield* fit(self, { ...options, budget: needed }))
+      assert.isAtMost(yield* sizeOf(again.conversation), needed)
+      return
+    }
+    const { conversation, report } = result.success
+    assert.isAtMost(yield* sizeOf(conversation), options.budget)
+    assert.isAtMost(report.after, options.budget)
+    assert.strictEqual(report.before, size)
+  })
+
+  test.prop("it is idempotent", generated, function* ({ keep, self, share }) {
+    const { options, result } = yield* fitted(self, share, keep)
+    if (Result.isFailure(result)) return
+    const again = Result.getOrThrow(yield* fit(result.success.conversation, options))
+    assert.strictEqual(again.conversation, result.success.conversation)
+    assert.isTrue(reduction.isUnchanged(again.report))
+  })
+
+  type Fitted = Effect.Success<ReturnType<typeof Conversation.truncate>>
+
+  /** A law of every conversation that was made to fit. */
+  const law = (name: string, check: (self: Conversation.Conversation, fitted: Fitted) => void) =>
+    test.prop(name, generated, function* ({ keep, self, share }) {
+      const { result } = yield* fitted(self, share, keep)
+      if (Result.isSuccess(result)) check(self, result.success)
     })
 
-  it.effect.prop("the budget is met, or the error has the one that would do", [...generated], ([self, share, keep]) =>
-    Effect.gen(function* () {
-      const { options, result, size } = yield* fitted(self, share, keep)
-      if (Result.isFailure(result)) {
-        assert.isAbove(result.failure.needed, options.budget)
-        const again = yield* Conversation.truncate(self, { ...options, budget: result.failure.needed })
-        assert.isAtMost(yield* Conversation.estimatedSize(again.conversation), result.failure.needed)
-        return
-      }
-      const { conversation, report } = result.success
-      assert.isAtMost(yield* Conversation.estimatedSize(conversation), options.budget)
-      assert.isAtMost(report.after, options.budget)
-      assert.strictEqual(report.before, size)
-    }).pipe(Effect.provide(characters))
-  )
+  law("what is left is lawful, in order, and all there but what the report names", (self, { conversation, report }) => {
+    const before = Conversation.messages(self)
+    const after = Conversation.messages(conversation)
+    // Pairs are kept: the laws hold
+    assert.isTrue(Result.isSuccess(Conversation.fromMessages(after)))
+    const removed = new Set(pluck(report.removed, "id"))
+    const kept = before.filter(({ id }) => !removed.has(id))
+    assert.deepStrictEqual(ids(conversation), pluck(kept, "id"))
+    const shortened = new Set(pluck(report.shortened, "id"))
+    for (const [index, message] of kept.entries()) {
+      const left = after[index]
+      if (!shortened.has(message.id)) assert.isTrue(message === left, message.id)
+      else assert(left?.role === "tool" && message.role === "tool" && left.callId === message.callId)
+    }
+    assert.strictEqual(removed.size + kept.length, before.length)
+  })
 
-  it.effect.prop("it is idempotent", [...generated], ([self, share, keep]) =>
-    Effect.gen(function* () {
-      const { options, result } = yield* fitted(self, share, keep)
-      if (Result.isFailure(result)) return
-      const again = yield* Conversation.truncate(result.success.conversation, options)
-      assert.strictEqual(again.conversation, result.success.conversation)
-      assert.isTrue(reduction.isUnchanged(again.report))
-    }).pipe(Effect.provide(characters))
-  )
+  law("system, current run and open calls stay, unanswered results as they are", (self, { conversation }) => {
+    assert.deepStrictEqual(Conversation.system(conversation), Conversation.system(self))
+    assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(self))
+    assert.deepStrictEqual(Conversation.tokenLimit(conversation), Conversation.tokenLimit(self))
+    const all = Conversation.messages(self)
+    const start = all.findLastIndex(({ role }) => role === "user")
+    const run = all.slice(Math.max(0, start))
+    assert.deepStrictEqual(ids(conversation).slice(-run.length), pluck(run, "id"))
+    const newest = all.slice(all.findLastIndex(({ role }) => role === "assistant") + 1)
+    if (newest.length > 0 && run.length >= newest.length) {
+      const last = Conversation.messages(conversation).slice(-newest.length)
+      assert.isTrue(newest.every((message, index) => message === last[index]))
+    }
+  })
 
-  it.effect.prop(
-    "what is left is lawful, in order, and all there but what the report names",
-    [...generated],
-    ([self, share, keep]) =>
-      Effect.gen(function* () {
-        const { result } = yield* fitted(self, share, keep)
-        if (Result.isFailure(result)) return
-        const { conversation, report } = result.success
-        const before = Conversation.messages(self)
-        const after = Conversation.messages(conversation)
-        // Pairs are kept: the laws hold
-        assert.isTrue(Result.isSuccess(Conversation.fromMessages(after)))
-        const removed = new Set(report.removed.map(({ id }) => id))
-        const kept = before.filter(({ id }) => !removed.has(id))
-        assert.deepStrictEqual(ids(conversation), pluck(kept, "id"))
-        const shortened = new Set(report.shortened.map(({ id }) => id))
-        for (const [index, message] of kept.entries()) {
-          const left = after[index]
-          if (!shortened.has(message.id)) assert.isTrue(message === left, message.id)
-          else assert(left?.role === "tool" && message.role === "tool" && left.callId === message.callId)
-        }
-        assert.strictEqual(removed.size + kept.length, before.length)
-      }).pipe(Effect.provide(characters))
-  )
+  law("whole turns are removed, from the oldest on", (self, { report: { removed } }) => {
+    const rest = Conversation.messages(self).filter(({ role }) => role !== "system")
+    assert.deepStrictEqual(pluck(removed, "id"), pluck(rest.slice(0, removed.length), "id"))
+    if (removed.length > 0) assert.strictEqual(rest[removed.length]?.role, "user")
+  })
 
-  it.effect.prop(
-    "system, current run and open calls stay, unanswered results as they are",
-    [...generated],
-    ([self, share, keep]) =>
-      Effect.gen(function* () {
-        const { result } = yield* fitted(self, share, keep)
-        if (Result.isFailure(result)) return
-        const { conversation } = result.success
-        assert.deepStrictEqual(Conversation.system(conversation), Conversation.system(self))
-        assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(self))
-        assert.deepStrictEqual(Conversation.tokenLimit(conversation), Conversation.tokenLimit(self))
-        const all = Conversation.messages(self)
-        const run = all.slice(
-          Math.max(
-            0,
-            all.findLastIndex(({ role }) => role === "user")
-          )
-        )
-        assert.deepStrictEqual(ids(conversation).slice(-run.length), pluck(run, "id"))
-        const newest = all.slice(all.findLastIndex(({ role }) => role === "assistant") + 1)
-        if (newest.length > 0 && run.length >= newest.length) {
-          assert.isTrue(
-            newest.every((message, index) => message === Conversation.messages(conversation).at(index - newest.length))
-          )
-        }
-      }).pipe(Effect.provide(characters))
-  )
-
-  it.effect.prop("whole turns are removed, from the oldest on", [...generated], ([self, share, keep]) =>
-    Effect.gen(function* () {
-      const { result } = yield* fitted(self, share, keep)
-      if (Result.isFailure(result)) return
-      const rest = Conversation.messages(self).filter(({ role }) => role !== "system")
-      const { removed } = result.success.report
-      assert.deepStrictEqual(pluck(removed, "id"), pluck(rest.slice(0, removed.length), "id"))
-      if (removed.length > 0) assert.strictEqual(rest[removed.length]?.role, "user")
-    }).pipe(Effect.provide(characters))
-  )
-
-  it.effect.prop("reports are data", [...generated], ([self, share, keep]) =>
-    Effect.gen(function* () {
-      const { result } = yield* fitted(self, share, keep)
-      if (Result.isFailure(result)) return
-      const codec = Schema.toCodecJson(reduction.ReductionReport)
-      const report = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(result.success.report))
-      assert(Equal.equals(report, result.success.report))
-      assert.isTrue(Option.isNone(Option.fromUndefinedOr(report.summary)))
-    }).pipe(Effect.provide(characters))
-  )
+  law("reports are data", (_, { report }) => {
+    const codec = Schema.toCodecJson(reduction.ReductionReport)
+    const read = Schema.decodeUnknownSync(codec)(Schema.encodeSync(codec)(report))
+    assert(Equal.equals(read, report))
+    assert.isUndefined(read.summary)
+  })
 })
