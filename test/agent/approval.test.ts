@@ -4,7 +4,7 @@ import { Prompt, Tool, Toolkit } from "effect/ai"
 import { Agent, AgentEvent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, rolesOf, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { test, testWith } from "../test.ts"
 
@@ -38,34 +38,33 @@ const awaiting = <A>(result: Agent.Result<A>) => {
 
 describe("TOOL-7 approvals", () => {
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
-    it.effect(
+    testGiven(mixed, runtime)(
       "TOOL-7 the other calls run, the run ends AwaitingApproval, resume continues after a trip through JSON",
-      () =>
-        Effect.gen(function* () {
-          const first = awaiting(yield* agent.run("Go"))
-          assert.deepStrictEqual(first.requests, [
-            { callId: "c1", name: "delete", arguments: { path: "/a" } },
-            { callId: "c3", name: "delete", arguments: { path: "/b" } }
-          ])
-          assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
-          const second = awaiting(
-            yield* agent.resume(yield* throughJson(first.state), { decisions: [{ callId: "c3", approved: true }] })
-          )
-          assert.deepStrictEqual(pluck(second.requests, "callId"), ["c1"])
-          assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /b"])
-          const third = yield* agent.resume(yield* throughJson(second.state), {
-            decisions: [{ callId: "c1", approved: false, reason: "Not that one." }]
-          })
-          assert.strictEqual(third.outcome, "Completed")
-          assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /b"])
-          assert.deepStrictEqual(toolResults(third.conversation), [
-            ["c1", "denied"],
-            ["c2", "x"],
-            ["c3", "deleted /b"]
-          ])
-          const [, request] = yield* ScriptedModel.requests
-          assert.include(request?.messages.map(({ text }) => text).join("\n"), "Not that one.")
-        }).pipe(inWorld(mixed, runtime))
+      function* () {
+        const first = awaiting(yield* agent.run("Go"))
+        assert.deepStrictEqual(first.requests, [
+          { callId: "c1", name: "delete", arguments: { path: "/a" } },
+          { callId: "c3", name: "delete", arguments: { path: "/b" } }
+        ])
+        assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
+        const second = awaiting(
+          yield* agent.resume(yield* throughJson(first.state), { decisions: [{ callId: "c3", approved: true }] })
+        )
+        assert.deepStrictEqual(pluck(second.requests, "callId"), ["c1"])
+        assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /b"])
+        const third = yield* agent.resume(yield* throughJson(second.state), {
+          decisions: [{ callId: "c1", approved: false, reason: "Not that one." }]
+        })
+        assert.strictEqual(third.outcome, "Completed")
+        assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /b"])
+        assert.deepStrictEqual(toolResults(third.conversation), [
+          ["c1", "denied"],
+          ["c2", "x"],
+          ["c3", "deleted /b"]
+        ])
+        const [, request] = yield* ScriptedModel.requests
+        assert.include(request?.messages.map(({ text }) => text).join("\n"), "Not that one.")
+      }
     )
   }
 
@@ -107,16 +106,14 @@ describe("TOOL-7 approvals", () => {
     assert.lengthOf(yield* ScriptedModel.requests, 1)
   })
 
-  it.effect("TOOL-7 AGENT-7 a new message waits for the decisions, then comes after the results", () =>
-    Effect.gen(function* () {
-      const first = awaiting(yield* agent.run("Go"))
-      const second = awaiting(yield* agent.resume(first.state, { input: "Hurry" }))
-      const decisions = second.requests.map(({ callId }) => ({ callId, approved: true }))
-      const third = yield* agent.resume(yield* throughJson(second.state), { decisions })
-      assert.strictEqual(third.outcome, "Completed")
-      assert.strictEqual(rolesOf(third.conversation), "user assistant tool tool tool user assistant")
-    }).pipe(inWorld(mixed))
-  )
+  testGiven(mixed)("TOOL-7 AGENT-7 a new message waits for the decisions, then comes after the results", function* () {
+    const first = awaiting(yield* agent.run("Go"))
+    const second = awaiting(yield* agent.resume(first.state, { input: "Hurry" }))
+    const decisions = second.requests.map(({ callId }) => ({ callId, approved: true }))
+    const third = yield* agent.resume(yield* throughJson(second.state), { decisions })
+    assert.strictEqual(third.outcome, "Completed")
+    assert.strictEqual(rolesOf(third.conversation), "user assistant tool tool tool user assistant")
+  })
 
   const problems: ReadonlyArray<readonly [string, Agent.ResumeOptions["decisions"] & {}]> = [
     ["unknown", [{ callId: "c2", approved: true }]],
@@ -224,31 +221,27 @@ describe("TOOL-7 approvals", () => {
       }
     )
 
-    it.effect("TOOL-7 undecodable arguments are a validation_error, never 'no approval needed'", () =>
-      Effect.gen(function* () {
-        const result = yield* payer.run("Go")
-        assert.strictEqual(result.outcome, "Completed")
-        assert.deepStrictEqual(toolResults(result.conversation), [
-          ["p1", "validation_error"],
-          ["p2", "validation_error"],
-          ["p3", "validation_error"]
-        ])
-        assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), [])
-      }).pipe(
-        Effect.provide(
-          setup([
-            {
-              toolCalls: [
-                call("p1", "pay", { amount: "a lot" }),
-                call("p2", "pay", {}),
-                { id: "p3", name: "pay", arguments: `{"amount": 5` }
-              ]
-            },
-            { text: "done" }
-          ])
-        )
-      )
-    )
+    testWith(
+      setup([
+        {
+          toolCalls: [
+            call("p1", "pay", { amount: "a lot" }),
+            call("p2", "pay", {}),
+            { id: "p3", name: "pay", arguments: `{"amount": 5` }
+          ]
+        },
+        { text: "done" }
+      ])
+    )("TOOL-7 undecodable arguments are a validation_error, never 'no approval needed'", function* () {
+      const result = yield* payer.run("Go")
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(toolResults(result.conversation), [
+        ["p1", "validation_error"],
+        ["p2", "validation_error"],
+        ["p3", "validation_error"]
+      ])
+      assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), [])
+    })
 
     it.effect("TOOL-7 a policy with a bug lets nothing through", () =>
       Effect.gen(function* () {

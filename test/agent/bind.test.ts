@@ -17,7 +17,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import type { handlers } from "./fixtures.ts"
 import { call, Delete, Echo, Fail, Probe, toolkit, world } from "./fixtures.ts"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 class Tenants extends Context.Service<Tenants, { readonly name: string }>()("test/Tenants") {}
 
@@ -124,23 +124,22 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     })
   }
 
-  it.effect(
+  testWith(Layer.provideMerge(ToolResolver.layerStubs, ambient([])))(
     "CODEC-3 a stub without a runtime for it fails before the first model call, and its error names the remedy",
-    () =>
-      Effect.gen(function* () {
-        const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
-        for (const run of [
-          Effect.asVoid(agent.run("Go")),
-          Effect.asVoid(agent.ask("Go")),
-          Stream.runDrain(agent.stream("Go"))
-        ]) {
-          const error = yield* Effect.flip(run)
-          assert(error._tag === "AgentError" && error.reason._tag === "StubWithoutRuntime")
-          assert.include(error.reason.tools, "echo")
-          assert.include(error.message, "ToolRuntime")
-        }
-        assert.lengthOf(yield* ScriptedModel.requests, 0)
-      }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient([])))
+    function* () {
+      const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
+      for (const run of [
+        Effect.asVoid(agent.run("Go")),
+        Effect.asVoid(agent.ask("Go")),
+        Stream.runDrain(agent.stream("Go"))
+      ]) {
+        const error = yield* Effect.flip(run)
+        assert(error._tag === "AgentError" && error.reason._tag === "StubWithoutRuntime")
+        assert.include(error.reason.tools, "echo")
+        assert.include(error.message, "ToolRuntime")
+      }
+      assert.lengthOf(yield* ScriptedModel.requests, 0)
+    }
   )
 
   it.effect("CODEC-3 a contract that no longer fits is refused with its path", () => {
@@ -164,17 +163,16 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     )
   })
 
-  it.effect("CODEC-3 L1 a tool that is not there is refused with what is", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(Effect.flatMap(Agent.encode(origin), Agent.decode))
-      assert(error._tag === "BindError" && error.reason._tag === "UnknownTool")
-      assert.deepStrictEqual(error.reason.available, ["echo"])
-    }).pipe(
-      Effect.provide(ToolResolver.layerToolkit(Toolkit.make(Echo))),
-      Effect.provide(Toolkit.make(Echo).toLayer({ echo: () => Effect.succeed("x") })),
-      Effect.provide(ambient([]))
+  testWith(
+    ToolResolver.layerToolkit(Toolkit.make(Echo)).pipe(
+      Layer.provideMerge(Toolkit.make(Echo).toLayer({ echo: () => Effect.succeed("x") })),
+      Layer.provideMerge(ambient([]))
     )
-  )
+  )("CODEC-3 L1 a tool that is not there is refused with what is", function* () {
+    const error = yield* Effect.flip(Effect.flatMap(Agent.encode(origin), Agent.decode))
+    assert(error._tag === "BindError" && error.reason._tag === "UnknownTool")
+    assert.deepStrictEqual(error.reason.available, ["echo"])
+  })
 
   it.effect("CODEC-3 a bound agent has its definition again, and encodes to the same wire", () =>
     Effect.gen(function* () {
@@ -199,22 +197,22 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient(script)))
   )
 
-  it.effect("TOOL-7 approvals of a definition hold for stubs", () =>
-    Effect.gen(function* () {
-      const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
-      const runtime = yield* forwarding
-      const first = yield* Effect.provide(agent.run("Go"), runtime)
-      assert(first.outcome === "AwaitingApproval")
-      assert.deepStrictEqual(yield* Probe.ran, [])
-      const decisions = [{ callId: "c1", approved: true }]
-      const result = yield* Effect.provide(agent.resume(first.state, { decisions }), runtime)
-      assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
-    }).pipe(
-      Effect.provide(ToolResolver.layerStubs),
-      Effect.provide(ambient([{ toolCalls: [call("c1", "delete", { path: "/a" })] }, { text: "done" }]))
+  testWith(
+    Layer.provideMerge(
+      ToolResolver.layerStubs,
+      ambient([{ toolCalls: [call("c1", "delete", { path: "/a" })] }, { text: "done" }])
     )
-  )
+  )("TOOL-7 approvals of a definition hold for stubs", function* () {
+    const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
+    const runtime = yield* forwarding
+    const first = yield* Effect.provide(agent.run("Go"), runtime)
+    assert(first.outcome === "AwaitingApproval")
+    assert.deepStrictEqual(yield* Probe.ran, [])
+    const decisions = [{ callId: "c1", approved: true }]
+    const result = yield* Effect.provide(agent.resume(first.state, { decisions }), runtime)
+    assert.strictEqual(result.outcome, "Completed")
+    assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+  })
 
   it.effect("AGENT-9 a bound agent without a model is run by nothing but a registry: the error names it", () => {
     const nameless = Agent.make("nameless", { toolkit: [Fail] })

@@ -18,7 +18,7 @@ import { call } from "./fixtures.ts"
 import * as events from "./run-events.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const long = "x".repeat(1000)
@@ -44,20 +44,20 @@ const recording = Effect.map(Ref.make<ReadonlyArray<Run.Event>>([]), (ref) => ({
 const fittings = (all: ReadonlyArray<Run.Event>) => all.filter(({ _tag }) => _tag === "ConversationFitted")
 
 describe("CONV-7 budget policy", () => {
-  it.effect('CONV-7 is off by default, and with "off"', () =>
-    Effect.gen(function* () {
-      const own = Agent.make("tester", { toolkit, budget: policy })
-      for (const run of [agent.run("go"), own.run("go", { budget: "off" })]) {
-        const result = yield* run
-        assert.strictEqual(result.outcome, "Completed")
-        assert.isUndefined(result.state.view)
-      }
-      assert.isAbove(yield* weight((yield* requests).at(-1)), 12_000)
-    }).pipe(
-      Effect.provide(characters),
-      Effect.provide(world(({ index }) => (index % 13 < 12 ? asking(`c${index}`) : { text: "done" })))
+  testWith(
+    Layer.provideMerge(
+      characters,
+      world(({ index }) => (index % 13 < 12 ? asking(`c${index}`) : { text: "done" }))
     )
-  )
+  )('CONV-7 is off by default, and with "off"', function* () {
+    const own = Agent.make("tester", { toolkit, budget: policy })
+    for (const run of [agent.run("go"), own.run("go", { budget: "off" })]) {
+      const result = yield* run
+      assert.strictEqual(result.outcome, "Completed")
+      assert.isUndefined(result.state.view)
+    }
+    assert.isAbove(yield* weight((yield* requests).at(-1)), 12_000)
+  })
 
   it.effect("CONV-7 L7 keeps the requests of one long run within the threshold, and the conversation whole", () =>
     Effect.gen(function* () {
@@ -120,35 +120,35 @@ describe("CONV-7 budget policy", () => {
     assert.deepStrictEqual(shape(parts), shape(whole.sent))
   })
 
-  it.effect("CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not", () =>
-    Effect.gen(function* () {
-      const conversation = yield* Conversation.make({ system: "Test." }).pipe(
-        Effect.flatMap(Conversation.addUser(long.repeat(10))),
-        Effect.flatMap(Conversation.addAssistant("ok", { usage: { inputTokens: 10_000, outputTokens: 10 } }))
-      )
-      const { events, onState } = yield* recording
-      const first = yield* agent.run("go", { conversation, budget: policy, onState })
-      assert.strictEqual(fittings(yield* events).length, 1)
-      assert.isDefined(first.state.view)
-      // The report from before there was a view, and an estimate of the rest
-      assert.strictEqual(yield* Conversation.estimatedSize(first.conversation), 10_010 + 6 + 6)
-      assert.strictEqual(yield* Conversation.estimatedSize(first.state.view ?? Conversation.empty), 510)
-
-      // The next run starts from the whole, which is as long as it was, also when it comes from storage
-      const store = yield* ConversationStore.ConversationStore
-      yield* store.append("chat", Conversation.messages(first.conversation))
-      const { conversation: stored } = Option.getOrThrow(yield* store.load("chat"))
-      const second = yield* agent.run("again", { conversation: stored, budget: policy, onState })
-      assert.strictEqual(fittings(yield* events).length, 2)
-      // Resumed, it keeps its view
-      yield* agent.resume(second.state, { input: "more", budget: policy, onState })
-      assert.strictEqual(fittings(yield* events).length, 2)
-      for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
-    }).pipe(
-      Effect.provide(Layer.merge(characters, ConversationStore.layerMemory)),
-      Effect.provide(world(() => ({ text: "ok", usage: { inputTokens: 500, outputTokens: 10 } })))
+  testWith(
+    Layer.provideMerge(
+      Layer.merge(characters, ConversationStore.layerMemory),
+      world(() => ({ text: "ok", usage: { inputTokens: 500, outputTokens: 10 } }))
     )
-  )
+  )("CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not", function* () {
+    const conversation = yield* Conversation.make({ system: "Test." }).pipe(
+      Effect.flatMap(Conversation.addUser(long.repeat(10))),
+      Effect.flatMap(Conversation.addAssistant("ok", { usage: { inputTokens: 10_000, outputTokens: 10 } }))
+    )
+    const { events, onState } = yield* recording
+    const first = yield* agent.run("go", { conversation, budget: policy, onState })
+    assert.strictEqual(fittings(yield* events).length, 1)
+    assert.isDefined(first.state.view)
+    // The report from before there was a view, and an estimate of the rest
+    assert.strictEqual(yield* Conversation.estimatedSize(first.conversation), 10_010 + 6 + 6)
+    assert.strictEqual(yield* Conversation.estimatedSize(first.state.view ?? Conversation.empty), 510)
+
+    // The next run starts from the whole, which is as long as it was, also when it comes from storage
+    const store = yield* ConversationStore.ConversationStore
+    yield* store.append("chat", Conversation.messages(first.conversation))
+    const { conversation: stored } = Option.getOrThrow(yield* store.load("chat"))
+    const second = yield* agent.run("again", { conversation: stored, budget: policy, onState })
+    assert.strictEqual(fittings(yield* events).length, 2)
+    // Resumed, it keeps its view
+    yield* agent.resume(second.state, { input: "more", budget: policy, onState })
+    assert.strictEqual(fittings(yield* events).length, 2)
+    for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
+  })
 
   it.effect("CONV-7 tool definitions count", () =>
     Effect.gen(function* () {
@@ -205,35 +205,32 @@ describe("CONV-7 compact", () => {
   const texts = (self: Conversation.Conversation | undefined) =>
     self === undefined ? [] : Conversation.messages(self).map(Message.text)
 
-  it.effect("CONV-7 summarizes once, with the agent's own model, and sends the summary from then on", () =>
-    Effect.gen(function* () {
-      const budget = Agent.compact({
-        threshold: 8000,
-        summarize: (part) =>
-          Effect.map(
-            LanguageModel.generateText({ prompt: `Summarize ${Conversation.messageCount(part)} messages` }),
-            ({ text }) => text
-          )
-      })
-      const { events, onState } = yield* recording
-      const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
-      assert.strictEqual(result.outcome, "Completed")
-      assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
-      assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
-        "Test.",
-        "Summary of the conversation so far:\n\nThe user is Ada.",
-        "go"
-      ])
-      const [fitted, ...more] = fittings(yield* events)
-      assert(fitted?._tag === "ConversationFitted" && more.length === 0)
-      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
-      assert.isDefined(fitted.report.summary)
-      assert.strictEqual((yield* requests).length, 4)
-    }).pipe(
-      Effect.provide(characters),
-      Effect.provide(world([{ text: "The user is Ada." }, asking("c1"), asking("c2"), { text: "done" }]))
-    )
-  )
+  testWith(
+    Layer.provideMerge(characters, world([{ text: "The user is Ada." }, asking("c1"), asking("c2"), { text: "done" }]))
+  )("CONV-7 summarizes once, with the agent's own model, and sends the summary from then on", function* () {
+    const budget = Agent.compact({
+      threshold: 8000,
+      summarize: (part) =>
+        Effect.map(
+          LanguageModel.generateText({ prompt: `Summarize ${Conversation.messageCount(part)} messages` }),
+          ({ text }) => text
+        )
+    })
+    const { events, onState } = yield* recording
+    const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
+    assert.strictEqual(result.outcome, "Completed")
+    assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
+    assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
+      "Test.",
+      "Summary of the conversation so far:\n\nThe user is Ada.",
+      "go"
+    ])
+    const [fitted, ...more] = fittings(yield* events)
+    assert(fitted?._tag === "ConversationFitted" && more.length === 0)
+    assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
+    assert.isDefined(fitted.report.summary)
+    assert.strictEqual((yield* requests).length, 4)
+  })
 
   it.effect("CONV-7 fits what a summary does not bring within the threshold", () =>
     Effect.gen(function* () {

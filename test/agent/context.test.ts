@@ -8,7 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 /** The context of a piece of the agent's code. */
 interface Seen {
@@ -135,16 +135,15 @@ describe("AGENT-1 the context of the call", () => {
     assert.deepStrictEqual(pluck(yield* Log, "context"), [{ from: "option" }, { from: "option" }])
   })
 
-  it.effect(
+  testWith(built)(
     "AGENT-1 handlers of a static toolkit are resolved once, at layer build; later layers do not replace them",
-    () =>
-      Effect.gen(function* () {
-        const watcher = yield* Watcher
-        const impostor = toolkit.toLayer({ look: () => Effect.succeed("impostor") })
-        yield* watcher.run("Go").pipe(Effect.provide(impostor), Effect.provide(ToolRuntime.layerInline))
-        const [, second] = yield* ScriptedModel.requests
-        assert.strictEqual(second?.messages.at(-1)?.text, "from the layer")
-      }).pipe(Effect.provide(built))
+    function* () {
+      const watcher = yield* Watcher
+      const impostor = toolkit.toLayer({ look: () => Effect.succeed("impostor") })
+      yield* watcher.run("Go").pipe(Effect.provide(impostor), Effect.provide(ToolRuntime.layerInline))
+      const [, second] = yield* ScriptedModel.requests
+      assert.strictEqual(second?.messages.at(-1)?.text, "from the layer")
+    }
   )
 
   it.effect("AGENT-1 a missing handler is found when the layer is built, by name, with what to provide", () =>
@@ -158,7 +157,13 @@ describe("AGENT-1 the context of the call", () => {
     }).pipe(Effect.provide(Layer.merge(ScriptedModel.layer([]), Log.layer)))
   )
 
-  it.effect("AGENT-1 model, instructions and toolkit Effects are resolved once per run", () => {
+  testWith(
+    handlers.pipe(
+      Layer.provideMerge(Layer.succeed(Stock, { name: "x" })),
+      Layer.provideMerge(ModelRegistry.layerAmbient),
+      Layer.provideMerge(Layer.merge(ScriptedModel.layer([...script(), ...script()]), Log.layer))
+    )
+  )("AGENT-1 model, instructions and toolkit Effects are resolved once per run", function* () {
     const counts = { model: 0, instructions: 0, toolkit: 0 }
     const count = <A>(what: keyof typeof counts, value: A) =>
       Effect.sync(() => {
@@ -170,17 +175,11 @@ describe("AGENT-1 the context of the call", () => {
       instructions: count("instructions", "Be lazy."),
       toolkit: count("toolkit", toolkit)
     })
-    return Effect.gen(function* () {
-      yield* lazy.run("Go")
-      assert.deepStrictEqual(counts, { model: 1, instructions: 1, toolkit: 1 })
-      yield* lazy.run("Go")
-      assert.deepStrictEqual(counts, { model: 2, instructions: 2, toolkit: 2 })
-    }).pipe(
-      Effect.provide(handlers),
-      Effect.provide(Layer.succeed(Stock, { name: "x" })),
-      Effect.provide(ModelRegistry.layerAmbient),
-      Effect.provide(Layer.merge(ScriptedModel.layer([...script(), ...script()]), Log.layer))
-    )
+
+    yield* lazy.run("Go")
+    assert.deepStrictEqual(counts, { model: 1, instructions: 1, toolkit: 1 })
+    yield* lazy.run("Go")
+    assert.deepStrictEqual(counts, { model: 2, instructions: 2, toolkit: 2 })
   })
 
   it.effect("AGENT-1 a toolkit may be a Toolkit, a list, or an Effect of either; in a service as well", () => {
@@ -212,17 +211,16 @@ describe("AGENT-1 the context of the call", () => {
     )
   })
 
-  it.effect(
+  testWith(ScriptedModel.layer([]))(
     "AGENT-1 what an Effect of the agent fails with is a typed error, its cause kept out of the message",
-    () => {
+    function* () {
       const broken = Agent.make("broken", { instructions: Effect.fail(new Broken({ detail: "sk-SECRET" })) })
-      return Effect.gen(function* () {
-        const error = yield* Effect.flip(broken.run("Go"))
-        assert(error.reason._tag === "PreparationFailed")
-        assert.strictEqual(error.reason.part, "instructions")
-        assert.strictEqual(error.reason.error, "Broken")
-        assert.notInclude(error.message, "SECRET")
-      }).pipe(Effect.provide(ScriptedModel.layer([])))
+
+      const error = yield* Effect.flip(broken.run("Go"))
+      assert(error.reason._tag === "PreparationFailed")
+      assert.strictEqual(error.reason.part, "instructions")
+      assert.strictEqual(error.reason.error, "Broken")
+      assert.notInclude(error.message, "SECRET")
     }
   )
 

@@ -37,50 +37,41 @@ describe("AGENT-3 what a model may answer", () => {
   })(undefined)
 
   for (const streaming of [false, true]) {
-    it.effect(
-      `AGENT-3 provider-executed calls are recorded, never dispatched (${streaming ? "stream" : "run"})`,
-      () => {
-        const searching = Agent.make("searcher", { toolkit: [Search, Echo] })
-        return Effect.gen(function* () {
-          const result = yield* streaming ? AgentEvent.result(searching.stream("Go")) : searching.run("Go")
-          assert.strictEqual(result.outcome, "Completed")
-          assert.strictEqual(result.steps, 2)
-          const [, first] = Conversation.messages(result.conversation)
-          assert(first?.role === "assistant")
-          assert.deepStrictEqual(pluck(first.content, "type"), ["tool-call", "tool-result", "tool-call"])
-          assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
-          const decoded = yield* Run.stateCodec.decode(yield* Run.stateCodec.encode(result.state))
-          assert.deepStrictEqual(
-            Conversation.transcript(decoded.conversation),
-            Conversation.transcript(result.conversation)
-          )
-        }).pipe(
-          inWorld(({ messages }) =>
-            messages.some(({ role }) => role === "tool")
-              ? { text: "found" }
-              : {
-                  toolCalls: [
-                    { id: "p1", name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } },
-                    call("c1", "echo", { text: "x" })
-                  ]
-                }
-          )
-        )
-      }
-    )
+    testGiven(({ messages }) =>
+      messages.some(({ role }) => role === "tool")
+        ? { text: "found" }
+        : {
+            toolCalls: [
+              { id: "p1", name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } },
+              call("c1", "echo", { text: "x" })
+            ]
+          }
+    )(`AGENT-3 provider-executed calls are recorded, never dispatched (${streaming ? "stream" : "run"})`, function* () {
+      const searching = Agent.make("searcher", { toolkit: [Search, Echo] })
+
+      const result = yield* streaming ? AgentEvent.result(searching.stream("Go")) : searching.run("Go")
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(result.steps, 2)
+      const [, first] = Conversation.messages(result.conversation)
+      assert(first?.role === "assistant")
+      assert.deepStrictEqual(pluck(first.content, "type"), ["tool-call", "tool-result", "tool-call"])
+      assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
+      const decoded = yield* Run.stateCodec.decode(yield* Run.stateCodec.encode(result.state))
+      assert.deepStrictEqual(
+        Conversation.transcript(decoded.conversation),
+        Conversation.transcript(result.conversation)
+      )
+    })
   }
 
-  it.effect("AGENT-3 an answer of provider-executed calls alone is final", () => {
+  testGiven([
+    { text: "ok", toolCalls: [{ name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }] }
+  ])("AGENT-3 an answer of provider-executed calls alone is final", function* () {
     const searching = Agent.make("searcher", { toolkit: [Search] })
-    return Effect.gen(function* () {
-      const result = yield* searching.run("Go")
-      assert.strictEqual(result.outcome, "Completed")
-      assert.strictEqual(result.steps, 1)
-    }).pipe(
-      inWorld([
-        { text: "ok", toolCalls: [{ name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }] }
-      ])
-    )
+
+    const result = yield* searching.run("Go")
+    assert.strictEqual(result.outcome, "Completed")
+    assert.strictEqual(result.steps, 1)
   })
 
   both(

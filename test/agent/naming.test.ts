@@ -129,18 +129,16 @@ describe("TOOL-8 names", () => {
   })
 
   const twin = Tool.make("billing__refund", { success: Schema.String })
-  it.effect("TOOL-8 two names that collide are refused when the layer is built, before any run", () =>
-    Effect.gen(function* () {
+  testWith(Layer.provideMerge(Toolkit.make(twin).toLayer({ billing__refund: () => Effect.succeed("x") }), world([])))(
+    "TOOL-8 two names that collide are refused when the layer is built, before any run",
+    function* () {
       class Twins extends Agent.Service<Twins>()("twins", { toolkit: [Refund, twin] }) {}
       const error = yield* Effect.flip(Effect.provide(Twins, Twins.layer))
       assert(error._tag === "AgentError")
       assert.strictEqual(error.reason._tag, "ToolSetInvalid")
       assert.include(error.message, "billing/refund")
       assert.include(error.message, "billing__refund")
-    }).pipe(
-      Effect.provide(Toolkit.make(twin).toLayer({ billing__refund: () => Effect.succeed("x") })),
-      Effect.provide(world([]))
-    )
+    }
   )
 
   test("AGENT-1 two tools with one name in a list are refused by name", world([]), function* () {

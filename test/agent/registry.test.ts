@@ -65,28 +65,26 @@ describe("ModelRegistry", () => {
     assert.notInclude(error.message, "evil.example")
   })
 
-  it.effect("L8 AGENT-9 secret keys are refused even by an entry that would take anything", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(resolve("open/m", { nested: [{ "API-Key": "sk-123" }] }))
-      assert.strictEqual(error.reason._tag, "InvalidModelOptions")
-      assert.include(error.message, "/model_options/nested/0/API-Key")
-      assert.notInclude(error.message, "sk-123")
-      const ambient = yield* Effect.flip(
-        resolve("open/m", { password: "x" }).pipe(Effect.provide(ModelRegistry.layerAmbient))
-      )
-      assert.strictEqual(ambient.reason._tag, "InvalidModelOptions")
-    }).pipe(
-      Effect.provide(
-        ModelRegistry.layer({
-          open: ModelRegistry.provider({
-            options: Schema.Record(Schema.String, Schema.Json),
-            model: () => ScriptedModel.layer([])
-          })
+  testWith(
+    Layer.provideMerge(
+      ModelRegistry.layer({
+        open: ModelRegistry.provider({
+          options: Schema.Record(Schema.String, Schema.Json),
+          model: () => ScriptedModel.layer([])
         })
-      ),
-      Effect.provide(ScriptedModel.layer([]))
+      }),
+      ScriptedModel.layer([])
     )
-  )
+  )("L8 AGENT-9 secret keys are refused even by an entry that would take anything", function* () {
+    const error = yield* Effect.flip(resolve("open/m", { nested: [{ "API-Key": "sk-123" }] }))
+    assert.strictEqual(error.reason._tag, "InvalidModelOptions")
+    assert.include(error.message, "/model_options/nested/0/API-Key")
+    assert.notInclude(error.message, "sk-123")
+    const ambient = yield* Effect.flip(
+      resolve("open/m", { password: "x" }).pipe(Effect.provide(ModelRegistry.layerAmbient))
+    )
+    assert.strictEqual(ambient.reason._tag, "InvalidModelOptions")
+  })
 
   class Setting extends Context.Service<Setting, string>()("test/Setting") {}
 
@@ -195,13 +193,12 @@ describe("ModelRegistry", () => {
     assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
   })
 
-  it.effect(
+  testWith(Layer.provideMerge(ModelRegistry.layerAmbient, ScriptedModel.layer([{ text: "ambient" }])))(
     "AGENT-9 layerAmbient answers every well-formed name with the ambient model, and refuses malformed ones",
-    () =>
-      Effect.gen(function* () {
-        assert.strictEqual(yield* say("any/thing", { temperature: 0, whatever: [1] }), "ambient")
-        assert.strictEqual((yield* Effect.flip(resolve("thing"))).reason._tag, "InvalidModelName")
-      }).pipe(Effect.provide(ModelRegistry.layerAmbient), Effect.provide(ScriptedModel.layer([{ text: "ambient" }])))
+    function* () {
+      assert.strictEqual(yield* say("any/thing", { temperature: 0, whatever: [1] }), "ambient")
+      assert.strictEqual((yield* Effect.flip(resolve("thing"))).reason._tag, "InvalidModelName")
+    }
   )
 
   test("L4 errors survive JSON", registry, function* () {

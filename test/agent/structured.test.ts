@@ -14,9 +14,9 @@ import type { Json } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"
-import { call, Echo, Probe, toolkit, inWorld, rolesOf, type world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld, rolesOf, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
 
@@ -313,7 +313,12 @@ describe("AGENT-6 structured output", () => {
     }).pipe(inWorld([{ text, toolCalls: [call("c1", "echo", { text: "x" })] }]))
   )
 
-  it.effect("CODEC-4 a rebuilt output is judged by the same interpreter, defaults included", () => {
+  testWith(
+    ModelRegistry.layerAmbient.pipe(
+      Layer.provideMerge(ToolResolver.layerStubs),
+      Layer.provideMerge(world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
+    )
+  )("CODEC-4 a rebuilt output is judged by the same interpreter, defaults included", function* () {
     const definition = {
       model: "scripted/any",
       output: {
@@ -326,17 +331,12 @@ describe("AGENT-6 structured output", () => {
         strategy: "prompted" as const
       }
     }
-    return Effect.gen(function* () {
-      const agent = yield* Agent.bind(yield* AgentDefinition.make(definition))
-      assert.deepStrictEqual(yield* agent.ask("Go"), { city: "Rome", days: 3 })
-      const result = yield* agent.run("Go")
-      assert(result.outcome === "InvalidOutput")
-      assert.strictEqual(result.issues[0]?.path, "/city")
-    }).pipe(
-      Effect.provide(ModelRegistry.layerAmbient),
-      Effect.provide(ToolResolver.layerStubs),
-      inWorld([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }])
-    )
+
+    const agent = yield* Agent.bind(yield* AgentDefinition.make(definition))
+    assert.deepStrictEqual(yield* agent.ask("Go"), { city: "Rome", days: 3 })
+    const result = yield* agent.run("Go")
+    assert(result.outcome === "InvalidOutput")
+    assert.strictEqual(result.issues[0]?.path, "/city")
   })
 
   it.effect("AGENT-6 all issues at once: those of the JSON Schema and those that only the Schema knows", () => {

@@ -71,21 +71,18 @@ describe("AGENT-8 agents as tools", () => {
     }
   )
 
-  it.effect("AGENT-8 structured output of the child is the result's value", () => {
+  testGiven(
+    scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { at: "2026-01-01T00:00:00.000Z" } }])
+  )("AGENT-8 structured output of the child is the result's value", function* () {
     const typed = Agent.make("typed", {
       instructions: "Inner.",
       output: Schema.Struct({ at: Schema.DateTimeUtcFromString })
     })
     const asker = Agent.make("asker", { toolkit: [Agent.asTool(typed, { name: "delegate", description: "d" })] })
-    return Effect.gen(function* () {
-      const [only] = results((yield* asker.run("Go")).conversation)
-      assert(only?._tag === "Success")
-      assert.deepStrictEqual(only.value, { at: "2026-01-01T00:00:00.000Z" })
-    }).pipe(
-      inWorld(
-        scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { at: "2026-01-01T00:00:00.000Z" } }])
-      )
-    )
+
+    const [only] = results((yield* asker.run("Go")).conversation)
+    assert(only?._tag === "Success")
+    assert.deepStrictEqual(only.value, { at: "2026-01-01T00:00:00.000Z" })
   })
 
   it.effect("AGENT-8 null is an answer of a child, too", () => {

@@ -3,7 +3,7 @@ import { Cause, Effect, Exit, Logger, Stream, Tracer } from "effect"
 import { Agent, AgentError } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { call, toolkit, inWorld, world } from "./fixtures.ts"
+import { call, toolkit, inWorld, world, testGiven } from "./fixtures.ts"
 import { test } from "../test.ts"
 
 interface Recorded {
@@ -126,13 +126,12 @@ describe("L8 spans and errors", () => {
     assert.notInclude(lines.join("\n"), secret)
   })
 
-  it.effect("AGENT-1 the span of a run is a child of the caller's, tools are children of the run", () => {
+  testGiven(calls)("AGENT-1 the span of a run is a child of the caller's, tools are children of the run", function* () {
     const { spans, tracer } = tracing()
-    return Effect.gen(function* () {
-      yield* agent.run("Go").pipe(Effect.withSpan("caller"), Effect.withTracer(tracer))
-      const parent = (name: string) => spans.find((span) => span.name === name)?.parent
-      assert.strictEqual(parent("invoke_agent tester"), "caller")
-      assert.strictEqual(parent("execute_tool echo"), "invoke_agent tester")
-    }).pipe(inWorld(calls))
+
+    yield* agent.run("Go").pipe(Effect.withSpan("caller"), Effect.withTracer(tracer))
+    const parent = (name: string) => spans.find((span) => span.name === name)?.parent
+    assert.strictEqual(parent("invoke_agent tester"), "caller")
+    assert.strictEqual(parent("execute_tool echo"), "invoke_agent tester")
   })
 })

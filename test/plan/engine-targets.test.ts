@@ -235,28 +235,26 @@ describe("agents", () => {
       }).pipe(Effect.provide([erasing, ScriptedModel.layer(script)]))
   )
 
-  it.effect(
+  testWith(ScriptedModel.layer([{ text: "once" }]))(
     "PLAN-5 answers are saved in the agent's memory; a write that fails stops the run, which asks no agent again",
-    () =>
-      Effect.gen(function* () {
-        const saved: Array<unknown> = []
-        let broken = true
-        const memory = {
-          save: (output: Schema.Json) =>
-            broken ? Effect.fail("disk full") : Effect.sync(() => void saved.push(output))
-        }
-        const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })), {
-          memories: { writer: memory }
-        })
-        const error = yield* Effect.flip(Plan.run(bound, "x"))
-        assert(error.reason._tag === "JournalFailed")
-        assert.include(error.message, "writer")
-        broken = false
-        assert(error.state !== undefined)
-        assert.strictEqual(completed(yield* Plan.resume(bound, error.state)).output, "once")
-        assert.deepStrictEqual(saved, ["once"])
-        yield* ScriptedModel.assertComplete
-      }).pipe(Effect.provide(ScriptedModel.layer([{ text: "once" }])))
+    function* () {
+      const saved: Array<unknown> = []
+      let broken = true
+      const memory = {
+        save: (output: Schema.Json) => (broken ? Effect.fail("disk full") : Effect.sync(() => void saved.push(output)))
+      }
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })), {
+        memories: { writer: memory }
+      })
+      const error = yield* Effect.flip(Plan.run(bound, "x"))
+      assert(error.reason._tag === "JournalFailed")
+      assert.include(error.message, "writer")
+      broken = false
+      assert(error.state !== undefined)
+      assert.strictEqual(completed(yield* Plan.resume(bound, error.state)).output, "once")
+      assert.deepStrictEqual(saved, ["once"])
+      yield* ScriptedModel.assertComplete
+    }
   )
 })
 
