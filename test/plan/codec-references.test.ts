@@ -14,25 +14,14 @@ const found = (steps: unknown) =>
 
 describe("references of raw steps", () => {
   it("PLAN-4 S19 task, context, routes and rejoins, in this order", () => {
+    const task = { kind: "from_parallel_all", name: "apologi" }
+    const context = ["gone2", "b"].map((name) => ({ kind: "from_parallel", name }))
     const steps = [
-      step("apology", {
-        after_branches: "gone4",
-        routes: ["gone3", "apology"],
-        context: [
-          { kind: "from_parallel", name: "gone2" },
-          { kind: "from_step", name: "b" }
-        ],
-        task: { kind: "from_parallel_all", name: "apologi" }
-      }),
+      step("apology", { after_branches: "gone4", routes: ["gone3", "apology"], context, task }),
       step("b", { context: { kind: "from_step", name: "gone5" } })
     ]
-    assert.deepStrictEqual(found(steps), [
-      "0 apology task",
-      "0 apology context[0]",
-      "0 apology routes",
-      "0 apology after_branches",
-      "1 b context"
-    ])
+    const slots = ["task", "context[0]", "routes", "after_branches"].map((slot) => `0 apology ${slot}`)
+    assert.deepStrictEqual(found(steps), [...slots, "1 b context"])
     const [first] = Plan.danglingReferences(steps)
     assert.deepStrictEqual(first, {
       code: "UnknownStep",
