@@ -272,6 +272,7 @@ describe("losses of older versions that the law does not generate", () => {
     definitions.step(name, { output: { name: "Hits", json: { type: "string" } }, input: { name: input, json: {} } })
   const ofStep: ReadonlyArray<readonly [string, Partial<PlanDefinition.StepDefinition>, ReadonlyArray<string>]> = [
     ["nothing", { routes: [route("B"), route("a")] }, []],
+    ["a schema", { input: { json: {} } }, ["/steps/0/input"]],
     ["a schema called str", { output: { name: "str" } }, ["/steps/0/output"]],
     ["the order of routes", { routes: [route("a"), route("B")] }, ["/steps/0/routes"]],
     ["a second route", { routes: [route("a"), route("a")] }, ["/steps/0/routes/1"]],
