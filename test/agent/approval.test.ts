@@ -6,6 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -91,8 +92,7 @@ describe("TOOL-7 approvals", () => {
     assert(last?._tag === "RunFinished")
     const { conversation } = awaiting(last.result)
     const decisions = asked.map((callId) => ({ callId, approved: true }))
-    const result = yield* AgentEvent.result(agent.stream(undefined, { conversation, decisions }))
-    assert.strictEqual(result.outcome, "Completed")
+    yield* endsAs("Completed", AgentEvent.result(agent.stream(undefined, { conversation, decisions })))
     assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a", "delete /b"])
   })
 
@@ -110,8 +110,7 @@ describe("TOOL-7 approvals", () => {
     const first = awaiting(yield* agent.run("Go"))
     const second = awaiting(yield* agent.resume(first.state, { input: "Hurry" }))
     const decisions = second.requests.map(({ callId }) => ({ callId, approved: true }))
-    const third = yield* agent.resume(yield* throughJson(second.state), { decisions })
-    assert.strictEqual(third.outcome, "Completed")
+    const third = yield* endsAs("Completed", agent.resume(yield* throughJson(second.state), { decisions }))
     assert.strictEqual(rolesOf(third.conversation), "user assistant tool tool tool user assistant")
   })
 
@@ -127,8 +126,7 @@ describe("TOOL-7 approvals", () => {
         agent.resume(first.state, { decisions }),
         agent.run(undefined, { conversation: first.conversation, decisions })
       ]) {
-        const error = yield* Effect.flip(run)
-        assert(error.reason._tag === "InvalidDecision")
+        const error = yield* failsFor("InvalidDecision", run)
         assert.strictEqual(error.reason.problem, problem)
         assert(error.state !== undefined)
         assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
@@ -144,16 +142,14 @@ describe("TOOL-7 approvals", () => {
         )
       )
       const decisions = [{ callId: "c1", approved: false }]
-      const error = yield* Effect.flip(agent.run(undefined, { conversation: asked, decisions }))
-      assert(error.reason._tag === "InvalidDecision")
+      const error = yield* failsFor("InvalidDecision", agent.run(undefined, { conversation: asked, decisions }))
       assert.strictEqual(error.reason.problem, "unknown")
       assert.deepStrictEqual(yield* Probe.ran, [])
     }).pipe(inWorld([]))
   )
 
   test("TOOL-7 a decision in a run that has nothing to decide is refused", world(mixed), function* () {
-    const error = yield* Effect.flip(agent.run("Go", { decisions: [{ callId: "c1", approved: true }] }))
-    assert.strictEqual(error.reason._tag, "InvalidDecision")
+    yield* failsFor("InvalidDecision", agent.run("Go", { decisions: [{ callId: "c1", approved: true }] }))
     assert.lengthOf(yield* ScriptedModel.requests, 0)
   })
 
@@ -233,8 +229,7 @@ describe("TOOL-7 approvals", () => {
         { text: "done" }
       ])
     )("TOOL-7 undecodable arguments are a validation_error, never 'no approval needed'", function* () {
-      const result = yield* payer.run("Go")
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", payer.run("Go"))
       assert.deepStrictEqual(toolResults(result.conversation), [
         ["p1", "validation_error"],
         ["p2", "validation_error"],

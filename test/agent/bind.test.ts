@@ -17,6 +17,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import type { handlers } from "./fixtures.ts"
 import { call, Delete, Echo, Fail, Probe, toolkit, world } from "./fixtures.ts"
+import { endsAs } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 class Tenants extends Context.Service<Tenants, { readonly name: string }>()("test/Tenants") {}
@@ -191,8 +192,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       })
       const state = yield* Run.stateCodec.encodeJson(stopped.state)
       const agent = yield* Effect.flatMap(Agent.encodeJson(origin), Agent.decodeJson)
-      const result = yield* agent.resume(yield* Run.stateCodec.decodeJson(state))
-      assert.strictEqual(result.outcome, "Completed")
+      yield* endsAs("Completed", agent.resume(yield* Run.stateCodec.decodeJson(state)))
       assert.deepStrictEqual(yield* Probe.ran, ["echo a", "fail", "boom"])
     }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient(script)))
   )
@@ -205,12 +205,10 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
   )("TOOL-7 approvals of a definition hold for stubs", function* () {
     const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
     const runtime = yield* forwarding
-    const first = yield* Effect.provide(agent.run("Go"), runtime)
-    assert(first.outcome === "AwaitingApproval")
+    const first = yield* endsAs("AwaitingApproval", Effect.provide(agent.run("Go"), runtime))
     assert.deepStrictEqual(yield* Probe.ran, [])
     const decisions = [{ callId: "c1", approved: true }]
-    const result = yield* Effect.provide(agent.resume(first.state, { decisions }), runtime)
-    assert.strictEqual(result.outcome, "Completed")
+    yield* endsAs("Completed", Effect.provide(agent.resume(first.state, { decisions }), runtime))
     assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
   })
 
@@ -229,8 +227,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     const outer = Agent.make("outer", { model: "scripted/any", toolkit: asking })
     return Effect.gen(function* () {
       const agent = yield* Effect.flatMap(Agent.encode(outer), Agent.decode)
-      const result = yield* agent.run("Go")
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", agent.run("Go"))
       const tool = Conversation.messages(result.conversation).find((message) => message.role === "tool")
       assert(tool?.role === "tool" && tool.result._tag === "Success")
       assert.strictEqual(tool.result.value, "42")

@@ -18,6 +18,7 @@ import { call } from "./fixtures.ts"
 import * as events from "./run-events.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
+import { endsAs } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
@@ -52,8 +53,7 @@ describe("CONV-7 budget policy", () => {
   )('CONV-7 is off by default, and with "off"', function* () {
     const own = Agent.make("tester", { toolkit, budget: policy })
     for (const run of [agent.run("go"), own.run("go", { budget: "off" })]) {
-      const result = yield* run
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", run)
       assert.isUndefined(result.state.view)
     }
     assert.isAbove(yield* weight((yield* requests).at(-1)), 12_000)
@@ -107,12 +107,10 @@ describe("CONV-7 budget policy", () => {
     assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
 
     const parts = yield* Effect.gen(function* () {
-      const first = yield* agent.run("go", { budget: policy, maxSteps: 9 })
-      assert.strictEqual(first.outcome, "MaxSteps")
+      const first = yield* endsAs("MaxSteps", agent.run("go", { budget: policy, maxSteps: 9 }))
       assert.isDefined(first.state.view)
       const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
-      const second = yield* agent.resume(state, { budget: policy, maxSteps: 16 })
-      assert.strictEqual(second.outcome, "Completed")
+      yield* endsAs("Completed", agent.resume(state, { budget: policy, maxSteps: 16 }))
       return yield* requests
     }).pipe(Effect.provide(characters), Effect.provide(many(14)))
     const shape = (sent: typeof parts) =>
@@ -217,8 +215,7 @@ describe("CONV-7 compact", () => {
         )
     })
     const { events, onState } = yield* recording
-    const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
-    assert.strictEqual(result.outcome, "Completed")
+    const result = yield* endsAs("Completed", agent.run("go", { conversation: yield* old, budget, onState }))
     assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
     assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
       "Test.",
@@ -271,11 +268,10 @@ describe("CONV-7 compact", () => {
 
   test("CONV-7 the timeout of a step bounds the summary, too", Layer.merge(characters, world([])), function* () {
     const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.never })
-    const result = yield* after(
-      "2 seconds",
-      agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } })
+    const result = yield* endsAs(
+      "Interrupted",
+      after("2 seconds", agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } }))
     )
-    assert(result.outcome === "Interrupted")
     assert.strictEqual(result.reason, "timeout")
   })
 })

@@ -8,6 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 /** The context of a piece of the agent's code. */
@@ -216,8 +217,7 @@ describe("AGENT-1 the context of the call", () => {
     function* () {
       const broken = Agent.make("broken", { instructions: Effect.fail(new Broken({ detail: "sk-SECRET" })) })
 
-      const error = yield* Effect.flip(broken.run("Go"))
-      assert(error.reason._tag === "PreparationFailed")
+      const error = yield* failsFor("PreparationFailed", broken.run("Go"))
       assert.strictEqual(error.reason.part, "instructions")
       assert.strictEqual(error.reason.error, "Broken")
       assert.notInclude(error.message, "SECRET")

@@ -2,6 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Arbitrary, Duration, Effect, Redacted, Schema } from "effect"
 import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const parameters = {
@@ -64,11 +65,9 @@ describe("AgentDefinition.make", () => {
 
   test("L2 refuses inherited names of tools and too many tools", function* () {
     const order = yield* tool()
-    const inherited = yield* Effect.flip(AgentDefinition.make({ tools: [{ ...order, name: "toString" }] }))
-    assert.strictEqual(inherited.reason._tag, "ForbiddenKey")
+    yield* failsFor("ForbiddenKey", AgentDefinition.make({ tools: [{ ...order, name: "toString" }] }))
     const tools = yield* Effect.forEach(Array.from({ length: 257 }), (_, i) => tool({ name: `t${i}` }))
-    const many = yield* Effect.flip(AgentDefinition.make({ tools }))
-    assert.strictEqual(many.reason._tag, "TooLarge")
+    yield* failsFor("TooLarge", AgentDefinition.make({ tools }))
   })
 })
 
@@ -299,8 +298,7 @@ describe("AgentDefinition laws", () => {
     ]
     const digests = yield* Effect.forEach(variants, AgentDefinition.digest)
     assert.strictEqual(new Set(digests).size, variants.length)
-    const error = yield* Effect.flip(AgentDefinition.digest({ ...base, modelOptions: { api_key: "k" } }))
-    assert.strictEqual(error.reason._tag, "Secret")
+    yield* failsFor("Secret", AgentDefinition.digest({ ...base, modelOptions: { api_key: "k" } }))
   })
 
   test("L3 the wire is a Schema that can be embedded", function* () {

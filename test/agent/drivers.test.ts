@@ -5,6 +5,7 @@ import { Agent, AgentEvent, Conversation, Message, Run, ToolRuntime } from "effe
 import type { ScriptedModel } from "effect-emissary/testing"
 
 import { Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
+import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 /** The behaviour of a generated call. */
@@ -258,8 +259,7 @@ describe("L5 one loop, many drivers", () => {
       interruptWhen: (event) => (event._tag === "RunResumed" ? {} : undefined)
     })
     assert.strictEqual(again.outcome, "Interrupted")
-    const result = yield* agent.resume(again.state)
-    assert.strictEqual(result.outcome, "Completed")
+    const result = yield* endsAs("Completed", agent.resume(again.state))
     assert.deepStrictEqual(
       Conversation.messages(result.conversation).map((message) => Message.text(message)),
       ["Outer.", "Go", "And", "hi"]

@@ -6,6 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Echo, Probe, toolkit, inWorld, testGiven, type world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 
 const agent = Agent.make("tester", { toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
@@ -69,8 +70,7 @@ describe("AGENT-3 what a model may answer", () => {
   ])("AGENT-3 an answer of provider-executed calls alone is final", function* () {
     const searching = Agent.make("searcher", { toolkit: [Search] })
 
-    const result = yield* searching.run("Go")
-    assert.strictEqual(result.outcome, "Completed")
+    const result = yield* endsAs("Completed", searching.run("Go"))
     assert.strictEqual(result.steps, 1)
   })
 
@@ -78,8 +78,7 @@ describe("AGENT-3 what a model may answer", () => {
     "AGENT-3 pause goes on with another model call, which counts as a step",
     [{ text: "wait", finishReason: "pause" }, { text: "done" }],
     function* (how) {
-      const result = yield* how({ maxSteps: 2 })
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", how({ maxSteps: 2 }))
       assert.strictEqual(result.steps, 2)
       assert.deepStrictEqual(roles(result.conversation), ["user", "assistant", "assistant"])
       const requests = yield* ScriptedModel.requests
@@ -88,16 +87,14 @@ describe("AGENT-3 what a model may answer", () => {
   )
 
   both("AGENT-3 AGENT-4 pause at the limit is MaxSteps", [{ text: "wait", finishReason: "pause" }], function* (how) {
-    const result = yield* how({ maxSteps: 1 })
-    assert.strictEqual(result.outcome, "MaxSteps")
+    yield* endsAs("MaxSteps", how({ maxSteps: 1 }))
   })
 
   both(
     "AGENT-3 a stream error part fails the step as AiError does; nothing of the step is stored",
     [{ text: "half", parts: [{ type: "error", error: new Error("sk-SECRET") }] }, { text: "whole" }],
     function* (how) {
-      const error = yield* Effect.flip(how())
-      assert.strictEqual(error.reason._tag, "ModelFailed")
+      const error = yield* failsFor("ModelFailed", how())
       assert.notInclude(error.message, "SECRET")
       assert(error.state !== undefined)
       assert.deepStrictEqual(roles(error.state.conversation), ["user"])
@@ -127,8 +124,7 @@ describe("AGENT-3 what a model may answer", () => {
       `AGENT-3 calls run after the finish reason ${finishReason}`,
       [{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason }, { text: "done" }],
       function* (how) {
-        const result = yield* how()
-        assert.strictEqual(result.outcome, "Completed")
+        yield* endsAs("Completed", how())
         assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
       }
     )
@@ -145,8 +141,7 @@ describe("AGENT-3 what a model may answer", () => {
         }
       ],
       function* (how) {
-        const result = yield* how()
-        assert(result.outcome === "Stopped")
+        const result = yield* endsAs("Stopped", how())
         assert.strictEqual(result.finishReason, finishReason)
         assert.strictEqual(result.text, "so far")
         assert.deepStrictEqual(yield* Probe.ran, [])
@@ -163,8 +158,7 @@ describe("AGENT-3 what a model may answer", () => {
       const stopped = yield* agent.run("Go", {
         interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined)
       })
-      const result = yield* agent.run("And now?", { conversation: stopped.conversation })
-      assert.strictEqual(result.outcome, "Completed")
+      yield* endsAs("Completed", agent.run("And now?", { conversation: stopped.conversation }))
       assert.deepStrictEqual(yield* Probe.ran, [])
     }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason: "length" }, { text: "done" }]))
   )
@@ -208,8 +202,7 @@ describe("AGENT-3 what a model may answer", () => {
       { text: "done" }
     ],
     function* (how) {
-      const result = yield* how()
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", how())
       assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b", "echo c", "echo d"])
       const ids = Conversation.messages(result.conversation).flatMap((message) =>
         message.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
@@ -220,8 +213,7 @@ describe("AGENT-3 what a model may answer", () => {
   )
 
   both("AGENT-3 an empty answer completes with empty text", [{}], function* (how) {
-    const result = yield* how()
-    assert(result.outcome === "Completed")
+    const result = yield* endsAs("Completed", how())
     assert.strictEqual(result.output, "")
   })
 
@@ -238,8 +230,7 @@ describe("AGENT-3 what a model may answer", () => {
       { text: "done" }
     ],
     function* (how) {
-      const result = yield* how()
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", how())
       assert.deepStrictEqual(
         results(result.conversation).map((one) => (one._tag === "Failure" ? one.type : "success")),
         ["success", "validation_error", "unhandled_error"]
@@ -256,8 +247,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       `TOOL-4 ${reason}: the model is asked again and told what was wrong`,
       [{ fail: { reason, toolName: "ecko", description: "ecko is not there" } }, { text: "sorry" }],
       function* (how) {
-        const result = yield* how({ modelRetry: Schedule.forever })
-        assert.strictEqual(result.outcome, "Completed")
+        const result = yield* endsAs("Completed", how({ modelRetry: Schedule.forever }))
         assert.strictEqual(result.steps, 1)
         const requests = yield* ScriptedModel.requests
         assert.lengthOf(requests, 2)
@@ -272,12 +262,10 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       `TOOL-4 ${reason}: at most twice per step, then ModelMistakes`,
       () => ({ fail: { reason, toolName: "ecko", description: "ecko" } }),
       function* (how) {
-        const error = yield* Effect.flip(how({ modelRetry: Schedule.forever }))
-        assert(error.reason._tag === "ModelMistakes")
+        const error = yield* failsFor("ModelMistakes", how({ modelRetry: Schedule.forever }))
         assert.strictEqual(error.reason.limit, 2)
         assert.lengthOf(yield* ScriptedModel.requests, 3)
-        const one = yield* Effect.flip(how({ modelMistakes: 0 }))
-        assert.strictEqual(one.reason._tag, "ModelMistakes")
+        yield* failsFor("ModelMistakes", how({ modelMistakes: 0 }))
         assert.lengthOf(yield* ScriptedModel.requests, 4)
       }
     )
@@ -294,8 +282,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       { text: "done" }
     ],
     function* (how) {
-      const result = yield* how()
-      assert.strictEqual(result.outcome, "Completed")
+      yield* endsAs("Completed", how())
     }
   )
 
@@ -308,8 +295,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
     const error = yield* Effect.flip(agent.run("Go"))
     assert(error.state !== undefined)
     const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(error.state))
-    const result = yield* agent.resume(state)
-    assert.strictEqual(result.outcome, "Completed")
+    yield* endsAs("Completed", agent.resume(state))
   })
 
   it.effect("TOOL-4 a mistake in the structured step is reported there as well", () =>

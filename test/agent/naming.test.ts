@@ -6,6 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 const Refund = Tool.make("billing/refund", {
@@ -100,8 +101,7 @@ describe("TOOL-8 names", () => {
         : { toolCalls: [call("c1", tools.find(({ name }) => name.startsWith("shipping"))?.name ?? "", {})] }
     )
   )("TOOL-8 TOOL-7 approval requests hold canonical names", function* () {
-    const first = yield* agent.run("Go")
-    assert(first.outcome === "AwaitingApproval")
+    const first = yield* endsAs("AwaitingApproval", agent.run("Go"))
     assert.strictEqual(first.requests[0].name, "shipping.send")
     const result = yield* agent.run(undefined, {
       conversation: first.conversation,
@@ -124,8 +124,7 @@ describe("TOOL-8 names", () => {
   })
 
   test("TOOL-8 an agent whose names collide has no definition", function* () {
-    const error = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, twin] })))
-    assert.strictEqual(error.reason._tag, "ToolSetInvalid")
+    yield* failsFor("ToolSetInvalid", Agent.definition(Agent.make("twins", { toolkit: [Refund, twin] })))
   })
 
   const twin = Tool.make("billing__refund", { success: Schema.String })
@@ -143,8 +142,7 @@ describe("TOOL-8 names", () => {
 
   test("AGENT-1 two tools with one name in a list are refused by name", world([]), function* () {
     const Other = Tool.make("billing/refund", { success: Schema.String })
-    const error = yield* Effect.flip(Agent.make("twins", { toolkit: [Refund, Other] }).run("Go"))
-    assert.strictEqual(error.reason._tag, "ToolSetInvalid")
+    const error = yield* failsFor("ToolSetInvalid", Agent.make("twins", { toolkit: [Refund, Other] }).run("Go"))
     assert.include(error.message, '"billing/refund"')
     const described = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, Other] })))
     assert.include(described.message, "billing/refund")

@@ -3,6 +3,7 @@ import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from 
 import { LanguageModel } from "effect/ai"
 import { ModelRegistry } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+import { failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 const resolve = (model: string, options: Record<string, Schema.Json> = {}) =>
@@ -76,8 +77,7 @@ describe("ModelRegistry", () => {
       ScriptedModel.layer([])
     )
   )("L8 AGENT-9 secret keys are refused even by an entry that would take anything", function* () {
-    const error = yield* Effect.flip(resolve("open/m", { nested: [{ "API-Key": "sk-123" }] }))
-    assert.strictEqual(error.reason._tag, "InvalidModelOptions")
+    const error = yield* failsFor("InvalidModelOptions", resolve("open/m", { nested: [{ "API-Key": "sk-123" }] }))
     assert.include(error.message, "/model_options/nested/0/API-Key")
     assert.notInclude(error.message, "sk-123")
     const ambient = yield* Effect.flip(
@@ -161,8 +161,7 @@ describe("ModelRegistry", () => {
       )
     )
     yield* Effect.gen(function* () {
-      const error = yield* Effect.flip(resolve("demo/m"))
-      assert.strictEqual(error.reason._tag, "ModelUnavailable")
+      const error = yield* failsFor("ModelUnavailable", resolve("demo/m"))
       assert.include(error.message, "Boom")
       assert.notInclude(JSON.stringify(error), "sk-1")
       const cause = Option.getOrThrow(ModelRegistry.causeOf(error))
@@ -184,8 +183,7 @@ describe("ModelRegistry", () => {
       })
     })
   )("AGENT-9 a build that dies is a typed failure too, an interrupted one is interruption", function* () {
-    const error = yield* Effect.flip(resolve("dies/m"))
-    assert.strictEqual(error.reason._tag, "ModelUnavailable")
+    yield* failsFor("ModelUnavailable", resolve("dies/m"))
     const fiber = yield* Effect.forkChild(resolve("hangs/m"))
     yield* Effect.yieldNow
     yield* Fiber.interrupt(fiber)

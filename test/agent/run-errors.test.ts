@@ -8,6 +8,7 @@ import { Agent, AgentError, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./run-events.ts"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const secret = "sk-SECRET"
@@ -179,8 +180,7 @@ describe("events and states as JSON", () => {
       json.replace(`"role":"assistant"`, `"role":"oracle"`)
     ]) {
       assert.notStrictEqual(broken, json)
-      const error = yield* Effect.flip(Run.stateCodec.decodeJson(broken))
-      assert.strictEqual(error.reason._tag, "Invalid")
+      const error = yield* failsFor("Invalid", Run.stateCodec.decodeJson(broken))
       assert.notInclude(error.message, secret)
     }
   })

@@ -7,6 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { call, Echo, Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 import type * as runParts from "#src/agent/internal/runParts.ts"
 
@@ -22,8 +23,7 @@ describe("AGENT-2 run", () => {
     { toolCalls: [call("c1", "echo", { text: "hi" })], usage: { inputTokens: 10, outputTokens: 5 } },
     { text: "done", usage: { inputTokens: 20, outputTokens: 2 } }
   ])("AGENT-2 returns a result with text, conversation, usage, steps and, when completed, output", function* () {
-    const result = yield* agent.run("Hello")
-    assert(result.outcome === "Completed")
+    const result = yield* endsAs("Completed", agent.run("Hello"))
     assert.strictEqual(result.output, "done")
     assert.strictEqual(result.text, "done")
     assert.strictEqual(result.steps, 2)
@@ -62,8 +62,7 @@ describe("AGENT-2 run", () => {
   })
 
   test("AGENT-2 refuses to run with nothing to answer", world([]), function* () {
-    const error = yield* Effect.flip(agent.run())
-    assert.strictEqual(error.reason._tag, "ConversationInvalid")
+    const error = yield* failsFor("ConversationInvalid", agent.run())
     assert.include(error.message, "user message")
   })
 
@@ -82,8 +81,7 @@ describe("AGENT-2 run", () => {
     { fail: { reason: "AuthenticationError", description: "sk-SECRET was refused" } },
     { text: "again" }
   ])("AGENT-2 L4 an error of the model is an AgentError that holds the state; what ran is never lost", function* () {
-    const error = yield* Effect.flip(agent.run("Hello"))
-    assert.strictEqual(error.reason._tag, "ModelFailed")
+    const error = yield* failsFor("ModelFailed", agent.run("Hello"))
     assert(error.state !== undefined)
     assert.deepStrictEqual(roles(error.state.conversation), ["system", "user", "assistant", "tool"])
     assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
@@ -102,8 +100,7 @@ describe("AGENT-2 run", () => {
       (yield* after("2 seconds", agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))).text,
       "hi"
     )
-    const error = yield* Effect.flip(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
-    assert.strictEqual(error.reason._tag, "ModelFailed")
+    yield* failsFor("ModelFailed", agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
   })
 
   it.effect("AGENT-2 the total timeout ends the run as Interrupted, started calls settled", () =>
@@ -127,8 +124,7 @@ describe("AGENT-2 run", () => {
     const fiber = yield* Effect.forkChild(agent.run("Hello", options))
     yield* TestClock.adjust("1 second")
     yield* TestClock.adjust("1 second")
-    const result = yield* Fiber.join(fiber)
-    assert(result.outcome === "Interrupted")
+    const result = yield* endsAs("Interrupted", Fiber.join(fiber))
     assert.strictEqual(result.reason, "timeout")
     assert.strictEqual((yield* after("1 second", agent.resume(result.state, options))).outcome, "Completed")
   })
@@ -147,8 +143,7 @@ describe("AGENT-2 run", () => {
       yield* TestClock.adjust("499 millis")
       assert.isUndefined(held.pollUnsafe())
       yield* TestClock.adjust("1 millis")
-      const stopped = yield* Fiber.join(held)
-      assert(stopped.outcome === "Interrupted")
+      const stopped = yield* endsAs("Interrupted", Fiber.join(held))
       assert.strictEqual(stopped.reason, "timeout")
       assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
       const last = Conversation.messages(stopped.conversation).at(-1)
@@ -167,8 +162,7 @@ describe("AGENT-2 run", () => {
   it.effect("AGENT-2 AGENT-4 maxSteps holds without input, too", () =>
     Effect.gen(function* () {
       const conversation = yield* Effect.flatMap(Conversation.make(), Conversation.addUser("Hello"))
-      const result = yield* agent.run(undefined, { conversation, maxSteps: 1 })
-      assert.strictEqual(result.outcome, "MaxSteps")
+      yield* endsAs("MaxSteps", agent.run(undefined, { conversation, maxSteps: 1 }))
     }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }]))
   )
 
@@ -230,8 +224,7 @@ describe("AGENT-2 run", () => {
       assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
       assert.deepStrictEqual(roles(state.conversation), ["system", "user", "assistant", "tool"])
       assert.deepStrictEqual(pluck(Conversation.openCalls(state.conversation), "id"), ["c2"])
-      const resumed = yield* agent.resume(state)
-      assert.strictEqual(resumed.outcome, "Completed")
+      yield* endsAs("Completed", agent.resume(state))
       assert.deepStrictEqual(yield* Probe.ran, ["hold a", "echo b"])
     }
   )
@@ -239,8 +232,7 @@ describe("AGENT-2 run", () => {
   test("AGENT-3 resuming under another definition is refused", world([{ text: "hi" }]), function* () {
     const { state } = yield* agent.run("Hello")
     const other = Agent.make("tester", { instructions: "Other.", toolkit })
-    const error = yield* Effect.flip(other.resume(state))
-    assert.strictEqual(error.reason._tag, "DefinitionChanged")
+    const error = yield* failsFor("DefinitionChanged", other.resume(state))
     assert.strictEqual(error.state, state)
   })
 
@@ -248,8 +240,7 @@ describe("AGENT-2 run", () => {
     Effect.gen(function* () {
       const { state, steps } = yield* agent.run("Hello", { maxSteps: 2 })
       assert.strictEqual(steps, 2)
-      const result = yield* agent.resume(state, { input: "And?", maxSteps: 1 })
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", agent.resume(state, { input: "And?", maxSteps: 1 }))
       assert.strictEqual(result.steps, 3)
     }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "hi" }, { text: "that is all" }]))
   )
@@ -318,27 +309,23 @@ describe("AGENT-2 run", () => {
     const result = yield* tenant.run("Hello", { context: { tenant: "acme" } })
     const [first] = Conversation.messages(result.conversation)
     assert.strictEqual(first === undefined ? "" : Message.text(first), "For acme.")
-    const error = yield* Effect.flip(tenant.run("Hello"))
-    assert(error.reason._tag === "PreparationFailed")
+    const error = yield* failsFor("PreparationFailed", tenant.run("Hello"))
     assert.strictEqual(error.reason.error, "RunContextError")
     assert.include(error.message, `missing "tenant"`)
   })
 
   test("AGENT-2 a blank input is an AgentError, not a defect", world([]), function* () {
-    const error = yield* Effect.flip(agent.run(""))
-    assert.strictEqual(error.reason._tag, "ConversationInvalid")
+    yield* failsFor("ConversationInvalid", agent.run(""))
   })
 
   it.effect("AGENT-3 instructions and models that Effects find may differ when a run is resumed", () =>
     Effect.gen(function* () {
       const today = yield* Ref.make("Monday")
       const dated = Agent.make("dated", { instructions: Effect.map(Ref.get(today), (day) => `It is ${day}.`), toolkit })
-      const first = yield* dated.run("Delete it")
-      assert(first.outcome === "AwaitingApproval")
+      const first = yield* endsAs("AwaitingApproval", dated.run("Delete it"))
       yield* Ref.set(today, "Tuesday")
       const decisions = first.requests.map((request) => ({ ...request, approved: true }))
-      const second = yield* dated.resume(first.state, { decisions })
-      assert.strictEqual(second.outcome, "Completed")
+      const second = yield* endsAs("Completed", dated.resume(first.state, { decisions }))
       const [system] = Conversation.messages(second.conversation)
       assert.strictEqual(system === undefined ? "" : Message.text(system), "It is Monday.")
     }).pipe(inWorld([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "done" }]))

@@ -4,6 +4,7 @@ import { Agent, AgentEvent, Conversation, type Run, ToolRuntime } from "effect-e
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, rolesOf, testGiven, world } from "./fixtures.ts"
+import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -13,14 +14,12 @@ const asking = (id: string) => ({ toolCalls: [call(id, "echo", { text: id })] })
 describe("AGENT-4 steps", () => {
   it.effect("AGENT-4 the limit stops only an answer that asks for more; those calls stay open", () =>
     Effect.gen(function* () {
-      const result = yield* agent.run("Hello", { maxSteps: 2 })
-      assert.strictEqual(result.outcome, "MaxSteps")
+      const result = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps: 2 }))
       assert.deepStrictEqual(openIds(result.conversation), ["c2"])
       assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
       const sealed = yield* Conversation.seal(result.conversation)
       assert.deepStrictEqual(openIds(sealed), [])
-      const text = yield* agent.run("Hello", { maxSteps: 1 })
-      assert.strictEqual(text.outcome, "Completed")
+      yield* endsAs("Completed", agent.run("Hello", { maxSteps: 1 }))
     }).pipe(inWorld([asking("c1"), asking("c2"), { text: "only text" }]))
   )
 
@@ -28,26 +27,22 @@ describe("AGENT-4 steps", () => {
     "AGENT-4 sixteen steps are the default",
     world(({ index }) => asking(`c${index}`)),
     function* () {
-      const result = yield* agent.run("Hello")
-      assert.strictEqual(result.outcome, "MaxSteps")
+      const result = yield* endsAs("MaxSteps", agent.run("Hello"))
       assert.strictEqual(result.steps, 16)
     }
   )
 
   it.effect("AGENT-4 unlimited continues", () =>
     Effect.gen(function* () {
-      const result = yield* agent.run("Hello", { maxSteps: "unlimited" })
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", agent.run("Hello", { maxSteps: "unlimited" }))
       assert.strictEqual(result.steps, 41)
     }).pipe(inWorld(({ index }) => (index < 40 ? asking(`c${index}`) : { text: "done" })))
   )
 
   it.effect("AGENT-4 AGENT-7 with more steps, the open calls run first, and nothing runs twice", () =>
     Effect.gen(function* () {
-      const first = yield* agent.run("Hello", { maxSteps: 1 })
-      assert.strictEqual(first.outcome, "MaxSteps")
-      const second = yield* agent.resume(first.state, { maxSteps: 5 })
-      assert.strictEqual(second.outcome, "Completed")
+      const first = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps: 1 }))
+      yield* endsAs("Completed", agent.resume(first.state, { maxSteps: 5 }))
       assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
       yield* (yield* ScriptedModel.ScriptedModel).assertComplete
     }).pipe(inWorld([asking("c1"), { text: "done" }]))
@@ -76,8 +71,7 @@ describe("AGENT-7 interrupt and resume", () => {
       assert.strictEqual(stopped.reason, "look first")
       assert.deepStrictEqual(openIds(stopped.conversation), ["c1", "c2"])
       assert.deepStrictEqual(yield* Probe.ran, [])
-      const result = yield* agent.resume(stopped.state, { input: "Continue" })
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", agent.resume(stopped.state, { input: "Continue" }))
       assert.strictEqual(rolesOf(result.conversation), "user assistant tool tool user assistant")
       assert.deepStrictEqual([...(yield* Probe.ran)].sort(), ["echo a", "echo b"])
     })
@@ -93,8 +87,7 @@ describe("AGENT-7 interrupt and resume", () => {
       assert.isUndefined(stopped.reason)
       assert.deepStrictEqual(yield* Probe.ran, ["echo a"])
       assert.deepStrictEqual(openIds(stopped.conversation), ["c2"])
-      const result = yield* agent.run("Continue", { conversation: stopped.conversation })
-      assert.strictEqual(result.outcome, "Completed")
+      yield* endsAs("Completed", agent.run("Continue", { conversation: stopped.conversation }))
       assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b"])
     }
   )
@@ -109,14 +102,12 @@ describe("AGENT-7 interrupt and resume", () => {
     assert.strictEqual(stopped.outcome, "Interrupted")
     assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
     assert.deepStrictEqual(openIds(stopped.conversation), [])
-    const result = yield* agent.resume(stopped.state)
-    assert.strictEqual(result.outcome, "Completed")
+    yield* endsAs("Completed", agent.resume(stopped.state))
     assert.deepStrictEqual(yield* Probe.ran, ["hold h", "echo b"])
   })
 
   test("AGENT-7 a stream is stopped the same way", world([]), function* () {
     const interruptWhen = (event: Run.Event) => (event._tag === "StepStarted" ? {} : undefined)
-    const result = yield* AgentEvent.result(agent.stream("Hello", { interruptWhen }))
-    assert.strictEqual(result.outcome, "Interrupted")
+    yield* endsAs("Interrupted", AgentEvent.result(agent.stream("Hello", { interruptWhen })))
   })
 })

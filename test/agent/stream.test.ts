@@ -6,6 +6,7 @@ import { Agent, AgentEvent, Conversation, type Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
+import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -42,8 +43,7 @@ describe("AGENT-5 stream", () => {
 
   it.effect("AGENT-5 AgentEvent.result returns the result of a whole stream, and dies of a part of one", () =>
     Effect.gen(function* () {
-      const result = yield* AgentEvent.result(agent.stream("Hello"))
-      assert(result.outcome === "Completed")
+      const result = yield* endsAs("Completed", AgentEvent.result(agent.stream("Hello")))
       assert.strictEqual(result.output, "All done.")
       const part = Stream.takeUntil(agent.stream("Hello"), ({ _tag }) => _tag === "StepStarted")
       const cause = yield* Effect.flip(Effect.sandbox(AgentEvent.result(part)))
@@ -161,8 +161,7 @@ describe("AGENT-5 stream", () => {
 
   it.effect("AGENT-5 AGENT-7 a resumed run streams, too", () =>
     Effect.gen(function* () {
-      const first = yield* agent.run("Delete it")
-      assert(first.outcome === "AwaitingApproval")
+      const first = yield* endsAs("AwaitingApproval", agent.run("Delete it"))
       const decisions = first.requests.map((request) => ({ ...request, approved: true }))
       const events = yield* Stream.runCollect(agent.resumeStream(first.state, { decisions }))
       assert(events[0]?._tag === "RunStarted" || events.some((event) => event._tag === "RunStarted" && event.resumed))

@@ -16,6 +16,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 import { call, Echo, Probe, toolkit, inWorld, rolesOf, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
@@ -118,11 +119,9 @@ describe("AGENT-6 structured output", () => {
 
   it.effect("AGENT-6 AGENT-4 the fallback step counts: without steps left the output is invalid", () =>
     Effect.gen(function* () {
-      const result = yield* asking("native").run("Go", { maxSteps: 1 })
-      assert(result.outcome === "InvalidOutput")
+      const result = yield* endsAs("InvalidOutput", asking("native").run("Go", { maxSteps: 1 }))
       assert.strictEqual(result.steps, 1)
-      const more = yield* asking("native").resume(result.state, { maxSteps: 2 })
-      assert.strictEqual(more.outcome, "Completed")
+      const more = yield* endsAs("Completed", asking("native").resume(result.state, { maxSteps: 2 }))
       assert.strictEqual(more.steps, 2)
     }).pipe(inWorld([{ text: "no json" }, { object: valid }]))
   )
@@ -161,8 +160,7 @@ describe("AGENT-6 structured output", () => {
     const own = Toolkit.make(Tool.make("final_answer", { success: Schema.String }))
     const named = Agent.make("named", { toolkit: own, output: Answer, outputStrategy: "tool" })
     return Effect.gen(function* () {
-      const result = yield* named.run("Go")
-      assert(result.outcome === "Completed")
+      const result = yield* endsAs("Completed", named.run("Go"))
       assert.deepStrictEqual(result.output, valid)
       assert.deepStrictEqual(
         Conversation.messages(result.conversation).flatMap((message) =>
@@ -210,8 +208,7 @@ describe("AGENT-6 structured output", () => {
 
   it.effect("AGENT-6 all issues are reported, with their paths", () =>
     Effect.gen(function* () {
-      const result = yield* asking("prompted").run("Go")
-      assert(result.outcome === "InvalidOutput")
+      const result = yield* endsAs("InvalidOutput", asking("prompted").run("Go"))
       assert.deepStrictEqual(result.issues.map(({ path }) => path).toSorted(), ["/city", "/days"])
       const error = yield* Effect.flip(asking("prompted").ask("Go"))
       assert(error._tag === "RunIncomplete" && error.outcome._tag === "InvalidOutput")
@@ -221,8 +218,7 @@ describe("AGENT-6 structured output", () => {
 
   it.effect("AGENT-6 text without JSON is one issue, and the answer stays in the conversation", () =>
     Effect.gen(function* () {
-      const result = yield* asking("prompted").run("Go")
-      assert(result.outcome === "InvalidOutput")
+      const result = yield* endsAs("InvalidOutput", asking("prompted").run("Go"))
       assert.lengthOf(result.issues, 1)
       assert.strictEqual(result.text, "I do not know.")
     }).pipe(inWorld([{ text: "I do not know." }]))
@@ -234,8 +230,7 @@ describe("AGENT-6 structured output", () => {
     })
     const agent = Agent.make("even", { output: Even })
     return Effect.gen(function* () {
-      const result = yield* agent.run("Go")
-      assert(result.outcome === "InvalidOutput")
+      const result = yield* endsAs("InvalidOutput", agent.run("Go"))
       assert.strictEqual(result.issues[0]?.path, "/n")
       assert.include(result.issues[0]?.expected, "even")
       assert.deepStrictEqual(yield* agent.ask("Go"), { n: 4 })
@@ -300,15 +295,13 @@ describe("AGENT-6 structured output", () => {
 
   it.effect("AGENT-6 a provider that fails the object call fails the run", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(toolless.run("Go"))
-      assert.strictEqual(error.reason._tag, "ModelFailed")
+      yield* failsFor("ModelFailed", toolless.run("Go"))
     }).pipe(inWorld([{ fail: { reason: "QuotaExhaustedError" } }]))
   )
 
   it.effect("AGENT-4 MaxSteps goes before output: an answer with JSON and calls over the limit has no output", () =>
     Effect.gen(function* () {
-      const result = yield* asking("prompted").run("Go", { maxSteps: 1 })
-      assert.strictEqual(result.outcome, "MaxSteps")
+      yield* endsAs("MaxSteps", asking("prompted").run("Go", { maxSteps: 1 }))
       assert.deepStrictEqual(yield* Probe.ran, [])
     }).pipe(inWorld([{ text, toolCalls: [call("c1", "echo", { text: "x" })] }]))
   )
@@ -334,8 +327,7 @@ describe("AGENT-6 structured output", () => {
 
     const agent = yield* Agent.bind(yield* AgentDefinition.make(definition))
     assert.deepStrictEqual(yield* agent.ask("Go"), { city: "Rome", days: 3 })
-    const result = yield* agent.run("Go")
-    assert(result.outcome === "InvalidOutput")
+    const result = yield* endsAs("InvalidOutput", agent.run("Go"))
     assert.strictEqual(result.issues[0]?.path, "/city")
   })
 
@@ -343,8 +335,10 @@ describe("AGENT-6 structured output", () => {
     const Even = Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
     const output = Schema.Struct({ even: Even, name: Schema.String, note: Schema.optionalKey(Schema.String) })
     return Effect.gen(function* () {
-      const result = yield* Agent.make("judge", { output, outputStrategy: "prompted" }).run("Go")
-      assert(result.outcome === "InvalidOutput")
+      const result = yield* endsAs(
+        "InvalidOutput",
+        Agent.make("judge", { output, outputStrategy: "prompted" }).run("Go")
+      )
       assert.deepStrictEqual(pluck(result.issues, "path"), ["/name", "/even"])
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
   })

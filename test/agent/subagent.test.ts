@@ -7,6 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, testGiven, type world } from "./fixtures.ts"
 import { after } from "../after.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
 const outer = Agent.make("outer", {
@@ -55,8 +56,7 @@ describe("AGENT-8 agents as tools", () => {
   )(
     "AGENT-8 the outer model gets the answer; usage counts once; the child has one conversation of its own",
     function* () {
-      const result = yield* outer.run("Go")
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", outer.run("Go"))
       assert.strictEqual(result.steps, 2)
       assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
       const [only] = results(result.conversation)
@@ -168,15 +168,13 @@ describe("AGENT-8 agents as tools", () => {
       ),
       runtime
     )("AGENT-8 TOOL-7 a pending approval of the child suspends the parent, and resumes through JSON", function* () {
-      const first = yield* outer.run("Go")
-      assert(first.outcome === "AwaitingApproval")
+      const first = yield* endsAs("AwaitingApproval", outer.run("Go"))
       assert.deepStrictEqual(first.requests, [
         { callId: "d1", name: "delete", arguments: { path: "/a" }, path: ["c1"] }
       ])
       assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
       const state = yield* throughJson(first.state)
-      const again = yield* outer.resume(state)
-      assert.strictEqual(again.outcome, "AwaitingApproval")
+      const again = yield* endsAs("AwaitingApproval", outer.resume(state))
       const result = yield* outer.resume(yield* throughJson(again.state), {
         decisions: first.requests.map((request) => ({ ...request, approved: true }))
       })
@@ -202,8 +200,7 @@ describe("AGENT-8 agents as tools", () => {
   }, ToolRuntime.layerConcurrent())(
     "AGENT-8 L6 two children at once: each has its own state, results in call order, one fails alone",
     function* () {
-      const result = yield* after("10 seconds", outer.run("Go"))
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", after("10 seconds", outer.run("Go")))
       assert.deepStrictEqual(
         results(result.conversation).map((one) => (one._tag === "Success" ? one.value : one.type)),
         ["slow", "execution_error", "quick"]
@@ -219,8 +216,7 @@ describe("AGENT-8 agents as tools", () => {
   )(
     "AGENT-8 L8 a child that fails, or returns no answer, is an execution_error result without quotations",
     function* () {
-      const result = yield* outer.run("Go")
-      assert.strictEqual(result.outcome, "Completed")
+      const result = yield* endsAs("Completed", outer.run("Go"))
       for (const one of results(result.conversation)) {
         assert(one._tag === "Failure")
         assert.strictEqual(one.type, "execution_error")
@@ -245,16 +241,14 @@ describe("AGENT-8 agents as tools", () => {
         resume: (state, options) => loop.resume(state, options).pipe(Effect.provideContext(context)),
         resumeStream: (state, options) => loop.resumeStream(state, options).pipe(Stream.provideContext(context))
       }
-      const error = yield* Effect.flip(loop.run("Go"))
-      assert(error.reason._tag === "MaxDepth")
+      const error = yield* failsFor("MaxDepth", loop.run("Go"))
       assert.strictEqual(error.reason.limit, 8)
       assert.strictEqual(error.agent, "loop")
       assert(error.state !== undefined)
       assert.strictEqual(error.state.depth, 0)
       assert.strictEqual(depth, 9)
       depth = 0
-      const early = yield* Effect.flip(loop.run("Go", { maxDepth: 2 }))
-      assert(early.reason._tag === "MaxDepth")
+      const early = yield* failsFor("MaxDepth", loop.run("Go", { maxDepth: 2 }))
       assert.strictEqual(early.reason.limit, 2)
       assert.strictEqual(depth, 3)
     }).pipe(
@@ -281,8 +275,7 @@ describe("AGENT-8 agents as tools", () => {
     const [only] = results(state.conversation)
     assert(only?._tag === "Failure")
     assert.strictEqual(only.type, "interrupted")
-    const resumed = yield* outer.resume(yield* throughJson(state))
-    assert.strictEqual(resumed.outcome, "Completed")
+    yield* endsAs("Completed", outer.resume(yield* throughJson(state)))
     assert.deepStrictEqual(yield* Probe.ran, ["hold h"])
   })
 
@@ -294,8 +287,7 @@ describe("AGENT-8 agents as tools", () => {
     yield* TestClock.adjust("30 seconds")
     assert.isUndefined(fiber.pollUnsafe())
     yield* TestClock.adjust("30 seconds")
-    const result = yield* Fiber.join(fiber)
-    assert(result.outcome === "Interrupted")
+    const result = yield* endsAs("Interrupted", Fiber.join(fiber))
     assert.strictEqual(result.reason, "timeout")
     assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
   })
@@ -391,8 +383,7 @@ describe("AGENT-8 agents as tools", () => {
       [{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]
     )
   )("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", function* () {
-    const result = yield* after("2 seconds", outer.run("Go", { timeouts: { tool: "1 second" } }))
-    assert.strictEqual(result.outcome, "Completed")
+    yield* endsAs("Completed", after("2 seconds", outer.run("Go", { timeouts: { tool: "1 second" } })))
     assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
   })
 })

@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { AgentDefinition, type PayloadError } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const schema = { type: "object", properties: {}, required: [], additionalProperties: false }
@@ -174,8 +175,7 @@ describe("agent wire version 1", () => {
       ...minimal1,
       tools: ["a", "b"].map((name) => ({ name, description: "d", parameters_schema: schema }))
     }
-    const error = yield* Effect.flip(AgentDefinition.codec.decode(two, { limits }))
-    assert.strictEqual(error.reason._tag, "TooLarge")
+    yield* failsFor("TooLarge", AgentDefinition.codec.decode(two, { limits }))
   })
 })
 

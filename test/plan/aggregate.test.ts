@@ -4,6 +4,7 @@ import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Plan, Reference, Step } from "effect-emissary/plan"
 import { completed, log, planOf } from "./support.ts"
+import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const Price = Schema.Struct({ price: Schema.Finite })
@@ -111,8 +112,7 @@ describe("fromParallelAll", () => {
         target: ({ payload }) => Effect.succeed(payload)
       })
     )
-    const result = yield* Plan.run(yield* Plan.bind(plan), "go")
-    assert(result.outcome === "Completed")
+    const result = yield* endsAs("Completed", Plan.run(yield* Plan.bind(plan), "go"))
     assert.strictEqual(result.output, "[a]\nA\n\n[b]\nB")
   })
 })

@@ -4,6 +4,7 @@ import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { completed, journal, log, planOf } from "./support.ts"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 
@@ -104,8 +105,7 @@ describe("parallel groups", () => {
       Step.make("p", { target: fn("p"), parallel: true, task: Reference.fromStep("b") }),
       fnStep("q", { parallel: true })
     )
-    const { reason } = yield* Effect.flip(Plan.run(bound, "x"))
-    assert(reason._tag === "ReferenceFailed")
+    const { reason } = yield* failsFor("ReferenceFailed", Plan.run(bound, "x"))
     assert.deepStrictEqual([reason.step, reason.ran], ["p", ["a", "c"]])
     assert.deepStrictEqual(ran, ["a", "c", "q"])
   })

@@ -6,6 +6,7 @@ import { Checkpoint, Plan, PlanError, PlanRun, Step, When } from "effect-emissar
 import { pluck } from "../pluck.ts"
 import { completed, failureOf, journal, log, planOf, runStep } from "./support.ts"
 import { after } from "../after.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 /** An interruption from no other fiber. */
@@ -73,12 +74,10 @@ describe("failures", () => {
       { maxIterations: 3 },
       Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
     )
-    const error = yield* Effect.flip(Plan.run(bound, "x"))
-    assert(error.reason._tag === "MaxIterationsExceeded")
+    const error = yield* failsFor("MaxIterationsExceeded", Plan.run(bound, "x"))
     assert.deepStrictEqual([error.reason.limit, error.reason.next], [3, "a"])
     assert(error.state !== undefined)
-    const again = yield* Effect.flip(Plan.resume(bound, error.state))
-    assert.strictEqual(again.reason._tag, "MaxIterationsExceeded")
+    yield* failsFor("MaxIterationsExceeded", Plan.resume(bound, error.state))
     const result = completed(yield* Plan.resume(bound, error.state, { maxIterations: 10 }))
     assert.strictEqual(result.output, 5)
     assert.strictEqual(result.iterations, 5)
@@ -131,8 +130,7 @@ describe("a target that interrupts itself", () => {
   test("PLAN-5 fails its step, which may be tried again", function* () {
     for (const target of [() => Effect.interrupt, () => joinsInterrupted]) {
       const bound = yield* planOf(Step.make("a", { target }))
-      const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
-      assert(reason._tag === "StepFailed")
+      const { reason, state } = yield* failsFor("StepFailed", Plan.run(bound, "x"))
       assert.strictEqual(reason.failure.type, "Interrupted")
       assert.strictEqual(state?.outcome?._tag, "Failed")
     }
@@ -288,8 +286,7 @@ describe("limits inside", () => {
     const { outer, ran } = yield* nest
     const checkpoint = yield* Checkpoint.Checkpoint
     limited(yield* Effect.flip(checkpoint.run(outer, { key: "k", input: "x" })))
-    const result = yield* checkpoint.resume(outer, { key: "k", maxIterations: 50 })
-    assert.strictEqual(result.outcome, "Completed")
+    yield* endsAs("Completed", checkpoint.resume(outer, { key: "k", maxIterations: 50 }))
     assert.strictEqual(ran.length, 7)
   })
 
@@ -299,8 +296,7 @@ describe("limits inside", () => {
     assert(error.state !== undefined)
     const again = yield* Effect.flip(outer.resume(error.state))
     assert(again.state !== undefined)
-    const result = yield* outer.resume(again.state, { maxSteps: 50 })
-    assert.strictEqual(result.outcome, "Completed")
+    yield* endsAs("Completed", outer.resume(again.state, { maxSteps: 50 }))
     assert.strictEqual(ran.length, 7)
   })
 })

@@ -3,6 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect } from "effect"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { completed, log, planOf } from "./support.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 describe("signals", () => {
@@ -15,11 +16,9 @@ describe("signals", () => {
       return open ? Effect.succeed("in") : Step.pause("closed")
     })
     const bound = yield* planOf(fnStep("a"), Step.make("door", { target: door, retry: { times: 3 } }), fnStep("c"))
-    const paused = yield* Plan.run(bound, "x")
-    assert(paused.outcome === "Paused")
+    const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
     assert.deepStrictEqual(paused.pauses, [{ step: "door", path: [], reason: "closed" }])
-    const again = yield* Plan.resume(bound, paused.state)
-    assert.strictEqual(again.outcome, "Paused")
+    const again = yield* endsAs("Paused", Plan.resume(bound, paused.state))
     open = true
     const json = yield* PlanRun.stateCodec.encodeJson(again.state)
     const result = completed(yield* Plan.resume(bound, yield* PlanRun.stateCodec.decodeJson(json)))
@@ -38,8 +37,7 @@ describe("signals", () => {
     assert(error.reason._tag === "StepFailed")
     assert.deepStrictEqual([error.reason.failure.type, ran.length], ["Denied", 1])
     assert.include(error.message, "go away")
-    const wrong = yield* Effect.flip(Plan.resume(bound, state, { decisions: [{ callId: "window", approved: true }] }))
-    assert.strictEqual(wrong.reason._tag, "InvalidDecision")
+    yield* failsFor("InvalidDecision", Plan.resume(bound, state, { decisions: [{ callId: "window", approved: true }] }))
   })
 
   test("PLAN-7 the problem of a decision is reported: decided before, or a run that is over", function* () {
@@ -72,12 +70,10 @@ describe("signals", () => {
   test("PLAN-7 S16.3 conclude ends the plan with its answer", function* () {
     const { fn, ran, fnStep } = log()
     const bound = yield* planOf(Step.make("a", { target: fn("a", () => Step.conclude("42")) }), fnStep("b"))
-    const result = yield* Plan.run(bound, "x")
-    assert(result.outcome === "Concluded")
+    const result = yield* endsAs("Concluded", Plan.run(bound, "x"))
     assert.strictEqual(result.answer, "42")
     assert.deepStrictEqual(ran, ["a"])
-    const again = yield* Plan.resume(bound, result.state)
-    assert.strictEqual(again.outcome, "Concluded")
+    yield* endsAs("Concluded", Plan.resume(bound, result.state))
     assert.deepStrictEqual(ran, ["a"])
   })
 })

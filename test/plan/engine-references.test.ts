@@ -5,6 +5,7 @@ import { ToolResult } from "effect-emissary"
 import { Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { pluck } from "../pluck.ts"
 import { completed, log, planOf } from "./support.ts"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const echo = Step.target("echo", ({ content, context, payload, task }) =>
@@ -47,8 +48,7 @@ describe("references", () => {
       fnStep("b"),
       Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
     )
-    const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
-    assert(reason._tag === "ReferenceFailed")
+    const { reason, state } = yield* failsFor("ReferenceFailed", Plan.run(bound, "x"))
     assert.deepStrictEqual(
       [reason.step, reason.slot, reason.reference, reason.ran],
       ["c", "context[1]", `fromStep("b")`, ["a"]]
@@ -80,8 +80,7 @@ describe("references", () => {
     const broken = yield* Plan.bind(plan, {
       memories: { m: { ...memory, text: Effect.fail({ name: "Gone", message: "gone" }) } }
     })
-    const { reason } = yield* Effect.flip(Plan.run(broken, "x"))
-    assert(reason._tag === "StepFailed")
+    const { reason } = yield* failsFor("StepFailed", Plan.run(broken, "x"))
     assert.deepStrictEqual(reason.failure, { type: "Gone", message: "gone", retryable: false })
   })
 })

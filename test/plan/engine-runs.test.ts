@@ -7,6 +7,7 @@ import { Plan, Step, When } from "effect-emissary/plan"
 import { completed, journal, log, planOf } from "./support.ts"
 import * as driver from "#src/agent/internal/driver.ts"
 import { after } from "../after.ts"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const secret = "SECRET"
@@ -28,8 +29,7 @@ describe("resuming", () => {
     const two = yield* planOf(Step.make("a", { target: fn("b") }))
     const { state } = yield* Effect.flip(Plan.run(one, "x"))
     assert(state !== undefined)
-    const { reason } = yield* Effect.flip(Plan.resume(two, state))
-    assert.strictEqual(reason._tag, "PlanChanged")
+    yield* failsFor("PlanChanged", Plan.resume(two, state))
   })
 })
 

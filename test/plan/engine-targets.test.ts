@@ -9,6 +9,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { completed, failureOf, journal, log, planOf } from "./support.ts"
 import { after } from "../after.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 describe("tools", () => {
@@ -59,12 +60,10 @@ describe("tools", () => {
         yield* Plan.make(Step.make("transfer", { target: "pay", input: Schema.Struct({ amount: Schema.Finite }) })),
         { toolkit }
       )
-      const paused = yield* Plan.run(bound, { payload: { amount: 7 } })
-      assert(paused.outcome === "Paused")
+      const paused = yield* endsAs("Paused", Plan.run(bound, { payload: { amount: 7 } }))
       assert.deepStrictEqual(paused.requests, [{ callId: "transfer", name: "pay", arguments: { amount: 7 } }])
       const approved = { callId: "transfer", approved: true }
-      const again = yield* Plan.resume(bound, paused.state)
-      assert.strictEqual(again.outcome, "Paused")
+      const again = yield* endsAs("Paused", Plan.resume(bound, paused.state))
       const result = completed(yield* Plan.resume(bound, again.state, { decisions: [approved] }))
       assert.strictEqual(result.output, "paid 7")
       const denied = yield* Effect.flip(
@@ -74,8 +73,7 @@ describe("tools", () => {
       assert.strictEqual(denied.reason.failure.type, "Denied")
 
       const much = yield* Plan.run(bound, { payload: { amount: 101 } })
-      const error = yield* Effect.flip(Plan.resume(bound, much.state, { decisions: [approved] }))
-      assert(error.reason._tag === "StepFailed")
+      const error = yield* failsFor("StepFailed", Plan.resume(bound, much.state, { decisions: [approved] }))
       assert.deepInclude(error.reason.failure, { type: "execution_error", message: "too much" })
     }
   )
@@ -170,8 +168,7 @@ describe("agents", () => {
       assert.deepStrictEqual(usage, { inputTokens: 30 })
       assert.deepStrictEqual(PlanRun.history(state)[0]?.usage, { inputTokens: 30 })
       const once = yield* planOf(Step.make("a", { target: writer }))
-      const { reason } = yield* Effect.flip(Plan.run(once, "x"))
-      assert(reason._tag === "StepFailed")
+      const { reason } = yield* failsFor("StepFailed", Plan.run(once, "x"))
       assert.strictEqual(reason.failure.type, "Stopped")
     }
   )
@@ -223,8 +220,7 @@ describe("agents", () => {
           erased.length = 0
           ran.length = 0
           const bound = yield* make(target)
-          const paused = yield* Plan.run(bound, "x")
-          assert(paused.outcome === "Paused")
+          const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
           assert.deepStrictEqual(paused.requests, [{ callId: "c1", name: "erase", arguments: { id: "7" }, path }])
           const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
           const decisions = [{ callId: "c1", approved: true }]
@@ -246,8 +242,7 @@ describe("agents", () => {
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })), {
         memories: { writer: memory }
       })
-      const error = yield* Effect.flip(Plan.run(bound, "x"))
-      assert(error.reason._tag === "JournalFailed")
+      const error = yield* failsFor("JournalFailed", Plan.run(bound, "x"))
       assert.include(error.message, "writer")
       broken = false
       assert(error.state !== undefined)
@@ -361,12 +356,10 @@ describe("plans", () => {
     let answer: Effect.Effect<string, unknown> = Step.pause("wait")
     const inner = yield* planOf({ name: "inner" }, fnStep("i"), Step.make("j", { target: fn("j", () => answer) }))
     const bound = yield* planOf(Step.make("o", { target: inner }), fnStep("z"))
-    const paused = yield* Plan.run(bound, "x")
-    assert(paused.outcome === "Paused")
+    const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
     assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
     answer = Step.conclude("all of it")
-    const concluded = yield* Plan.resume(bound, paused.state)
-    assert(concluded.outcome === "Concluded")
+    const concluded = yield* endsAs("Concluded", Plan.resume(bound, paused.state))
     assert.strictEqual(concluded.answer, "all of it")
     assert.deepStrictEqual(ran, ["i", "j", "j"])
   })
@@ -391,8 +384,7 @@ describe("plans", () => {
       self.bound === undefined ? Effect.die("not bound") : Effect.succeed(self.bound)
     )
     self.bound = yield* planOf(Step.make("again", { target: found }))
-    const { reason } = yield* Effect.flip(Plan.run(self.bound, "x"))
-    assert(reason._tag === "StepFailed")
+    const { reason } = yield* failsFor("StepFailed", Plan.run(self.bound, "x"))
     assert.strictEqual(reason.failure.type, "MaxDepth")
     assert.strictEqual(reason.path.length, 8)
   })

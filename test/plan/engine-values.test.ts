@@ -6,6 +6,7 @@ import { Checkpoint, Plan, PlanError, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { bind, completed, events, failureOf, journal, log, planOf, runStep } from "./support.ts"
+import { failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
 
@@ -28,8 +29,7 @@ describe("outputs", () => {
   test("PLAN-5 a payload that does not fit the input schema of a step never reaches it", function* () {
     const { fn, ran } = log()
     const bound = yield* planOf(Step.make("a", { target: fn("a"), input: Schema.Struct({ id: Schema.Int }) }))
-    const { message, reason } = yield* Effect.flip(Plan.run(bound, { payload: { id: "secret" } }))
-    assert(reason._tag === "StepFailed")
+    const { message, reason } = yield* failsFor("StepFailed", Plan.run(bound, { payload: { id: "secret" } }))
     assert.strictEqual(reason.failure.type, "InputInvalid")
     assert.notInclude(message, "secret")
     assert.deepStrictEqual(ran, [])
@@ -47,8 +47,7 @@ describe("outputs", () => {
     assert.strictEqual(good.text, `{"at":"2026-01-01T00:00:00.000Z"}`)
 
     const bad = yield* make({ at: "never" })
-    const first = yield* Effect.flip(Plan.run(bad, "x"))
-    assert.strictEqual(first.reason._tag, "OutputInvalid")
+    const first = yield* failsFor("OutputInvalid", Plan.run(bad, "x"))
     assert.notInclude(first.message, "never")
     assert(first.state !== undefined)
     ran.length = 0
@@ -74,8 +73,7 @@ describe("schemas", () => {
         )
       )
     ]
-    const { reason } = yield* Effect.flip(Plan.run(whole, "x"))
-    assert(reason._tag === "OutputInvalid")
+    const { reason } = yield* failsFor("OutputInvalid", Plan.run(whole, "x"))
     for (const { message } of [...failures, reason.failure]) {
       assert.include(message, wrong)
       assert.notInclude(message, "hunter2")
@@ -130,16 +128,14 @@ describe("inputs", () => {
       // Sound: it is not; a value that a program without types may return
       const given = input as planRunParts.Input
       const { batches, write } = journal()
-      const error = yield* Effect.flip(Plan.run(bound, given, { journal: write }))
-      assert.strictEqual(error.reason._tag, "InputInvalid")
+      const error = yield* failsFor("InputInvalid", Plan.run(bound, given, { journal: write }))
       assert.include(error.message, problem)
       assert.isUndefined(error.state)
       const checkpoint = yield* Checkpoint.Checkpoint
       const kept = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: given }))
       assert(kept instanceof PlanError.PlanError)
       assert.isTrue((yield* checkpoint.list()).keys.length === 0)
-      const streamed = yield* Effect.flip(events(Plan.stream(bound, given)))
-      assert.strictEqual(streamed.reason._tag, "InputInvalid")
+      yield* failsFor("InputInvalid", events(Plan.stream(bound, given)))
       assert.deepStrictEqual([ran, batches], [[], []])
     })
   }

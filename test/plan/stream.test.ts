@@ -7,6 +7,7 @@ import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { completed, events, log, planOf } from "./support.ts"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const writer = Agent.make("writer", { instructions: "Write." })
@@ -119,8 +120,7 @@ describe("streams", () => {
       Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) })
     )
     assert.strictEqual(completed(yield* PlanEvent.result(Plan.stream(bound, "x"))).output, "x")
-    const error = yield* Effect.flip(PlanEvent.result(Plan.stream(bound, "no")))
-    assert.strictEqual(error.reason._tag, "StepFailed")
+    yield* failsFor("StepFailed", PlanEvent.result(Plan.stream(bound, "no")))
   })
 
   test("PLAN-7 S17.2 a slow reader slows the run", function* () {
