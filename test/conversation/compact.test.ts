@@ -1,19 +1,21 @@
 import * as reduction from "#src/conversation/internal/reduction.ts"
 import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Layer, Result, Schema } from "effect"
-import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
+import { Conversation, Message, TokenCounter } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import { call, chat, own, ownResult, system } from "./given.ts"
 
 const settings = Layer.merge(TokenCounter.layer({ count: (text) => text.length }), Message.layerSequentialIds())
 
-const three = Conversation.make({ system: "System." }).pipe(
-  Effect.flatMap(Conversation.addUser("One")),
-  Effect.flatMap(Conversation.addAssistant("1")),
-  Effect.flatMap(Conversation.addUser("Two")),
-  Effect.flatMap(Conversation.addAssistant("2")),
-  Effect.flatMap(Conversation.addUser("Three"))
+const three = chat(
+  system("System."),
+  Conversation.addUser("One"),
+  Conversation.addAssistant("1"),
+  Conversation.addUser("Two"),
+  Conversation.addAssistant("2"),
+  Conversation.addUser("Three")
 )
 
 const texts = (self: Conversation.Conversation) => Conversation.messages(self).map(Message.text)
@@ -25,15 +27,8 @@ describe("CONV-6 compact", () => {
     const self = yield* three
     const { conversation, report } = yield* Conversation.compact(self, { keepRecent: 1, summarize: joined })
     assert.deepStrictEqual(texts(conversation), ["System.", `${intro}One+1+Two+2`, "Three"])
-    assert.deepStrictEqual(
-      report.removed.map(({ id, role, tokens }) => [id, role, tokens]),
-      [
-        ["m2", "user", 7],
-        ["m3", "assistant", 5],
-        ["m4", "user", 7],
-        ["m5", "assistant", 5]
-      ]
-    )
+    const removed = report.removed.map(({ id, role, tokens }) => `${id} ${role} ${tokens}`)
+    assert.deepStrictEqual(removed, ["m2 user 7", "m3 assistant 5", "m4 user 7", "m5 assistant 5"])
     assert.deepStrictEqual(report.summary, { id: "m7", tokens: 4 + intro.length + 11 })
     assert.strictEqual(report.before, yield* Conversation.estimatedSize(self))
     assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
@@ -60,23 +55,20 @@ describe("CONV-6 compact", () => {
     class Refused extends Schema.TaggedError<Refused>()("Refused", {}) {}
     class Scribe extends Context.Service<Scribe, { readonly text: string }>()("test/Scribe") {}
     const self = yield* three
-    const failed = yield* Effect.flip(
-      Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.fail(new Refused()) })
-    )
-    assert.strictEqual(failed._tag, "Refused")
-    const served = yield* Conversation.compact(self, {
-      keepRecent: 1,
-      summarize: () => Effect.map(Scribe, ({ text }) => text)
-    }).pipe(Effect.provideService(Scribe, { text: "short" }))
+    const failing = Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.fail(new Refused()) })
+    assert.strictEqual((yield* Effect.flip(failing))._tag, "Refused")
+    const summarize = () => Effect.map(Scribe, ({ text }) => text)
+    const served = yield* Effect.provideService(Conversation.compact(self, { keepRecent: 1, summarize }), Scribe, {
+      text: "short"
+    })
     assert.strictEqual(texts(served.conversation)[1], `${intro}short`)
   })
 
   test("an empty summary removes nothing", function* () {
     const self = yield* three
     for (const text of ["", " \n"]) {
-      const error = yield* Effect.flip(
-        Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.succeed(text) })
-      )
+      const summarize = () => Effect.succeed(text)
+      const error = yield* Effect.flip(Conversation.compact(self, { keepRecent: 1, summarize }))
       assert(error.reason._tag === "EmptySummary")
       assert.strictEqual(error.reason.messages, 4)
     }
@@ -94,21 +86,17 @@ describe("CONV-6 compact", () => {
   })
 
   test("a turn with open calls is kept", function* () {
-    const open = yield* Conversation.addAssistant(yield* three, [
-      Message.toolCallPart({ id: "c1", name: "read", arguments: {} })
-    ])
+    const open = yield* Conversation.addAssistant(yield* three, [call("c1")])
     const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
     assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(open))
     assert.strictEqual(Conversation.messageCount(conversation), 4)
   })
 
   test("a turn is kept in which a tool that the provider runs has not answered", function* () {
-    const open = yield* Conversation.addAssistant(yield* three, [
-      Message.toolCallPart({ id: "w1", name: "web", arguments: {}, providerExecuted: true })
-    ])
+    const open = yield* Conversation.addAssistant(yield* three, [own("w1")])
     const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
-    const answer = [Message.toolResultPart({ id: "w1", name: "web", result: ToolResult.success("found") })]
-    assert.strictEqual(Conversation.messageCount(yield* Conversation.addAssistant(conversation, answer)), 5)
+    const answered = yield* Conversation.addAssistant(conversation, [ownResult("w1")])
+    assert.strictEqual(Conversation.messageCount(answered), 5)
   })
 
   const generated = [Arbitraries.conversation({ maxTurns: 5 }), Schema.Literals([0, 1, 2, 3])] as const

@@ -7,6 +7,7 @@ import { IdGenerator } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import { call, chat, own, ownResult, system } from "./given.ts"
 
 describe("CONV-1 messages", () => {
   test("ids come from a service, times from the clock", Message.layerSequentialIds(), function* () {
@@ -45,7 +46,7 @@ describe("CONV-1 immutability", () => {
     const args = { list: [1, 2], nested: { deep: "x" } }
     const options = { openai: { itemId: "i1" } }
     const metadata = { tags: ["a"] }
-    const parts = [Message.toolCallPart({ id: "a", name: "f", arguments: args, options })]
+    const parts = [call("a", { arguments: args, options })]
     const self = yield* Conversation.addAssistant(Conversation.empty, parts, { metadata })
     // A message that no constructor made
     const value = { rows: [1] }
@@ -70,9 +71,7 @@ describe("CONV-1 immutability", () => {
   })
 
   test("what comes out is frozen, all the way down", function* () {
-    const self = yield* Conversation.addAssistant(Conversation.empty, [
-      Message.toolCallPart({ id: "a", name: "f", arguments: { list: [{}] } })
-    ])
+    const self = yield* chat(Conversation.addAssistant([call("a", { arguments: { list: [{}] } })]))
     const frozen = (value: unknown): boolean =>
       typeof value !== "object" ||
       value === null ||
@@ -84,10 +83,7 @@ describe("CONV-1 immutability", () => {
 
   test("L6 results are in call order, whatever the order in which they are added", function* () {
     const ids = ["a", "b", "c", "d"]
-    const asked = yield* Conversation.addAssistant(
-      Conversation.empty,
-      ids.map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
-    )
+    const asked = yield* chat(Conversation.addAssistant(ids.map((id) => call(id))))
     for (const order of ["abcd", "dcba", "cadb", "bdac"]) {
       let self = asked
       for (const [index, callId] of [...order].entries()) {
@@ -105,7 +101,7 @@ describe("CONV-1 immutability", () => {
   })
 
   test("nothing is copied: branches share the history, messages are the same objects", function* () {
-    const root = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("One")))
+    const root = yield* chat(system("s"), Conversation.addUser("One"))
     const left = yield* Conversation.addAssistant(root, "left")
     const right = yield* Conversation.addAssistant(root, "right")
     assert.strictEqual(Conversation.messageCount(root), 2)
@@ -123,16 +119,12 @@ describe("CONV-1 immutability", () => {
   test("deep JSON is copied without running out of stack", function* () {
     let deep: Schema.Json = null
     for (let i = 0; i < 100_000; i++) deep = [deep]
-    yield* Conversation.addAssistant(Conversation.empty, [
-      Message.toolCallPart({ id: "a", name: "f", arguments: deep })
-    ])
+    yield* chat(Conversation.addAssistant([call("a", { arguments: deep })]))
   })
 
   test("a key named __proto__ sets no prototype", function* () {
     const hostile: Schema.Json = JSON.parse(`{"__proto__":{"polluted":true}}`)
-    const self = yield* Conversation.addAssistant(Conversation.empty, [
-      Message.toolCallPart({ id: "a", name: "f", arguments: hostile })
-    ])
+    const self = yield* chat(Conversation.addAssistant([call("a", { arguments: hostile })]))
     const args = Conversation.openCalls(self)[0]?.arguments
     assert.strictEqual(Object.getPrototypeOf(args), Object.prototype)
     assert.strictEqual((yield* Effect.flip(Conversation.codec.encode(self)))._tag, "PayloadError")
@@ -140,13 +132,12 @@ describe("CONV-1 immutability", () => {
 })
 
 describe("CONV-1 reading a conversation", () => {
-  const make = Effect.gen(function* () {
-    const asked = yield* Conversation.make({ system: "s", tokenLimit: 1000 }).pipe(
-      Effect.flatMap(Conversation.addUser("One")),
-      Effect.flatMap(Conversation.addAssistant("1", { usage: { inputTokens: 700, outputTokens: 100 } }))
-    )
-    return yield* Conversation.addUser(asked, "Two")
-  })
+  const make = chat(
+    () => Conversation.make({ system: "s", tokenLimit: 1000 }),
+    Conversation.addUser("One"),
+    Conversation.addAssistant("1", { usage: { inputTokens: 700, outputTokens: 100 } }),
+    Conversation.addUser("Two")
+  )
 
   test("getters", function* () {
     const self = yield* make
@@ -192,24 +183,19 @@ describe("CONV-1 reading a conversation", () => {
 })
 
 describe("L5 transcript", () => {
-  const build = (order: ReadonlyArray<string>, chunks: ReadonlyArray<string>) =>
-    Effect.gen(function* () {
-      let self = yield* Conversation.addUser(Conversation.empty, "Go")
-      self = yield* Conversation.addAssistant(self, [
-        Message.reasoningPart("Hm"),
-        ...chunks.map((text) => ({ type: "text" as const, text })),
-        Message.toolCallPart({ id: "a", name: "f", arguments: { n: 1 } }),
-        Message.toolCallPart({ id: "b", name: "g", arguments: {}, text: "{ }" })
-      ])
-      for (const callId of order) {
-        const result = callId === "a" ? ToolResult.success({ x: 1 }) : ToolResult.failure("not_found", "No b")
-        self = yield* Conversation.addToolResult(self, { callId, result })
-      }
-      return Conversation.transcript(self)
-    })
+  const a = { callId: "a", result: ToolResult.success({ x: 1 }) }
+  const b = { callId: "b", result: ToolResult.failure("not_found", "No b") }
+
+  const build = (order: ReadonlyArray<typeof a | typeof b>, ...chunks: ReadonlyArray<string>) => {
+    const text = chunks.map((chunk) => ToolResult.textPart(chunk))
+    const calls = [call("a", { arguments: { n: 1 } }), call("b", { name: "g", text: "{ }" })]
+    const said = Conversation.addAssistant([Message.reasoningPart("Hm"), ...text, ...calls])
+    const results = order.map((result) => Conversation.addToolResult(result))
+    return Effect.map(chat(Conversation.addUser("Go"), said, ...results), Conversation.transcript)
+  }
 
   test("roles, text, calls and results in call order; nothing that differs from run to run", function* () {
-    const transcript = yield* build(["a", "b"], ["Let me ", "look."])
+    const transcript = yield* build([a, b], "Let me ", "look.")
     assert.deepStrictEqual(transcript, [
       { role: "user", content: [{ type: "text", text: "Go" }] },
       {
@@ -223,14 +209,11 @@ describe("L5 transcript", () => {
       { role: "tool", name: "f", type: "success", content: [{ type: "text", text: `{"x":1}` }] },
       { role: "tool", name: "g", type: "not_found", content: [{ type: "text", text: "No b" }] }
     ])
-    assert(Equal.equals(transcript, yield* build(["b", "a"], ["Let me look."])))
+    assert(Equal.equals(transcript, yield* build([b, a], "Let me look.")))
   })
 
   test("empty text is no content", function* () {
-    const said = yield* Conversation.addAssistant(
-      Conversation.empty,
-      ["", "Hi", ""].map((text) => ToolResult.textPart(text))
-    )
+    const said = yield* chat(Conversation.addAssistant(["", "Hi", ""].map((text) => ToolResult.textPart(text))))
     assert.deepStrictEqual(Conversation.transcript(said), [
       { role: "assistant", content: [{ type: "text", text: "Hi" }] }
     ])
@@ -245,17 +228,9 @@ describe("L5 transcript", () => {
 
 describe("relabelCalls", () => {
   test("makes new ids where needed, the same each time, and results follow", function* () {
-    const self = yield* Conversation.addAssistant(Conversation.empty, [
-      Message.toolCallPart({ id: "call_0", name: "f", arguments: {} })
-    ])
-    const content = Conversation.relabelCalls(self, [
-      Message.toolCallPart({ id: "call_0", name: "f", arguments: {} }),
-      Message.toolCallPart({ id: "", name: "f", arguments: {} }),
-      Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
-      Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) }),
-      Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
-      Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(2) })
-    ])
+    const self = yield* chat(Conversation.addAssistant([call("call_0")]))
+    const said = [call("call_0"), call(""), own("p"), ownResult("p", 1), own("p"), ownResult("p", 2)]
+    const content = Conversation.relabelCalls(self, said)
     assert.deepStrictEqual(
       content.map((part) => "id" in part && part.id),
       ["call_0_1", "call_1", "p", "p", "p_1", "p_1"]
@@ -263,26 +238,24 @@ describe("relabelCalls", () => {
   })
 
   test("new ids differ from each other, also where one id is the stem of another", function* () {
-    const self = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("Go")))
-    const calls = ["a", "a", "a", "a_2", "a_2"].map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
+    const self = yield* chat(system("s"), Conversation.addUser("Go"))
+    const calls = ["a", "a", "a", "a_2", "a_2"].map((id) => call(id))
     const ids = Conversation.relabelCalls(self, calls).flatMap((part) => ("id" in part ? [part.id] : []))
     assert.strictEqual(new Set(ids).size, calls.length)
   })
 
   it("AGENT-3 thousands of calls with one id are relabelled in linear time", () => {
-    const calls = Array.from({ length: 30_000 }, () => Message.toolCallPart({ id: "c", name: "f", arguments: {} }))
+    const calls = Array.from({ length: 30_000 }, () => call("c"))
     const ids = Conversation.relabelCalls(Conversation.empty, calls).map((part) => "id" in part && part.id)
     assert.strictEqual(new Set(ids).size, calls.length)
     assert.deepStrictEqual(ids.slice(0, 3), ["c", "c_0", "c_0_2"])
   })
 
   test("a result of the provider finds its relabelled call in an earlier message of the turn", function* () {
-    const call = Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true })
-    const result = Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) })
-    let self = yield* Conversation.addAssistant(Conversation.empty, [call, result])
-    self = yield* Conversation.addAssistant(self, Conversation.relabelCalls(self, [call]))
-    const content = Conversation.relabelCalls(self, [result])
-    assert.deepStrictEqual(content, [{ ...result, id: "p_1" }])
+    let self = yield* chat(Conversation.addAssistant([own("p"), ownResult("p")]))
+    self = yield* Conversation.addAssistant(self, Conversation.relabelCalls(self, [own("p")]))
+    const content = Conversation.relabelCalls(self, [ownResult("p")])
+    assert.deepStrictEqual(content, [ownResult("p_1")])
     yield* Conversation.addAssistant(self, content)
   })
 })

@@ -5,26 +5,26 @@ import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import { call, chat, type Step, system } from "./given.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const settings = Layer.merge(characters, Message.layerSequentialIds())
 
-const call = (id: string) => Message.toolCallPart({ id, name: "read", arguments: {} })
 const output = (length: number) => ToolResult.success("x".repeat(length))
 
 /** A question, a call with an output of that length, an answer. */
-const turn = (length: number, id: string) => (self: Conversation.Conversation) =>
-  Conversation.addUser(self, `ask ${id}`).pipe(
-    Effect.flatMap(Conversation.addAssistant([call(id)])),
-    Effect.flatMap(Conversation.addToolResult({ callId: id, result: output(length) })),
-    Effect.flatMap(Conversation.addAssistant(`told ${id}`))
-  )
+const turn = (length: number, id: string): ReadonlyArray<Step> => [
+  Conversation.addUser(`ask ${id}`),
+  ...called(length, id),
+  Conversation.addAssistant(`told ${id}`)
+]
 
-const three = Conversation.make({ system: "System." }).pipe(
-  Effect.flatMap(turn(2000, "a")),
-  Effect.flatMap(turn(2000, "b")),
-  Effect.flatMap(turn(2000, "c"))
-)
+const called = (length: number, id: string): ReadonlyArray<Step> => [
+  Conversation.addAssistant([call(id)]),
+  Conversation.addToolResult({ callId: id, result: output(length) })
+]
+
+const three = chat(system("System."), ...["a", "b", "c"].flatMap((id) => turn(2000, id)))
 
 const texts = (self: Conversation.Conversation) => Conversation.messages(self).map(Message.text)
 const ids = (self: Conversation.Conversation) => Conversation.messages(self).map(({ id }) => id)
@@ -46,7 +46,7 @@ describe("CONV-6 fit", () => {
     assert.deepStrictEqual(report.removed, [])
     assert.deepStrictEqual(
       report.shortened.map(({ after, before, callId, id, name }) => [id, callId, name, before, after]),
-      [["m4", "a", "read", 2004, 4 + 300 + "\n[... 1700 characters left out ...]\n".length]]
+      [["m4", "a", "f", 2004, 4 + 300 + "\n[... 1700 characters left out ...]\n".length]]
     )
     assert.strictEqual(report.before, size)
     assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
@@ -78,14 +78,8 @@ describe("CONV-6 fit", () => {
   })
 
   test("the current run stays: its old outputs are shortened last, the newest never", settings, function* () {
-    let self = yield* Conversation.make({ system: "System." }).pipe(
-      Effect.flatMap(turn(2000, "old")),
-      Effect.flatMap(Conversation.addUser("now"))
-    )
-    for (const id of ["a", "b", "c"]) {
-      self = yield* Conversation.addAssistant(self, [call(id)])
-      self = yield* Conversation.addToolResult(self, { callId: id, result: output(2000) })
-    }
+    const now = ["a", "b", "c"].flatMap((id) => called(2000, id))
+    const self = yield* chat(system("System."), ...turn(2000, "old"), Conversation.addUser("now"), ...now)
     const { conversation, report } = yield* Conversation.truncate(self, { budget: 5500 })
     assert.deepStrictEqual(pluck(report.removed, "id"), ["m2", "m3", "m4", "m5"])
     assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a"])
@@ -120,12 +114,14 @@ describe("CONV-6 fit", () => {
 
   test("failures and files are shortened too, and stay what they are", settings, function* () {
     const failed = ToolResult.failure("execution_error", "e".repeat(3000), { code: 7 })
-    let self = yield* Conversation.addUser(Conversation.empty, "go")
-    self = yield* Conversation.addAssistant(self, [call("a"), call("b")])
-    self = yield* Conversation.addToolResult(self, { callId: "a", result: failed })
-    const picture = { type: "file", mediaType: "image/png", data: { type: "base64", base64: "AQID" } } as const
-    self = yield* Conversation.addToolResult(self, { callId: "b", result: ToolResult.success(1, [picture]) })
-    self = yield* Conversation.addAssistant(self, "done")
+    const picture = ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
+    const self = yield* chat(
+      Conversation.addUser("go"),
+      Conversation.addAssistant([call("a"), call("b")]),
+      Conversation.addToolResult({ callId: "a", result: failed }),
+      Conversation.addToolResult({ callId: "b", result: ToolResult.success(1, [picture]) }),
+      Conversation.addAssistant("done")
+    )
     const { conversation, report } = yield* Conversation.truncate(self, { budget: 700 })
     assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a", "b"])
     const [, , a, b] = Conversation.messages(conversation)

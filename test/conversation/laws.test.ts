@@ -5,14 +5,13 @@ import { Conversation, ConversationError, Message, ToolResult } from "effect-emi
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import { call, chat, own, ownResult, type Step } from "./given.ts"
 
-const call = (id: string, name = "search") => Message.toolCallPart({ id, name, arguments: { q: id } })
 const found = ToolResult.success("found")
 
-const asking = Conversation.empty.pipe(
-  Conversation.addUser("Compare"),
-  Effect.flatMap(Conversation.addAssistant([call("a"), call("b")]))
-)
+const asking = chat(Conversation.addUser("Compare"), Conversation.addAssistant([call("a"), call("b")]))
+
+const refused = (...steps: ReadonlyArray<Step>) => reasonOf(chat(...steps))
 
 const reasonOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(effect), (error) => {
@@ -46,7 +45,7 @@ describe("CONV-2 invalid states do not exist", () => {
 
   test("result without its call", function* () {
     const reason = yield* reasonOf(
-      Conversation.addToolResult(yield* asking, { callId: "z", name: "search", result: found }, { id: "late" })
+      Conversation.addToolResult(yield* asking, { callId: "z", name: "f", result: found }, { id: "late" })
     )
     assert(reason._tag === "OrphanResult")
     assert.strictEqual(reason.callId, "z")
@@ -57,24 +56,19 @@ describe("CONV-2 invalid states do not exist", () => {
 
   test("second result for one call, in the batch and later", function* () {
     const partly = yield* Conversation.addToolResult(yield* asking, { callId: "a", result: found })
-    const again = yield* reasonOf(Conversation.addToolResult(partly, { callId: "a", name: "search", result: found }))
+    const again = yield* reasonOf(Conversation.addToolResult(partly, { callId: "a", name: "f", result: found }))
     assert.strictEqual(again._tag, "DuplicateResult")
     const done = yield* Conversation.addToolResult(partly, { callId: "b", result: found })
-    const later = yield* reasonOf(
-      Conversation.addAssistant(done, "Done").pipe(
-        Effect.flatMap(Conversation.addToolResult({ callId: "b", name: "search", result: found }))
-      )
-    )
+    const longer = yield* Conversation.addAssistant(done, "Done")
+    const later = yield* reasonOf(Conversation.addToolResult(longer, { callId: "b", name: "f", result: found }))
     assert.strictEqual(later._tag, "DuplicateResult")
   })
 
   test("a call id repeated while the first is open; repeated later is fine", function* () {
-    const reason = yield* reasonOf(Conversation.addAssistant(Conversation.empty, [call("a"), call("a")]))
+    const reason = yield* refused(Conversation.addAssistant([call("a"), call("a")]))
     assert.strictEqual(reason._tag, "RepeatedCallId")
-    const once = yield* Conversation.addAssistant(Conversation.empty, [call("a")])
-    const twice = yield* Conversation.addToolResult(once, { callId: "a", result: found }).pipe(
-      Effect.flatMap(Conversation.addAssistant([call("a")]))
-    )
+    const once = Conversation.addAssistant([call("a")])
+    const twice = yield* chat(once, Conversation.addToolResult({ callId: "a", result: found }), once)
     assert.deepStrictEqual(pluck(Conversation.openCalls(twice), "id"), ["a"])
   })
 
@@ -91,10 +85,9 @@ describe("CONV-2 invalid states do not exist", () => {
     const open = yield* asking
     const mismatch = yield* reasonOf(Conversation.addToolResult(open, { callId: "a", name: "other", result: found }))
     assert(mismatch._tag === "NameMismatch")
-    assert.deepStrictEqual([mismatch.expected, mismatch.found], ["search", "other"])
-    assert.strictEqual((yield* reasonOf(Conversation.addUser(Conversation.empty, "")))._tag, "EmptyContent")
-    const noId = yield* reasonOf(Conversation.addAssistant(Conversation.empty, [call("")]))
-    assert.strictEqual(noId._tag, "MissingCallId")
+    assert.deepStrictEqual([mismatch.expected, mismatch.found], ["f", "other"])
+    assert.strictEqual((yield* refused(Conversation.addUser("")))._tag, "EmptyContent")
+    assert.strictEqual((yield* refused(Conversation.addAssistant([call("")])))._tag, "MissingCallId")
     const noCall = yield* reasonOf(Conversation.addToolResult(open, { callId: "", name: "f", result: found }))
     assert.strictEqual(noCall._tag, "MissingCallId")
   })
@@ -123,39 +116,32 @@ describe("CONV-2 invalid states do not exist", () => {
 })
 
 describe("CONV-2 tools that the provider runs", () => {
-  const search = Message.toolCallPart({ id: "p", name: "web_search", arguments: { q: "x" }, providerExecuted: true })
-  const result = Message.toolResultPart({ id: "p", name: "web_search", result: found })
+  const paused = Conversation.addAssistant([own("p")])
+  const answered = Conversation.addAssistant([ownResult("p")])
 
   test("answered in the same message, or in a later one of the turn", function* () {
-    yield* Conversation.addAssistant(Conversation.empty, [search, result, call("a")])
-    const paused = yield* Conversation.addAssistant(Conversation.empty, [search])
-    assert.deepStrictEqual(Conversation.openCalls(paused), [])
-    const resumed = yield* Conversation.addAssistant(paused, [result])
-    const again = yield* reasonOf(Conversation.addAssistant(resumed, [result]))
-    assert.strictEqual(again._tag, "DuplicateResult")
+    yield* chat(Conversation.addAssistant([own("p"), ownResult("p"), call("a")]))
+    assert.deepStrictEqual(Conversation.openCalls(yield* chat(paused)), [])
+    yield* chat(paused, answered)
+    assert.strictEqual((yield* refused(paused, answered, answered))._tag, "DuplicateResult")
   })
 
-  test("an unanswered one blocks nothing, but its result cannot come after the next user message", function* () {
-    const paused = yield* Conversation.addAssistant(Conversation.empty, [search])
-    const next = yield* Conversation.addUser(paused, "Never mind")
-    const late = yield* reasonOf(Conversation.addAssistant(next, [result]))
-    assert.strictEqual(late._tag, "OrphanResult")
-  })
-
-  test("results before, without or from the wrong side of their call", function* () {
-    const early = yield* reasonOf(Conversation.addAssistant(Conversation.empty, [result, search]))
-    assert.strictEqual(early._tag, "OrphanResult")
-    const paused = yield* Conversation.addAssistant(Conversation.empty, [search])
-    const ours = yield* reasonOf(Conversation.addToolResult(paused, { callId: "p", name: "web_search", result: found }))
-    assert.strictEqual(ours._tag, "OrphanResult")
-    const theirs = yield* reasonOf(
-      Conversation.addAssistant(Conversation.empty, [
-        call("a"),
-        Message.toolResultPart({ id: "a", name: "search", result: found })
-      ])
-    )
-    assert.strictEqual(theirs._tag, "OrphanResult")
-  })
+  for (const [name, ...steps] of [
+    [
+      "after the next user message, though an unanswered one blocks nothing",
+      paused,
+      Conversation.addUser("On"),
+      answered
+    ],
+    ["before its call", Conversation.addAssistant([ownResult("p"), own("p")])],
+    ["of ours", paused, Conversation.addToolResult({ callId: "p", name: "web", result: found })],
+    ["for a call of ours", Conversation.addAssistant([call("a"), ownResult("a", "found", "f")])]
+  ] as const) {
+    test(`no result ${name}`, function* () {
+      yield* chat(...steps.slice(0, -1))
+      assert.strictEqual((yield* refused(...steps))._tag, "OrphanResult")
+    })
+  }
 })
 
 describe("L7 laws over generated conversations", () => {

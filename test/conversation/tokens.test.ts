@@ -7,6 +7,7 @@ import { Arbitraries } from "effect-emissary/testing"
 import { countTokens, encode } from "gpt-tokenizer/encoding/o200k_base"
 import { readdirSync, readFileSync } from "node:fs"
 import { test } from "../test.ts"
+import * as given from "./given.ts"
 
 const folder = new URL("./corpus/", import.meta.url)
 const corpus = readdirSync(folder).map((name) => ({ name, text: readFileSync(new URL(name, folder), "utf8") }))
@@ -15,7 +16,7 @@ const real = TokenCounter.fromEncoder(encode)
 /** One token for each character, so that sizes can be counted by hand. */
 const characters: TokenCounter.TokenCounter = { count: (text) => text.length }
 
-const chat = Conversation.make({ system: "abc" }).pipe(Effect.flatMap(Conversation.addUser("12345")))
+const chat = given.chat(given.system("abc"), Conversation.addUser("12345"))
 
 const isStale = (self: Conversation.Conversation): boolean => history.asHistory(self).staleUsage
 
@@ -122,26 +123,23 @@ describe("CONV-5 estimatedSize", () => {
     const usage = { inputTokens: 100, outputTokens: 50, reasoningTokens: 40 }
     const hidden = yield* Conversation.addAssistant(yield* chat, "abc", { usage })
     assert.strictEqual(yield* Conversation.estimatedSize(hidden), 110)
-    const shown = yield* Conversation.addAssistant(
-      yield* chat,
-      [Message.reasoningPart("Hm"), ToolResult.textPart("abc")],
-      { usage }
-    )
+    const content = [Message.reasoningPart("Hm"), ToolResult.textPart("abc")]
+    const shown = yield* Conversation.addAssistant(yield* chat, content, { usage })
     assert.strictEqual(yield* Conversation.estimatedSize(shown), 150)
   })
 
   test("what is not text is counted by fixed numbers", sized, function* () {
-    const file = (mediaType: string, data: string | Uint8Array) => ToolResult.filePart({ mediaType, data })
-    const sizeOf = (part: ToolResult.Content) =>
-      Effect.flatMap(Message.user([part]), (message) =>
-        Effect.flatMap(Effect.fromResult(Conversation.fromMessages([message])), Conversation.estimatedSize)
-      )
-    assert.strictEqual(yield* sizeOf(file("image/png", new Uint8Array(900_000))), 4 + 1600)
-    assert.strictEqual(yield* sizeOf(file("image/png", "https://example.com/a.png")), 4 + 1600)
-    assert.strictEqual(yield* sizeOf(file("application/pdf", "https://example.com/a.pdf")), 4 + 2500)
-    assert.strictEqual(yield* sizeOf(file("application/pdf", new Uint8Array(49_000))), 4 + 2500)
-    assert.strictEqual(yield* sizeOf(file("application/pdf", new Uint8Array(51_000))), 4 + 5000)
-    assert.strictEqual(yield* sizeOf(file("text/plain", new Uint8Array(3999))), 4 + 1000)
+    for (const [mediaType, data, size] of [
+      ["image/png", new Uint8Array(900_000), 1600],
+      ["image/png", "https://example.com/a.png", 1600],
+      ["application/pdf", "https://example.com/a.pdf", 2500],
+      ["application/pdf", new Uint8Array(49_000), 2500],
+      ["application/pdf", new Uint8Array(51_000), 5000],
+      ["text/plain", new Uint8Array(3999), 1000]
+    ] as const) {
+      const self = yield* given.chat(Conversation.addUser([ToolResult.filePart({ mediaType, data })]))
+      assert.strictEqual(yield* Conversation.estimatedSize(self), 4 + size)
+    }
   })
 
   test("calls count their name and the text of their arguments, results what the model reads", sized, function* () {
