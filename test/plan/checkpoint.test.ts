@@ -1,314 +1,250 @@
-import { assert, describe, it } from "@effect/vitest"
-import { Clock, Deferred, Duration, Effect, Fiber, Option, Stream } from "effect"
+import { assert, describe } from "@effect/vitest"
+import { Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Plan, PlanRun, Step } from "effect-emissary/plan"
-import { counting, failedRun, fails, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
+import { PlanRun, Step } from "effect-emissary/plan"
+import {
+  counting,
+  failedRun,
+  fails,
+  gate,
+  head,
+  held,
+  layer,
+  loaded,
+  looping,
+  reasonOf,
+  refuses,
+  service,
+  slowClock,
+  testOver,
+  testStored,
+  written
+} from "./checkpoints.ts"
+import { completed, log, planOf } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-import { test, testWith } from "../test.ts"
+import { test } from "../test.ts"
 
-const testStored = testWith(layer())
-
-/** A step that runs until the gate is open, and signals when it has begun. */
-const gate = Effect.gen(function* () {
-  const begun = yield* Deferred.make<void>()
-  const open = yield* Deferred.make<void>()
-  return {
-    hook: Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)),
-    begun: Deferred.await(begun),
-    open: Deferred.succeed(open, undefined)
-  }
-})
-
-/** A machine whose clock is an hour slow, so that its leases have ended for the others. */
-const slowClock = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Clock.clockWith((clock) => {
-    const behind = Duration.toMillis("1 hour")
-    return Effect.provideService(effect, Clock.Clock, {
-      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() - behind,
-      currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now - behind),
-      currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
-      currentTimeNanos: clock.currentTimeNanos,
-      monotonicTimeNanos: clock.monotonicTimeNanos,
-      monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
-      sleep: (duration) => clock.sleep(duration)
-    })
-  })
+const key = "k"
+const begin = { key, input: "go" }
+const again = { ...begin, policy: "startOrResume" } as const
 
 describe("PLAN-6 a run under a key", () => {
-  testStored("is kept, and returns its result again without running anything (I05, P20)", function* () {
-    const checkpoint = yield* service
+  testStored("is kept, and returns its result again without running anything (I05, P20)", function* (checkpoint) {
     const { bound, ran } = yield* counting()
-    const first = yield* checkpoint.run(bound, { key: "k", input: "go" })
-    assert.strictEqual(first.outcome, "Completed")
-    if (first.outcome === "Completed") assert.strictEqual(first.output, "go a b c")
-    const found = yield* head("k")
-    assert.strictEqual(found.status, "done")
-    assert.isFalse(found.live)
-    assert.isUndefined(found.leaseUntil)
-    assert.strictEqual(found.completed, 3)
-    assert.strictEqual(found.iterations, 3)
-    assert.deepStrictEqual(found.pendingWrites, [])
-    assert.strictEqual(found.runId, first.state.runId)
-    assert.deepStrictEqual(found.outcome, { _tag: "Completed" })
+    const first = yield* checkpoint.run(bound, begin)
+    assert.strictEqual(completed(first).output, "go a b c")
+    const found = yield* head(key)
+    assert.deepStrictEqual(
+      [found.status, found.live, found.leaseUntil, found.completed, found.iterations, found.runId],
+      ["done", false, undefined, 3, 3, first.state.runId]
+    )
+    assert.deepStrictEqual([found.pendingWrites, found.outcome], [[], { _tag: "Completed" }])
 
-    const again = yield* checkpoint.resume(bound, { key: "k" })
-    assert.deepStrictEqual(again, first)
-    assert.deepStrictEqual(yield* checkpoint.run(bound, { key: "k", input: "go", policy: "startOrResume" }), first)
+    assert.deepStrictEqual(yield* checkpoint.resume(bound, { key }), first)
+    assert.deepStrictEqual(yield* checkpoint.run(bound, again), first)
     assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
     // The writes are still those of the run (S13.10)
-    assert.isTrue(yield* checkpoint.isCurrent("k", "first"))
-    assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
-    assert.isFalse(yield* checkpoint.isCurrent("k", "none"))
+    assert.isTrue(yield* checkpoint.isCurrent(key, "first"))
+    assert.isTrue(yield* checkpoint.isCurrent(key, "last"))
+    assert.isFalse(yield* checkpoint.isCurrent(key, "none"))
     assert.isFalse(yield* checkpoint.isCurrent("other", "last"))
-    const written = Option.getOrThrow(yield* checkpoint.read("last"))
-    assert.strictEqual(written.value, "go a b c")
-    assert.strictEqual(written.step, "c")
-    assert.strictEqual(written.record, 2)
-    assert.strictEqual(written.runId, first.state.runId)
-    assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "k")), first.state)
-  })
-
-  testStored("is started anew where it is done, and its writes are then not current (I05, S13.10, P14)", function* () {
-    const checkpoint = yield* service
-    const { bound, ran } = yield* counting()
-    const first = yield* checkpoint.run(bound, { key: "k", input: "go" })
-    const second = yield* checkpoint.run(bound, { key: "k", input: "again" })
-    assert.notStrictEqual(first.state.runId, second.state.runId)
-    assert.strictEqual((yield* ran).length, 6)
-    assert.strictEqual((yield* head("k")).epoch, 2)
-    assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, "again a b c")
+    const { record, runId, step, value } = Option.getOrThrow(yield* checkpoint.read("last"))
+    assert.deepStrictEqual([value, step, record, runId], ["go a b c", "c", 2, first.state.runId])
+    assert.deepStrictEqual(yield* loaded(bound), first.state)
   })
 
   testStored(
-    "that failed is refused to start, with a remedy in the message, and resumes at the step (I04, I06)",
-    function* () {
-      const checkpoint = yield* service
-      const { bound, error, ran } = yield* failedRun()
-      assert.strictEqual(reasonOf(error), "PlanError StepFailed")
-      const found = yield* head("k")
-      assert.strictEqual(found.status, "failed")
-      assert.strictEqual(found.outcome?.message, `step "b" failed with Refused`)
-
-      const refused = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-      assert.strictEqual(reasonOf(refused), "CheckpointError Unfinished")
-      assert.include(refused.message, `"${found.owner}"`)
-      assert.include(refused.message, "status failed")
-      assert.include(refused.message, "Resume it")
-      assert.include(refused.message, `"restart"`)
-
-      const result = yield* checkpoint.resume(bound, { key: "k" })
-      assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
-      assert.strictEqual(result.state.runId, found.runId)
-      assert.strictEqual(result.iterations, 3)
+    "is started anew where it is done, and its writes are then not current (I05, S13.10, P14)",
+    function* (checkpoint) {
+      const { bound, ran } = yield* counting()
+      const first = yield* checkpoint.run(bound, begin)
+      const second = yield* checkpoint.run(bound, { key, input: "again" })
+      assert.notStrictEqual(first.state.runId, second.state.runId)
+      assert.strictEqual((yield* ran).length, 6)
+      assert.strictEqual((yield* head(key)).epoch, 2)
+      assert.strictEqual(yield* written("last"), "again a b c")
     }
   )
 
-  testStored("resumes with the input it began with, and refuses another one (P20)", function* () {
-    const checkpoint = yield* service
+  testStored(
+    "that failed is refused to start, with a remedy in the message, and resumes at the step (I04, I06)",
+    function* (checkpoint) {
+      const { bound, error, ran } = yield* failedRun()
+      assert.strictEqual(reasonOf(error), "PlanError StepFailed")
+      const found = yield* head(key)
+      assert.strictEqual(found.status, "failed")
+      assert.strictEqual(found.outcome?.message, `step "b" failed with Refused`)
+
+      const refused = yield* Effect.flip(checkpoint.run(bound, begin))
+      assert.strictEqual(reasonOf(refused), "CheckpointError Unfinished")
+      for (const words of [`"${found.owner}"`, "status failed", "Resume it", `"restart"`]) {
+        assert.include(refused.message, words)
+      }
+
+      const result = completed(yield* checkpoint.resume(bound, { key }))
+      assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
+      assert.deepStrictEqual([result.state.runId, result.iterations], [found.runId, 3])
+    }
+  )
+
+  testStored("resumes with the input it began with, and refuses another one (P20)", function* (checkpoint) {
     const { bound } = yield* failedRun()
-    const other = checkpoint.run(bound, { key: "k", input: "other", policy: "startOrResume" })
+    const other = checkpoint.run(bound, { ...again, input: "other" })
     assert.strictEqual(yield* fails(other), "CheckpointError InputDiffers")
-    const result = yield* checkpoint.run(bound, { key: "k", input: { task: "go" }, policy: "startOrResume" })
-    assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+    const result = yield* checkpoint.run(bound, { ...again, input: { task: "go" } })
+    assert.strictEqual(completed(result).output, "go a b c")
     // Also when it is done: a nightly job with a fixed key fails, instead of running once ever
     assert.strictEqual(yield* fails(other), "CheckpointError InputDiffers")
   })
 
-  testStored("is refused to a plan that was edited, failed or done", function* () {
-    const checkpoint = yield* service
+  testStored("is refused to a plan that was edited, failed or done", function* (checkpoint) {
     const { bound, edited } = yield* failedRun()
-    const resume = Effect.flip(checkpoint.resume(edited.bound, { key: "k" }))
+    const resume = Effect.flip(checkpoint.resume(edited.bound, { key }))
     assert.strictEqual(reasonOf(yield* resume), "PlanError PlanChanged")
-    assert.strictEqual((yield* head("k")).status, "failed")
-    yield* checkpoint.resume(bound, { key: "k" })
+    assert.strictEqual((yield* head(key)).status, "failed")
+    yield* checkpoint.resume(bound, { key })
     assert.strictEqual(reasonOf(yield* resume), "PlanError PlanChanged")
-    assert.strictEqual(yield* fails(checkpoint.load(edited.bound, "k")), "PlanError PlanChanged")
+    assert.strictEqual(yield* fails(checkpoint.load(edited.bound, key)), "PlanError PlanChanged")
     assert.deepStrictEqual(yield* edited.ran, [])
-    yield* checkpoint.run(edited.bound, { key: "k", input: "go" })
+    yield* checkpoint.run(edited.bound, begin)
     assert.deepStrictEqual(yield* edited.ran, ["a", "b", "c"])
   })
 
-  testStored("ends as failed at its limit, and continues to count with a larger one (I08, S13.6)", function* () {
-    const checkpoint = yield* service
-    const { bound, ran } = yield* looping(8, 3)
-    const limited = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-    assert.strictEqual(reasonOf(limited), "PlanError MaxIterationsExceeded")
-    assert.strictEqual((yield* head("k")).status, "failed")
-    assert.strictEqual((yield* head("k")).iterations, 3)
-    // The same limit is used up already
-    assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "PlanError MaxIterationsExceeded")
-    assert.strictEqual(yield* ran, 3)
-    yield* Effect.flip(checkpoint.resume(bound, { key: "k", maxIterations: 5 }))
-    assert.strictEqual(yield* ran, 5)
-    const result = yield* checkpoint.resume(bound, { key: "k", maxIterations: 8 })
-    assert.strictEqual(result.iterations, 8)
-    assert.strictEqual(yield* ran, 8)
-    assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.read("n")).value, { n: 8 })
-  })
+  testStored(
+    "ends as failed at its limit, and continues to count with a larger one (I08, S13.6)",
+    function* (checkpoint) {
+      const { bound, ran } = yield* looping(8, 3)
+      const limited = yield* Effect.flip(checkpoint.run(bound, begin))
+      assert.strictEqual(reasonOf(limited), "PlanError MaxIterationsExceeded")
+      const { iterations, status } = yield* head(key)
+      assert.deepStrictEqual([status, iterations], ["failed", 3])
+      // The same limit is used up already
+      assert.strictEqual(yield* fails(checkpoint.resume(bound, { key })), "PlanError MaxIterationsExceeded")
+      assert.strictEqual(yield* ran, 3)
+      yield* Effect.flip(checkpoint.resume(bound, { key, maxIterations: 5 }))
+      assert.strictEqual(yield* ran, 5)
+      const result = yield* checkpoint.resume(bound, { key, maxIterations: 8 })
+      assert.strictEqual(result.iterations, 8)
+      assert.strictEqual(yield* ran, 8)
+      assert.deepStrictEqual(yield* written("n"), { n: 8 })
+    }
+  )
 
-  testStored("that was interrupted is cancelled, and either resumes or starts anew (J17)", function* () {
-    const checkpoint = yield* service
-    const waiting = yield* gate
-    const { bound, ran } = yield* counting({ b: waiting.hook })
-    const fiber = yield* Effect.forkChild(checkpoint.run(bound, { key: "k", input: "go" }))
-    yield* waiting.begun
+  testStored("that was interrupted is cancelled, and either resumes or starts anew (J17)", function* (checkpoint) {
+    const { bound, fiber, open, ran } = yield* held((plan) => checkpoint.run(plan, begin))
     yield* Fiber.interrupt(fiber)
-    const found = yield* head("k")
-    assert.strictEqual(found.status, "cancelled")
-    assert.isFalse(found.live)
-    assert.strictEqual(found.completed, 1)
-    yield* waiting.open
-    yield* checkpoint.resume(bound, { key: "k" })
+    const found = yield* head(key)
+    assert.deepStrictEqual([found.status, found.live, found.completed], ["cancelled", false, 1])
+    yield* open
+    yield* checkpoint.resume(bound, { key })
     assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
-    assert.strictEqual((yield* head("k")).status, "done")
+    assert.strictEqual((yield* head(key)).status, "done")
   })
 
-  testStored("that concludes is done", function* () {
-    const checkpoint = yield* service
+  testStored("that concludes is done", function* (checkpoint) {
     const { bound, ran } = yield* counting({ b: Step.conclude("enough") })
-    const result = yield* checkpoint.run(bound, { key: "k", input: "go" })
+    const result = yield* checkpoint.run(bound, begin)
     assert.strictEqual(result.outcome, "Concluded")
-    assert.strictEqual((yield* head("k")).status, "done")
-    assert.deepStrictEqual(yield* checkpoint.resume(bound, { key: "k" }), result)
+    assert.strictEqual((yield* head(key)).status, "done")
+    assert.deepStrictEqual(yield* checkpoint.resume(bound, { key }), result)
     assert.deepStrictEqual(yield* ran, ["a", "b"])
   })
 
-  testStored("that waits is paused, and stays so without a decision that fits", function* () {
-    const checkpoint = yield* service
+  testStored("that waits is paused, and stays so without a decision that fits", function* (checkpoint) {
     let isReady = false
     const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isReady ? Effect.void : Step.pause("ask Ada"))) })
-    const paused = yield* checkpoint.run(bound, { key: "k", input: "go" })
+    const paused = yield* checkpoint.run(bound, begin)
     assert.strictEqual(paused.outcome, "Paused")
-    const found = yield* head("k")
-    assert.strictEqual(found.status, "paused")
-    assert.strictEqual(found.outcome?.message, `waiting: "b"`)
-    assert.strictEqual(yield* fails(checkpoint.run(bound, { key: "k", input: "go" })), "CheckpointError Unfinished")
-    const wrong = { callId: "nobody", approved: true }
-    assert.strictEqual(
-      yield* fails(checkpoint.resume(bound, { key: "k", decisions: [wrong] })),
-      "PlanError InvalidDecision"
-    )
-    assert.strictEqual((yield* head("k")).status, "paused")
+    const found = yield* head(key)
+    assert.deepStrictEqual([found.status, found.outcome?.message], ["paused", `waiting: "b"`])
+    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError Unfinished")
+    const decisions = [{ callId: "nobody", approved: true }]
+    assert.strictEqual(yield* fails(checkpoint.resume(bound, { key, decisions })), "PlanError InvalidDecision")
+    assert.strictEqual((yield* head(key)).status, "paused")
     isReady = true
-    const done = yield* checkpoint.resume(bound, { key: "k" })
-    assert.strictEqual(done.outcome, "Completed")
+    completed(yield* checkpoint.resume(bound, { key }))
     assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
   })
 })
 
 describe("PLAN-6 leases", () => {
-  it.effect("a run that lives cannot be taken, however long it takes (J16, P13)", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const waiting = yield* gate
-      const { bound, ran } = yield* counting({ b: waiting.hook })
-      const fiber = yield* Effect.forkChild(checkpoint.run(bound, { key: "k", input: "go" }))
-      yield* waiting.begun
-      for (let minute = 0; minute < 5; minute++) {
-        yield* TestClock.adjust("1 minute")
-        const found = yield* head("k")
-        assert.isTrue(found.live)
-        for (const attempt of [
-          checkpoint.run(bound, { key: "k", input: "go" }),
-          checkpoint.run(bound, { key: "k", input: "go", policy: "restart" }),
-          checkpoint.run(bound, { key: "k", input: "go", policy: "startOrResume" }),
-          checkpoint.resume(bound, { key: "k" })
-        ]) {
-          const error = yield* Effect.flip(attempt)
-          assert.strictEqual(reasonOf(error), "CheckpointError RunActive")
-          assert.include(error.message, found.owner)
-          assert.include(error.message, "lease until 1970-01-01T00:0")
-        }
-        assert.strictEqual(yield* fails(checkpoint.remove("k")), "CheckpointError RunActive")
+  const testLeases = testOver(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" }))
+
+  testLeases("a run that lives cannot be taken, however long it takes (J16, P13)", function* (checkpoint) {
+    const { bound, fiber, open, ran } = yield* held((plan) => checkpoint.run(plan, begin))
+    for (let minute = 0; minute < 5; minute++) {
+      yield* TestClock.adjust("1 minute")
+      const found = yield* head(key)
+      assert.isTrue(found.live)
+      for (const attempt of [
+        checkpoint.run(bound, begin),
+        checkpoint.run(bound, { ...begin, policy: "restart" }),
+        checkpoint.run(bound, again),
+        checkpoint.resume(bound, { key })
+      ]) {
+        const error = yield* Effect.flip(attempt)
+        assert.strictEqual(reasonOf(error), "CheckpointError RunActive")
+        assert.include(error.message, found.owner)
+        assert.include(error.message, "lease until 1970-01-01T00:0")
       }
-      yield* waiting.open
-      assert.strictEqual((yield* Fiber.join(fiber)).outcome, "Completed")
-      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-      assert.strictEqual((yield* head("k")).epoch, 1)
-    }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
-  )
+      assert.strictEqual(yield* fails(checkpoint.remove(key)), "CheckpointError RunActive")
+    }
+    yield* open
+    completed(yield* Fiber.join(fiber))
+    assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+    assert.strictEqual((yield* head(key)).epoch, 1)
+  })
 
-  it.effect(
+  testLeases(
     "a run whose lease ended resumes elsewhere (P15); the process that lost it is stopped and writes nothing more",
-    () =>
-      Effect.gen(function* () {
-        const checkpoint = yield* service
-        const victims = yield* gate
-        const victim = yield* counting({
-          b: Effect.onInterrupt(victims.hook, () => Deferred.succeed(stopped, undefined))
-        })
-        const stopped = yield* Deferred.make<void>()
-        const fiber = yield* checkpoint
-          .run(victim.bound, { key: "k", input: "go" })
-          .pipe(slowClock, Effect.flip, Effect.forkChild)
-        yield* victims.begun
-        const before = yield* head("k")
-        assert.strictEqual(before.status, "running")
-        assert.isFalse(before.live)
-        assert.strictEqual(before.completed, 1)
-        assert.strictEqual(
-          yield* fails(checkpoint.run(victim.bound, { key: "k", input: "go" })),
-          "CheckpointError Unfinished"
-        )
+    function* (checkpoint) {
+      const victim = yield* held((plan) => slowClock(Effect.flip(checkpoint.run(plan, begin))))
+      const before = yield* head(key)
+      assert.deepStrictEqual([before.status, before.live, before.completed], ["running", false, 1])
+      assert.strictEqual(yield* fails(checkpoint.run(victim.bound, begin)), "CheckpointError Unfinished")
 
-        const heirs = yield* gate
-        const heir = yield* counting({ b: heirs.hook })
-        const going = yield* Effect.forkChild(checkpoint.resume(heir.bound, { key: "k" }))
-        yield* heirs.begun
-        // The next heartbeat of the victim
-        yield* TestClock.adjust("10 seconds")
-        const error = yield* Fiber.join(fiber)
-        assert.strictEqual(reasonOf(error), "CheckpointError LeaseLost")
-        assert.include(error.message, before.owner)
-        yield* Deferred.await(stopped)
-        yield* heirs.open
-        const result = yield* Fiber.join(going)
-        assert(result.outcome === "Completed")
-        assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
-        assert.deepStrictEqual(yield* heir.ran, ["b", "c"])
-        assert.strictEqual(result.output, "go a b c")
-        const after = yield* head("k")
-        assert.deepStrictEqual([after.runId, after.epoch, after.status], [before.runId, 2, "done"])
-        assert.notStrictEqual(after.owner, before.owner)
-        assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(heir.bound, "k")), result.state)
-      }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
+      const heir = yield* held((plan) => checkpoint.resume(plan, { key }))
+      // The next heartbeat of the victim
+      yield* TestClock.adjust("10 seconds")
+      const error = yield* Fiber.join(victim.fiber)
+      assert.strictEqual(reasonOf(error), "CheckpointError LeaseLost")
+      assert.include(error.message, before.owner)
+      yield* victim.stopped
+      yield* heir.open
+      const result = completed(yield* Fiber.join(heir.fiber))
+      assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
+      assert.deepStrictEqual(yield* heir.ran, ["b", "c"])
+      assert.strictEqual(result.output, "go a b c")
+      const after = yield* head(key)
+      assert.deepStrictEqual([after.runId, after.epoch, after.status], [before.runId, 2, "done"])
+      assert.notStrictEqual(after.owner, before.owner)
+      assert.deepStrictEqual(yield* loaded(heir.bound), result.state)
+    }
   )
 
-  testStored("what a process writes after it lost its lease is never part of the run", function* () {
-    const checkpoint = yield* service
-    const victims = yield* gate
-    const victim = yield* counting({ b: victims.hook })
-    const fiber = yield* checkpoint
-      .run(victim.bound, { key: "k", input: "go" })
-      .pipe(slowClock, Effect.flip, Effect.forkChild)
-    yield* victims.begun
+  testStored("what a process writes after it lost its lease is never part of the run", function* (checkpoint) {
+    const victim = yield* held((plan) => slowClock(fails(checkpoint.run(plan, begin))))
     const heir = yield* counting()
-    const result = yield* checkpoint.resume(heir.bound, { key: "k" })
+    const result = yield* checkpoint.resume(heir.bound, { key })
     // Now the victim ends its step, and writes its facts in vain
-    yield* victims.open
-    assert.strictEqual(reasonOf(yield* Fiber.join(fiber)), "CheckpointError LeaseLost")
+    yield* victim.open
+    assert.strictEqual(yield* Fiber.join(victim.fiber), "CheckpointError LeaseLost")
     assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
-    assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(heir.bound, "k")), result.state)
-    assert.strictEqual((yield* head("k")).status, "done")
-    assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
+    assert.deepStrictEqual(yield* loaded(heir.bound), result.state)
+    assert.strictEqual((yield* head(key)).status, "done")
+    assert.isTrue(yield* checkpoint.isCurrent(key, "last"))
   })
 
-  testStored("a run that was removed while it ran stops", function* () {
-    const checkpoint = yield* service
-    const waiting = yield* gate
-    const { bound } = yield* counting({ b: waiting.hook })
-    const fiber = yield* Effect.forkChild(Effect.flip(checkpoint.run(bound, { key: "k", input: "go" })))
-    yield* waiting.begun
-    assert.isTrue(yield* checkpoint.remove("k", { force: true }))
-    yield* waiting.open
+  testStored("a run that was removed while it ran stops", function* (checkpoint) {
+    const { fiber, open } = yield* held((plan) => Effect.flip(checkpoint.run(plan, begin)))
+    assert.isTrue(yield* checkpoint.remove(key, { force: true }))
+    yield* open
     assert.include((yield* Fiber.join(fiber)).message, "the run was removed")
-    assert.deepStrictEqual(yield* checkpoint.inspect("k"), Option.none())
+    assert.deepStrictEqual(yield* checkpoint.inspect(key), Option.none())
   })
 
-  testStored("of two that start at once exactly one runs (J10)", function* () {
-    const checkpoint = yield* service
+  testStored("of two that start at once exactly one runs (J10)", function* (checkpoint) {
     for (const policy of ["start", "startOrResume", "restart"] as const) {
       const { bound, ran } = yield* counting({ a: Effect.sleep("1 second") })
       const racers = Array.from({ length: 5 }, () =>
@@ -330,152 +266,122 @@ describe("PLAN-6 leases", () => {
 })
 
 describe("PLAN-6 forks", () => {
-  testStored("have a key and writes of their own (J11, J12, O10)", function* () {
-    const checkpoint = yield* service
+  testStored("have a key and writes of their own (J11, J12, O10)", function* (checkpoint) {
     const { bound } = yield* counting()
-    yield* checkpoint.run(bound, { key: "k", input: "main" })
+    yield* checkpoint.run(bound, { key, input: "main" })
     const forks = yield* Effect.forEach(
       ["one", "two"],
-      (input) => checkpoint.run(bound, { key: "k", input, policy: "fork" }),
+      (input) =>
+        Effect.map(checkpoint.run(bound, { key, input, policy: "fork" }), (fork) => ({ input, fork: fork.key })),
       { concurrency: 2 }
     )
-    assert.deepStrictEqual((yield* checkpoint.list()).keys, ["k", ...forks.map(({ key }) => key)].toSorted())
-    assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, "main a b c")
-    for (const [index, input] of ["one", "two"].entries()) {
-      const fork = forks[index]?.key ?? ""
+    assert.deepStrictEqual((yield* checkpoint.list()).keys, [key, ...forks.map(({ fork }) => fork)].toSorted())
+    assert.strictEqual(yield* written("last"), "main a b c")
+    for (const { fork, input } of forks) {
       assert.isTrue(fork.startsWith("k:"))
-      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last", { fork })).value, `${input} a b c`)
+      assert.strictEqual(yield* written("last", { fork }), `${input} a b c`)
       assert.isTrue(yield* checkpoint.isCurrent(fork, "last"))
       assert.isTrue((yield* head(fork)).fork)
-      assert.strictEqual((yield* checkpoint.resume(bound, { key: fork })).outcome, "Completed")
+      completed(yield* checkpoint.resume(bound, { key: fork }))
     }
-    assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
-    const [first] = forks
-    assert.isTrue(yield* checkpoint.remove(first?.key ?? ""))
-    assert.deepStrictEqual(yield* checkpoint.read("last", { fork: first?.key ?? "" }), Option.none())
+    assert.isTrue(yield* checkpoint.isCurrent(key, "last"))
+    const fork = forks[0]?.fork ?? ""
+    assert.isTrue(yield* checkpoint.remove(fork))
+    assert.deepStrictEqual(yield* checkpoint.read("last", { fork }), Option.none())
   })
-})
 
-describe("PLAN-6 forks that fail", () => {
-  testStored("leave the others alone (P16, P17)", function* () {
-    const checkpoint = yield* service
-    const { bound } = yield* counting({
-      b: Effect.suspend(() => {
-        turn += 1
-        return turn === 1 ? refuses("down") : Effect.void
-      })
-    })
+  testStored("that fail leave the others alone (P16, P17)", function* (checkpoint) {
     let turn = 0
+    const { bound } = yield* counting({ b: Effect.suspend(() => (++turn === 1 ? refuses("down") : Effect.void)) })
     const forks = yield* Effect.forEach(["one", "two"], (input) =>
-      Effect.result(checkpoint.run(bound, { key: "k", input, policy: "fork" }))
+      Effect.result(checkpoint.run(bound, { key, input, policy: "fork" }))
     )
     assert.deepStrictEqual(pluck(forks, "_tag"), ["Failure", "Success"])
     const { keys } = yield* checkpoint.list({ prefix: "k:" })
     const found = yield* Effect.forEach(keys, head)
     assert.deepStrictEqual(found.map(({ status }) => status).toSorted(), ["done", "failed"])
     assert.strictEqual(new Set(found.map(({ runId }) => runId)).size, 2)
-    const failed = found.find(({ status }) => status === "failed")?.key ?? ""
-    assert.strictEqual((yield* checkpoint.resume(bound, { key: failed })).outcome, "Completed")
-    assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last", { fork: failed })).value, "one a b c")
+    const fork = found.find(({ status }) => status === "failed")?.key ?? ""
+    completed(yield* checkpoint.resume(bound, { key: fork }))
+    assert.strictEqual(yield* written("last", { fork }), "one a b c")
     assert.deepStrictEqual(yield* checkpoint.read("last"), Option.none())
   })
 })
 
 describe("PLAN-6 streams", () => {
-  testStored("emit each write, once it was done", function* () {
-    const checkpoint = yield* service
+  testStored("emit each write, once it was done", function* (checkpoint) {
     const { bound } = yield* counting()
-    const events = yield* Stream.runCollect(checkpoint.stream(bound, { key: "k", input: "go" }))
+    const events = yield* Stream.runCollect(checkpoint.stream(bound, begin))
     const written = events.filter((event) => event._tag === "Checkpointed")
     assert.isAtLeast(written.length, 3)
-    for (const event of written) assert.strictEqual(event.key, "k")
-    assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "k")), written.at(-1)?.state)
+    for (const event of written) assert.strictEqual(event.key, key)
+    assert.deepStrictEqual(yield* loaded(bound), written.at(-1)?.state)
     assert.strictEqual(events.at(-1)?._tag, "PlanFinished")
-    assert.strictEqual((yield* head("k")).status, "done")
+    assert.strictEqual((yield* head(key)).status, "done")
 
-    const again = yield* Stream.runCollect(checkpoint.resumeStream(bound, { key: "k" }))
-    assert.strictEqual(again.at(-1)?._tag, "PlanFinished")
-    assert.isFalse(again.some((event) => event._tag === "StepStarted" || event._tag === "Checkpointed"))
+    const repeated = yield* Stream.runCollect(checkpoint.resumeStream(bound, { key }))
+    assert.strictEqual(repeated.at(-1)?._tag, "PlanFinished")
+    assert.isFalse(repeated.some((event) => event._tag === "StepStarted" || event._tag === "Checkpointed"))
   })
 
-  testStored("that are not read to the end are cancelled, and resume (P24)", function* () {
-    const checkpoint = yield* service
+  testStored("that are not read to the end are cancelled, and resume (P24)", function* (checkpoint) {
     const waiting = yield* gate
     const { bound, ran } = yield* counting({ b: waiting.hook })
-    yield* checkpoint.stream(bound, { key: "k", input: "go" }).pipe(
+    yield* checkpoint.stream(bound, begin).pipe(
       Stream.takeUntil((event) => event._tag === "StepStarted" && event.step === "b"),
       Stream.runDrain
     )
-    const found = yield* head("k")
+    const found = yield* head(key)
     assert.deepStrictEqual([found.status, found.live, found.completed], ["cancelled", false, 1])
     yield* TestClock.adjust("1 minute")
     assert.deepStrictEqual(yield* ran, ["a", "b"])
     yield* waiting.open
-    const events = yield* Stream.runCollect(checkpoint.resumeStream(bound, { key: "k" }))
+    const events = yield* Stream.runCollect(checkpoint.resumeStream(bound, { key }))
     assert.strictEqual(events.at(-1)?._tag, "PlanFinished")
     assert.strictEqual((yield* ran).filter((step) => step === "a").length, 1)
-    assert.strictEqual((yield* head("k")).status, "done")
+    assert.strictEqual((yield* head(key)).status, "done")
   })
 
-  testStored("fail as runs do", function* () {
-    const checkpoint = yield* service
+  testStored("fail as runs do", function* (checkpoint) {
     const { bound } = yield* counting({ b: refuses("down") })
-    const run = Stream.runDrain(checkpoint.stream(bound, { key: "k", input: "go" }))
+    const run = Stream.runDrain(checkpoint.stream(bound, begin))
     assert.strictEqual(yield* fails(run), "PlanError StepFailed")
-    assert.strictEqual((yield* head("k")).status, "failed")
+    assert.strictEqual((yield* head(key)).status, "failed")
     assert.strictEqual(yield* fails(run), "CheckpointError Unfinished")
   })
 
-  testStored("stop when the lease is lost", function* () {
-    const checkpoint = yield* service
-    const waiting = yield* gate
-    const { bound } = yield* counting({ b: waiting.hook })
-    const fiber = yield* checkpoint
-      .stream(bound, { key: "k", input: "go" })
-      .pipe(Stream.runDrain, slowClock, Effect.flip, Effect.forkChild)
-    yield* waiting.begun
+  testStored("stop when the lease is lost", function* (checkpoint) {
+    const { fiber } = yield* held((plan) => slowClock(fails(Stream.runDrain(checkpoint.stream(plan, begin)))))
     const heir = yield* counting()
-    yield* checkpoint.resume(heir.bound, { key: "k" })
+    yield* checkpoint.resume(heir.bound, { key })
     yield* TestClock.adjust("30 seconds")
-    assert.strictEqual(reasonOf(yield* Fiber.join(fiber)), "CheckpointError LeaseLost")
-    assert.strictEqual((yield* head("k")).status, "done")
+    assert.strictEqual(yield* Fiber.join(fiber), "CheckpointError LeaseLost")
+    assert.strictEqual((yield* head(key)).status, "done")
   })
 })
 
 describe("PLAN-6 parallel groups", () => {
-  testStored("members that finished do not run again after a crash of another one, and all write (O19)", function* () {
-    const checkpoint = yield* service
-    let isDown = true
-    const ran: Array<string> = []
-    const member = (name: string, effect: Effect.Effect<unknown, unknown>) =>
-      Step.make(name, {
-        parallel: true,
-        writes: `value of ${name}`,
-        target: () =>
-          Effect.as(
-            Effect.andThen(
-              Effect.sync(() => ran.push(name)),
-              effect
-            ),
-            name
-          )
-      })
-    const plan = yield* Plan.make(
-      member("x", Effect.void),
-      member(
-        "y",
-        Effect.suspend(() => (isDown ? refuses("down") : Effect.void))
-      ),
-      member("z", Effect.void)
-    )
-    const bound = yield* Plan.bind(plan)
-    yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-    const state = Option.getOrThrow(yield* checkpoint.load(bound, "k"))
-    assert.deepStrictEqual(PlanRun.history(state), [])
-    assert.deepStrictEqual(yield* checkpoint.read("value of x"), Option.none())
-    isDown = false
-    yield* checkpoint.resume(bound, { key: "k" })
-    assert.deepStrictEqual(ran.toSorted(), ["x", "y", "y", "z"])
-    for (const name of ["x", "y", "z"]) assert.isTrue(yield* checkpoint.isCurrent("k", `value of ${name}`))
-  })
+  testStored(
+    "members that finished do not run again after a crash of another one, and all write (O19)",
+    function* (checkpoint) {
+      const { fn, ran } = log()
+      let isDown = true
+      const names = ["x", "y", "z"]
+      const members = names.map((name) =>
+        Step.make(name, {
+          parallel: true,
+          writes: `value of ${name}`,
+          target: fn(name, () => (isDown && name === "y" ? refuses("down") : name))
+        })
+      )
+      const bound = yield* planOf(...members)
+      yield* Effect.flip(checkpoint.run(bound, begin))
+      assert.deepStrictEqual(PlanRun.history(yield* loaded(bound)), [])
+      assert.deepStrictEqual(yield* checkpoint.read("value of x"), Option.none())
+      isDown = false
+      yield* checkpoint.resume(bound, { key })
+      assert.deepStrictEqual(ran.toSorted(), ["x", "y", "y", "z"])
+      for (const name of names) assert.isTrue(yield* checkpoint.isCurrent(key, `value of ${name}`))
+    }
+  )
 })
