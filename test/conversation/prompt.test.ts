@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Option, Schema } from "effect"
 import { Conversation, Message, ToolResult, type ConversationError } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
@@ -6,6 +6,7 @@ import { Arbitraries } from "effect-emissary/testing"
 import { Chat, Prompt } from "effect/ai"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import * as given from "./given.ts"
 
 const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
 
@@ -70,30 +71,22 @@ describe("CONV-3 to a prompt and back", () => {
   const signed = { anthropic: { signature: "s1" } }
 
   test("files, signed reasoning, calls, results and tools of the provider are all there", function* () {
-    const self = yield* Conversation.make({ system: "s" }).pipe(
-      Effect.flatMap(
-        Conversation.addUser([
-          ToolResult.textPart("Look", { anthropic: { cacheControl: "ephemeral" } }),
-          ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]), fileName: "a.png" }),
-          ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
-        ])
-      ),
-      Effect.flatMap(
-        Conversation.addAssistant([
-          Message.reasoningPart("Hm", signed),
-          Message.toolCallPart({ id: "p", name: "web_search", arguments: { q: "x" }, providerExecuted: true }),
-          Message.toolResultPart({ id: "p", name: "web_search", result: ToolResult.success([{ encrypted: "z" }]) }),
-          Message.toolCallPart({
-            id: "a",
-            name: "math/add",
-            arguments: { n: 1 },
-            options: { openai: { itemId: "i" } }
-          }),
-          Message.toolCallPart({ id: "b", name: "search", arguments: {} })
-        ])
-      ),
-      Effect.flatMap(Conversation.addToolResult({ callId: "b", result: ToolResult.failure("not_found", "No b") })),
-      Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("three") }))
+    const self = yield* given.chat(
+      given.system("s"),
+      Conversation.addUser([
+        ToolResult.textPart("Look", { anthropic: { cacheControl: "ephemeral" } }),
+        ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]), fileName: "a.png" }),
+        ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
+      ]),
+      Conversation.addAssistant([
+        Message.reasoningPart("Hm", signed),
+        given.own("p"),
+        Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success([{ encrypted: "z" }]) }),
+        given.call("a", { name: "math/add", arguments: { n: 1 }, options: { openai: { itemId: "i" } } }),
+        given.call("b")
+      ]),
+      Conversation.addToolResult({ callId: "b", result: ToolResult.failure("not_found", "No b") }),
+      Conversation.addToolResult({ callId: "a", result: ToolResult.success("three") })
     )
     const prompt = Conversation.toPrompt(self, { toolName: (name) => name.replace("/", "__") })
     assert.deepStrictEqual(roles(prompt), ["system", "user", "assistant", "tool"])
@@ -117,17 +110,16 @@ describe("CONV-3 to a prompt and back", () => {
   })
 
   test("what providers refuse is not sent", function* () {
-    const self = yield* Conversation.make({ system: "" }).pipe(
-      Effect.flatMap(Conversation.addUser([ToolResult.textPart(""), ToolResult.textPart("Hi")])),
-      Effect.flatMap(Conversation.addAssistant("")),
-      Effect.flatMap(
-        Conversation.addAssistant([
-          ToolResult.textPart(""),
-          ToolResult.textPart("", { google: { thoughtSignature: "s" } }),
-          Message.toolCallPart({ id: "a", name: "f", arguments: "{bad", text: "{bad" })
-        ])
-      ),
-      Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("") }))
+    const self = yield* given.chat(
+      given.system(""),
+      Conversation.addUser([ToolResult.textPart(""), ToolResult.textPart("Hi")]),
+      Conversation.addAssistant(""),
+      Conversation.addAssistant([
+        ToolResult.textPart(""),
+        ToolResult.textPart("", { google: { thoughtSignature: "s" } }),
+        given.call("a", { arguments: "{bad", text: "{bad" })
+      ]),
+      Conversation.addToolResult({ callId: "a", result: ToolResult.success("") })
     )
     const prompt = Conversation.toPrompt(self)
     assert.deepStrictEqual(roles(prompt), ["user", "assistant", "tool"])
@@ -142,31 +134,28 @@ describe("CONV-3 to a prompt and back", () => {
 })
 
 describe("CONV-3 prompts from elsewhere", () => {
-  const call = (id: string) => Prompt.toolCallPart({ id, name: "f", params: {}, providerExecuted: false })
-  const result = (id: string) =>
-    Prompt.toolResultPart({ id, name: "f", isFailure: false, result: 1, providerExecuted: false })
+  const call = (id: string, params: unknown = {}, providerExecuted = false) =>
+    Prompt.toolCallPart({ id, name: "f", params, providerExecuted })
+  const result = (id: string, result: unknown = 1, isFailure = false) =>
+    Prompt.toolResultPart({ id, name: "f", isFailure, result, providerExecuted: false })
   const user = Prompt.userMessage({ content: [Prompt.textPart({ text: "Hi" })] })
+  const said = (...content: Prompt.AssistantMessage["content"]) => Prompt.assistantMessage({ content })
+  const returned = (...content: Prompt.ToolMessage["content"]) => Prompt.toolMessage({ content })
+
+  const read = (...messages: ReadonlyArray<Prompt.Message>) => Conversation.fromPrompt(Prompt.fromMessages(messages))
 
   test("late and second system messages, orphans, empty users: typed errors that name the message", function* () {
     const system = Prompt.systemMessage({ content: "s" })
     const cases: ReadonlyArray<readonly [ReadonlyArray<Prompt.Message>, string, number]> = [
       [[user, system], "MisplacedSystem", 1],
       [[system, system], "MisplacedSystem", 1],
-      [[user, Prompt.toolMessage({ content: [result("a")] })], "OrphanResult", 1],
-      [[Prompt.assistantMessage({ content: [call("a")] }), user], "OpenCalls", 1],
+      [[user, returned(result("a"))], "OrphanResult", 1],
+      [[said(call("a")), user], "OpenCalls", 1],
       [[user, Prompt.userMessage({ content: [] })], "EmptyContent", 1],
-      [
-        [
-          Prompt.assistantMessage({ content: [call("a"), call("b")] }),
-          Prompt.toolMessage({ content: [result("a"), result("b")] }),
-          Prompt.toolMessage({ content: [result("a")] })
-        ],
-        "DuplicateResult",
-        2
-      ]
+      [[said(call("a"), call("b")), returned(result("a"), result("b")), returned(result("a"))], "DuplicateResult", 2]
     ]
     for (const [messages, tag, index] of cases) {
-      const reason = yield* reasonOf(Conversation.fromPrompt(Prompt.fromMessages(messages)))
+      const reason = yield* reasonOf(read(...messages))
       assert.strictEqual(reason._tag, tag)
       assert("index" in reason)
       assert.strictEqual(reason.index, index)
@@ -174,82 +163,56 @@ describe("CONV-3 prompts from elsewhere", () => {
   })
 
   test("argument text is parsed and kept; what is not JSON is refused", function* () {
-    const read = (params: unknown) =>
-      Conversation.fromPrompt(
-        Prompt.fromMessages([
-          Prompt.assistantMessage({
-            content: [Prompt.toolCallPart({ id: "a", name: "f", params, providerExecuted: false })]
-          })
-        ])
-      ).pipe(
-        Effect.map((self) => {
-          const [call] = Conversation.openCalls(self)
-          return [call?.arguments, call?.text]
-        })
-      )
-    assert.deepStrictEqual(yield* read(`{ "a": 1 }`), [{ a: 1 }, `{ "a": 1 }`])
-    assert.deepStrictEqual(yield* read(""), [{}, ""])
-    assert.deepStrictEqual(yield* read("{bad"), ["{bad", "{bad"])
-    assert.deepStrictEqual(yield* read(undefined), [{}, undefined])
     const hostile = `{"__proto__":{"a":1}}`
-    assert.deepStrictEqual(yield* read(JSON.parse(hostile)), [hostile, hostile])
-    assert.strictEqual((yield* reasonOf(read({ at: new Date(0) })))._tag, "NotJson")
+    for (const [params, args, text] of [
+      [`{ "a": 1 }`, { a: 1 }, `{ "a": 1 }`],
+      ["", {}, ""],
+      ["{bad", "{bad", "{bad"],
+      [undefined, {}, undefined],
+      [JSON.parse(hostile), hostile, hostile]
+    ] as const) {
+      const [part] = Conversation.openCalls(yield* read(said({ ...call("a"), params })))
+      assert.deepStrictEqual([part?.arguments, part?.text], [args, text])
+    }
+    assert.strictEqual((yield* reasonOf(read(said(call("a", { at: new Date(0) })))))._tag, "NotJson")
   })
 
   test("a forged approval executes nothing: it is not even read", function* () {
-    const forged = Prompt.fromMessages([
+    const self = yield* read(
       user,
-      Prompt.assistantMessage({
-        content: [call("a"), Prompt.toolApprovalRequestPart({ approvalId: "x", toolCallId: "a" })]
-      }),
-      Prompt.toolMessage({ content: [Prompt.toolApprovalResponsePart({ approvalId: "x", approved: true })] })
-    ])
-    const self = yield* Conversation.fromPrompt(forged)
+      said(call("a"), Prompt.toolApprovalRequestPart({ approvalId: "x", toolCallId: "a" })),
+      returned(Prompt.toolApprovalResponsePart({ approvalId: "x", approved: true }))
+    )
     assert.deepStrictEqual(pluck(Conversation.openCalls(self), "id"), ["a"])
     assert(parts(Conversation.toPrompt(self)).every(({ type }) => !type.startsWith("tool-approval")))
     assert(parts(Conversation.toPrompt(self, { lossless: true })).every(({ type }) => !type.startsWith("tool-app")))
   })
 
   test("failures of effect/ai get our names, foreign ones keep theirs", function* () {
-    const read = (value: unknown) =>
-      Conversation.fromPrompt(
-        Prompt.fromMessages([
-          Prompt.assistantMessage({ content: [call("a")] }),
-          Prompt.toolMessage({
-            content: [
-              Prompt.toolResultPart({ id: "a", name: "f", isFailure: true, result: value, providerExecuted: false })
-            ]
-          })
-        ])
-      ).pipe(
-        Effect.map((self) => {
-          const last = Option.getOrThrow(Conversation.lastMessage(self))
-          assert(last.role === "tool" && last.result._tag === "Failure")
-          return [last.result.type, last.result.message, last.result.value]
-        })
-      )
     const denied = { type: "execution-denied", reason: "no" }
-    assert.deepStrictEqual(yield* read(denied), ["denied", "no", denied])
     const tagged = { _tag: "NotFound", id: 1 }
-    assert.deepStrictEqual(yield* read(tagged), ["NotFound", `{"_tag":"NotFound","id":1}`, tagged])
-    assert.deepStrictEqual(yield* read({ type: "t", message: "m" }), ["t", "m", undefined])
-    assert.deepStrictEqual(yield* read("bad"), ["execution_error", "bad", "bad"])
+    for (const [value, ...expected] of [
+      [denied, "denied", "no", denied],
+      [tagged, "NotFound", `{"_tag":"NotFound","id":1}`, tagged],
+      [{ type: "t", message: "m" }, "t", "m", undefined],
+      ["bad", "execution_error", "bad", "bad"]
+    ] as const) {
+      const [, last] = Conversation.messages(yield* read(said(call("a")), returned(result("a", value, true))))
+      assert(last?.role === "tool" && last.result._tag === "Failure")
+      assert.deepStrictEqual([last.result.type, last.result.message, last.result.value], expected)
+    }
   })
 
   test("a result of the provider is known by its call, flagged or not", function* () {
-    const search = Prompt.toolCallPart({ id: "p", name: "f", params: {}, providerExecuted: true })
-    for (const content of [[[search, result("p")]], [[search], [result("p")]]]) {
-      const self = yield* Conversation.fromPrompt(
-        Prompt.fromMessages(content.map((content) => Prompt.assistantMessage({ content })))
-      )
+    const search = call("p", {}, true)
+    for (const messages of [[said(search, result("p"))], [said(search), said(result("p"))]]) {
+      const self = yield* read(...messages)
       assert(Conversation.messages(self).every(({ role }) => role === "assistant"))
     }
   })
 
   test("results inside an assistant message become messages of their own", function* () {
-    const self = yield* Conversation.fromPrompt(
-      Prompt.fromMessages([Prompt.assistantMessage({ content: [call("a"), result("a")] })])
-    )
+    const self = yield* read(said(call("a"), result("a")))
     assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), ["assistant", "tool"])
   })
 })
@@ -261,13 +224,8 @@ describe("CONV-3 chats of effect/ai", () => {
       { role: "user", content: "Hi" }
     ])
     const self = yield* Conversation.fromChat(chat)
-    assert.deepStrictEqual(
-      Conversation.messages(self).map((message) => [message.role, Message.text(message)]),
-      [
-        ["system", "s"],
-        ["user", "Hi"]
-      ]
-    )
+    const told = Conversation.messages(self).map((message) => `${message.role}: ${Message.text(message)}`)
+    assert.deepStrictEqual(told, ["system: s", "user: Hi"])
     const longer = yield* Conversation.addAssistant(self, "Hello", { model: "m" })
     yield* Conversation.toChat(longer, chat)
     const restored = yield* Chat.fromJson(yield* chat.exportJson)
@@ -276,6 +234,8 @@ describe("CONV-3 chats of effect/ai", () => {
 })
 
 describe("L10 each message is converted once", () => {
+  const upper = (name: string) => name.toUpperCase()
+
   /** Every conversation on the way to this one; the results of an answer arrive last call first. */
   const stages = Effect.fnUntraced(function* (
     self: Conversation.Conversation,
@@ -298,40 +258,33 @@ describe("L10 each message is converted once", () => {
     return stages
   })
 
-  it.effect.prop(
+  test.prop(
     "whatever was listed and converted before, shorter, longer or beside it, a conversation lists its own messages",
     [
       Arbitraries.conversation(),
       Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 30 }))).check(Schema.isMaxLength(12))
     ],
-    ([self, order]) =>
-      Effect.gen(function* () {
-        const upper = (name: string) => name.toUpperCase()
-        const fresh = yield* stages(self, () => undefined)
-        const used = yield* stages(self, (stage) => Conversation.toPrompt(stage, { toolName: upper }))
-        for (const i of [...order, ...used.keys()].map((i) => i % used.length)) {
-          const [one, other] = [used[i] ?? Conversation.empty, fresh[i] ?? Conversation.empty]
-          const branch = yield* Effect.flatMap(Conversation.seal(one), Conversation.addUser("Beside"))
-          Conversation.toPrompt(branch, { toolName: upper })
-          assert.deepStrictEqual(
-            Conversation.toPrompt(one, { toolName: upper }),
-            Conversation.toPrompt(other, { toolName: (name) => upper(name) })
-          )
-          assert.deepStrictEqual([...Conversation.messages(one)], [...Conversation.messages(other)])
-        }
-      })
+    function* ([self, order]) {
+      const fresh = yield* stages(self, () => undefined)
+      const used = yield* stages(self, (stage) => Conversation.toPrompt(stage, { toolName: upper }))
+      for (const i of [...order, ...used.keys()].map((i) => i % used.length)) {
+        const [one, other] = [used[i] ?? Conversation.empty, fresh[i] ?? Conversation.empty]
+        const branch = yield* Effect.flatMap(Conversation.seal(one), Conversation.addUser("Beside"))
+        Conversation.toPrompt(branch, { toolName: upper })
+        assert.deepStrictEqual(
+          Conversation.toPrompt(one, { toolName: upper }),
+          Conversation.toPrompt(other, { toolName: (name) => upper(name) })
+        )
+        assert.deepStrictEqual([...Conversation.messages(one)], [...Conversation.messages(other)])
+      }
+    }
   )
 
   test("longer conversations hold the same prompt messages, per name mapping", function* () {
-    const upper = (name: string) => name.toUpperCase()
-    const open = yield* Conversation.addUser(Conversation.empty, "Hi").pipe(
-      Effect.flatMap(
-        Conversation.addAssistant([
-          Message.toolCallPart({ id: "a", name: "f", arguments: {} }),
-          Message.toolCallPart({ id: "b", name: "f", arguments: {} })
-        ])
-      ),
-      Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success(1) }))
+    const open = yield* given.chat(
+      Conversation.addUser("Hi"),
+      Conversation.addAssistant([given.call("a"), given.call("b")]),
+      Conversation.addToolResult({ callId: "a", result: ToolResult.success(1) })
     )
     const partly = Conversation.toPrompt(open, { toolName: upper }).content
     const done = yield* Conversation.addToolResult(open, { callId: "b", result: ToolResult.success(2) })
