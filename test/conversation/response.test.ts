@@ -19,6 +19,12 @@ const content = (...parts: ReadonlyArray<Response.AnyPart>) => collect(parts).co
 const call = (id: string, params: unknown, metadata: Response.ProviderMetadata = {}) =>
   Response.makePart("tool-call", { id, name: "f", params, providerExecuted: false, metadata })
 
+const flags = { isFailure: false, providerExecuted: true, preliminary: false }
+
+/** What a tool of the provider returned. */
+const result = (result: Schema.Json, over?: object) =>
+  Response.makePart("tool-result", { id: "p", name: "f", result, encodedResult: result, ...flags, ...over })
+
 const paramsStart = (id: string) => Response.makePart("tool-params-start", { id, name: "f", providerExecuted: false })
 
 const paramsDelta = (id: string, delta: string) => Response.makePart("tool-params-delta", { id, delta })
@@ -111,30 +117,19 @@ describe("CONV-3 responses become assistant messages", () => {
     const answered = collect(whole(pieces))
     const message = yield* Message.assistant(answered.content, answered)
     const self = Result.getOrThrow(Conversation.append(Conversation.empty, message))
-    const sent = Conversation.toPrompt(self).content.flatMap((message) =>
-      message.role === "assistant" ? message.content : []
-    )
-    const core = Prompt.fromResponseParts(whole(pieces)).content.flatMap((message) =>
-      message.role === "assistant" ? message.content : []
-    )
-    const options = (parts: ReadonlyArray<Prompt.AssistantMessagePart>) =>
-      parts
+    const options = (prompt: Prompt.Prompt) =>
+      prompt.content
+        .flatMap((message) => (message.role === "assistant" ? message.content : []))
         .filter((part) => (part.type !== "text" && part.type !== "reasoning") || part.text !== "")
         .map((part) => [part.type, part.options])
-    assert.deepStrictEqual(options(sent), options(core))
+    const core = Prompt.fromResponseParts(whole(pieces))
+    assert.deepStrictEqual(options(Conversation.toPrompt(self)), options(core))
   })
 
   it("usage, model and finish reason", () => {
-    const collected = collect([
-      Response.makePart("response-metadata", {
-        id: "r1",
-        modelId: "gpt-5.2",
-        timestamp: DateTime.makeUnsafe(0)
-      }),
-      Response.makePart("text", { text: "Hi" }),
-      finish("stop")
-    ])
-    assert.deepStrictEqual(collected, {
+    const timestamp = DateTime.makeUnsafe(0)
+    const metadata = Response.makePart("response-metadata", { id: "r1", modelId: "gpt-5.2", timestamp })
+    assert.deepStrictEqual(collect([metadata, Response.makePart("text", { text: "Hi" }), finish("stop")]), {
       content: [{ type: "text", text: "Hi" }],
       usage: { inputTokens: 7, outputTokens: 3, cacheReadTokens: 2, reasoningTokens: 1 },
       finishReason: "stop",
@@ -171,61 +166,35 @@ describe("CONV-3 responses become assistant messages", () => {
         { type, text: "", options: { openai: { itemId: "i", phase: "p", done: true }, google: null } }
       ])
     }
-    assert.deepStrictEqual(
-      content(
-        Response.makePart("tool-params-start", {
-          id: "a",
-          name: "f",
-          providerExecuted: false,
-          metadata: { openai: { itemId: "i" } }
-        }),
-        call("a", {}, { google: { thoughtSignature: "s" } })
-      ),
-      [
-        {
-          type: "tool-call",
-          id: "a",
-          name: "f",
-          arguments: {},
-          options: { openai: { itemId: "i" }, google: { thoughtSignature: "s" } }
-        }
-      ]
-    )
+    const [openai, google] = [{ itemId: "i" }, { thoughtSignature: "s" }]
+    assert.deepStrictEqual(content({ ...paramsStart("a"), metadata: { openai } }, call("a", {}, { google })), [
+      { type: "tool-call", id: "a", name: "f", arguments: {}, options: { openai, google } }
+    ])
   })
 
   it("argument text is kept as received, where it holds more than the arguments", () => {
-    const one = (...parts: ReadonlyArray<Response.AnyPart>) => {
+    for (const [parts, args, text] of [
+      [[call("a", `{ "n": 1 }`)], { n: 1 }, `{ "n": 1 }`],
+      [[call("a", "")], {}, ""],
+      [[call("a", undefined)], {}, undefined],
+      [[call("a", "{bad")], "{bad", "{bad"],
+      [[paramsStart("a"), paramsDelta("a", `{ "n": 1 }`), call("a", { n: 1 })], { n: 1 }, `{ "n": 1 }`],
+      // Repaired by the adapter: the text is no longer what was called
+      [[paramsDelta("a", `{"n":`), call("a", { n: 1 })], { n: 1 }, undefined]
+    ] as const) {
       const [part] = content(...parts)
       assert(part?.type === "tool-call")
-      return [part.arguments, part.text]
+      assert.deepStrictEqual([part.arguments, part.text], [args, text])
     }
-    assert.deepStrictEqual(one(call("a", `{ "n": 1 }`)), [{ n: 1 }, `{ "n": 1 }`])
-    assert.deepStrictEqual(one(call("a", "")), [{}, ""])
-    assert.deepStrictEqual(one(call("a", undefined)), [{}, undefined])
-    assert.deepStrictEqual(one(call("a", "{bad")), ["{bad", "{bad"])
-    assert.deepStrictEqual(one(paramsStart("a"), paramsDelta("a", `{ "n": 1 }`), call("a", { n: 1 })), [
-      { n: 1 },
-      `{ "n": 1 }`
-    ])
-    // Repaired by the adapter: the text is no longer what was called
-    assert.deepStrictEqual(one(paramsDelta("a", `{"n":`), call("a", { n: 1 })), [{ n: 1 }, undefined])
   })
 
   test("L2 no answer of a model stops a conversation from being stored", function* () {
     const deep = "[".repeat(60) + "]".repeat(60)
     const wide = `[${"0,".repeat(150_000)}0]`
     for (const hostile of [`{"__proto__":{}}`, `{"a":{"constructor":{"prototype":1}}}`, deep]) {
-      const result = Response.makePart("tool-result", {
-        id: "p",
-        name: "f",
-        result: JSON.parse(hostile),
-        encodedResult: JSON.parse(hostile),
-        isFailure: false,
-        providerExecuted: true,
-        preliminary: false
-      })
       const provider = Response.makePart("tool-call", { id: "p", name: "f", params: {}, providerExecuted: true })
-      const collected = collect([call("a", JSON.parse(hostile)), call("b", hostile), provider, result])
+      const returned = result(JSON.parse(hostile))
+      const collected = collect([call("a", JSON.parse(hostile)), call("b", hostile), provider, returned])
       for (const part of collected.content.slice(0, 2)) {
         assert(part.type === "tool-call")
         assert.deepStrictEqual([part.arguments, part.text], [hostile, hostile])
@@ -240,35 +209,17 @@ describe("CONV-3 responses become assistant messages", () => {
   })
 
   it("results of the provider are recorded; sources, approvals, previews and our own results are not", () => {
-    const result = (providerExecuted: boolean, preliminary: boolean) =>
-      Response.makePart("tool-result", {
-        id: "p",
-        name: "web_search",
-        result: { hits: 1 },
-        encodedResult: { hits: 1 },
-        isFailure: false,
-        providerExecuted,
-        preliminary,
-        metadata: { anthropic: { block: "b" } }
-      })
-    assert.deepStrictEqual(
-      content(
-        Response.makePart("source", { sourceType: "url", id: "s", title: "t" }),
-        Response.makePart("tool-approval-request", { approvalId: "x", toolCallId: "p" }),
-        result(true, true),
-        result(false, false),
-        result(true, false)
-      ),
-      [
-        {
-          type: "tool-result",
-          id: "p",
-          name: "web_search",
-          result: ToolResult.success({ hits: 1 }),
-          options: { anthropic: { block: "b" } }
-        }
-      ]
+    const options = { anthropic: { block: "b" } }
+    const recorded = content(
+      Response.makePart("source", { sourceType: "url", id: "s", title: "t" }),
+      Response.makePart("tool-approval-request", { approvalId: "x", toolCallId: "p" }),
+      result(1, { preliminary: true }),
+      result(2, { providerExecuted: false }),
+      result({ hits: 1 }, { metadata: options })
     )
+    assert.deepStrictEqual(recorded, [
+      { type: "tool-result", id: "p", name: "f", result: ToolResult.success({ hits: 1 }), options }
+    ])
   })
 
   it("error parts are reported, a value that is not JSON is a typed error", () => {
