@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Equal, Schema } from "effect"
 import { Prompt } from "effect/ai"
-import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
+import { Conversation, ConversationError, type Message, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
