@@ -5,7 +5,10 @@ import type * as planFlow from "#src/plan/internal/planFlow.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import type { Json } from "effect-emissary/payload"
 import type { PlanDefinition, PlanInvalid, PlanRun, When } from "effect-emissary/plan"
-import { plan } from "./definitions.ts"
+import { plan, step } from "./definitions.ts"
+
+/** Steps with nothing but a name. */
+export const plain = (...names: ReadonlyArray<string>) => names.map((name) => step(name))
 
 export const some = (name: string): When.When => ({ _tag: "Custom", name })
 

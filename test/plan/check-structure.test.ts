@@ -1,11 +1,11 @@
 /** PLAN-2: the rules of a plan's structure, in the order of the recordings. D.. are recorded cases. */
 import { assert, describe, it } from "@effect/vitest"
-import { Equal, Result, Schema } from "effect"
+import { Equal, Schema } from "effect"
 import * as planCheck from "#src/plan/internal/planCheck.ts"
 import * as planNames from "#src/plan/internal/planNames.ts"
 import { Plan, PlanDefinition, PlanInvalid, Reference } from "effect-emissary/plan"
 
-import { brief, either, problems, reasons, schemas, to } from "./check-fixtures.ts"
+import { brief, either, plain, problems, reasons, schemas, to } from "./check-fixtures.ts"
 import { plan, step } from "./definitions.ts"
 
 const { fromParallel, fromParallelAll, fromStep } = Reference
@@ -20,12 +20,10 @@ const parallel = { parallel: true }
 
 /** The exported form of a struct with a rest. */
 const kindAndRest = {
-  json: {
-    type: "object",
-    properties: { kind: { type: "string", enum: ["b", "c"] } },
-    required: ["kind"],
-    allOf: [{ type: "object", additionalProperties: {} }]
-  }
+  type: "object",
+  properties: { kind: { type: "string", enum: ["b", "c"] } },
+  required: ["kind"],
+  allOf: [{ type: "object", additionalProperties: {} }]
 }
 
 describe("the plan as a whole", () => {
@@ -99,12 +97,10 @@ describe("routes", () => {
   })
 
   it("PLAN-2 D29 of a parallel step are validated, and a warning reports that they are not followed", () => {
-    const ignored = plan(step("a", { ...parallel, ...to("b"), afterBranches: "c" }), step("b"), step("c"))
+    const ignored = plan(step("a", { ...parallel, ...to("b"), afterBranches: "c" }), ...plain("b", "c"))
     assert.deepStrictEqual(planCheck.checkStructure(ignored), [])
-    assert.deepStrictEqual(Plan.warnings(ignored).map(brief), [
-      "RoutingIgnored a routes",
-      "RoutingIgnored a afterBranches"
-    ])
+    const warnings = ["RoutingIgnored a routes", "RoutingIgnored a afterBranches"]
+    assert.deepStrictEqual(Plan.warnings(ignored).map(brief), warnings)
     assert.deepStrictEqual(problems(step("a", { ...parallel, ...to("ghost") })), ["UnknownStep a routes"])
     assert.deepStrictEqual(Plan.warnings(plan(step("a", to("b")), step("b"))), [])
   })
@@ -130,22 +126,19 @@ describe("routes", () => {
     const found = problems(step("a", { routesBy: "_tag", output: { json } }), step("b"))
     assert.deepStrictEqual(found, ["UnknownStep a routesBy"])
     const cyclic = { $ref: "#/$defs/c", $defs: { c: { anyOf: [{ $ref: "#/$defs/c" }] } } }
-    assert.deepStrictEqual(problems(step("a", { routesBy: "_tag", output: { json: cyclic } })), [
-      "InvalidRoutesBy a routesBy"
-    ])
+    const loops = problems(step("a", { routesBy: "_tag", output: { json: cyclic } }))
+    assert.deepStrictEqual(loops, ["InvalidRoutesBy a routesBy"])
   })
 
   it("PLAN-2 routesBy reads the keywords beside an intersection or a union", () => {
-    const router = step("a", { routesBy: "kind", output: kindAndRest, afterBranches: "end" })
-    assert.deepStrictEqual(problems(router, step("b"), step("c"), step("end")), [])
-    assert.deepStrictEqual(problems(router, step("lost"), step("b"), step("c"), step("end")), [
-      "UnreachableStep lost name"
-    ])
-    assert.deepStrictEqual(problems(router, step("b"), step("end")), ["UnknownStep a routesBy"])
-    const beside = { json: { ...kindAndRest.json, allOf: [], anyOf: [{ required: ["x"] }, { required: ["y"] }] } }
-    assert.deepStrictEqual(problems(step("a", { routesBy: "kind", output: beside }), step("b")), [
-      "UnknownStep a routesBy"
-    ])
+    const router = step("a", { routesBy: "kind", output: { json: kindAndRest }, afterBranches: "end" })
+    const found = (...names: ReadonlyArray<string>) => problems(router, ...plain(...names))
+    assert.deepStrictEqual(found("b", "c", "end"), [])
+    assert.deepStrictEqual(found("lost", "b", "c", "end"), ["UnreachableStep lost name"])
+    assert.deepStrictEqual(found("b", "end"), ["UnknownStep a routesBy"])
+    const json = { ...kindAndRest, allOf: [], anyOf: [{ required: ["x"] }, { required: ["y"] }] }
+    const beside = problems(step("a", { routesBy: "kind", output: { json } }), step("b"))
+    assert.deepStrictEqual(beside, ["UnknownStep a routesBy"])
   })
 
   it("PLAN-2 D38 D39 D40 D41 D43 afterBranches needs routes and a later step", () => {
@@ -163,7 +156,7 @@ describe("routes", () => {
 
   it("PLAN-2 F14 F15 a rejoin comes after the targets of all routes", () => {
     const router = (...names: ReadonlyArray<string>) => step("a", { ...to(...names), afterBranches: "end" })
-    const rest = [step("b"), step("end"), step("tail")]
+    const rest = plain("b", "end", "tail")
     assert.deepStrictEqual(problems(router("b"), ...rest), [])
     mentions(reasons(router("b", "end"), ...rest), [`"end" (#2) itself`, "twice"])
     mentions(reasons(router("b", "tail"), ...rest), [`"tail" (#3)`, "twice"])
@@ -177,9 +170,8 @@ describe("routes", () => {
 
 describe("what no run gets to", () => {
   it("PLAN-2 is reported once for each part", () => {
-    const found = planCheck.checkStructure(
-      plan(step("a", either("c", "e")), step("b"), step("b2"), step("c", either("e", "e")), step("d"), step("e"))
-    )
+    const rest = [...plain("b", "b2"), step("c", either("e", "e")), ...plain("d", "e")]
+    const found = planCheck.checkStructure(plan(step("a", either("c", "e")), ...rest))
     assert.deepStrictEqual(found.map(brief), ["UnreachableStep b name", "UnreachableStep d name"])
     assert.include(found[0]?.reason, `"b2" (#2)`)
   })
@@ -193,9 +185,8 @@ describe("what no run gets to", () => {
 
   it("PLAN-2 branches that all rejoin leave nothing between them unreached", () => {
     const gate = step("a", { ...either("yes", "no"), afterBranches: "end" })
-    assert.deepStrictEqual(problems(gate, step("yes"), step("no"), step("end")), [])
-    const lost = [gate, step("yes"), step("lost"), step("no"), step("end")]
-    assert.deepStrictEqual(problems(...lost), ["UnreachableStep lost name"])
+    assert.deepStrictEqual(problems(gate, ...plain("yes", "no", "end")), [])
+    assert.deepStrictEqual(problems(gate, ...plain("yes", "lost", "no", "end")), ["UnreachableStep lost name"])
   })
 
   it("PLAN-2 is not reported while routes lead nowhere", () => {
@@ -304,9 +295,8 @@ describe("laws", () => {
   it("PLAN-2 the message of many problems stays readable, all of them are data", () => {
     const name = "x".repeat(190)
     const context = Array.from({ length: 20 }, (_, i) => fromStep(`${name}${i}`))
-    const [first, ...rest] = planCheck.checkStructure(
-      plan(...Array.from({ length: 1000 }, (_, i) => step(`${name}-${i}`, { context })))
-    )
+    const steps = Array.from({ length: 1000 }, (_, i) => step(`${name}-${i}`, { context }))
+    const [first, ...rest] = planCheck.checkStructure(plan(...steps))
     assert(first !== undefined)
     const error = new PlanInvalid.PlanInvalid({ plan: "p", problems: [first, ...rest] })
     assert.strictEqual(error.problems.length, 20_000)
@@ -316,12 +306,9 @@ describe("laws", () => {
   })
 
   it("PLAN-2 L3 problems are data", () => {
-    const found = planCheck.checkStructure(
-      plan(step("a", { task: fromStep("b") }), step("b", { context: fromStep("q") }))
-    )
-    const error = Result.getOrThrow(
-      Schema.decodeUnknownResult(PlanInvalid.PlanInvalid)({ _tag: "PlanInvalid", plan: "p", problems: found })
-    )
-    assert.deepStrictEqual(error.problems, found)
+    const steps = [step("a", { task: fromStep("b") }), step("b", { context: fromStep("q") })]
+    const found = planCheck.checkStructure(plan(...steps))
+    const json = { _tag: "PlanInvalid", plan: "p", problems: found }
+    assert.deepStrictEqual(Schema.decodeUnknownSync(PlanInvalid.PlanInvalid)(json).problems, found)
   })
 })

@@ -28,6 +28,8 @@ const takes = (parameters: Json.JsonObject, options: Partial<PlanDefinition.Step
 
 const texts = (task: string, context?: string) => ({ _tag: "Text" as const, task, context })
 
+const payload = (context?: string) => ({ _tag: "Payload" as const, context })
+
 const context = { context: Reference.fromStart }
 
 const bind = (bindings: Partial<planCheck.Bindings>, ...steps: ReadonlyArray<PlanDefinition.StepDefinition>) =>
@@ -55,13 +57,8 @@ describe("the text of a step goes to", () => {
   })
 
   it("PLAN-2 O16 no tool that takes no text, or demands more", () => {
-    for (const parameters of [
-      object({}),
-      object({ n: number }),
-      object({ input: number }),
-      object({ q: { enum: ["x"] } })
-    ]) {
-      assert.match(String(takes(parameters)), /^ToolArguments: Step "a" at target: .*text/)
+    for (const parameters of [{}, { n: number }, { input: number }, { q: { enum: ["x"] } }]) {
+      assert.match(String(takes(object(parameters))), /^ToolArguments: Step "a" at target: .*text/)
     }
     const more = String(takes(object({ task: text, n: number })))
     assert.match(more, /requires "n"/)
@@ -80,15 +77,10 @@ describe("the context of a step goes to", () => {
 
   it("PLAN-1 a place beside the payload, and is refused where there is none", () => {
     const input = { input: { json: object({ n: number }) } }
-    assert.deepStrictEqual(takes(object({ n: number }), input), { _tag: "Payload", context: undefined })
-    assert.deepStrictEqual(takes(object({ n: number, context: text }), { ...input, ...context }), {
-      _tag: "Payload",
-      context: "context"
-    })
-    assert.match(
-      String(takes(object({ n: number }), { ...input, ...context })),
-      /^ContextNotTaken: .*no parameter "context"/
-    )
+    const both = { ...input, ...context }
+    assert.deepStrictEqual(takes(object({ n: number }), input), payload())
+    assert.deepStrictEqual(takes(object({ n: number, context: text }), both), payload("context"))
+    assert.match(String(takes(object({ n: number }), both)), /^ContextNotTaken: .*no parameter "context"/)
     const own = { input: { json: object({ context: text }) }, ...context }
     assert.match(String(takes(object({ context: text }), own)), /^ContextNotTaken: .*of its own/)
   })
@@ -100,14 +92,8 @@ describe("the payload of a step", () => {
     assert.match(String(takes(object({ n: number }), given(text))), /^ToolArguments: .*never fits/)
     assert.match(String(takes(object({ n: number }), given(object({ m: number })))), /"n".*required/)
     assert.match(String(takes(object({ n: number }), given(object({ n: text })))), /^ToolArguments/)
-    assert.deepStrictEqual(takes(object({ n: number }), { input: { name: "N" } }), {
-      _tag: "Payload",
-      context: undefined
-    })
-    assert.deepStrictEqual(takes(object({ n: number }), given({ type: "object" })), {
-      _tag: "Payload",
-      context: undefined
-    })
+    assert.deepStrictEqual(takes(object({ n: number }), { input: { name: "N" } }), payload())
+    assert.deepStrictEqual(takes(object({ n: number }), given({ type: "object" })), payload())
   })
 })
 
@@ -122,10 +108,8 @@ describe("binding", () => {
     assert.strictEqual(found[0]?.suggestion, "search")
     assert.deepStrictEqual(found[0]?.known, ["search", "writer"])
     for (const word of [`"a" (#0)`, "serach", `"search"`]) assert.include(found[0]?.reason, word)
-    assert.deepStrictEqual(
-      bind({ tools, agents }, use("search"), step("b", { target: { kind: "tool", name: "writer" } })),
-      []
-    )
+    const writer = step("b", { target: { kind: "tool", name: "writer" } })
+    assert.deepStrictEqual(bind({ tools, agents }, use("search"), writer), [])
     assert.deepStrictEqual(bind({}, step("a"), step("b", { target: { kind: "agent", name: "own" } })), [])
     const both = bind({ tools, agents: new Set(["search"]) }, use("search"))
     assert.deepStrictEqual(both.map(brief), ["AmbiguousTarget a target"])
@@ -133,14 +117,9 @@ describe("binding", () => {
 
   it("PLAN-2 has tools that run here and take what the step passes", () => {
     const provider = { ...tool(object({ task: text }), "web"), kind: "provider" } as const
-    const bound = new Map([
-      ["web", provider],
-      ["count", tool(object({ n: number }), "count")]
-    ])
-    assert.deepStrictEqual(bind({ tools: bound }, use("web"), use("count")).map(brief), [
-      "ProviderTool a target",
-      "ToolArguments a target"
-    ])
+    const tools = new Map(Object.entries({ web: provider, count: tool(object({ n: number }), "count") }))
+    const found = bind({ tools }, use("web"), use("count")).map(brief)
+    assert.deepStrictEqual(found, ["ProviderTool a target", "ToolArguments a target"])
   })
 
   it("PLAN-2 D52 D53 P32 fromMemory reads an agent with a memory", () => {
@@ -161,15 +140,14 @@ describe("binding", () => {
       task: Reference.fromAgent("writer"),
       context: [Reference.fromAgent("ghost"), Reference.fromAgent("search")]
     })
-    const found = bind({ tools, agents, memories: new Map([["writer", { text: true, output: false }]]) }, reads)
+    const memories = new Map([["writer", { text: true, output: false }]])
+    const found = bind({ tools, agents, memories }, reads)
     assert.deepStrictEqual(found.map(brief), ["NoStore a task", "UnknownAgent a context[0]", "NotAnAgent a context[1]"])
     assert.include(found[0]?.reason, "store")
     assert.include(found[2]?.reason, "agent")
     const kept = new Map([["writer", { text: false, output: true }]])
-    assert.deepStrictEqual(
-      bind({ tools, agents, memories: kept }, use("search", { task: Reference.fromAgent("writer") })),
-      []
-    )
+    const keeps = use("search", { task: Reference.fromAgent("writer") })
+    assert.deepStrictEqual(bind({ tools, agents, memories: kept }, keeps), [])
   })
 
   it("PLAN-2 reports all problems, in the order of the steps and the rules", () => {

@@ -134,10 +134,7 @@ describe("fields that name a step", () => {
 
   it("PLAN-2 are exhaustive when they are always there, and always one of the names", () => {
     const of = (kind: Json.JsonObject, required = ["kind"]) => field(object({ kind }, required))
-    const found = (exhaustive: boolean, ...literals: ReadonlyArray<string>) => ({
-      literals,
-      exhaustive
-    })
+    const found = (exhaustive: boolean, ...literals: ReadonlyArray<string>) => ({ literals, exhaustive })
     assert.deepStrictEqual(of({ enum: ["a", "b"] }), found(true, "a", "b"))
     assert.deepStrictEqual(of({ const: "a" }), found(true, "a"))
     assert.deepStrictEqual(of({ anyOf: [{ const: "a" }, { enum: ["b", "a"] }] }), found(true, "a", "b"))
