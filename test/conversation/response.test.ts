@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, DateTime, Result, Schema } from "effect"
+import { Arbitrary, DateTime, Effect, Option, Result, Schema } from "effect"
 import * as modelMessages from "#src/conversation/internal/modelMessages.ts"
-import { Conversation, Message, ToolResult } from "effect-emissary"
+import { Agent, Conversation, Message, ToolResult } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
 import { Prompt, Response } from "effect/ai"
 import { test } from "../test.ts"
 
@@ -136,6 +137,19 @@ describe("CONV-3 responses become assistant messages", () => {
       model: "gpt-5.2",
       errors: []
     })
+  })
+
+  test("the answer of a run has them, an id, and may be empty", function* () {
+    const usage = { inputTokens: 7, outputTokens: 0 }
+    const parts = [{ type: "response-metadata", modelId: "gpt-5.2" } as const]
+    const { conversation } = yield* Agent.make("one")
+      .run("Go")
+      .pipe(
+        Effect.provide([ScriptedModel.layer([{ parts, finishReason: "length", usage }]), Message.layerSequentialIds()])
+      )
+    const answer = Option.getOrThrow(Conversation.lastAssistantMessage(conversation))
+    assert.strictEqual(Message.text(answer), "")
+    assert.deepInclude(answer, { id: "m3", model: "gpt-5.2", finishReason: "length", usage, content: [] })
   })
 
   it("AGENT-3 deltas without a start open a block, unended blocks are kept", () => {
