@@ -45,15 +45,17 @@ describe("registries of plans", () => {
     )
     const error = yield* lacks(wire, { targets: { fetch: fetchIt, searcher }, schemas: { Hits } })
     assert.deepStrictEqual(
-      error.problems.map(({ code, index, slot, step, suggestion }) => [code, step, index, slot, suggestion]),
+      error.problems.map(
+        ({ code, index, slot, step, suggestion }) => `${code} ${step} #${index} ${slot} ${suggestion}`
+      ),
       [
-        ["MissingEntry", "s", 0, "target", "fetch"],
-        ["MissingEntry", "s", 0, "input", undefined],
-        ["MissingEntry", "s", 0, "output", "Hits"],
-        ["MissingEntry", "b", 1, "target", undefined],
-        ["MissingEntry", "c", 2, "target", undefined],
-        ["MissingEntry", "d", 3, "target", undefined],
-        ["MissingEntry", "s", 0, "routes[0]", undefined]
+        "MissingEntry s #0 target fetch",
+        "MissingEntry s #0 input undefined",
+        "MissingEntry s #0 output Hits",
+        "MissingEntry b #1 target undefined",
+        "MissingEntry c #2 target undefined",
+        "MissingEntry d #3 target undefined",
+        "MissingEntry s #0 routes[0] undefined"
       ]
     )
     assert.deepStrictEqual(error.problems[0]?.known, ["fetch", "searcher"])
@@ -63,9 +65,8 @@ describe("registries of plans", () => {
   })
 
   test("PLAN-4 tools need no entry, and ignore one", function* () {
-    const made = yield* Plan.decode(plan(step({ target: { kind: "tool", name: "fetch" } })), {
-      targets: { fetch: fetchIt }
-    })
+    const wire = plan(step({ target: { kind: "tool", name: "fetch" } }))
+    const made = yield* Plan.decode(wire, { targets: { fetch: fetchIt } })
     assert.deepStrictEqual(made.definition.steps[0]?.target, { kind: "tool", name: "fetch" })
     assert.strictEqual(made.live.steps[0]?.target._tag, "Tool")
     yield* Plan.decode(plan(step()))
@@ -75,28 +76,22 @@ describe("registries of plans", () => {
   test("PLAN-4 a name that is bound to another kind is reported; an unknown kind takes any entry", function* () {
     const targets = { fetch: fetchIt, searcher }
     const at = (kind: string, name: string) => plan(step({ target: { kind, name } }))
-    assert.deepStrictEqual(yield* entriesOf(at("callable", "searcher"), { targets }), [
-      "WrongEntry searcher at step 0, target"
-    ])
-    assert.deepStrictEqual(yield* entriesOf(at("agent", "fetch"), { targets }), ["WrongEntry fetch at step 0, target"])
-    for (const [name, kind] of [
-      ["fetch", "function"],
-      ["searcher", "agent"]
+    for (const [name, kind, other] of [
+      ["fetch", "function", "agent"],
+      ["searcher", "agent", "callable"]
     ] as const) {
+      assert.deepStrictEqual(yield* entriesOf(at(other, name), { targets }), [`WrongEntry ${name} at step 0, target`])
       const made = yield* Plan.decode(at("unknown", name), { targets })
       assert.deepStrictEqual(made.definition.steps[0]?.target, { kind, name })
     }
-    assert.deepStrictEqual((yield* Plan.codec.decode(at("unknown", "searcher"))).steps[0]?.target, {
-      kind: "function",
-      name: "searcher"
-    })
+    const { steps } = yield* Plan.codec.decode(at("unknown", "searcher"))
+    assert.deepStrictEqual(steps[0]?.target, { kind: "function", name: "searcher" })
   })
 
   test("PLAN-4 an agent's key is an entry, and what it requires is required by the plan", function* () {
     class Support extends Agent.Service<Support>()("support", {}) {}
-    const made = yield* Plan.decode(plan(step({ target: { kind: "agent", name: "helper" } })), {
-      targets: { helper: Support }
-    })
+    const wire = plan(step({ target: { kind: "agent", name: "helper" } }))
+    const made = yield* Plan.decode(wire, { targets: { helper: Support } })
     const typed: Plan.Plan<Schema.Json, Support> = made
     const target = typed.live.steps[0]?.target
     assert(target?._tag === "Agent")
@@ -109,12 +104,12 @@ describe("registries of plans", () => {
     class Flag extends Context.Service<Flag, boolean>()("test/Flag") {}
     const decoded = Plan.decode(plan(step()), {
       targets: {
-        a: Step.target("a", () => Effect.map(Tenant, (tenant) => tenant)),
-        b: Step.target("b", () => Effect.map(Clock, (clock) => clock)),
+        a: Step.target("a", () => Tenant),
+        b: Step.target("b", () => Clock),
         searcher
       },
       predicates: { never: When.or(), no: () => false },
-      routes: { s: { x: () => Effect.map(Flag, (flag) => flag) } }
+      routes: { s: { x: () => Flag } }
     })
     const typed: Effect.Effect<
       Plan.Plan<Schema.Json, Tenant | Clock | Flag | LanguageModel.LanguageModel>,
@@ -124,9 +119,8 @@ describe("registries of plans", () => {
     const free: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = decoded
     yield* free
     yield* typed
-    const none: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = Plan.decode(plan(step()), {
-      targets: { fetch: fetchIt }
-    })
+    const registry = { targets: { fetch: fetchIt } }
+    const none: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = Plan.decode(plan(step()), registry)
     yield* none
   })
 
@@ -151,25 +145,19 @@ describe("registries of plans", () => {
       const made = yield* Plan.decode(routed, registry)
       assert.strictEqual(yield* ask(made, ""), true)
       assert.strictEqual(yield* ask(made, "x"), false)
-      assert.deepStrictEqual(made.definition.steps[0]?.routes, [
-        { to: "x", when: { _tag: "Custom", name: "routes:s:x" } }
-      ])
+      assert.deepStrictEqual(made.definition.steps[0]?.routes, [{ to: "x", when: When.custom("routes:s:x") }])
       assert.deepStrictEqual(yield* Plan.encode(made, { version: 2 }), routed)
     }
   })
 
   test("PLAN-4 predicates that are there twice or cannot be used are reported", function* () {
+    const found = (x: planCodec.RegistryPredicate, predicates?: planCodec.PlanRegistry["predicates"]) =>
+      entriesOf(routed, { predicates, routes: { s: { x } } })
+    const place = "routes:s:x at step 0, routes[0]"
     const no = () => false
-    const at = "at step 0, routes[0]"
-    assert.deepStrictEqual(yield* entriesOf(routed, { predicates: { "routes:s:x": no }, routes: { s: { x: no } } }), [
-      `AmbiguousEntry routes:s:x ${at}`
-    ])
-    assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.payload.matches("(?=a)") } } }), [
-      `UnusableEntry routes:s:x ${at}`
-    ])
-    assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.custom("other") } } }), [
-      `UnusableEntry routes:s:x ${at}`
-    ])
+    assert.deepStrictEqual(yield* found(no, { "routes:s:x": no }), [`AmbiguousEntry ${place}`])
+    assert.deepStrictEqual(yield* found(When.payload.matches("(?=a)")), [`UnusableEntry ${place}`])
+    assert.deepStrictEqual(yield* found(When.custom("other")), [`UnusableEntry ${place}`])
   })
 
   test("PLAN-4 custom conditions inside of others are looked up one by one", function* () {
@@ -181,9 +169,8 @@ describe("registries of plans", () => {
       ]
     }
     const wire = native(step({ routes: [{ to: "x", when }] }), step({ name: "x" }))
-    assert.deepStrictEqual(yield* entriesOf(wire, { predicates: { vip: () => true } }), [
-      "MissingEntry late at step 0, routes[0]"
-    ])
+    const missing = yield* entriesOf(wire, { predicates: { vip: () => true } })
+    assert.deepStrictEqual(missing, ["MissingEntry late at step 0, routes[0]"])
     const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.or() } })
     assert.deepStrictEqual([...made.live.predicates.keys()], ["vip", "late"])
   })
@@ -213,19 +200,17 @@ describe("schemas of plans", () => {
     const Other = Schema.Struct({ items: Schema.Array(Schema.Int) })
     const wire = native(step({ output: { name: "Hits", schema: hits } }))
     yield* Plan.decode(wire, { schemas: { Hits: Same } })
-    assert.deepStrictEqual(yield* entriesOf(wire, { schemas: { Hits: Other } }), [
-      "DifferentSchema Hits at step 0, output"
-    ])
-    assert.deepStrictEqual(yield* entriesOf({ ...native(step()), output: { name: "Hits" } }), [
-      "MissingEntry Hits at output"
-    ])
+    const different = yield* entriesOf(wire, { schemas: { Hits: Other } })
+    assert.deepStrictEqual(different, ["DifferentSchema Hits at step 0, output"])
+    const missing = yield* entriesOf({ ...native(step()), output: { name: "Hits" } })
+    assert.deepStrictEqual(missing, ["MissingEntry Hits at output"])
   })
 
   test("PLAN-4 a schema that has no JSON Schema is reported", function* () {
-    const schemas = { Hits: Schema.instanceOf(AbortController) }
-    assert.deepStrictEqual(yield* entriesOf(plan(step({ output: "Hits" })), { schemas }), [
-      "UnusableEntry Hits at step 0, output"
-    ])
+    const found = yield* entriesOf(plan(step({ output: "Hits" })), {
+      schemas: { Hits: Schema.instanceOf(AbortController) }
+    })
+    assert.deepStrictEqual(found, ["UnusableEntry Hits at step 0, output"])
   })
 
   test("PLAN-4 str and Any need an entry, and mean no schema if the entry accepts everything", function* () {
