@@ -218,7 +218,7 @@ export const isAgent = (u: unknown): u is agentTypes.Agent<unknown, unknown> =>
  * |---|---|
  * | an agent made by {@link make}, the class of a {@link Service} | its `output`, `Schema.String` without one |
  * | an agent rebuilt from a definition | a codec of the JSON Schema, which `JsonSchema.fromSchema` returns again |
- * | a plan that is bound, and anything else made by `Delegate.make` | its `output`, `None` without one |
+ * | a plan that is bound | its `output`, `None` without one |
  * | an Effect that finds an agent, the class of a plan | `None`: the Schema is unknown before the agent is found |
  *
  * A step of a plan takes it for its own `output` where it has none.

@@ -314,7 +314,7 @@ export const make = <T>(options: {
       yield* refuseRedacted(what, value)
       const { losses, wire } = yield* arm.write(value, what)
       const json = yield* plainJson.runWithLimits({ what }, (limits) =>
-        plainJson.copyWithoutSecrets(wire, limits, data)
+        plainJson.copyRefusingSecrets(wire, limits, data)
       )
       if (!Json.isObject(json) || json[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))

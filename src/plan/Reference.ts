@@ -19,7 +19,7 @@
  * | {@link fromAgent} | what an agent answered last, in this run or an earlier one | empty |
  * | {@link literal}, or a plain string | the text | |
  *
- * A payload that is no text becomes canonical JSON, see `Plan.text`. A step may read
+ * A payload that is no text becomes canonical JSON. A step may read
  * earlier steps only, and no other member of its own band: `Plan.make` refuses the rest,
  * and a compiler refuses names that are no steps of the plan.
  *

@@ -264,7 +264,7 @@ export const make: <
  * - `step`: the name of the step.
  * - `payload`: what the task of the step refers to, decoded with the `input` schema if
  *   there is one, and plain JSON otherwise.
- * - `task`: the text of it, see `Plan.text`.
+ * - `task`: the text of it: a payload that is no text becomes canonical JSON.
  * - `context`: the text of the step's context references, a blank line between them;
  *   `undefined` if there is none.
  * - `content`: images and files of the plan's input, for steps that read it.

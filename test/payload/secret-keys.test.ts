@@ -80,7 +80,7 @@ describe("L8 secret keys", () => {
       [{ a: { data: shared }, b: { data: shared } }, "/a/data", "/b/data/password"],
       [{ a: inner, b: inner }, "/a/data", "/b/data/password"]
     ] as const) {
-      const written = plainJson.copyWithoutSecrets(value, plainJson.defaultLimits, [data])
+      const written = plainJson.copyRefusingSecrets(value, plainJson.defaultLimits, [data])
       assert.deepInclude(Result.getOrThrow(Result.flip(written)), { _tag: "Secret", path })
     }
   })

@@ -563,7 +563,7 @@ export const copyJson = (root: unknown, limits: Limits): Result.Result<Schema.Js
   runCopier(new JsonCopier(limits, false), root)
 
 /** Copies a value that is about to be written, and refuses secret keys in it; below the places in `data` keys are data. */
-export const copyWithoutSecrets = (
+export const copyRefusingSecrets = (
   root: unknown,
   limits: Limits,
   data: ReadonlyArray<string>
