@@ -16,11 +16,8 @@ const Name = Schema.Literals(names)
 const Reference = Schema.Union([
   TaggedStruct("FromPrev", {}),
   TaggedStruct("FromStart", {}),
-  TaggedStruct("FromStep", { step: Name }),
-  TaggedStruct("FromParallel", { step: Name }),
-  TaggedStruct("FromParallelAll", { step: Name }),
-  TaggedStruct("FromMemory", { agent: text }),
-  TaggedStruct("FromAgent", { agent: text }),
+  Schema.Struct({ _tag: Schema.Literals(["FromStep", "FromParallel", "FromParallelAll"]), step: Name }),
+  Schema.Struct({ _tag: Schema.Literals(["FromMemory", "FromAgent"]), agent: text }),
   TaggedStruct("Literal", { value: text })
 ])
 

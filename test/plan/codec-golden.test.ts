@@ -15,10 +15,8 @@ describe("golden files of the plan wire", () => {
   it("L3 there are some of each version", () => {
     for (const version of Plan.codec.versions) {
       for (const kind of ["read", "written"]) {
-        assert(
-          names.some((name) => name.startsWith(`plan-v${version}-`) && name.endsWith(kind)),
-          `version ${version}, ${kind}`
-        )
+        const some = names.some((name) => name.startsWith(`plan-v${version}-`) && name.endsWith(kind))
+        assert(some, `version ${version}, ${kind}`)
       }
     }
   })

@@ -75,9 +75,8 @@ const Maybe = Schema.Union([
   Schema.Struct({ next: Schema.optionalKey(Schema.NullOr(Schema.Literal("look"))) }),
   Schema.Struct({ other: Schema.String })
 ])
-expectTypeOf(Step.make("m", { target: "t", output: Maybe, routesBy: "next" })).toEqualTypeOf<
-  Step.Step<"m", "look", never>
->()
+const maybeNext = Step.make("m", { target: "t", output: Maybe, routesBy: "next" })
+expectTypeOf(maybeNext).toEqualTypeOf<Step.Step<"m", "look", never>>()
 
 // Schemas that need services have no place in a plan
 declare const needy: Schema.Codec<number, string, Mail>
@@ -178,9 +177,8 @@ void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(patt
 void Plan.make(...steps)
 void Plan.make(...steps.map(({ name }) => Step.make(name, { target: "x", context: Reference.fromStep(name) })))
 void Plan.make(Step.make(name, { target: "x" }), Step.make("x", { target: "x", task: Reference.fromStep("unknown") }))
-expectTypeOf(Plan.make({ name: "x" }, ...steps)).toEqualTypeOf<
-  Effect.Effect<Plan.Plan<Schema.Json, Db>, PlanInvalid.PlanInvalid>
->()
+const ofMany = Plan.make({ name: "x" }, ...steps)
+expectTypeOf(ofMany).toEqualTypeOf<Effect.Effect<Plan.Plan<Schema.Json, Db>, PlanInvalid.PlanInvalid>>()
 
 // Binding: handlers are required there, agents and memories where it runs
 const toolkit = Toolkit.make(
@@ -193,23 +191,18 @@ const bound = Plan.bind(made, {
   agents: { helper, Writer },
   memories: { helper: Plan.memoryFromConversation("chat"), writer: Plan.memoryInStore("writer") }
 })
+type BindError = PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError
 type Both = Tool.Handler<"search"> | Tool.Handler<"publish"> | Mail
 expectTypeOf(bound).toEqualTypeOf<
   Effect.Effect<
     Plan.Bound<Date, Db | Model | Writer | ConversationStore.ConversationStore | VersionedStore.VersionedStore>,
-    PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError,
+    BindError,
     Both
   >
 >()
-expectTypeOf(Plan.bind(made)).toEqualTypeOf<
-  Effect.Effect<
-    Plan.Bound<Date, Db>,
-    PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError
-  >
->()
-const recalled = Plan.bind(made, {
-  memories: { helper: { text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) } }
-})
+expectTypeOf(Plan.bind(made)).toEqualTypeOf<Effect.Effect<Plan.Bound<Date, Db>, BindError>>()
+const notes = { text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) }
+const recalled = Plan.bind(made, { memories: { helper: notes } })
 expectTypeOf<PlanOf<typeof recalled>>().toEqualTypeOf<Plan.Bound<Date, Db | Mail>>()
 
 declare const mailer: Agent.Agent<string, Mail>
@@ -251,22 +244,15 @@ const triage = Agent.make("triage", { output: Severity })
 class Triage extends Agent.Service<Triage>()("triage", { output: Severity }) {}
 declare const triagePlan: Plan.Bound<typeof Severity.Type, Mail>
 const severity = "severity"
-expectTypeOf(Step.make("t", { target: triage, routesBy: severity })).toEqualTypeOf<
-  Step.Step<"t", "urgent" | "look", Model>
->()
-expectTypeOf(Step.make("t", { target: Triage, routesBy: severity })).toEqualTypeOf<
-  Step.Step<"t", "urgent" | "look", Triage>
->()
-expectTypeOf(Step.make("t", { target: triagePlan, routesBy: severity, afterBranches: "x" })).toEqualTypeOf<
-  Step.Step<"t", "urgent" | "look" | "x", Mail>
->()
+type Routed<R> = Step.Step<"t", "urgent" | "look", R>
+expectTypeOf(Step.make("t", { target: triage, routesBy: severity })).toEqualTypeOf<Routed<Model>>()
+expectTypeOf(Step.make("t", { target: Triage, routesBy: severity })).toEqualTypeOf<Routed<Triage>>()
+const rejoins = Step.make("t", { target: triagePlan, routesBy: severity, afterBranches: "x" })
+expectTypeOf(rejoins).toEqualTypeOf<Step.Step<"t", "urgent" | "look" | "x", Mail>>()
 declare const foundTriage: Effect.Effect<Agent.Agent<typeof Severity.Type>, never, Db>
-expectTypeOf(Step.make("t", { target: foundTriage, routesBy: severity })).toEqualTypeOf<
-  Step.Step<"t", "urgent" | "look", Db>
->()
-expectTypeOf(Step.make("t", { target: triage, output: Kind, routesBy: "kind" })).toEqualTypeOf<
-  Step.Step<"t", "look" | "done", Model>
->()
+expectTypeOf(Step.make("t", { target: foundTriage, routesBy: severity })).toEqualTypeOf<Routed<Db>>()
+const byKind = Step.make("t", { target: triage, output: Kind, routesBy: "kind" })
+expectTypeOf(byKind).toEqualTypeOf<Step.Step<"t", "look" | "done", Model>>()
 // @ts-expect-error Step "t" refers to "urgent", which is no step of this plan.
 void Plan.make(look, Step.make("t", { target: Triage, routesBy: "severity" }))
 // @ts-expect-error routesBy: "importance" is no field of the output of this step.
