@@ -1,25 +1,29 @@
 /** PLAN-8: a plan is an agent. */
-import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Context, Deferred, Effect, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
+import { assert, describe } from "@effect/vitest"
+import { Chunk, Context, Effect, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, AgentError, type AgentEvent, Conversation, Message, Run, ToolResult } from "effect-emissary"
+import { Agent, AgentError, Conversation, Message, Run, ToolResult } from "effect-emissary"
 import { Plan, PlanError, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { bind, completed, log } from "./support.ts"
+import { gate } from "./checkpoints.ts"
+import { answered, around, asks, json, noted } from "./nested.ts"
+import { completed, log, planOf } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
 
-const json = (state: Run.State) => Effect.flatMap(Run.stateCodec.encodeJson(state), Run.stateCodec.decodeJson)
+/** A plan of one function, and one that waits. */
+const only = (answer: Parameters<ReturnType<typeof log>["fn"]>[1]) =>
+  planOf(Step.make("a", { target: log().fn("a", answer) }))
+const pausing = only(() => Step.pause("wait"))
 
 describe("a plan as an agent", () => {
   test("PLAN-8 answers with the output of its last step", function* () {
     const { fnStep } = log()
-    const bound = yield* bind(Plan.make({ name: "two" }, fnStep("a"), fnStep("b")))
+    const bound = yield* planOf({ name: "two" }, fnStep("a"), fnStep("b"))
     assert.strictEqual(bound.name, "two")
-    const result = yield* bound.run("x")
-    assert(result.outcome === "Completed")
+    const result = completed(yield* bound.run("x"))
     assert.deepStrictEqual([result.output, result.text, result.steps], ["b(a(x))", "b(a(x))", 1])
     assert.deepStrictEqual(pluck(Conversation.transcript(result.conversation), "role"), ["user", "assistant"])
     assert.strictEqual(result.state.definition, bound.digest)
@@ -30,46 +34,37 @@ describe("a plan as an agent", () => {
   test("PLAN-8 returns typed output, and a text for people", function* () {
     const { fn } = log()
     const Sum = Schema.Struct({ sum: Schema.FiniteFromString })
-    const plan = yield* Plan.make({ output: Sum }, Step.make("a", { target: fn("a", () => ({ sum: "12" })) }))
-    const bound = yield* Plan.bind(plan)
-    const result = yield* bound.run("x")
-    assert(result.outcome === "Completed")
+    const bound = yield* planOf({ output: Sum }, Step.make("a", { target: fn("a", () => ({ sum: "12" })) }))
+    const result = completed(yield* bound.run("x"))
     const sum: number = result.output.sum
     assert.strictEqual(sum, 12)
     assert.strictEqual(result.text, `{"sum":"12"}`)
-    assert.deepStrictEqual((yield* bound.resume(yield* json(result.state))).outcome, "Completed")
-    const none = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => null) })))
-    const empty = yield* none.run("x")
-    assert(empty.outcome === "Completed")
+    completed(yield* bound.resume(yield* json(result.state)))
+    const empty = completed(yield* (yield* only(() => null)).run("x"))
     assert.deepStrictEqual([empty.output, empty.text], [null, ""])
   })
 
   test("PLAN-8 the newest message is the task, its files the content, the messages before it the context", function* () {
     const { fn } = log()
     const seen = fn("seen", ({ content, context, task }) => ({ task, context: context ?? null, files: content.length }))
-    const bound = yield* bind(
-      Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
+    const bound = yield* planOf(
+      Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart })
     )
     const picture = ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1]) })
     const first = yield* bound.ask([ToolResult.textPart("look"), picture])
     assert.deepStrictEqual(first, { task: "look", context: "look", files: 1 })
     const { conversation } = yield* bound.run("one")
     const second = yield* bound.ask("two", { conversation })
-    assert.strictEqual(
-      second !== null && typeof second === "object" && "context" in second ? second["context"] : "",
-      `User: one\n\nAssistant: {"context":"one","files":0,"task":"one"}\n\ntwo`
-    )
+    const before = `User: one\n\nAssistant: {"context":"one","files":0,"task":"one"}`
+    assert.deepStrictEqual(second, { task: "two", context: `${before}\n\ntwo`, files: 0 })
     const said = yield* Conversation.addUser(conversation, "three")
-    const third = yield* bound.ask(undefined, { conversation: said })
-    assert.strictEqual(third !== null && typeof third === "object" && "task" in third ? third["task"] : "", "three")
+    assert.propertyVal(yield* bound.ask(undefined, { conversation: said }), "task", "three")
   })
 
   test("PLAN-8 a conclusion is an answer: its text, or the JSON in it where the output needs that", function* () {
-    const ending = (answer: string) => log().fn("end", () => Step.conclude(answer))
-    const text = yield* bind(Plan.make(Step.make("a", { target: ending("enough") })))
-    assert.strictEqual(yield* text.ask("x"), "enough")
+    assert.strictEqual(yield* (yield* only(() => Step.conclude("enough"))).ask("x"), "enough")
     const Answer = Schema.Struct({ ok: Schema.Boolean })
-    const plan = (answer: string) => bind(Plan.make({ output: Answer }, Step.make("a", { target: ending(answer) })))
+    const plan = (answer: string) => planOf({ output: Answer }, Step.make("a", { target: () => Step.conclude(answer) }))
     assert.deepStrictEqual(yield* (yield* plan(`{"ok":true}`)).ask("x"), { ok: true })
     const invalid = yield* (yield* plan("enough")).run("x")
     assert(invalid.outcome === "InvalidOutput")
@@ -79,12 +74,8 @@ describe("a plan as an agent", () => {
   test("PLAN-8 a failed step is an AgentError without user text, and its state resumes at that step", function* () {
     const { fn, ran, fnStep } = log()
     let failing = true
-    const bound = yield* Plan.make(
-      fnStep("a"),
-      Step.make("b", {
-        target: fn("b", ({ task }) => (failing ? Effect.fail({ _tag: "Down", message: "a secret" }) : task))
-      })
-    ).pipe(Effect.flatMap(Plan.bind))
+    const down = Effect.fail({ _tag: "Down", message: "a secret" })
+    const bound = yield* planOf(fnStep("a"), Step.make("b", { target: fn("b", ({ task }) => (failing ? down : task)) }))
     const error = yield* Effect.flip(bound.run("x"))
     assert(error.reason._tag === "DelegateFailed")
     assert.include(error.message, `the step "b" failed with Down`)
@@ -100,60 +91,41 @@ describe("a plan as an agent", () => {
     const { fn } = log()
     const N = Schema.Struct({ n: Schema.Finite })
     const double = Step.make("double", { input: N, target: ({ payload }) => Effect.succeed(payload.n * 2) })
-    const bound = yield* bind(Plan.make(double))
-    const answer = (plan: Agent.Agent<unknown>, text: string) =>
-      Effect.map(plan.run(text), (result) => (result.outcome === "Completed" ? result.output : undefined))
-    assert.strictEqual(yield* answer(bound, `{"n": 21}`), 42)
+    const bound = yield* planOf(double)
+    assert.strictEqual(yield* bound.ask(`{"n": 21}`), 42)
     // A step that reads it later, a band, and a plan inside
-    const later = yield* Plan.make(
+    const later = yield* planOf(
       Step.make("a", { target: fn("a", ({ task }) => task), parallel: true }),
       Step.make("b", { target: fn("b", ({ payload }) => payload), parallel: true }),
       Step.make("double", { input: N, task: Reference.fromStart, target: bound })
-    ).pipe(Effect.flatMap(Plan.bind))
-    assert.strictEqual(yield* answer(later, `{"n":21}`), 42)
-    const around = yield* bind(Plan.make({ name: "around" }, Step.make("inner", { target: bound })))
-    assert.strictEqual(yield* answer(around, `{"n":21}`), 42)
+    )
+    assert.strictEqual(yield* later.ask(`{"n":21}`), 42)
+    const inside = yield* planOf({ name: "around" }, Step.make("inner", { target: bound }))
+    assert.strictEqual(yield* inside.ask(`{"n":21}`), 42)
     // A text that fits stays one
-    const text = yield* Plan.make(
+    const text = yield* planOf(
       Step.make("a", { input: Schema.String, target: ({ payload }) => Effect.succeed(payload.length) })
-    ).pipe(Effect.flatMap(Plan.bind))
-    assert.strictEqual(yield* answer(text, `{"n":21}`), 8)
+    )
+    assert.strictEqual(yield* text.ask(`{"n":21}`), 8)
   })
 
   test("PLAN-8 L8 the model of an outer agent reads what it can use, and no advice for the author of the plan", function* () {
     const N = Schema.Struct({ n: Schema.Finite })
     const told = <R>(plan: Agent.Agent<unknown, R>, ...inner: ReadonlyArray<{ readonly text: string }>) =>
       Effect.gen(function* () {
-        const desk = Agent.make("desk", {
-          instructions: "Help.",
-          toolkit: [Agent.asTool(plan, { name: "sums", description: "Sums" })]
-        })
-        yield* desk.run("hello")
+        yield* around(plan).run("hello")
         const { requests } = yield* ScriptedModel.ScriptedModel
         return JSON.stringify((yield* requests).at(-1)?.messages)
-      }).pipe(
-        Effect.provide(
-          ScriptedModel.layer([
-            { toolCalls: [{ name: "sums", params: { input: "twenty-one" } }] },
-            ...inner,
-            { text: "Sorry." }
-          ])
-        )
-      )
+      }).pipe(answered(asks, ...inner, { text: "Sorry." }))
     const advice = ["causeOf", "resume", "`output`"]
-    const input = yield* told(
-      yield* bind(Plan.make(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
-    )
+    const input = yield* told(yield* planOf(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
     assert.include(input, "failed with InputInvalid: input at the root: expected object, got string")
     const writer = Agent.make("writer", { instructions: "Write." })
-    const output = yield* told(yield* bind(Plan.make(Step.make("write", { output: N, target: writer }))), {
-      text: "prose"
-    })
+    const written = yield* planOf(Step.make("write", { output: N, target: writer }))
+    const output = yield* told(written, { text: "prose" })
     assert.include(output, "failed with OutputInvalid: output at the root: expected object, got string")
     // Types can be borrowed; the text of such an error is not passed on
-    const borrowed = yield* told(
-      yield* bind(Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) })))
-    )
+    const borrowed = yield* told(yield* only(() => Effect.fail({ _tag: "Timeout", message: "hunter2" })))
     assert.include(borrowed, "failed with Timeout")
     assert.notInclude(borrowed, "hunter2")
     for (const text of [input, output, borrowed]) for (const words of advice) assert.notInclude(text, words)
@@ -161,10 +133,10 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 used up iterations are MaxSteps, resumable with more", function* () {
     const { fn, ran } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       { maxIterations: 2 },
       Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const limited = yield* bound.run("x")
     assert.strictEqual(limited.outcome, "MaxSteps")
     assert.strictEqual((yield* bound.resume(yield* json(limited.state))).outcome, "MaxSteps")
@@ -174,22 +146,20 @@ describe("a plan as an agent", () => {
   })
 
   test("PLAN-8 a state of another plan is refused", function* () {
-    const { fn } = log()
-    const pausing = fn("p", () => Step.pause("wait"))
-    const one = yield* bind(Plan.make(Step.make("a", { target: pausing })))
-    const two = yield* bind(Plan.make(Step.make("b", { target: pausing })))
+    const one = yield* pausing
+    const two = yield* planOf(log().fnStep("b"))
     const waiting = yield* one.run("x")
     const error = yield* Effect.flip(two.resume(waiting.state))
     assert.strictEqual(error.reason._tag, "DefinitionChanged")
     const agent = Agent.make("agent", {})
-    const done = yield* Effect.provide(agent.run("hello"), ScriptedModel.layer([{ text: "hi" }]))
+    const done = yield* answered({ text: "hi" })(agent.run("hello"))
     assert.strictEqual((yield* Effect.flip(one.resume(done.state))).reason._tag, "DefinitionChanged")
     // A model never continues progress, not even with the same digest
     const text = yield* Run.stateCodec.encodeJson(waiting.state)
     const same = yield* Run.stateCodec.decodeJson(text.replaceAll(one.digest, done.state.definition))
     assert.strictEqual(same.definition, done.state.definition)
     for (const state of [waiting.state, same]) {
-      const refused = yield* Effect.flip(Effect.provide(agent.resume(state), ScriptedModel.layer([])))
+      const refused = yield* Effect.flip(answered()(agent.resume(state)))
       assert.strictEqual(refused.reason._tag, "DefinitionChanged")
     }
   })
@@ -198,7 +168,7 @@ describe("a plan as an agent", () => {
     const { fn, fnStep } = log()
     const gate = fn("gate", ({ task }) => (task === "one" && !open ? Step.pause("wait") : task))
     let open = false
-    const bound = yield* bind(Plan.make(fnStep("a"), Step.make("gate", { target: gate, task: Reference.fromStart })))
+    const bound = yield* planOf(fnStep("a"), Step.make("gate", { target: gate, task: Reference.fromStart }))
     const waiting = yield* bound.run("one")
     open = true
     const decisions = [{ callId: "gate", approved: true }]
@@ -213,18 +183,11 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 timeouts and interruption end it as agents end, and it can be resumed", function* () {
     const { fn, ran, fnStep } = log()
-    let slow = true
-    const begun = yield* Deferred.make<void>()
-    const bound = yield* Plan.make(
-      fnStep("a"),
-      Step.make("b", {
-        target: fn("b", ({ task }) =>
-          slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
-        )
-      })
-    ).pipe(Effect.flatMap(Plan.bind))
+    const { begun, hook, open } = yield* gate
+    const held = fn("b", ({ task }) => Effect.as(hook, task))
+    const bound = yield* planOf(fnStep("a"), Step.make("b", { target: held }))
     const running = yield* Effect.forkChild(bound.run("x", { timeouts: { total: "5 seconds", step: "1 second" } }))
-    yield* Deferred.await(begun)
+    yield* begun
     yield* TestClock.adjust("4 seconds")
     assert.isUndefined(running.pollUnsafe(), "a function has no timeout but the total one")
     yield* TestClock.adjust("1 second")
@@ -232,10 +195,8 @@ describe("a plan as an agent", () => {
     assert(late.outcome === "Interrupted")
     assert.strictEqual(late.reason, "timeout")
 
-    const states: Array<Run.State> = []
-    const cut = yield* Effect.forkChild(
-      bound.run("x", { onState: (state) => Effect.sync(() => void states.push(state)) })
-    )
+    const { onState, states } = yield* noted
+    const cut = yield* Effect.forkChild(bound.run("x", { onState }))
     while (ran.length < 4) yield* Effect.yieldNow
     yield* Fiber.interrupt(cut)
     const last = states.at(-1)
@@ -250,7 +211,7 @@ describe("a plan as an agent", () => {
     assert(stopped.outcome === "Interrupted")
     assert.strictEqual(stopped.reason, "enough")
 
-    slow = false
+    yield* open
     ran.length = 0
     for (const state of [late.state, last, stopped.state]) {
       assert.strictEqual((yield* bound.resume(yield* json(state))).text, "a(x)")
@@ -260,10 +221,10 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 L10 what is recorded for a step does not grow with the run", function* () {
     const { fn, ran } = log()
-    const bound = yield* Plan.make(
+    const bound = yield* planOf(
       { maxIterations: 60 },
       Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(50)]] })
-    ).pipe(Effect.flatMap(Plan.bind))
+    )
     const sizes: Array<number> = []
     yield* bound.run("x", {
       onState: (_, event) =>
@@ -275,52 +236,20 @@ describe("a plan as an agent", () => {
     assert.isBelow(Math.max(...sizes.slice(10)), 2 * Math.max(...sizes.slice(0, 5)))
   })
 
-  test("PLAN-8 L5 run and stream produce the same transcript; agents in steps are children under the step's name", function* () {
-    const writer = Agent.make("writer", { instructions: "Write." })
-    const { fnStep } = log()
-    const bound = yield* bind(Plan.make(Step.make("draft", { target: writer }), fnStep("print")))
-    const model = () => ScriptedModel.layer([{ text: "a longer text", usage: { inputTokens: 7, outputTokens: 2 } }])
-    const result = yield* Effect.provide(bound.run("go"), model())
-    const events = yield* Effect.provide(Stream.runCollect(bound.stream("go")), model())
-    const last = events.at(-1)
-    assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
-    assert.deepStrictEqual(
-      Conversation.transcript(last.result.conversation),
-      Conversation.transcript(result.conversation)
-    )
-    assert.deepStrictEqual(last.result.usage, { inputTokens: 7, outputTokens: 2 })
-    assert.deepStrictEqual(result.usage, last.result.usage)
-    const deltas = (from: ReadonlyArray<AgentEvent.AgentEvent<unknown>>) =>
-      from.flatMap((event) => (event._tag === "TextDelta" ? [event.delta] : [])).join("")
-    assert.strictEqual(deltas(events), result.text)
-    const children = events.flatMap((event) =>
-      event._tag === "Child" && event.callId === "draft" ? [event.event] : []
-    )
-    assert.strictEqual(deltas(children), "a longer text")
-    assert.strictEqual(children[0]?._tag, "RunStarted")
-    assert.strictEqual(children.at(-1)?._tag, "RunFinished")
-  })
-
   test("PLAN-8 modelRetry and modelMistakes of the run hold for the agents in steps, also under an agent", function* () {
-    const bound = yield* bind(Plan.make(Step.make("ask", { target: Agent.make("asker", {}) })))
+    const bound = yield* planOf(Step.make("ask", { target: Agent.make("asker", {}) }))
     const flaky = [{ fail: { reason: "RateLimitError" } }, { text: "at last" }] as const
     const modelRetry = Schedule.recurs(1)
-    const failed = yield* Effect.flip(Effect.provide(bound.run("x"), ScriptedModel.layer(flaky)))
+    const failed = yield* answered(...flaky)(Effect.flip(bound.run("x")))
     assert.strictEqual(failed.reason._tag, "DelegateFailed")
-    const done = yield* Effect.provide(bound.run("x", { modelRetry }), ScriptedModel.layer(flaky))
+    const done = yield* answered(...flaky)(bound.run("x", { modelRetry }))
     assert.strictEqual(done.text, "at last")
-    const outer = Agent.make("outer", { toolkit: [Agent.asTool(bound, { name: "work", description: "Works" })] })
-    const script = [
-      { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
-      ...flaky,
-      { expect: { toolResult: "at last" }, text: "done" }
-    ]
-    assert.strictEqual(yield* Effect.provide(outer.ask("go", { modelRetry }), ScriptedModel.layer(script)), "done")
+    const script = answered(asks, ...flaky, { expect: { toolResult: "at last" }, text: "done" })
+    assert.strictEqual(yield* script(around(bound).ask("go", { modelRetry })), "done")
   })
 
   test("PLAN-8 a context with a key that names a secret runs in memory, and is refused where it is written", function* () {
-    const { fn } = log()
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
+    const bound = yield* pausing
     const waiting = yield* bound.run("x", { context: { api_key: "k" } })
     assert.strictEqual(waiting.outcome, "AwaitingApproval")
     const error = yield* Effect.flip(Run.stateCodec.encodeJson(waiting.state))
@@ -330,8 +259,7 @@ describe("a plan as an agent", () => {
   })
 
   test("PLAN-8 progress that is not that of the plan is refused", function* () {
-    const { fn } = log()
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
+    const bound = yield* pausing
     const waiting = yield* bound.run("x")
     const text = yield* Run.stateCodec.encodeJson(waiting.state)
     const broken = yield* Run.stateCodec.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
@@ -352,9 +280,7 @@ describe("a plan as an agent", () => {
           { name: "research" },
           Step.make("find", { target: "find" }),
           Step.make("write", { target: Writer }),
-          Step.make("translate", {
-            target: ({ task }) => Effect.map(Language, (language) => `${task} (${language})`)
-          })
+          Step.make("translate", { target: ({ task }) => Effect.map(Language, (language) => `${task} (${language})`) })
         ),
         (plan) => Plan.bind(plan, { toolkit })
       )
@@ -370,25 +296,18 @@ describe("a plan as an agent", () => {
       const asked = yield* research.ask("it")
       const native = yield* Plan.run(research, "it")
       const streamed = yield* Stream.runCollect(research.stream("it"))
-      const plan = yield* Plan.make(Step.make("in", { target: Research }))
-      const [step] = plan.definition.steps
-      assert.deepStrictEqual(step?.target, { kind: "agent", name: "research" })
-      const bound = yield* Plan.bind(plan)
+      const bound = yield* planOf(Step.make("in", { target: Research }))
+      assert.deepStrictEqual(bound.definition.steps[0]?.target, { kind: "agent", name: "research" })
       const nested = yield* Plan.run(bound, "it")
-      assert(native.outcome === "Completed" && nested.outcome === "Completed")
       const last = streamed.at(-1)
       assert(last?._tag === "RunFinished")
       class Outer extends Agent.Service<Outer>()("outer", {
         toolkit: [Agent.asTool(Research, { name: "work", description: "Works" })]
       }) {}
-      const model = ScriptedModel.layer([
-        { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
-        { expect: { toolResult: "a text (de)" }, text: "done" }
-      ])
-      const tool = yield* Effect.flatMap(Outer, (outer) => outer.ask("go")).pipe(
-        Effect.provide(Layer.provide(Outer.layer, model))
-      )
-      return [asked, native.text, nested.text, last.result.text, tool]
+      const model = ScriptedModel.layer([asks, { expect: { toolResult: "a text (de)" }, text: "done" }])
+      const outer = yield* Effect.provide(Outer, Layer.provide(Outer.layer, model))
+      const tool = yield* outer.ask("go")
+      return [asked, completed(native).text, completed(nested).text, last.result.text, tool]
     }).pipe(Effect.provide(live))
     assert.deepStrictEqual(answers, ["a text (de)", "a text (de)", "a text (de)", "a text (de)", "done"])
   })
@@ -407,20 +326,17 @@ describe("a plan as an agent", () => {
     const again = Effect.suspend(() => (self === undefined ? Effect.die("not made yet") : Effect.succeed(self)))
     class Counter extends Plan.Service<Counter>()(
       "counter",
-      Effect.flatMap(
-        Plan.make(
-          { name: "counter" },
-          Step.make("work", { target: work, routes: [["end", When.payload.lessThan(1)]] }),
-          Step.make("again", { target: again }),
-          Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
-        ),
-        (plan) =>
-          Effect.tap(Plan.bind(plan), (bound) =>
-            Effect.sync(() => {
-              // Sound: the service provides what the plan requires.
-              self = bound as Agent.Agent<unknown, unknown> as Agent.Agent<unknown>
-            })
-          )
+      planOf(
+        { name: "counter" },
+        Step.make("work", { target: work, routes: [["end", When.payload.lessThan(1)]] }),
+        Step.make("again", { target: again }),
+        Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
+      ).pipe(
+        Effect.tap((bound) => {
+          // Sound: the service provides what the plan requires.
+          self = bound as Agent.Agent<unknown, unknown> as Agent.Agent<unknown>
+          return Effect.void
+        })
       )
     ) {}
     const done = yield* Effect.gen(function* () {
@@ -451,87 +367,63 @@ describe("plans as agents", () => {
       return result === undefined ? { toolCalls: [{ id: "c", name, params: {} }] } : { text: JSON.stringify(result) }
     }
 
-  it.effect("PLAN-8 L9 timeouts of tools and steps hold for the agents in steps", () =>
-    Effect.gen(function* () {
-      const bound = yield* bind(Plan.make(Step.make("a", { target: Agent.make("a", { toolkit: kit }) })))
-      const late = yield* after("1 second", bound.run("x", { timeouts: { tool: "1 second" } }))
-      assert(late.outcome === "Completed")
-      assert.include(late.text, "timed out after 1 second")
-      assert.include(
-        (yield* after("1 second", Effect.flip(bound.run("x", { timeouts: { step: "1 second" } })))).message,
-        "Interrupted"
-      )
-    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
-  )
+  const agent = Agent.make("agent", { toolkit: kit })
+  const live = (name: string) => Layer.merge(handlers, ScriptedModel.layer(calling(name)))
 
-  it.effect("PLAN-8 L9 and for tools that are steps, and for plans that are", () =>
-    Effect.gen(function* () {
-      const bindAll = (plan: Plan.Plan<Schema.Json>) => Plan.bind(plan, { toolkit: kit })
-      const inner = yield* Effect.flatMap(
-        Plan.make({ name: "inner" }, Step.make("w", { target: "wait", input: Schema.Struct({}) })),
-        bindAll
-      )
-      const agents = yield* bind(
-        Plan.make({ name: "agents" }, Step.make("a", { target: Agent.make("a", { toolkit: kit }) }))
-      )
-      const failures = (timeouts: Agent.Timeouts) =>
-        Effect.forEach([inner, agents], (target) =>
-          Effect.gen(function* () {
-            const bound = yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target })))
-            const result = yield* after("10 seconds", Effect.result(Plan.run(bound, { payload: {} }, { timeouts })))
-            if (Result.isSuccess(result)) return JSON.stringify(completed(result.success).output)
-            const { reason } = result.failure
-            return reason._tag === "StepFailed" ? reason.failure.type : reason._tag
-          })
-        )
-      const [tool, agent] = yield* failures({ tool: "1 second" })
-      assert.strictEqual(tool, "timeout_error")
-      assert.include(agent, "timed out after 1 second")
-      assert.deepStrictEqual(yield* failures({ step: "1 second" }), ['"waited"', "Interrupted"])
-    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
-  )
+  test("PLAN-8 L9 timeouts of tools and steps hold for the agents in steps", live("wait"), function* () {
+    const bound = yield* planOf(Step.make("a", { target: agent }))
+    const late = completed(yield* after("1 second", bound.run("x", { timeouts: { tool: "1 second" } })))
+    assert.include(late.text, "timed out after 1 second")
+    const { message } = yield* after("1 second", Effect.flip(bound.run("x", { timeouts: { step: "1 second" } })))
+    assert.include(message, "Interrupted")
+  })
 
-  it.effect(
+  test("PLAN-8 L9 and for tools that are steps, and for plans that are", live("wait"), function* () {
+    const waiting = Step.make("w", { target: "wait", input: Schema.Struct({}) })
+    const inner = yield* Effect.flatMap(Plan.make({ name: "inner" }, waiting), (plan) =>
+      Plan.bind(plan, { toolkit: kit })
+    )
+    const agents = yield* planOf({ name: "agents" }, Step.make("a", { target: agent }))
+    const failures = (timeouts: Agent.Timeouts) =>
+      Effect.forEach([inner, agents], (target) =>
+        Effect.gen(function* () {
+          const bound = yield* planOf({ name: "outer" }, Step.make("o", { target }))
+          const result = yield* after("10 seconds", Effect.result(Plan.run(bound, { payload: {} }, { timeouts })))
+          if (Result.isSuccess(result)) return JSON.stringify(completed(result.success).output)
+          const { reason } = result.failure
+          return reason._tag === "StepFailed" ? reason.failure.type : reason._tag
+        })
+      )
+    const [tool, inAgent] = yield* failures({ tool: "1 second" })
+    assert.strictEqual(tool, "timeout_error")
+    assert.include(inAgent, "timed out after 1 second")
+    assert.deepStrictEqual(yield* failures({ step: "1 second" }), ['"waited"', "Interrupted"])
+  })
+
+  test(
     "PLAN-8 calls of the same id in two members of a parallel group are decided one by one, by their path",
-    () =>
-      Effect.gen(function* () {
-        const agent = Agent.make("agent", { toolkit: kit })
-        const bound = yield* bind(
-          Plan.make(
-            Step.make("a", { target: agent, parallel: true }),
-            Step.make("b", { target: agent, parallel: true }),
-            Step.make("all", { target: Step.target("all", () => Effect.succeed("done")) })
-          )
-        )
-        const first = yield* bound.run("x")
-        assert(first.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(
-          first.requests.map(({ callId, path }) => [callId, path]),
-          [
-            ["c", ["a"]],
-            ["c", ["b"]]
-          ]
-        )
-        const decision = { callId: "c", approved: true }
-        for (const decisions of [
-          [decision],
-          [{ ...decision, path: ["x"] }],
-          [
-            { ...decision, path: ["a"] },
-            { ...decision, path: ["a"] }
-          ]
-        ]) {
-          const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
-          assert.strictEqual(reason._tag, "InvalidDecision")
-        }
-        const both = ["b", "a"].map((step) => ({ ...decision, path: [step] }))
-        const answered = yield* bound.resume(first.state, { decisions: both })
-        assert.strictEqual(answered.outcome === "Completed" ? answered.text : answered.outcome, "done")
-        const second = yield* bound.resume(first.state, { decisions: [{ ...decision, path: ["a"] }] })
-        assert(second.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(pluck(second.requests, "path"), [["b"]])
-        const third = yield* bound.resume(second.state, { decisions: [decision] })
-        assert.strictEqual(third.outcome === "Completed" ? third.text : third.outcome, "done")
-      }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("pay"))]))
+    live("pay"),
+    function* () {
+      const bound = yield* planOf(
+        Step.make("a", { target: agent, parallel: true }),
+        Step.make("b", { target: agent, parallel: true }),
+        Step.make("all", { target: () => Effect.succeed("done") })
+      )
+      const first = yield* bound.run("x")
+      assert(first.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(pluck(first.requests, "callId"), ["c", "c"])
+      assert.deepStrictEqual(pluck(first.requests, "path"), [["a"], ["b"]])
+      const decision = { callId: "c", approved: true }
+      const at = (step: string) => ({ ...decision, path: [step] })
+      for (const decisions of [[decision], [at("x")], [at("a"), at("a")]]) {
+        const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
+        assert.strictEqual(reason._tag, "InvalidDecision")
+      }
+      assert.strictEqual(completed(yield* bound.resume(first.state, { decisions: [at("b"), at("a")] })).text, "done")
+      const second = yield* bound.resume(first.state, { decisions: [at("a")] })
+      assert(second.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(pluck(second.requests, "path"), [["b"]])
+      assert.strictEqual(completed(yield* bound.resume(second.state, { decisions: [decision] })).text, "done")
+    }
   )
 })

@@ -3,13 +3,13 @@ import { Effect, Layer, Option, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, type Run } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { Checkpoint, Plan, Step } from "effect-emissary/plan"
+import { Checkpoint, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import { fails } from "./checkpoints.ts"
-import { bind } from "./support.ts"
+import { completed, planOf } from "./support.ts"
 import { test } from "../test.ts"
 
 const directory = makeDirectory()
@@ -53,15 +53,11 @@ describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
   test.live("of an agent in a plan in a step; no result of a step is asked for twice", function* () {
     const { paid, process } = yield* shop("plan")
     let checked = 0
-    const inner = yield* bind(
-      Plan.make({ name: "payment" }, Step.make("cashier", { target: cashier, writes: "receipt" }))
-    )
-    const bound = yield* bind(
-      Plan.make(
-        Step.make("check", { target: () => Effect.sync(() => `checked ${++checked}`) }),
-        Step.make("payment", { target: inner }),
-        Step.make("thank", { target: ({ task }) => Effect.succeed(`${task} Thank you.`), writes: "last" })
-      )
+    const inner = yield* planOf({ name: "payment" }, Step.make("cashier", { target: cashier, writes: "receipt" }))
+    const bound = yield* planOf(
+      Step.make("check", { target: () => Effect.sync(() => `checked ${++checked}`) }),
+      Step.make("payment", { target: inner }),
+      Step.make("thank", { target: ({ task }) => Effect.succeed(`${task} Thank you.`), writes: "last" })
     )
     const requests = yield* Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
@@ -77,7 +73,7 @@ describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
       const wrong = checkpoint.resume(bound, { key: "order", decisions: [{ callId: "nobody", approved: true }] })
       assert.strictEqual(yield* fails(wrong), "PlanError InvalidDecision")
       const result = yield* checkpoint.resume(bound, { key: "order", decisions: approved(requests) })
-      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "Paid. Thank you.")
+      assert.strictEqual(completed(result).output, "Paid. Thank you.")
       assert.deepStrictEqual(yield* checkpoint.resume(bound, { key: "order" }), result)
       assert.isTrue(yield* checkpoint.isCurrent("order", "last"))
       // Plans inside a plan keep their values to themselves

@@ -77,7 +77,7 @@ export const counting = Effect.fnUntraced(function* (hooks: Hooks = {}, lastWrit
   return { bound, ran: Effect.sync((): ReadonlyArray<string> => [...ran]) }
 })
 
-/** What a step does that runs until the gate is open. */
+/** The work of a step that runs until the gate is open. */
 export const gate = Effect.gen(function* () {
   const begun = yield* Deferred.make<void>()
   const opened = yield* Deferred.make<void>()

@@ -34,10 +34,12 @@ export const log = (): Log => {
   return { ran, fn, fnStep: (name, options) => Step.make(name, { ...options, target: fn(name) }) }
 }
 
-export const completed = <A>(
-  result: PlanRun.Result<A>
-): Extract<PlanRun.Result<A>, { readonly outcome: "Completed" }> => {
-  assert(result.outcome === "Completed", `expected Completed, found ${result.outcome}`)
+type Completed<R> = Extract<R, { readonly outcome: "Completed" }>
+
+/** The result of a run of a plan or an agent, which has to be completed. */
+export const completed = <R extends { readonly outcome: string }>(result: R): Completed<R> => {
+  const isCompleted = (result: R): result is Completed<R> => result.outcome === "Completed"
+  assert(isCompleted(result), `expected Completed, found ${result.outcome}`)
   return result
 }
 
