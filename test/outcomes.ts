@@ -30,8 +30,21 @@ export const failsFor = <A, E extends Reasoned, const Tag extends E["reason"]["_
   })
 }
 
-/** The state in the error of a run. */
-export const stateOf = <State>(error: { readonly state?: State | undefined }): State => {
-  assert(error.state !== undefined)
-  return error.state
-}
+const hasState = <E extends { readonly state?: unknown }>(
+  error: E
+): error is E & { readonly state: NonNullable<E["state"]> } => error.state !== undefined
+
+/** The error of a run that fails for this reason after it began, with the state that it reached. */
+export const failsMidway = <
+  A,
+  E extends Reasoned & { readonly state?: unknown },
+  const Tag extends E["reason"]["_tag"],
+  R
+>(
+  tag: Tag,
+  run: Effect.Effect<A, E, R>
+) =>
+  Effect.map(failsFor(tag, run), (error) => {
+    assert(hasState(error), "expected an error with a state")
+    return error
+  })

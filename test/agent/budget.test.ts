@@ -18,7 +18,7 @@ import { call } from "./fixtures.ts"
 import * as events from "./run-events.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-import { endsAs } from "../outcomes.ts"
+import { endsAs, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
@@ -26,9 +26,13 @@ const long = "x".repeat(1000)
 const asking = (id: string): ScriptedModel.Turn => ({ toolCalls: [call(id, "read", {})] })
 
 const toolkit = Toolkit.make(Tool.make("read", { description: "Reads a lot", success: Schema.String }))
-const world = (script: Parameters<typeof ScriptedModel.layer>[0]) =>
-  Layer.merge(ScriptedModel.layer(script), toolkit.toLayer({ read: () => Effect.succeed(long) }))
-const many = (steps: number) => world(({ index }) => (index < steps ? asking(`c${index}`) : { text: "done" }))
+const world = (script: ScriptedModel.Script) =>
+  Layer.mergeAll(characters, ScriptedModel.layer(script), toolkit.toLayer({ read: () => Effect.succeed(long) }))
+/** Each run calls the tool so many times. */
+const many = (calls: number) =>
+  world(({ index }) => (index % (calls + 1) < calls ? asking(`c${index}`) : { text: "done" }))
+const done = world([{ text: "done" }])
+const chatting = world(() => ({ text: "ok" }))
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const policy = Agent.truncate({ threshold: 8000, keepOutput: 20 })
@@ -45,12 +49,7 @@ const recording = Effect.map(Ref.make<ReadonlyArray<Run.Event>>([]), (ref) => ({
 const fittings = (all: ReadonlyArray<Run.Event>) => all.filter(({ _tag }) => _tag === "ConversationFitted")
 
 describe("CONV-7 budget policy", () => {
-  testWith(
-    Layer.provideMerge(
-      characters,
-      world(({ index }) => (index % 13 < 12 ? asking(`c${index}`) : { text: "done" }))
-    )
-  )('CONV-7 is off by default, and with "off"', function* () {
+  test('CONV-7 is off by default, and with "off"', many(12), function* () {
     const own = Agent.make("tester", { toolkit, budget: policy })
     for (const run of [agent.run("go"), own.run("go", { budget: "off" })]) {
       const result = yield* endsAs("Completed", run)
@@ -59,8 +58,10 @@ describe("CONV-7 budget policy", () => {
     assert.isAbove(yield* weight((yield* requests).at(-1)), 12_000)
   })
 
-  it.effect("CONV-7 L7 keeps the requests of one long run within the threshold, and the conversation whole", () =>
-    Effect.gen(function* () {
+  test(
+    "CONV-7 L7 keeps the requests of a run within the threshold, and the conversation whole",
+    many(60),
+    function* () {
       const { events, onState } = yield* recording
       const result = yield* agent.run("go", { budget: policy, maxSteps: "unlimited", onState })
       assert.strictEqual(result.text, "done")
@@ -76,7 +77,7 @@ describe("CONV-7 budget policy", () => {
       assert.isAbove(fitted.length, 2)
       // A view lasts for several steps
       assert.isBelow(fitted.length, 30)
-    }).pipe(Effect.provide(characters), Effect.provide(many(60)))
+    }
   )
 
   test("CONV-7 L5 the same script makes the same transcript with and without a budget, streamed or not", function* () {
@@ -86,7 +87,7 @@ describe("CONV-7 budget policy", () => {
         agent.run("go", { budget: policy }).pipe(Effect.map(({ conversation }) => conversation)),
         AgentEvent.result(agent.stream("go", { budget: policy })).pipe(Effect.map(({ conversation }) => conversation))
       ],
-      (run) => run.pipe(Effect.map(Conversation.transcript), Effect.provide(characters), Effect.provide(many(15)))
+      (run) => run.pipe(Effect.map(Conversation.transcript), Effect.provide(many(15)))
     )
     assert.strictEqual(transcripts[0]?.length, 2 + 30 + 1)
     assert.deepStrictEqual(transcripts[1], transcripts[0])
@@ -98,7 +99,7 @@ describe("CONV-7 budget policy", () => {
     const whole = yield* Effect.gen(function* () {
       const { state } = yield* agent.run("go", { budget: policy, onState })
       return { state, sent: yield* requests }
-    }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+    }).pipe(Effect.provide(many(14)))
     assert.isDefined(whole.state.view)
 
     const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
@@ -112,15 +113,15 @@ describe("CONV-7 budget policy", () => {
       const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
       yield* endsAs("Completed", agent.resume(state, { budget: policy, maxSteps: 16 }))
       return yield* requests
-    }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+    }).pipe(Effect.provide(many(14)))
     const shape = (sent: typeof parts) =>
       sent.map(({ content }) => content.map((message) => JSON.stringify(message.content)))
     assert.deepStrictEqual(shape(parts), shape(whole.sent))
   })
 
   testWith(
-    Layer.provideMerge(
-      Layer.merge(characters, ConversationStore.layerMemory),
+    Layer.merge(
+      ConversationStore.layerMemory,
       world(() => ({ text: "ok", usage: { inputTokens: 500, outputTokens: 10 } }))
     )
   )("CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not", function* () {
@@ -148,29 +149,28 @@ describe("CONV-7 budget policy", () => {
     for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
   })
 
-  it.effect("CONV-7 tool definitions count", () =>
-    Effect.gen(function* () {
-      const { events, onState } = yield* recording
-      const bare = Agent.make("bare", {})
-      const budget = Agent.truncate({ threshold: 1050, target: 1040 })
-      const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
-        Effect.flatMap(Conversation.addAssistant("ok"))
-      )
-      yield* bare.run("go", { conversation, budget, onState })
-      assert.strictEqual(fittings(yield* events).length, 0)
-      yield* agent.run("go", { conversation, budget, onState })
-      const [fitted] = fittings(yield* events)
-      assert(fitted?._tag === "ConversationFitted")
-      assert.isAbove(fitted.report.before, 1050)
-      assert.isAtMost(fitted.report.after, 1040)
-      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
-    }).pipe(Effect.provide(characters), Effect.provide(world(() => ({ text: "ok" }))))
-  )
+  test("CONV-7 tool definitions count", chatting, function* () {
+    const { events, onState } = yield* recording
+    const bare = Agent.make("bare", {})
+    const budget = Agent.truncate({ threshold: 1050, target: 1040 })
+    const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
+      Effect.flatMap(Conversation.addAssistant("ok"))
+    )
+    yield* bare.run("go", { conversation, budget, onState })
+    assert.strictEqual(fittings(yield* events).length, 0)
+    yield* agent.run("go", { conversation, budget, onState })
+    const [fitted] = fittings(yield* events)
+    assert(fitted?._tag === "ConversationFitted")
+    assert.isAbove(fitted.report.before, 1050)
+    assert.isAtMost(fitted.report.after, 1040)
+    assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
+  })
 
-  it.effect("CONV-7 what cannot be brought within it fails before the model call, with a state to resume", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(agent.run(long.repeat(10), { budget: policy }))
-      assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
+  test(
+    "CONV-7 what cannot be brought within it fails before the model call, with a state to resume",
+    chatting,
+    function* () {
+      const error = yield* failsMidway("BudgetFailed", agent.run(long.repeat(10), { budget: policy }))
       const cause = AgentError.causeOf(error.reason)
       assert(cause._tag === "Some" && Schema.is(reduction.BudgetTooSmall)(cause.value))
       assert.strictEqual(cause.value.budget, 8000)
@@ -178,21 +178,19 @@ describe("CONV-7 budget policy", () => {
       assert.deepStrictEqual(yield* requests, [])
       const result = yield* agent.resume(error.state, { budget: "off" })
       assert.strictEqual(result.text, "ok")
-    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "ok" }])))
+    }
   )
 
-  it.effect("CONV-7 between target and threshold is good enough", () =>
-    Effect.gen(function* () {
-      const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
-        Effect.flatMap(Conversation.addAssistant(long))
-      )
-      const result = yield* Agent.make("bare", {}).run(long, {
-        conversation,
-        budget: Agent.truncate({ threshold: 1500, target: 100 })
-      })
-      assert.strictEqual(Conversation.messageCount(result.state.view ?? Conversation.empty), 2)
-    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "ok" }])))
-  )
+  test("CONV-7 between target and threshold is good enough", chatting, function* () {
+    const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
+      Effect.flatMap(Conversation.addAssistant(long))
+    )
+    const result = yield* Agent.make("bare", {}).run(long, {
+      conversation,
+      budget: Agent.truncate({ threshold: 1500, target: 100 })
+    })
+    assert.strictEqual(Conversation.messageCount(result.state.view ?? Conversation.empty), 2)
+  })
 })
 
 describe("CONV-7 compact", () => {
@@ -203,70 +201,60 @@ describe("CONV-7 compact", () => {
   const texts = (self: Conversation.Conversation | undefined) =>
     self === undefined ? [] : Conversation.messages(self).map(Message.text)
 
-  testWith(
-    Layer.provideMerge(characters, world([{ text: "The user is Ada." }, asking("c1"), asking("c2"), { text: "done" }]))
-  )("CONV-7 summarizes once, with the agent's own model, and sends the summary from then on", function* () {
-    const budget = Agent.compact({
-      threshold: 8000,
-      summarize: (part) =>
-        Effect.map(
-          LanguageModel.generateText({ prompt: `Summarize ${Conversation.messageCount(part)} messages` }),
-          ({ text }) => text
-        )
-    })
+  testWith(world([{ text: "The user is Ada." }, asking("c1"), asking("c2"), { text: "done" }]))(
+    "CONV-7 summarizes once, with the agent's own model, and sends the summary from then on",
+    function* () {
+      const budget = Agent.compact({
+        threshold: 8000,
+        summarize: (part) =>
+          Effect.map(
+            LanguageModel.generateText({ prompt: `Summarize ${Conversation.messageCount(part)} messages` }),
+            ({ text }) => text
+          )
+      })
+      const { events, onState } = yield* recording
+      const result = yield* endsAs("Completed", agent.run("go", { conversation: yield* old, budget, onState }))
+      assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
+      assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
+        "Test.",
+        "Summary of the conversation so far:\n\nThe user is Ada.",
+        "go"
+      ])
+      const [fitted, ...more] = fittings(yield* events)
+      assert(fitted?._tag === "ConversationFitted" && more.length === 0)
+      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
+      assert.isDefined(fitted.report.summary)
+      assert.strictEqual((yield* requests).length, 4)
+    }
+  )
+
+  test("CONV-7 fits what a summary does not bring within the threshold", done, function* () {
+    const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed(long.repeat(20)) })
     const { events, onState } = yield* recording
-    const result = yield* endsAs("Completed", agent.run("go", { conversation: yield* old, budget, onState }))
-    assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
-    assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
-      "Test.",
-      "Summary of the conversation so far:\n\nThe user is Ada.",
-      "go"
-    ])
-    const [fitted, ...more] = fittings(yield* events)
-    assert(fitted?._tag === "ConversationFitted" && more.length === 0)
+    const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
+    assert.deepStrictEqual(texts(result.state.view), ["Test.", "go", "done"])
+    const [fitted] = fittings(yield* events)
+    assert(fitted?._tag === "ConversationFitted")
+    assert.isUndefined(fitted.report.summary)
     assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
-    assert.isDefined(fitted.report.summary)
-    assert.strictEqual((yield* requests).length, 4)
+    assert.isAtMost(fitted.report.after, 8000)
   })
 
-  it.effect("CONV-7 fits what a summary does not bring within the threshold", () =>
-    Effect.gen(function* () {
-      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed(long.repeat(20)) })
-      const { events, onState } = yield* recording
-      const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
-      assert.deepStrictEqual(texts(result.state.view), ["Test.", "go", "done"])
-      const [fitted] = fittings(yield* events)
-      assert(fitted?._tag === "ConversationFitted")
-      assert.isUndefined(fitted.report.summary)
-      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
-      assert.isAtMost(fitted.report.after, 8000)
-    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
-  )
-
-  it.effect("CONV-7 a summary that fails ends the run with its cause, and the run can be resumed", () =>
-    Effect.gen(function* () {
-      class Tired extends Schema.TaggedError<Tired>()("Tired", {}) {}
-      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.fail(new Tired()) })
-      const error = yield* Effect.flip(agent.run("go", { conversation: yield* old, budget }))
-      assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
-      assert.include(error.message, "Tired")
-      const cause = AgentError.causeOf(error.reason)
-      assert(cause._tag === "Some" && cause.value instanceof Tired)
+  class Tired extends Schema.TaggedError<Tired>()("Tired", {}) {}
+  for (const [what, summary, problem, cause] of [
+    ["that fails", Effect.fail(new Tired()), "Tired", "Tired"],
+    ["without text", Effect.succeed(""), "EmptySummary", "ConversationError"]
+  ] as const) {
+    test(`CONV-7 a summary ${what} ends the run with its cause, and the run can be resumed`, done, function* () {
+      const budget = Agent.compact({ threshold: 8000, summarize: () => summary })
+      const error = yield* failsMidway("BudgetFailed", agent.run("go", { conversation: yield* old, budget }))
+      assert.include(error.message, problem)
+      assert.propertyVal(Option.getOrThrow(AgentError.causeOf(error.reason)), "_tag", cause)
       assert.strictEqual((yield* agent.resume(error.state, { budget: policy })).text, "done")
-    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
-  )
+    })
+  }
 
-  it.effect("CONV-7 a summary without text ends the run and takes nothing away", () =>
-    Effect.gen(function* () {
-      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed("") })
-      const error = yield* Effect.flip(agent.run("go", { conversation: yield* old, budget }))
-      assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
-      assert.include(error.message, "EmptySummary")
-      assert.strictEqual((yield* agent.resume(error.state, { budget: policy })).text, "done")
-    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
-  )
-
-  test("CONV-7 the timeout of a step bounds the summary, too", Layer.merge(characters, world([])), function* () {
+  test("CONV-7 the timeout of a step bounds the summary, too", world([]), function* () {
     const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.never })
     const result = yield* endsAs(
       "Interrupted",

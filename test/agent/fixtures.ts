@@ -1,6 +1,6 @@
 import { Context, Deferred, Effect, Layer, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Conversation, ToolFailure, ToolRuntime } from "effect-emissary"
+import { Conversation, Run, ToolFailure, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { testWith } from "../test.ts"
@@ -89,6 +89,16 @@ export const inWorld = (...args: Parameters<typeof world>) => Effect.provide(wor
 
 /** A test in that world. */
 export const testGiven = (...args: Parameters<typeof world>) => testWith(world(...args))
+
+/** What each call returned: its value, or the type of its failure. */
+export const toolResults = (conversation: Conversation.Conversation): ReadonlyArray<Schema.Json> =>
+  Conversation.messages(conversation).flatMap((message) =>
+    message.role === "tool" ? [message.result._tag === "Success" ? message.result.value : message.result.type] : []
+  )
+
+/** The state as another process reads it. */
+export const throughJson = (state: Run.State) =>
+  Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
 
 /** The roles of the messages, one after the other. */
 export const rolesOf = (conversation: Conversation.Conversation): string =>

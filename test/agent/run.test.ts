@@ -7,7 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { call, Echo, Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-import { endsAs, failsFor } from "../outcomes.ts"
+import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test } from "../test.ts"
 import type * as runParts from "#src/agent/internal/runParts.ts"
 
@@ -81,8 +81,7 @@ describe("AGENT-2 run", () => {
     { fail: { reason: "AuthenticationError", description: "sk-SECRET was refused" } },
     { text: "again" }
   ])("AGENT-2 L4 an error of the model is an AgentError that holds the state; what ran is never lost", function* () {
-    const error = yield* failsFor("ModelFailed", agent.run("Hello"))
-    assert(error.state !== undefined)
+    const error = yield* failsMidway("ModelFailed", agent.run("Hello"))
     assert.deepStrictEqual(roles(error.state.conversation), ["system", "user", "assistant", "tool"])
     assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
     const result = yield* agent.resume(error.state)

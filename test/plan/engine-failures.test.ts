@@ -6,7 +6,7 @@ import { Checkpoint, Plan, PlanError, PlanRun, Step, When } from "effect-emissar
 import { pluck } from "../pluck.ts"
 import { completed, failureOf, journal, log, planOf, runStep } from "./support.ts"
 import { after } from "../after.ts"
-import { endsAs, failsFor } from "../outcomes.ts"
+import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
 /** An interruption from no other fiber. */
@@ -74,9 +74,8 @@ describe("failures", () => {
       { maxIterations: 3 },
       Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
     )
-    const error = yield* failsFor("MaxIterationsExceeded", Plan.run(bound, "x"))
+    const error = yield* failsMidway("MaxIterationsExceeded", Plan.run(bound, "x"))
     assert.deepStrictEqual([error.reason.limit, error.reason.next], [3, "a"])
-    assert(error.state !== undefined)
     yield* failsFor("MaxIterationsExceeded", Plan.resume(bound, error.state))
     const result = completed(yield* Plan.resume(bound, error.state, { maxIterations: 10 }))
     assert.strictEqual(result.output, 5)
