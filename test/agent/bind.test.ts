@@ -62,31 +62,27 @@ const forwarding = Effect.gen(function* () {
 })
 
 describe("CODEC-3 definition, bind, encode, decode", () => {
-  it.effect("CODEC-3 a definition is made without handlers, model or registry", () =>
-    Effect.gen(function* () {
-      const tenant = Agent.make("tenant", {
-        model: Effect.map(Tenants, ({ name }) => `provider/${name}`),
-        instructions: Effect.map(
-          RunContext.read(Schema.Struct({ lang: Schema.String })),
-          ({ lang }) => `Speak ${lang}.`
-        ),
-        toolkit: Effect.map(Tenants, () => [Echo, Delete]),
-        output: Schema.Struct({ n: Schema.Int })
-      })
-      const definition: AgentDefinition.AgentDefinition = yield* Agent.definition(tenant, { context: { lang: "fr" } })
-      assert.strictEqual(definition.model, "provider/acme")
-      assert.strictEqual(definition.instructions, "Speak fr.")
-      assert.deepStrictEqual(
-        definition.tools.map(({ approval, name }) => [name, approval]),
-        [
-          ["echo", "never"],
-          ["delete", "always"]
-        ]
-      )
-      class Support extends Agent.Service<Support>()("support", { toolkit }) {}
-      assert.lengthOf((yield* Agent.definition(Support)).tools, 5)
-    }).pipe(Effect.provide(Layer.succeed(Tenants, { name: "acme" })))
-  )
+  const acme = Layer.succeed(Tenants, { name: "acme" })
+  test("CODEC-3 a definition is made without handlers, model or registry", acme, function* () {
+    const tenant = Agent.make("tenant", {
+      model: Effect.map(Tenants, ({ name }) => `provider/${name}`),
+      instructions: Effect.map(RunContext.read(Schema.Struct({ lang: Schema.String })), ({ lang }) => `Speak ${lang}.`),
+      toolkit: Effect.map(Tenants, () => [Echo, Delete]),
+      output: Schema.Struct({ n: Schema.Int })
+    })
+    const definition: AgentDefinition.AgentDefinition = yield* Agent.definition(tenant, { context: { lang: "fr" } })
+    assert.strictEqual(definition.model, "provider/acme")
+    assert.strictEqual(definition.instructions, "Speak fr.")
+    assert.deepStrictEqual(
+      definition.tools.map(({ approval, name }) => [name, approval]),
+      [
+        ["echo", "never"],
+        ["delete", "always"]
+      ]
+    )
+    class Support extends Agent.Service<Support>()("support", { toolkit }) {}
+    assert.lengthOf((yield* Agent.definition(Support)).tools, 5)
+  })
 
   test("CODEC-3 L5 an agent bound to the toolkit returns the origin's transcript", function* () {
     const json = yield* Agent.encodeJson(origin)
@@ -175,15 +171,14 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     assert.deepStrictEqual(error.reason.available, ["echo"])
   })
 
-  it.effect("CODEC-3 a bound agent has its definition again, and encodes to the same wire", () =>
-    Effect.gen(function* () {
-      const wire = yield* Agent.encode(origin)
-      const agent = yield* Agent.decode(wire)
-      assert.deepStrictEqual(yield* Agent.encode(agent), wire)
-      assert.strictEqual(agent.name, "support")
-      assert.strictEqual(agent.definition.maxSteps, 4)
-    }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient([])))
-  )
+  const stubs = Layer.provideMerge(ToolResolver.layerStubs, ambient([]))
+  test("CODEC-3 a bound agent has its definition again, and encodes to the same wire", stubs, function* () {
+    const wire = yield* Agent.encode(origin)
+    const agent = yield* Agent.decode(wire)
+    assert.deepStrictEqual(yield* Agent.encode(agent), wire)
+    assert.strictEqual(agent.name, "support")
+    assert.strictEqual(agent.definition.maxSteps, 4)
+  })
 
   it.effect("AGENT-3 a run of the origin is resumed by the agent that was bound from its definition", () =>
     Effect.gen(function* () {

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, type Layer, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, AgentEvent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, type Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
+import { Probe, throughJson, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 
@@ -112,9 +112,6 @@ const streaming: Driver = {
   start: (input, options) => AgentEvent.result(agent.stream(input, options)),
   go: agent.resume
 }
-
-const throughJson = (state: Run.State) =>
-  Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
 
 /** Stops between transitions, and resumes from JSON until nothing stops it any more. */
 const stopping: Driver = {
@@ -282,29 +279,28 @@ describe("L5 one loop, many drivers", () => {
     assert.deepStrictEqual(tags, ["RunStarted", "InputAdded", "RunInterrupted", "RunFinished"])
   })
 
-  it.effect("AGENT-2 an interruption that comes while a timeout is being recorded ends the run once", () =>
-    Effect.gen(function* () {
-      const tags: Array<string> = []
-      const fiber = yield* Effect.forkChild(
-        agent.run("Go", {
-          timeouts: { total: "1 second" },
-          onState: (_, event) => {
-            tags.push(event._tag)
-            return event._tag === "RunInterrupted" ? Effect.never : Effect.void
-          }
-        })
-      )
-      yield* TestClock.adjust("2 seconds")
-      yield* Fiber.interrupt(fiber)
-      const exit = yield* Fiber.await(fiber)
-      assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
-      assert.deepStrictEqual(tags.slice(-2), ["RunInterrupted", "RunFinished"])
-      assert.lengthOf(
-        tags.filter((tag) => tag === "RunInterrupted"),
-        1
-      )
-    }).pipe(inWorld([{ text: "slow", delay: "5 seconds" }]))
-  )
+  const slow = world([{ text: "slow", delay: "5 seconds" }])
+  test("AGENT-2 an interruption that comes while a timeout is being recorded ends the run once", slow, function* () {
+    const tags: Array<string> = []
+    const fiber = yield* Effect.forkChild(
+      agent.run("Go", {
+        timeouts: { total: "1 second" },
+        onState: (_, event) => {
+          tags.push(event._tag)
+          return event._tag === "RunInterrupted" ? Effect.never : Effect.void
+        }
+      })
+    )
+    yield* TestClock.adjust("2 seconds")
+    yield* Fiber.interrupt(fiber)
+    const exit = yield* Fiber.await(fiber)
+    assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+    assert.deepStrictEqual(tags.slice(-2), ["RunInterrupted", "RunFinished"])
+    assert.lengthOf(
+      tags.filter((tag) => tag === "RunInterrupted"),
+      1
+    )
+  })
 
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
     testGiven(

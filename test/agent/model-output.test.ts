@@ -1,12 +1,13 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, type Layer, Schedule, Schema } from "effect"
 import { Tool } from "effect/ai"
 import { Agent, AgentEvent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Echo, Probe, toolkit, inWorld, testGiven, type world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, testGiven, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
+import { test } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
@@ -152,15 +153,14 @@ describe("AGENT-3 what a model may answer", () => {
     )
   }
 
-  it.effect("AGENT-3 a conversation that ends in a cut off answer does not run its calls either", () =>
-    Effect.gen(function* () {
-      const stopped = yield* agent.run("Go", {
-        interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined)
-      })
-      yield* endsAs("Completed", agent.run("And now?", { conversation: stopped.conversation }))
-      assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason: "length" }, { text: "done" }]))
-  )
+  const cutOff = world([{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason: "length" }, { text: "done" }])
+  test("AGENT-3 a conversation that ends in a cut off answer does not run its calls either", cutOff, function* () {
+    const stopped = yield* agent.run("Go", {
+      interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined)
+    })
+    yield* endsAs("Completed", agent.run("And now?", { conversation: stopped.conversation }))
+    assert.deepStrictEqual(yield* Probe.ran, [])
+  })
 
   for (const streaming of [false, true]) {
     testGiven([
@@ -297,12 +297,11 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
     yield* endsAs("Completed", agent.resume(state))
   })
 
-  it.effect("TOOL-4 a mistake in the structured step is reported there as well", () =>
-    Effect.gen(function* () {
-      const structured = Agent.make("s", { output: Schema.Struct({ n: Schema.Int }) })
-      assert.deepStrictEqual(yield* structured.ask("Go"), { n: 1 })
-      const [, second] = yield* ScriptedModel.requests
-      assert.include(second?.messages.at(-1)?.text, "bad")
-    }).pipe(inWorld([{ fail: { reason: "InvalidOutputError", description: "bad" } }, { object: { n: 1 } }]))
-  )
+  const mistaken = world([{ fail: { reason: "InvalidOutputError", description: "bad" } }, { object: { n: 1 } }])
+  test("TOOL-4 a mistake in the structured step is reported there as well", mistaken, function* () {
+    const structured = Agent.make("s", { output: Schema.Struct({ n: Schema.Int }) })
+    assert.deepStrictEqual(yield* structured.ask("Go"), { n: 1 })
+    const [, second] = yield* ScriptedModel.requests
+    assert.include(second?.messages.at(-1)?.text, "bad")
+  })
 })

@@ -1,9 +1,9 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect } from "effect"
 import { Agent, AgentEvent, Conversation, type Run, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, rolesOf, testGiven, world } from "./fixtures.ts"
+import { call, Probe, toolkit, rolesOf, testGiven, world } from "./fixtures.ts"
 import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 
@@ -12,16 +12,15 @@ const openIds = (conversation: Conversation.Conversation) => Conversation.openCa
 const asking = (id: string) => ({ toolCalls: [call(id, "echo", { text: id })] })
 
 describe("AGENT-4 steps", () => {
-  it.effect("AGENT-4 the limit stops only an answer that asks for more; those calls stay open", () =>
-    Effect.gen(function* () {
-      const result = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps: 2 }))
-      assert.deepStrictEqual(openIds(result.conversation), ["c2"])
-      assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
-      const sealed = yield* Conversation.seal(result.conversation)
-      assert.deepStrictEqual(openIds(sealed), [])
-      yield* endsAs("Completed", agent.run("Hello", { maxSteps: 1 }))
-    }).pipe(inWorld([asking("c1"), asking("c2"), { text: "only text" }]))
-  )
+  const twoCalls = world([asking("c1"), asking("c2"), { text: "only text" }])
+  test("AGENT-4 the limit stops only an answer that asks for more; those calls stay open", twoCalls, function* () {
+    const result = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps: 2 }))
+    assert.deepStrictEqual(openIds(result.conversation), ["c2"])
+    assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
+    const sealed = yield* Conversation.seal(result.conversation)
+    assert.deepStrictEqual(openIds(sealed), [])
+    yield* endsAs("Completed", agent.run("Hello", { maxSteps: 1 }))
+  })
 
   test(
     "AGENT-4 sixteen steps are the default",
@@ -32,30 +31,27 @@ describe("AGENT-4 steps", () => {
     }
   )
 
-  it.effect("AGENT-4 unlimited continues", () =>
-    Effect.gen(function* () {
-      const result = yield* endsAs("Completed", agent.run("Hello", { maxSteps: "unlimited" }))
-      assert.strictEqual(result.steps, 41)
-    }).pipe(inWorld(({ index }) => (index < 40 ? asking(`c${index}`) : { text: "done" })))
-  )
+  const fortyCalls = world(({ index }) => (index < 40 ? asking(`c${index}`) : { text: "done" }))
+  test("AGENT-4 unlimited continues", fortyCalls, function* () {
+    const result = yield* endsAs("Completed", agent.run("Hello", { maxSteps: "unlimited" }))
+    assert.strictEqual(result.steps, 41)
+  })
 
-  it.effect("AGENT-4 AGENT-7 with more steps, the open calls run first, and nothing runs twice", () =>
-    Effect.gen(function* () {
-      const first = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps: 1 }))
-      yield* endsAs("Completed", agent.resume(first.state, { maxSteps: 5 }))
-      assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
-      yield* (yield* ScriptedModel.ScriptedModel).assertComplete
-    }).pipe(inWorld([asking("c1"), { text: "done" }]))
-  )
+  const oneCall = world([asking("c1"), { text: "done" }])
+  test("AGENT-4 AGENT-7 with more steps, the open calls run first, and nothing runs twice", oneCall, function* () {
+    const first = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps: 1 }))
+    yield* endsAs("Completed", agent.resume(first.state, { maxSteps: 5 }))
+    assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
+    yield* (yield* ScriptedModel.ScriptedModel).assertComplete
+  })
 
-  it.effect("AGENT-4 steps are counted per user message", () =>
-    Effect.gen(function* () {
-      const first = yield* agent.run("Hello", { maxSteps: 2 })
-      const second = yield* agent.run("And now?", { maxSteps: 2, conversation: first.conversation })
-      assert.strictEqual(first.outcome, "Completed")
-      assert.strictEqual(second.outcome, "Completed")
-    }).pipe(inWorld([asking("c1"), { text: "one" }, asking("c2"), { text: "two" }]))
-  )
+  const callPerMessage = world([asking("c1"), { text: "one" }, asking("c2"), { text: "two" }])
+  test("AGENT-4 steps are counted per user message", callPerMessage, function* () {
+    const first = yield* agent.run("Hello", { maxSteps: 2 })
+    const second = yield* agent.run("And now?", { maxSteps: 2, conversation: first.conversation })
+    assert.strictEqual(first.outcome, "Completed")
+    assert.strictEqual(second.outcome, "Completed")
+  })
 })
 
 describe("AGENT-7 interrupt and resume", () => {

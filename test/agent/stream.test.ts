@@ -51,23 +51,22 @@ describe("AGENT-5 stream", () => {
     }).pipe(inWorld([...script, ...script]))
   )
 
-  it.effect("AGENT-5 tool events carry the duration, and states grow", () =>
-    Effect.gen(function* () {
-      const { gate } = yield* Probe
-      const fiber = yield* Effect.forkChild(Stream.runCollect(agent.stream("Hello")))
-      yield* TestClock.adjust("3 seconds")
-      yield* Deferred.succeed(gate, undefined)
-      const events = yield* Fiber.join(fiber)
-      const finished = events.find((event) => event._tag === "ToolFinished")
-      assert(finished?._tag === "ToolFinished")
-      assert.strictEqual(Duration.toMillis(finished.duration), 3000)
-      const revisions = events.flatMap((event) => ("state" in event ? [event.state.revision] : []))
-      assert.deepStrictEqual(
-        revisions,
-        revisions.toSorted((a, b) => a - b)
-      )
-    }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "done" }]))
-  )
+  const holding = world([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "done" }])
+  test("AGENT-5 tool events carry the duration, and states grow", holding, function* () {
+    const { gate } = yield* Probe
+    const fiber = yield* Effect.forkChild(Stream.runCollect(agent.stream("Hello")))
+    yield* TestClock.adjust("3 seconds")
+    yield* Deferred.succeed(gate, undefined)
+    const events = yield* Fiber.join(fiber)
+    const finished = events.find((event) => event._tag === "ToolFinished")
+    assert(finished?._tag === "ToolFinished")
+    assert.strictEqual(Duration.toMillis(finished.duration), 3000)
+    const revisions = events.flatMap((event) => ("state" in event ? [event.state.revision] : []))
+    assert.deepStrictEqual(
+      revisions,
+      revisions.toSorted((a, b) => a - b)
+    )
+  })
 
   it.effect("TOOL-2 preliminary results are progress events and are not stored", () => {
     const Count = Tool.make("count", { success: Schema.Int })
@@ -94,29 +93,27 @@ describe("AGENT-5 stream", () => {
     )
   })
 
-  it.effect("AGENT-5 leaving early interrupts the run", () =>
-    Effect.gen(function* () {
-      const { started } = yield* Probe
-      const events = yield* agent.stream("Hello").pipe(
-        Stream.takeUntil((event) => event._tag === "ToolStarted"),
-        Stream.tap((event) => (event._tag === "ToolStarted" ? Deferred.await(started) : Effect.void)),
-        Stream.runCollect
-      )
-      assert.strictEqual(events.at(-1)?._tag, "ToolStarted")
-      assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
-    }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }]))
-  )
+  const held = world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])
+  test("AGENT-5 leaving early interrupts the run", held, function* () {
+    const { started } = yield* Probe
+    const events = yield* agent.stream("Hello").pipe(
+      Stream.takeUntil((event) => event._tag === "ToolStarted"),
+      Stream.tap((event) => (event._tag === "ToolStarted" ? Deferred.await(started) : Effect.void)),
+      Stream.runCollect
+    )
+    assert.strictEqual(events.at(-1)?._tag, "ToolStarted")
+    assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
+  })
 
-  it.effect("AGENT-5 leaving a run that waits for its reader stops it there: no tool runs any more", () =>
-    Effect.gen(function* () {
-      yield* agent.stream("Hello").pipe(
-        Stream.filter(({ _tag }) => _tag === "TextDelta"),
-        Stream.take(1),
-        Stream.runDrain
-      )
-      assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(inWorld([{ text: "x".repeat(400), toolCalls: [call("c1", "echo", { text: "hi" })] }]))
-  )
+  const chatty = world([{ text: "x".repeat(400), toolCalls: [call("c1", "echo", { text: "hi" })] }])
+  test("AGENT-5 leaving a run that waits for its reader stops it there: no tool runs any more", chatty, function* () {
+    yield* agent.stream("Hello").pipe(
+      Stream.filter(({ _tag }) => _tag === "TextDelta"),
+      Stream.take(1),
+      Stream.runDrain
+    )
+    assert.deepStrictEqual(yield* Probe.ran, [])
+  })
 
   testGiven(({ index }) => (index < 40 ? { toolCalls: [call(`c${index}`, "echo", { text: "x" })] } : { text: "done" }))(
     "AGENT-5 a slow reader slows the run",
@@ -137,38 +134,35 @@ describe("AGENT-5 stream", () => {
     }
   )
 
-  it.effect("AGENT-2 a step that is retried reports that its deltas are void", () =>
-    Effect.gen(function* () {
-      const events = yield* Stream.runCollect(agent.stream("Hello", { modelRetry: Schedule.recurs(2) }))
-      const at = events.findIndex(({ _tag }) => _tag === "StepRetried")
-      assert.isAbove(at, 0)
-      const text = events
-        .slice(at)
-        .map((event) => (event._tag === "TextDelta" ? event.delta : ""))
-        .join("")
-      assert.strictEqual(text, "right")
-    }).pipe(inWorld([{ text: "wrong", fail: { reason: "InternalProviderError" } }, { text: "right" }]))
-  )
+  const retried = world([{ text: "wrong", fail: { reason: "InternalProviderError" } }, { text: "right" }])
+  test("AGENT-2 a step that is retried reports that its deltas are void", retried, function* () {
+    const events = yield* Stream.runCollect(agent.stream("Hello", { modelRetry: Schedule.recurs(2) }))
+    const at = events.findIndex(({ _tag }) => _tag === "StepRetried")
+    assert.isAbove(at, 0)
+    const text = events
+      .slice(at)
+      .map((event) => (event._tag === "TextDelta" ? event.delta : ""))
+      .join("")
+    assert.strictEqual(text, "right")
+  })
 
-  it.effect("AGENT-5 an error ends the stream with the AgentError of run", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(Stream.runDrain(agent.stream("Hello")))
-      assert.strictEqual(error._tag, "AgentError")
-      assert.strictEqual(error.reason._tag, "ModelFailed")
-      assert.strictEqual(error.state?.agent, agent.name)
-    }).pipe(inWorld([{ fail: { reason: "QuotaExhaustedError" } }]))
-  )
+  const overQuota = world([{ fail: { reason: "QuotaExhaustedError" } }])
+  test("AGENT-5 an error ends the stream with the AgentError of run", overQuota, function* () {
+    const error = yield* Effect.flip(Stream.runDrain(agent.stream("Hello")))
+    assert.strictEqual(error._tag, "AgentError")
+    assert.strictEqual(error.reason._tag, "ModelFailed")
+    assert.strictEqual(error.state?.agent, agent.name)
+  })
 
-  it.effect("AGENT-5 AGENT-7 a resumed run streams, too", () =>
-    Effect.gen(function* () {
-      const first = yield* endsAs("AwaitingApproval", agent.run("Delete it"))
-      const decisions = first.requests.map((request) => ({ ...request, approved: true }))
-      const events = yield* Stream.runCollect(agent.resumeStream(first.state, { decisions }))
-      assert(events[0]?._tag === "RunStarted" || events.some((event) => event._tag === "RunStarted" && event.resumed))
-      assert.isTrue(events.some((event) => event._tag === "TextDelta"))
-      const last = events.at(-1)
-      assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
-      assert.deepStrictEqual(yield* Probe.ran, ["delete a"])
-    }).pipe(inWorld([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "deleted" }]))
-  )
+  const deleting = world([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "deleted" }])
+  test("AGENT-5 AGENT-7 a resumed run streams, too", deleting, function* () {
+    const first = yield* endsAs("AwaitingApproval", agent.run("Delete it"))
+    const decisions = first.requests.map((request) => ({ ...request, approved: true }))
+    const events = yield* Stream.runCollect(agent.resumeStream(first.state, { decisions }))
+    assert(events[0]?._tag === "RunStarted" || events.some((event) => event._tag === "RunStarted" && event.resumed))
+    assert.isTrue(events.some((event) => event._tag === "TextDelta"))
+    const last = events.at(-1)
+    assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+    assert.deepStrictEqual(yield* Probe.ran, ["delete a"])
+  })
 })

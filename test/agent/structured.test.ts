@@ -117,14 +117,13 @@ describe("AGENT-6 structured output", () => {
     assert.deepStrictEqual(pluck(requests[2]?.messages, "role"), ["system", "user", "assistant", "tool", "assistant"])
   })
 
-  it.effect("AGENT-6 AGENT-4 the fallback step counts: without steps left the output is invalid", () =>
-    Effect.gen(function* () {
-      const result = yield* endsAs("InvalidOutput", asking("native").run("Go", { maxSteps: 1 }))
-      assert.strictEqual(result.steps, 1)
-      const more = yield* endsAs("Completed", asking("native").resume(result.state, { maxSteps: 2 }))
-      assert.strictEqual(more.steps, 2)
-    }).pipe(inWorld([{ text: "no json" }, { object: valid }]))
-  )
+  const secondTry = world([{ text: "no json" }, { object: valid }])
+  test("AGENT-6 AGENT-4 the fallback step counts: without steps left the output is invalid", secondTry, function* () {
+    const result = yield* endsAs("InvalidOutput", asking("native").run("Go", { maxSteps: 1 }))
+    assert.strictEqual(result.steps, 1)
+    const more = yield* endsAs("Completed", asking("native").resume(result.state, { maxSteps: 2 }))
+    assert.strictEqual(more.steps, 2)
+  })
 
   test("AGENT-6 tool: the final answer is a call of a synthetic tool, never dispatched", function* () {
     const { requests, result } = yield* bothWays(asking("tool"), [
@@ -206,23 +205,21 @@ describe("AGENT-6 structured output", () => {
     assert.strictEqual(rolesOf(result.conversation), "system user assistant tool tool")
   })
 
-  it.effect("AGENT-6 all issues are reported, with their paths", () =>
-    Effect.gen(function* () {
-      const result = yield* endsAs("InvalidOutput", asking("prompted").run("Go"))
-      assert.deepStrictEqual(result.issues.map(({ path }) => path).toSorted(), ["/city", "/days"])
-      const error = yield* Effect.flip(asking("prompted").ask("Go"))
-      assert(error._tag === "RunIncomplete" && error.outcome._tag === "InvalidOutput")
-      assert.lengthOf(error.outcome.issues, 2)
-    }).pipe(inWorld([{ text: `{"city": 7}` }, { text: `{"city": 7}` }]))
-  )
+  const wrongCity = world([{ text: `{"city": 7}` }, { text: `{"city": 7}` }])
+  test("AGENT-6 all issues are reported, with their paths", wrongCity, function* () {
+    const result = yield* endsAs("InvalidOutput", asking("prompted").run("Go"))
+    assert.deepStrictEqual(result.issues.map(({ path }) => path).toSorted(), ["/city", "/days"])
+    const error = yield* Effect.flip(asking("prompted").ask("Go"))
+    assert(error._tag === "RunIncomplete" && error.outcome._tag === "InvalidOutput")
+    assert.lengthOf(error.outcome.issues, 2)
+  })
 
-  it.effect("AGENT-6 text without JSON is one issue, and the answer stays in the conversation", () =>
-    Effect.gen(function* () {
-      const result = yield* endsAs("InvalidOutput", asking("prompted").run("Go"))
-      assert.lengthOf(result.issues, 1)
-      assert.strictEqual(result.text, "I do not know.")
-    }).pipe(inWorld([{ text: "I do not know." }]))
-  )
+  const noJson = world([{ text: "I do not know." }])
+  test("AGENT-6 text without JSON is one issue, and the answer stays in the conversation", noJson, function* () {
+    const result = yield* endsAs("InvalidOutput", asking("prompted").run("Go"))
+    assert.lengthOf(result.issues, 1)
+    assert.strictEqual(result.text, "I do not know.")
+  })
 
   it.effect("AGENT-6 a check that JSON Schema cannot express is applied too, and reported the same way", () => {
     const Even = Schema.Struct({
@@ -237,16 +234,16 @@ describe("AGENT-6 structured output", () => {
     }).pipe(inWorld([{ object: { n: 3 } }, { object: { n: 4 } }]))
   })
 
-  it.effect("AGENT-6 the Schema's own type comes out: dates, classes, defaults", () => {
+  const startOnly = world([{ text: `{"start": "2026-01-01T00:00:00Z"}` }])
+  test("AGENT-6 the Schema's own type comes out: dates, classes, defaults", startOnly, function* () {
     class Trip extends Schema.Class<Trip>("Trip")({
       start: Schema.DateTimeUtcFromString,
       bags: Schema.Int.pipe(Schema.withDecodingDefaultKey(Effect.succeed(1)))
     }) {}
-    return Effect.gen(function* () {
-      const trip = yield* Agent.make("trips", { output: Trip, outputStrategy: "prompted" }).ask("Go")
-      assert.isTrue(trip instanceof Trip)
-      assert.strictEqual(trip.bags, 1)
-    }).pipe(inWorld([{ text: `{"start": "2026-01-01T00:00:00Z"}` }]))
+
+    const trip = yield* Agent.make("trips", { output: Trip, outputStrategy: "prompted" }).ask("Go")
+    assert.isTrue(trip instanceof Trip)
+    assert.strictEqual(trip.bags, 1)
   })
 
   for (const [name, output, value] of [
@@ -293,11 +290,10 @@ describe("AGENT-6 structured output", () => {
     assert.deepStrictEqual(result.usage, usage)
   })
 
-  it.effect("AGENT-6 a provider that fails the object call fails the run", () =>
-    Effect.gen(function* () {
-      yield* failsFor("ModelFailed", toolless.run("Go"))
-    }).pipe(inWorld([{ fail: { reason: "QuotaExhaustedError" } }]))
-  )
+  const overQuota = world([{ fail: { reason: "QuotaExhaustedError" } }])
+  test("AGENT-6 a provider that fails the object call fails the run", overQuota, function* () {
+    yield* failsFor("ModelFailed", toolless.run("Go"))
+  })
 
   it.effect("AGENT-4 MaxSteps goes before output: an answer with JSON and calls over the limit has no output", () =>
     Effect.gen(function* () {

@@ -2,12 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Ref, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, Run, RunContext, ToolRuntime, type AgentEvent } from "effect-emissary"
+import { Agent, Conversation, type Run, RunContext, ToolRuntime, type AgentEvent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, testGiven, type world } from "./fixtures.ts"
+import { call, Probe, throughJson, toolkit, toolResults, inWorld, testGiven, world } from "./fixtures.ts"
 import { after } from "../after.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
+import { test } from "../test.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
 const outer = Agent.make("outer", {
@@ -32,8 +33,15 @@ const scripts = (
 const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 1 })
 const delegate = (id: string, input = "do it") => call(id, "delegate", { input })
 
-const throughJson = (state: Run.State) =>
-  Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
+/** The outer agent asks the inner one once. */
+const delegating = (child: ScriptedModel.Script & ReadonlyArray<unknown>) =>
+  scripts(
+    [
+      { toolCalls: [delegate("c1")], usage: usage(1) },
+      { text: "done", usage: usage(10) }
+    ],
+    child
+  )
 
 const results = (conversation: Conversation.Conversation) =>
   Conversation.messages(conversation).flatMap((message) => (message.role === "tool" ? [message.result] : []))
@@ -43,25 +51,17 @@ const childEvents = (events: ReadonlyArray<AgentEvent.AgentEvent<unknown>>) =>
 
 describe("AGENT-8 agents as tools", () => {
   testGiven(
-    scripts(
-      [
-        { toolCalls: [delegate("c1")], usage: usage(1) },
-        { text: "done", usage: usage(10) }
-      ],
-      [
-        { toolCalls: [call("c1", "echo", { text: "x" })], usage: usage(100) },
-        { text: "inner answer", usage: usage(1000) }
-      ]
-    )
+    delegating([
+      { toolCalls: [call("c1", "echo", { text: "x" })], usage: usage(100) },
+      { text: "inner answer", usage: usage(1000) }
+    ])
   )(
     "AGENT-8 the outer model gets the answer; usage counts once; the child has one conversation of its own",
     function* () {
       const result = yield* endsAs("Completed", outer.run("Go"))
       assert.strictEqual(result.steps, 2)
       assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
-      const [only] = results(result.conversation)
-      assert(only?._tag === "Success")
-      assert.strictEqual(only.value, "inner answer")
+      assert.deepStrictEqual(toolResults(result.conversation), ["inner answer"])
       const requests = yield* ScriptedModel.requests
       assert.deepStrictEqual(
         requests.map(({ messages }) => messages.map(({ role }) => role).join()),
@@ -71,31 +71,20 @@ describe("AGENT-8 agents as tools", () => {
     }
   )
 
-  testGiven(
-    scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { at: "2026-01-01T00:00:00.000Z" } }])
-  )("AGENT-8 structured output of the child is the result's value", function* () {
-    const typed = Agent.make("typed", {
-      instructions: "Inner.",
-      output: Schema.Struct({ at: Schema.DateTimeUtcFromString })
+  const at = "2026-01-01T00:00:00.000Z"
+  for (const [what, output, object, value] of [
+    ["structured output", Schema.Struct({ at: Schema.DateTimeUtcFromString }), { at }, { at }],
+    ["null", Schema.NullOr(Schema.String), { value: null }, null]
+  ] as ReadonlyArray<readonly [string, Schema.Codec<unknown, unknown>, Schema.Json, Schema.Json]>) {
+    testGiven(delegating([{ object }]))(`AGENT-8 ${what} of the child is the result's value`, function* () {
+      const typed = Agent.make("typed", { instructions: "Inner.", output })
+      const asker = Agent.make("asker", { toolkit: [Agent.asTool(typed, { name: "delegate", description: "d" })] })
+      assert.deepStrictEqual(toolResults((yield* asker.run("Go")).conversation), [value])
     })
-    const asker = Agent.make("asker", { toolkit: [Agent.asTool(typed, { name: "delegate", description: "d" })] })
+  }
 
-    const [only] = results((yield* asker.run("Go")).conversation)
-    assert(only?._tag === "Success")
-    assert.deepStrictEqual(only.value, { at: "2026-01-01T00:00:00.000Z" })
-  })
-
-  it.effect("AGENT-8 null is an answer of a child, too", () => {
-    const maybe = Agent.make("maybe", { instructions: "Inner.", output: Schema.NullOr(Schema.String) })
-    const asker = Agent.make("asker", { toolkit: [Agent.asTool(maybe, { name: "delegate", description: "d" })] })
-    return Effect.gen(function* () {
-      const [only] = results((yield* asker.run("Go")).conversation)
-      assert(only?._tag === "Success")
-      assert.isNull(only.value)
-    }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { value: null } }])))
-  })
-
-  it.effect("AGENT-8 the child sees the RunContext of the outer run", () => {
+  const answering = world(delegating([{ text: "x" }]))
+  test("AGENT-8 the child sees the RunContext of the outer run", answering, function* () {
     const seen: Array<unknown> = []
     const aware = Agent.make("aware", {
       instructions: Effect.map(RunContext.RunContext, (context) => {
@@ -104,14 +93,12 @@ describe("AGENT-8 agents as tools", () => {
       })
     })
     const asker = Agent.make("asker", { toolkit: [Agent.asTool(aware, { name: "delegate", description: "d" })] })
-    return Effect.gen(function* () {
-      yield* asker.run("Go", { context: { tenant: "acme" } })
-      assert.deepStrictEqual(seen, [{ tenant: "acme" }])
-    }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "x" }])))
+    yield* asker.run("Go", { context: { tenant: "acme" } })
+    assert.deepStrictEqual(seen, [{ tenant: "acme" }])
   })
 
   for (const streaming of [true, false]) {
-    testGiven(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "a long inner answer" }]))(
+    testGiven(delegating([{ text: "a long inner answer" }]))(
       `AGENT-8 its events come under the call id${streaming ? ", deltas too" : ""} (${streaming ? "stream" : "run"})`,
       function* () {
         if (!streaming) {
@@ -156,16 +143,10 @@ describe("AGENT-8 agents as tools", () => {
 
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
     testGiven(
-      scripts(
-        [
-          { toolCalls: [delegate("c1")], usage: usage(1) },
-          { text: "done", usage: usage(10) }
-        ],
-        [
-          { toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })], usage: usage(100) },
-          { text: "deleted it", usage: usage(1000) }
-        ]
-      ),
+      delegating([
+        { toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })], usage: usage(100) },
+        { text: "deleted it", usage: usage(1000) }
+      ]),
       runtime
     )("AGENT-8 TOOL-7 a pending approval of the child suspends the parent, and resumes through JSON", function* () {
       const first = yield* endsAs("AwaitingApproval", outer.run("Go"))
@@ -181,9 +162,7 @@ describe("AGENT-8 agents as tools", () => {
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a"])
       assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
-      const [only] = results(result.conversation)
-      assert(only?._tag === "Success")
-      assert.strictEqual(only.value, "deleted it")
+      assert.deepStrictEqual(toolResults(result.conversation), ["deleted it"])
       yield* (yield* ScriptedModel.ScriptedModel).assertComplete
     })
   }
@@ -201,10 +180,7 @@ describe("AGENT-8 agents as tools", () => {
     "AGENT-8 L6 two children at once: each has its own state, results in call order, one fails alone",
     function* () {
       const result = yield* endsAs("Completed", after("10 seconds", outer.run("Go")))
-      assert.deepStrictEqual(
-        results(result.conversation).map((one) => (one._tag === "Success" ? one.value : one.type)),
-        ["slow", "execution_error", "quick"]
-      )
+      assert.deepStrictEqual(toolResults(result.conversation), ["slow", "execution_error", "quick"])
     }
   )
 
@@ -258,9 +234,10 @@ describe("AGENT-8 agents as tools", () => {
     )
   })
 
-  testGiven(
-    scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ toolCalls: [call("d1", "hold", { id: "h" })] }])
-  )("AGENT-8 L6 interrupting the parent interrupts the child; both states are settled", function* () {
+  const holding = Layer.suspend(() =>
+    world(delegating([{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]))
+  )
+  test("AGENT-8 L6 interrupting the parent interrupts the child; both states are settled", holding, function* () {
     const last = yield* Ref.make<Run.State | undefined>(undefined)
     const { started } = yield* Probe
     const fiber = yield* Effect.forkChild(outer.run("Go", { onState: (state) => Ref.set(last, state) }))
@@ -271,9 +248,7 @@ describe("AGENT-8 agents as tools", () => {
     const state = yield* Ref.get(last)
     assert(state !== undefined)
     assert.strictEqual(state.outcome?._tag, "Interrupted")
-    const [only] = results(state.conversation)
-    assert(only?._tag === "Failure")
-    assert.strictEqual(only.type, "interrupted")
+    assert.deepStrictEqual(toolResults(state.conversation), ["interrupted"])
     yield* endsAs("Completed", outer.resume(yield* throughJson(state)))
     assert.deepStrictEqual(yield* Probe.ran, ["hold h"])
   })
@@ -291,7 +266,7 @@ describe("AGENT-8 agents as tools", () => {
     assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
   })
 
-  it.effect("AGENT-8 a runtime receives that the call of an agent has no timeout, whatever the run's option", () => {
+  test("AGENT-8 a runtime receives that the call of an agent has no timeout, whatever the run's option", function* () {
     const told: Array<Duration.Duration> = []
     const runtime = ToolRuntime.layer({
       dispatch: (call, local) => {
@@ -299,10 +274,9 @@ describe("AGENT-8 agents as tools", () => {
         return local
       }
     })
-    return Effect.gen(function* () {
-      yield* outer.run("Go", { timeouts: { tool: "1 second" } })
-      assert.deepStrictEqual(told, [Duration.infinity])
-    }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "found" }]), runtime))
+    const run = outer.run("Go", { timeouts: { tool: "1 second" } })
+    yield* Effect.provide(run, world(delegating([{ text: "found" }]), runtime))
+    assert.deepStrictEqual(told, [Duration.infinity])
   })
 
   it.effect("AGENT-7 AGENT-8 the hook sees the child's events and can stop the whole run there", () =>
@@ -317,7 +291,7 @@ describe("AGENT-8 agents as tools", () => {
     }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }], [{ toolCalls: [call("d1", "echo", { text: "x" })] }])))
   )
 
-  it.effect("AGENT-8 an agent as a service is found in the context, and keeps the model its layer captured", () => {
+  test("AGENT-8 an agent as a service is found in the context, and keeps the model its layer captured", function* () {
     class Researcher extends Agent.Service<Researcher>()("researcher", {}) {}
     class Writer extends Agent.Service<Writer>()("writer", {
       toolkit: [Agent.asTool(Researcher, { name: "research", description: "Finds facts" })]
@@ -332,56 +306,31 @@ describe("AGENT-8 agents as tools", () => {
         ])
       )
     )
-    return Effect.gen(function* () {
-      const writer = yield* Writer
-      assert.strictEqual(yield* writer.ask("Go"), "story")
-    }).pipe(Effect.provide(writing))
+    const asked = Effect.flatMap(Writer, (writer) => writer.ask("Go"))
+    assert.strictEqual(yield* Effect.provide(asked, writing), "story")
   })
 
-  it.effect("AGENT-8 a handler that runs an agent is no child: its approvals do not suspend the run", () => {
-    const Consult = Tool.make("consult", { success: Schema.String })
-    const consulting = Toolkit.make(Consult)
-    const asker = Agent.make("asker", { toolkit: consulting })
-    return Effect.gen(function* () {
-      const events = yield* Stream.runCollect(asker.stream("Go"))
+  const consulted = scripts(
+    [{ toolCalls: [call("c1", "consult", {})] }, { text: "done" }],
+    [{ toolCalls: [call("d1", "delete", { path: "/" })] }]
+  )
+  testGiven(consulted)(
+    "AGENT-8 a handler that runs an agent is no child: its approvals do not suspend the run",
+    function* () {
+      const consulting = Toolkit.make(Tool.make("consult", { success: Schema.String }))
+      const asker = Agent.make("asker", { toolkit: consulting })
+      const context = yield* Effect.context<Layer.Success<ReturnType<typeof world>>>()
+      const advice = Effect.map(inner.run("x"), ({ outcome }) => outcome).pipe(Effect.provideContext(context))
+      const handlers = consulting.toLayer({ consult: () => Effect.orDie(advice) })
+      const events = yield* Effect.provide(Stream.runCollect(asker.stream("Go")), handlers)
       assert.deepStrictEqual(childEvents(events), [])
       const last = events.at(-1)
       assert(last?._tag === "RunFinished")
-      assert.deepStrictEqual(
-        results(last.result.conversation).map((one) => (one._tag === "Success" ? one.value : one.type)),
-        ["AwaitingApproval"]
-      )
-    }).pipe(
-      Effect.provide(
-        consulting.toLayer(
-          Effect.gen(function* () {
-            const context = yield* Effect.context<Layer.Success<ReturnType<typeof world>>>()
-            return {
-              consult: () =>
-                inner.run("x").pipe(
-                  Effect.map(({ outcome }) => outcome),
-                  Effect.orDie,
-                  Effect.provideContext(context)
-                )
-            }
-          })
-        )
-      ),
-      inWorld(
-        scripts(
-          [{ toolCalls: [call("c1", "consult", {})] }, { text: "done" }],
-          [{ toolCalls: [call("d1", "delete", { path: "/" })] }]
-        )
-      )
-    )
-  })
+      assert.deepStrictEqual(toolResults(last.result.conversation), ["AwaitingApproval"])
+    }
+  )
 
-  testGiven(
-    scripts(
-      [{ toolCalls: [delegate("c1")] }, { text: "done" }],
-      [{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]
-    )
-  )("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", function* () {
+  test("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", holding, function* () {
     yield* endsAs("Completed", after("2 seconds", outer.run("Go", { timeouts: { tool: "1 second" } })))
     assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
   })

@@ -101,13 +101,12 @@ describe("L8 spans and errors", () => {
     })
   }
 
-  it.effect("L8 the AiError behind a failure is there for the caller", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(agent.run("Go"))
-      const cause = AgentError.causeOf(error.reason)
-      assert.include(String(cause._tag === "Some" ? cause.value : ""), secret)
-    }).pipe(inWorld([{ fail: { reason: "InvalidRequestError", description: secret } }]))
-  )
+  const refusing = world([{ fail: { reason: "InvalidRequestError", description: secret } }])
+  test("L8 the AiError behind a failure is there for the caller", refusing, function* () {
+    const error = yield* Effect.flip(agent.run("Go"))
+    const cause = AgentError.causeOf(error.reason)
+    assert.include(String(cause._tag === "Some" ? cause.value : ""), secret)
+  })
 
   test("L8 RunIncomplete prints neither the conversation nor the arguments", world(calls), function* () {
     const error = yield* Effect.flip(agent.ask(secret, { maxSteps: 1 }))

@@ -101,20 +101,19 @@ describe("tools with an input", () => {
   })
   const toolkit = Toolkit.make(book)
 
-  it.effect("PLAN-1 S5.6 a tool that takes the payload as its arguments gets the context, too", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(
-        Step.make("a", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), context: Reference.fromStart }),
-        Step.make("b", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), task: Reference.fromStart })
-      )
-      const bound = yield* Plan.bind(plan, { toolkit })
-      const { state } = completed(yield* Plan.run(bound, { payload: { seat: 7 } }))
-      assert.deepStrictEqual(
-        Array.from(state.history, ({ output }) => output),
-        [{ seat: 7, context: `{"seat":7}` }, { seat: 7 }]
-      )
-    }).pipe(Effect.provide(toolkit.toLayer({ book: Effect.succeed })))
-  )
+  const booking = toolkit.toLayer({ book: Effect.succeed })
+  test("PLAN-1 S5.6 a tool that takes the payload as its arguments gets the context, too", booking, function* () {
+    const plan = yield* Plan.make(
+      Step.make("a", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), context: Reference.fromStart }),
+      Step.make("b", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), task: Reference.fromStart })
+    )
+    const bound = yield* Plan.bind(plan, { toolkit })
+    const { state } = completed(yield* Plan.run(bound, { payload: { seat: 7 } }))
+    assert.deepStrictEqual(
+      Array.from(state.history, ({ output }) => output),
+      [{ seat: 7, context: `{"seat":7}` }, { seat: 7 }]
+    )
+  })
 })
 
 describe("agents", () => {
@@ -173,16 +172,15 @@ describe("agents", () => {
     }
   )
 
-  it.effect("PLAN-5 an error of an agent fails the step with its reason", () =>
-    Effect.gen(function* () {
-      const bound = yield* planOf(Step.make("a", { target: writer }))
-      const error = yield* Effect.flip(Plan.run(bound, "x"))
-      const { reason } = error
-      assert(reason._tag === "StepFailed")
-      assert.deepInclude(reason.failure, { type: "ModelFailed", retryable: true })
-      assert.isTrue(Option.isSome(PlanError.causeOf(error)))
-    }).pipe(Effect.provide(ScriptedModel.layer([{ fail: { reason: "RateLimitError" } }])))
-  )
+  const rateLimited = ScriptedModel.layer([{ fail: { reason: "RateLimitError" } }])
+  test("PLAN-5 an error of an agent fails the step with its reason", rateLimited, function* () {
+    const bound = yield* planOf(Step.make("a", { target: writer }))
+    const error = yield* Effect.flip(Plan.run(bound, "x"))
+    const { reason } = error
+    assert(reason._tag === "StepFailed")
+    assert.deepInclude(reason.failure, { type: "ModelFailed", retryable: true })
+    assert.isTrue(Option.isSome(PlanError.causeOf(error)))
+  })
 
   const erase = Tool.make("erase", {
     parameters: Schema.Struct({ id: Schema.String }),
