@@ -30,14 +30,10 @@ export const object = (properties: Json.JsonObject, required = Object.keys(prope
   additionalProperties: false
 })
 
-/** The schemas of the recordings. */
+/** Schemas of the recordings. */
 export const schemas = {
   Hits: { name: "Hits", json: object({ items: { type: "array", items: { type: "string" } } }) },
   Other: { name: "Other", json: object({ y: { type: "integer" } }) },
-  Tri: {
-    name: "Tri",
-    json: object({ severity: { type: ["string", "null"], enum: ["urgent", "normal", "spam", null] } })
-  },
   Kb: { name: "Kb", json: object({ kind: { type: "string", enum: ["b"] } }) },
   KbOpt: { name: "KbOpt", json: object({ kind: { type: ["string", "null"], enum: ["b", null] } }) },
   KbGhost: { name: "KbGhost", json: object({ kind: { type: "string", enum: ["b", "ghost"] } }) },
