@@ -1,4 +1,4 @@
-import type { Schema } from "effect"
+import { isObject, type Say } from "./foreign-json.ts"
 
 /**
  * The rules of Anthropic for `system` and `messages` of a request, written down from
@@ -33,11 +33,6 @@ export const anthropicRules = (history: unknown): ReadonlyArray<string> => {
   if (open.length > 0) broken.push(`calls without a result: ${open}`)
   return broken
 }
-
-type Say = (what: string) => void
-
-const isObject = (value: unknown): value is { readonly [key: string]: Schema.Json } =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const isBlank = (text: unknown): boolean => typeof text !== "string" || text.trim() === ""
 

@@ -1,22 +1,16 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Option, Result, type Schema } from "effect"
 import { Conversation, Message, ToolResult } from "effect-emissary"
-import { AnthropicMessages, OpenAiMessages, type RenderError } from "effect-emissary/interop"
+import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 
 import { anthropicForeign } from "./anthropic-foreign.ts"
 import { anthropicRules } from "./anthropic-rules.ts"
 import * as common from "./foreign-laws.ts"
+import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import * as given from "./given.ts"
 
-const render = (self: Conversation.Conversation, options?: Parameters<typeof AnthropicMessages.fromConversation>[1]) =>
-  Effect.fromResult(AnthropicMessages.fromConversation(self, options))
-
-const again = (foreign: unknown) => Effect.flatMap(AnthropicMessages.toConversation(foreign), (self) => render(self))
-
-const reasonOf = (
-  self: Conversation.Conversation,
-  options?: Parameters<typeof AnthropicMessages.fromConversation>[1]
-) => Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
+const { again, reasonOf, render } = common.inUse(AnthropicMessages)
 
 const options = { lenient: { invalidArguments: "wrap" }, strict: { reasoning: "refuse" } } as const
 
@@ -32,6 +26,11 @@ const format: common.Format<unknown> = {
 common.laws(format)
 
 const cached = { cache_control: { type: "ephemeral" } }
+const user = (...content: ReadonlyArray<Schema.Json>) => ({ role: "user", content })
+const assistant = (...content: ReadonlyArray<Schema.Json>) => ({ role: "assistant", content })
+const text = (text: string, over?: Schema.JsonObject) => ({ type: "text", text, ...over })
+const use = (id: string, input: Schema.Json = {}) => ({ type: "tool_use", id, name: "f", input })
+const result = (id: string, over?: Schema.JsonObject) => ({ type: "tool_result", tool_use_id: id, ...over })
 
 describe("CONV-4 foreign Anthropic histories", () => {
   test.prop(
@@ -47,18 +46,13 @@ describe("CONV-4 foreign Anthropic histories", () => {
   )
 
   test("blocks of the system, results out of order and the text behind them are messages of ours", function* () {
-    const use = (id: string) => ({ type: "tool_use", id, name: "f", input: {} })
-    const result = (id: string) => ({ type: "tool_result", tool_use_id: id, content: id })
     const foreign = {
       messages: [
         { role: "user", content: "hi" },
-        { role: "assistant", content: [use("a"), use("b")] },
-        { role: "user", content: [result("b"), result("a"), { type: "text", text: "and?" }] }
+        assistant(use("a"), use("b")),
+        user(result("b", { content: "b" }), result("a", { content: "a" }), text("and?"))
       ],
-      system: [
-        { type: "text", text: "Be brief.", ...cached },
-        { type: "text", text: "Be kind." }
-      ]
+      system: [text("Be brief.", cached), text("Be kind.")]
     }
     const self = yield* AnthropicMessages.toConversation(foreign)
     common.same(yield* render(self), foreign)
@@ -66,133 +60,88 @@ describe("CONV-4 foreign Anthropic histories", () => {
       Conversation.messages(self).map((message) => (message.role === "tool" ? message.callId : message.role)),
       ["system", "user", "assistant", "a", "b", "user"]
     )
-    assert.deepStrictEqual(
-      Option.map(Conversation.system(self), ({ content }) => content),
-      Option.some("Be brief.\n\nBe kind.")
-    )
+    assert.strictEqual(Option.getOrThrow(Conversation.system(self)).content, "Be brief.\n\nBe kind.")
   })
 
   test("signatures and cache breakpoints are where Effect's provider for Anthropic reads them", function* () {
     const self = yield* AnthropicMessages.toConversation({
       messages: [
-        { role: "user", content: [{ type: "text", text: "hi", ...cached }] },
-        {
-          role: "assistant",
-          content: [
-            { type: "thinking", thinking: "hm", signature: "sig" },
-            { type: "redacted_thinking", data: "enc" },
-            { type: "text", text: "yes" }
-          ]
-        }
+        user(text("hi", cached)),
+        assistant(
+          { type: "thinking", thinking: "hm", signature: "sig" },
+          { type: "redacted_thinking", data: "enc" },
+          text("yes")
+        )
       ]
     })
-    const [user, assistant] = Conversation.toPrompt(self).content
-    assert(user?.role === "user" && assistant?.role === "assistant")
-    assert.deepStrictEqual(user.content[0]?.options, { anthropic: { cacheControl: { type: "ephemeral" } } })
-    assert.deepStrictEqual(
-      assistant.content.map(({ options }) => options),
-      [
-        { anthropic: { info: { type: "thinking", signature: "sig" } } },
-        { anthropic: { info: { type: "redacted_thinking", redactedData: "enc" } } },
-        {}
-      ]
-    )
+    const [asked, answered] = Conversation.toPrompt(self).content
+    assert(asked?.role === "user" && answered?.role === "assistant")
+    assert.deepStrictEqual(asked.content[0]?.options, { anthropic: { cacheControl: { type: "ephemeral" } } })
+    assert.deepStrictEqual<unknown>(pluck(answered.content, "options"), [
+      { anthropic: { info: { type: "thinking", signature: "sig" } } },
+      { anthropic: { info: { type: "redacted_thinking", redactedData: "enc" } } },
+      {}
+    ])
   })
 
   test("text for input, no input, blank blocks, results in two messages: written as Anthropic wants them", function* () {
     const history = yield* again({
       system: null,
       messages: [
-        {
-          role: "user",
-          content: [
-            { type: "text", text: " " },
-            { type: "text", text: "go" }
-          ]
-        },
-        {
-          role: "assistant",
-          content: [
-            { type: "text", text: "\n" },
-            { type: "tool_use", id: "a", name: "f", input: `{"q": 1}` },
-            { type: "tool_use", id: "b", name: "f" },
-            { type: "tool_use", id: "c", name: "f", input: null }
-          ]
-        },
-        { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [] }] },
-        {
-          role: "user",
-          content: [
-            { type: "tool_result", tool_use_id: "b", content: "", is_error: true },
-            { type: "tool_result", tool_use_id: "c", content: " " }
-          ]
-        }
+        user(text(" "), text("go")),
+        assistant(text("\n"), use("a", `{"q": 1}`), { type: "tool_use", id: "b", name: "f" }, use("c", null)),
+        user(result("a", { content: [] })),
+        user(result("b", { content: "", is_error: true }), result("c", { content: " " }))
       ]
     })
     assert.deepStrictEqual(anthropicRules(history), [])
-    const use = (id: string, input: Schema.Json): Schema.Json => ({ type: "tool_use", id, name: "f", input })
-    assert.deepStrictEqual(history.messages, [
-      { role: "user", content: [{ type: "text", text: "go" }] },
-      { role: "assistant", content: [use("a", { q: 1 }), use("b", {}), use("c", {})] },
-      {
-        role: "user",
-        content: [
-          { type: "tool_result", tool_use_id: "a" },
-          { type: "tool_result", tool_use_id: "b", content: "execution_error", is_error: true },
-          { type: "tool_result", tool_use_id: "c" }
-        ]
-      }
+    assert.deepStrictEqual<unknown>(history.messages, [
+      user(text("go")),
+      assistant(use("a", { q: 1 }), use("b"), use("c")),
+      user(result("a"), result("b", { content: "execution_error", is_error: true }), result("c"))
     ])
   })
 
-  const user = { role: "user", content: "x" }
-  const asks = { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] }
-  const result = { type: "tool_result", tool_use_id: "a", content: "r" }
+  const asks = { role: "user", content: "x" }
+  const found = result("a", { content: "r" })
+  const calls = assistant(use("a"))
 
-  const unlawful: ReadonlyArray<common.Unlawful> = [
-    ["UnknownRole", 1, [user, { role: "system", content: "x" }]],
-    ["OrphanResult", 1, [user, { role: "user", content: [result] }]],
-    ["DuplicateResult", 2, [user, asks, { role: "user", content: [result, result] }]],
-    ["OpenCalls", 2, [user, asks, user]],
+  common.refusesUnlawful(format, [
+    ["UnknownRole", 1, { messages: [asks, { role: "system", content: "x" }] }],
+    ["OrphanResult", 1, { messages: [asks, user(found)] }],
+    ["DuplicateResult", 2, { messages: [asks, calls, user(found, found)] }],
+    ["OpenCalls", 2, { messages: [asks, calls, asks] }],
     // Results have to come first
-    ["OpenCalls", 2, [user, asks, { role: "user", content: [{ type: "text", text: "so" }, result] }]],
-    ["RepeatedCallId", 1, [user, { role: "assistant", content: [...asks.content, ...asks.content] }]],
-    ["EmptyContent", 0, [{ role: "user", content: "" }]],
-    ["EmptyContent", 0, [{ role: "user", content: [] }]],
-    ["OrphanResult", 1, [user, { role: "assistant", content: [{ ...result, type: "mcp_tool_result" }] }]]
-  ]
-  common.refusesUnlawful(
-    format,
-    unlawful.map(([tag, index, messages]) => [tag, index, { messages }] as const)
-  )
+    ["OpenCalls", 2, { messages: [asks, calls, user(text("so"), found)] }],
+    ["RepeatedCallId", 1, { messages: [asks, assistant(use("a"), use("a"))] }],
+    ["EmptyContent", 0, { messages: [{ role: "user", content: "" }] }],
+    ["EmptyContent", 0, { messages: [user()] }],
+    ["OrphanResult", 1, { messages: [asks, assistant({ ...found, type: "mcp_tool_result" })] }]
+  ])
 
-  const asksWithoutId = { role: "assistant", content: [{ type: "tool_use", name: "f" }] }
   common.refusesForms(
     format,
     [
-      [[user], ""],
+      [[asks], ""],
       [{}, "/messages"],
-      [{ messages: [user], max_tokens: 5, model: "m" }, "/max_tokens", "/model"],
-      [{ messages: [{ role: "user", content: [{ type: "audio" }] }] }, "/messages/0/content/0"],
-      [{ messages: [user, asksWithoutId] }, "/messages/1/content/0/id"]
+      [{ messages: [asks], max_tokens: 5, model: "m" }, "/max_tokens", "/model"],
+      [{ messages: [user({ type: "audio" })] }, "/messages/0/content/0"],
+      [{ messages: [asks, assistant({ type: "tool_use", name: "f" })] }, "/messages/1/content/0/id"]
     ],
-    { messages: [user, user] }
+    { messages: [asks, asks] }
   )
 })
 
 describe("CONV-4 what Anthropic refuses is never written", () => {
-  const server = { ...common.providerCall, options: { anthropic: { block: "server_tool_use" } } }
+  const server = { ...given.own("p"), options: { anthropic: { block: "server_tool_use" } } }
+  const go = Conversation.addUser("go")
   const file = (mediaType: string) => ToolResult.filePart({ mediaType, data: "AQID" })
 
   common.refusesUnsendable(format, [
-    ["AssistantFirst", 0, Conversation.addAssistant(Conversation.empty, "Hi")],
-    ["AssistantFirst", 1, Effect.flatMap(Conversation.make({ system: "x" }), Conversation.addAssistant("Hi"))],
-    ["EmptyMessage", 0, Conversation.addUser(Conversation.empty, " \n")],
-    [
-      "UnansweredCalls",
-      1,
-      Effect.flatMap(Conversation.addAssistant(common.base, [server]), Conversation.addUser("go on"))
-    ],
+    ["AssistantFirst", 0, given.chat(Conversation.addAssistant("Hi"))],
+    ["AssistantFirst", 1, given.chat(given.system("x"), Conversation.addAssistant("Hi"))],
+    ["EmptyMessage", 0, given.chat(Conversation.addUser(" \n"))],
+    ["UnansweredCalls", 1, given.chat(go, Conversation.addAssistant([server]), Conversation.addUser("go on"))],
     ["UnsupportedContent", 1, Conversation.addUser(common.base, [file("audio/wav")])],
     ["UnsupportedContent", 2, common.answered(common.call(), ToolResult.success(null, [file("image/svg+xml")]))]
   ])
@@ -202,56 +151,43 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
   })
 
   test("options choose what becomes of reasoning, arguments and names", function* () {
-    const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-      Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), common.call({ arguments: 5 })])),
-      Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") }))
+    const self = yield* given.chat(
+      go,
+      Conversation.addAssistant([Message.reasoningPart("hm"), common.call({ arguments: 5 })]),
+      Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") })
     )
-    const { messages } = yield* render(self, { invalidArguments: "wrap", toolName: (name) => `x_${name}` })
-    assert.deepStrictEqual(messages[1], {
-      role: "assistant",
-      content: [{ type: "tool_use", id: "a", name: "x_search", input: { invalid_arguments: 5 } }]
-    })
+    const { messages } = yield* render(self, { ...options.lenient, toolName: (name) => `x_${name}` })
+    const wrapped = { ...use("a", { invalid_arguments: 5 }), name: "x_search" }
+    assert.deepStrictEqual<unknown>(messages[1], assistant(wrapped))
     assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
   })
 
   test("thinking with nothing after it is not sent", function* () {
     const signed = Message.reasoningPart("hm", { anthropic: { info: { type: "thinking", signature: "sig" } } })
-    const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-      Effect.flatMap(Conversation.addAssistant([signed, ToolResult.textPart("Yes"), signed]))
-    )
-    assert.deepStrictEqual((yield* render(self)).messages[1], {
-      role: "assistant",
-      content: [
-        { type: "thinking", thinking: "hm", signature: "sig" },
-        { type: "text", text: "Yes" }
-      ]
-    })
+    const self = yield* given.chat(go, Conversation.addAssistant([signed, ToolResult.textPart("Yes"), signed]))
+    const thinking = { type: "thinking", thinking: "hm", signature: "sig" }
+    assert.deepStrictEqual<unknown>((yield* render(self)).messages[1], assistant(thinking, text("Yes")))
     assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
   })
 
   test("the note of a message is not used if it breaks a rule", function* () {
-    const forged = (note: Schema.Json) =>
-      Effect.gen(function* () {
-        const metadata = { "effect-emissary/anthropic": note }
-        const user = yield* Conversation.addUser(Conversation.empty, "go", { metadata })
-        const asked = yield* Conversation.addAssistant(user, [ToolResult.textPart("hm"), common.call()], { metadata })
-        const done = yield* Conversation.addToolResult(
-          asked,
-          { callId: "a", result: ToolResult.success("x") },
-          { metadata }
-        )
-        return yield* render(yield* Conversation.addUser(done, "so", { metadata }))
-      })
+    const forged = (note: Schema.Json) => {
+      const metadata = { "effect-emissary/anthropic": note }
+      const self = given.chat(
+        Conversation.addUser("go", { metadata }),
+        Conversation.addAssistant([ToolResult.textPart("hm"), common.call()], { metadata }),
+        Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") }, { metadata }),
+        Conversation.addUser("so", { metadata })
+      )
+      return Effect.flatMap(self, (self) => render(self))
+    }
     const plain = yield* forged(null)
     const replace = (path: string, value: Schema.Json) => ({ patch: [{ op: "replace", path, value }] })
     for (const note of [
       replace("", "put into its mouth"),
       replace("/0/text", "put into its mouth"),
       replace("/1/input", `{"q":1}`),
-      replace("", [
-        { type: "text", text: " " },
-        { type: "text", text: "go" }
-      ]),
+      replace("", [text(" "), text("go")]),
       { patch: [{ op: "remove", path: "/0/text" }] },
       { patch: [{ op: "remove", path: "/9" }] },
       { members: { role: "assistant", content: "put into its mouth" } },
@@ -268,14 +204,10 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
 
   common.embeds(
     format,
-    { messages: [{ role: "user", content: [{ x: 1, type: "text", text: "Hi" }] }] },
+    { messages: [user({ x: 1, ...text("Hi") })] },
     [{ messages: [{ role: "user" }] }, "/messages/0/content"],
     {
-      messages: [
-        { role: "user", content: "Weather?" },
-        { role: "assistant", content: [{ type: "tool_use", id: "c1", name: "weather", input: {} }] },
-        { role: "user", content: "Never mind." }
-      ]
+      messages: [{ role: "user", content: "Weather?" }, assistant(use("c1")), { role: "user", content: "Never mind." }]
     }
   )
 })

@@ -6,6 +6,12 @@ interface JsonObject {
   readonly [key: string]: Json
 }
 
+/** Reports what the rules of a provider forbid. */
+export type Say = (what: string) => void
+
+export const isObject = (value: unknown): value is { readonly [key: string]: Schema.Json } =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
 export const list = <S extends Schema.Top>(item: S, maximum: number, minimum = 0) =>
   Schema.Array(item).check(Schema.isMinLength(minimum), Schema.isMaxLength(maximum))
 

@@ -1,11 +1,12 @@
 /** The laws of each foreign form of a conversation, for every provider. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { type Arbitrary, Effect, Result, Schema } from "effect"
 import { Conversation, ConversationError, Message, PayloadError, ToolResult } from "effect-emissary"
 import { type OpenAiMessages, RenderError } from "effect-emissary/interop"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import * as given from "./given.ts"
 import { heldBy, sendableTo } from "./foreign-transcript.ts"
 
 export interface Format<Foreign> {
@@ -21,18 +22,36 @@ export interface Format<Foreign> {
   ) => Result.Result<unknown, RenderError.RenderError>
 }
 
+/** What a module reads and writes, for the tests of its own. */
+export const inUse = <Options, Foreign>(module: {
+  readonly toConversation: typeof OpenAiMessages.toConversation
+  readonly fromConversation: (
+    self: Conversation.Conversation,
+    options?: Options
+  ) => Result.Result<Foreign, RenderError.RenderError>
+}) => {
+  const render = (self: Conversation.Conversation, options?: Options) =>
+    Effect.fromResult(module.fromConversation(self, options))
+  return {
+    render,
+    again: (foreign: unknown) => Effect.flatMap(module.toConversation(foreign), (self) => render(self)),
+    reasonOf: (self: Conversation.Conversation, options?: Options) =>
+      Effect.map(Effect.flip(render(self, options)), ({ reason }) => reason)
+  }
+}
+
 export const same = (actual: unknown, expected: unknown) =>
   assert.deepStrictEqual(JSON.parse(JSON.stringify(actual)), JSON.parse(JSON.stringify(expected)))
 
 export const call = (args: Partial<Message.ToolCallPart> = {}) =>
-  Message.toolCallPart({ id: "a", name: "search", arguments: { q: 1 }, ...args })
+  given.call("a", { name: "search", arguments: { q: 1 }, ...args })
 
 /** A call of a tool and its result. */
 export const answered = (part: Message.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
-  Conversation.empty.pipe(
+  given.chat(
     Conversation.addUser("go"),
-    Effect.flatMap(Conversation.addAssistant([part])),
-    Effect.flatMap(Conversation.addToolResult({ callId: part.id, result }))
+    Conversation.addAssistant([part]),
+    Conversation.addToolResult({ callId: part.id, result })
   )
 
 /** Histories of another form with the paths at which they are refused, and one of more messages than the limit. */
@@ -42,37 +61,34 @@ export const refusesForms = <Foreign>(
   long: unknown
 ) =>
   test("other forms are refused with the path, more than the limits before they are looked at", function* () {
+    const refused = Effect.fnUntraced(function* (...args: Parameters<typeof read>) {
+      const error = yield* Effect.flip(read(...args))
+      return error instanceof PayloadError.PayloadError ? error.reason : assert.fail(error.message)
+    })
     for (const [foreign, ...paths] of forms) {
-      const error = yield* Effect.flip(read(foreign))
-      assert(error instanceof PayloadError.PayloadError, error.message)
-      assert(error.reason._tag === "Invalid", error.message)
-      assert.deepStrictEqual(pluck(error.reason.issues, "path"), paths)
+      const reason = yield* refused(foreign)
+      assert(reason._tag === "Invalid", reason._tag)
+      assert.deepStrictEqual(pluck(reason.issues, "path"), paths)
     }
-    const tooMany = yield* Effect.flip(read(long, { limits: { maxMessages: 1 } }))
-    assert(tooMany instanceof PayloadError.PayloadError)
-    assert.strictEqual(tooMany.reason._tag, "TooLarge")
-    const forbidden = yield* Effect.flip(
-      read(JSON.parse(`{"messages":[{"role":"user","content":"x","__proto__":{}}]}`))
-    )
-    assert(forbidden instanceof PayloadError.PayloadError)
-    assert.strictEqual(forbidden.reason._tag, "ForbiddenKey")
+    assert.strictEqual((yield* refused(long, { limits: { maxMessages: 1 } }))._tag, "TooLarge")
+    const forbidden = JSON.parse(`{"messages":[{"role":"user","content":"x","__proto__":{}}]}`)
+    assert.strictEqual((yield* refused(forbidden))._tag, "ForbiddenKey")
   })
 
 /** Histories that break a law, the reason and the index of the message. */
 export type Unlawful = readonly [ConversationError.Reason["_tag"], number, unknown]
 
-export const refusesUnlawful = <Foreign>({ read }: Format<Foreign>, cases: ReadonlyArray<Unlawful>) =>
-  it.effect.each(cases)(
-    "%s: an unlawful history is refused with the index %i of the message",
-    ([tag, index, foreign]) =>
-      Effect.gen(function* () {
-        const error = yield* Effect.flip(read(foreign))
-        assert(error instanceof ConversationError.ConversationError, error.message)
-        assert.strictEqual(error.reason._tag, tag)
-        assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
-        assert.include(error.message, `at /messages/${index}`)
-      })
-  )
+export const refusesUnlawful = <Foreign>({ read }: Format<Foreign>, cases: ReadonlyArray<Unlawful>) => {
+  for (const [tag, index, foreign] of cases) {
+    test(`${tag}: an unlawful history is refused with the index ${index} of the message`, function* () {
+      const error = yield* Effect.flip(read(foreign))
+      assert(error instanceof ConversationError.ConversationError, error.message)
+      assert.strictEqual(error.reason._tag, tag)
+      assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
+      assert.include(error.message, `at /messages/${index}`)
+    })
+  }
+}
 
 /** Why a conversation cannot be written, the index of the message, and the conversation. */
 export type Unsendable = readonly [
@@ -84,13 +100,6 @@ export type Unsendable = readonly [
 const errorCodec = Schema.toCodecJson(RenderError.RenderError)
 
 export const base = Effect.runSync(Conversation.addUser(Conversation.empty, "go"))
-
-export const providerCall = Message.toolCallPart({
-  id: "p",
-  name: "web_search",
-  arguments: {},
-  providerExecuted: true
-})
 
 export const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
 
@@ -106,7 +115,7 @@ export const refusesUnsendable = <Foreign>({ write }: Format<Foreign>, own: Read
     ["InvalidArguments", 1, answered(call({ arguments: "{bad", text: "{bad" }))],
     ["InvalidArguments", 1, answered(call({ arguments: null }))],
     ["UnsupportedContent", 1, Conversation.addAssistant(base, [image])],
-    ["UnsupportedContent", 1, Conversation.addAssistant(base, [providerCall])]
+    ["UnsupportedContent", 1, Conversation.addAssistant(base, [given.own("p")])]
   ]
   test("each refusal names the message", function* () {
     for (const [tag, index, made] of [...shared, ...own]) {
@@ -163,42 +172,40 @@ export const laws = <Foreign>(format: Format<Foreign>) => {
   const render = (self: Conversation.Conversation) => Effect.fromResult(write(self))
 
   describe(`CONV-4 messages of ${name}, laws`, () => {
-    it.effect.prop(
+    test.prop(
       "to(from(x)) equals x as JSON, for every lawful history, also when the conversation was stored in between",
       [foreign],
-      ([foreign]) =>
-        Effect.gen(function* () {
-          assert.deepStrictEqual(rules(foreign), [])
-          const self = yield* read(foreign)
-          same(yield* render(self), foreign)
-          same(yield* render(yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))), foreign)
-        }),
+      function* ([foreign]) {
+        assert.deepStrictEqual(rules(foreign), [])
+        const self = yield* read(foreign)
+        same(yield* render(self), foreign)
+        same(yield* render(yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))), foreign)
+      },
       runs
     )
 
-    it.effect.prop(
+    test.prop(
       "from(to(c)) says what c says, as far as the format can hold it",
       [Arbitraries.conversation({ open: false, sendable: true })],
-      ([given]) =>
-        Effect.gen(function* () {
-          const self = yield* sendableTo(name, given)
-          const messages = yield* render(self)
-          assert.deepStrictEqual(rules(messages), [])
-          const back = yield* read(messages)
-          assert.deepStrictEqual(Conversation.transcript(back), yield* heldBy(name, self))
-          same(yield* render(back), messages)
-        }),
+      function* ([given]) {
+        const self = yield* sendableTo(name, given)
+        const messages = yield* render(self)
+        assert.deepStrictEqual(rules(messages), [])
+        const back = yield* read(messages)
+        assert.deepStrictEqual(Conversation.transcript(back), heldBy(name, self))
+        same(yield* render(back), messages)
+      },
       runs
     )
 
-    it.prop(
+    test.prop(
       "whatever the conversation, what is written keeps the rules, and what is not is an error that names a message",
       [Arbitraries.conversation(), Schema.Boolean],
-      ([self, lenient]) => {
+      function* ([self, lenient]) {
         const result = write(self, lenient ? "lenient" : "strict")
         if (Result.isSuccess(result)) return assert.deepStrictEqual(rules(result.success), [])
-        const { reason } = result.failure
-        assert.strictEqual(Conversation.messages(self)[reason.index]?.id, reason.id)
+        const { index, id } = result.failure.reason
+        assert.strictEqual(Conversation.messages(self)[index]?.id, id)
       },
       runs
     )

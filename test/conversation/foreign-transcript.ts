@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
 import { Conversation, Message, ToolResult } from "effect-emissary"
 
 type Format = "openai" | "anthropic"
@@ -9,8 +9,12 @@ const fileTypes: { readonly [F in Format]: (part: ToolResult.FilePart) => boolea
   anthropic: ({ data }) => data.type === "url" || data.base64 !== ""
 }
 
-const orHello = ([first, ...rest]: ReadonlyArray<ToolResult.Content>): ToolResult.NonEmptyContent =>
-  first === undefined ? [ToolResult.textPart("Hello")] : [first, ...rest]
+type Content = ReadonlyArray<ToolResult.Content>
+
+const orText = (text: string, [first, ...rest]: Content): ToolResult.NonEmptyContent =>
+  first === undefined ? [ToolResult.textPart(text)] : [first, ...rest]
+
+const orHello = (content: Content) => orText("Hello", content)
 
 const isBlank = (part: ToolResult.Content): boolean => part.type === "text" && part.text.trim() === ""
 
@@ -37,19 +41,17 @@ export const sendableTo = Effect.fnUntraced(function* (format: Format, self: Con
   return yield* Effect.fromResult(Conversation.fromMessages(messages))
 })
 
-const said = (format: Format, content: ReadonlyArray<ToolResult.Content>): ToolResult.NonEmptyContent => {
+const said = (format: Format, content: Content): ToolResult.NonEmptyContent => {
   const kept = content.filter((part) => part.type === "text" || fileTypes[format](part))
   return kept.every(isBlank) ? [ToolResult.textPart("Hello")] : orHello(kept)
 }
 
-const answer = (content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart> => {
-  const kept = content.filter((part) => {
-    if (part.type === "tool-call") return part.providerExecuted !== true
-    return part.type !== "file" && part.type !== "tool-result"
-  })
-  return kept.some((part) => part.type === "tool-call" || (part.type === "text" && !isBlank(part)))
-    ? kept
-    : [...kept, ToolResult.textPart("Well.")]
+const answer = (content: Parts): Parts => {
+  const kept = content.filter((part) =>
+    part.type === "tool-call" ? part.providerExecuted !== true : part.type === "text" || part.type === "reasoning"
+  )
+  const says = kept.some((part) => part.type === "tool-call" || (part.type === "text" && !isBlank(part)))
+  return says ? kept : [...kept, ToolResult.textPart("Well.")]
 }
 
 const result = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolResult => {
@@ -59,29 +61,21 @@ const result = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolRe
 }
 
 /** The part of the transcript that the format can hold. */
-export const heldBy = (
-  format: Format,
-  self: Conversation.Conversation
-): Effect.Effect<Conversation.Transcript, unknown> =>
-  Effect.map(
-    Effect.fromResult(
-      Conversation.fromMessages(
-        Conversation.messages(self).map((message): Message.Message => {
-          switch (message.role) {
-            case "system":
-              return message
-            case "user":
-              return { ...message, content: orHello(message.content.filter(isSent(format)).map(held)) }
-            case "assistant":
-              return { ...message, content: ordered(format, message.content) }
-            case "tool":
-              return { ...message, result: heldResult(format, message.result) }
-          }
-        })
-      )
-    ),
-    Conversation.transcript
-  )
+export const heldBy = (format: Format, self: Conversation.Conversation): Conversation.Transcript => {
+  const messages = Conversation.messages(self).map((message): Message.Message => {
+    switch (message.role) {
+      case "system":
+        return message
+      case "user":
+        return { ...message, content: orHello(message.content.filter(isSent(format)).map(held)) }
+      case "assistant":
+        return { ...message, content: ordered(format, message.content) }
+      case "tool":
+        return { ...message, result: heldResult(format, message.result) }
+    }
+  })
+  return Conversation.transcript(Result.getOrThrow(Conversation.fromMessages(messages)))
+}
 
 const isSent = (format: Format) => (part: Message.AssistantPart) =>
   part.type !== "text" || (format === "openai" ? part.text !== "" : part.text.trim() !== "")
@@ -96,25 +90,17 @@ const held = (part: ToolResult.Content): ToolResult.Content => {
   return part
 }
 
-const ordered = (
-  format: Format,
-  content: ReadonlyArray<Message.AssistantPart>
-): ReadonlyArray<Message.AssistantPart> => {
+type Parts = ReadonlyArray<Message.AssistantPart>
+
+const ordered = (format: Format, content: Parts): Parts => {
   const sent = content.filter(isSent(format))
-  return format === "anthropic"
-    ? sent
-    : [...sent.filter((part) => part.type === "text"), ...sent.filter((part) => part.type !== "text")]
+  if (format === "anthropic") return sent
+  return [...sent.filter((part) => part.type === "text"), ...sent.filter((part) => part.type !== "text")]
 }
 
 const heldResult = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolResult => {
   const content = ToolResult.content(given).filter(isSent(format)).map(held)
-  const [first, ...rest] = content
-  if (format === "openai" || given._tag === "Success") {
-    return ToolResult.success(null, first === undefined ? [ToolResult.textPart("")] : [first, ...rest])
-  }
+  if (format === "openai" || given._tag === "Success") return ToolResult.success(null, orText("", content))
   const type = given.type.trim() === "" ? "execution_error" : given.type
-  return {
-    ...ToolResult.failure("execution_error", ""),
-    content: first === undefined ? [ToolResult.textPart(type)] : [first, ...rest]
-  }
+  return { ...ToolResult.failure("execution_error", ""), content: orText(type, content) }
 }

@@ -1,4 +1,4 @@
-import type { Schema } from "effect"
+import { isObject, type Say } from "./foreign-json.ts"
 
 /**
  * The rules of OpenAI for the messages of a request, written down from its
@@ -46,11 +46,6 @@ export const openaiRules = (messages: unknown): ReadonlyArray<string> => {
   if (open.size > 0) broken.push(`calls without a result: ${[...open]}`)
   return broken
 }
-
-type Say = (what: string) => void
-
-const isObject = (value: unknown): value is { readonly [key: string]: Schema.Json } =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const said = (content: unknown, say: Say): void => {
   if (typeof content === "string") {

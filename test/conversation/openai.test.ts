@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Option, type Schema } from "effect"
 import { Conversation, Message, ToolResult } from "effect-emissary"
-import { OpenAiMessages, type RenderError } from "effect-emissary/interop"
+import { OpenAiMessages } from "effect-emissary/interop"
 
 import * as common from "./foreign-laws.ts"
 import { openaiForeign } from "./openai-foreign.ts"
@@ -9,13 +9,7 @@ import { openaiRules } from "./openai-rules.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
-const render = (self: Conversation.Conversation, options?: Parameters<typeof OpenAiMessages.fromConversation>[1]) =>
-  Effect.fromResult(OpenAiMessages.fromConversation(self, options))
-
-const again = (foreign: unknown) => Effect.flatMap(OpenAiMessages.toConversation(foreign), (self) => render(self))
-
-const reasonOf = (self: Conversation.Conversation, options?: Parameters<typeof OpenAiMessages.fromConversation>[1]) =>
-  Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
+const { again, reasonOf, render } = common.inUse(OpenAiMessages)
 
 const options = {
   lenient: { invalidArguments: "wrap", toolFiles: "describe" },
@@ -60,10 +54,8 @@ describe("CONV-4 foreign OpenAI histories", () => {
         { args: {}, text: "" }
       ]
     )
-    assert.deepStrictEqual(
-      Conversation.messages(self).flatMap((m) => (m.role === "tool" ? [m.callId] : [])),
-      ["a", "b"]
-    )
+    const results = Conversation.messages(self).flatMap((m) => (m.role === "tool" ? [m.callId] : []))
+    assert.deepStrictEqual(results, ["a", "b"])
   })
 
   test("flat calls, object arguments, missing arguments, empty lists of calls: written as OpenAI wants them", function* () {
@@ -150,44 +142,28 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
   ])
 
   test("options choose what becomes of reasoning, arguments, files in results and names", function* () {
-    const thought = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-      Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), ToolResult.textPart("Yes")]))
-    )
+    const thoughts = [Message.reasoningPart("hm"), ToolResult.textPart("Yes")]
+    const thought = yield* Conversation.addAssistant(common.base, thoughts)
     assert.deepStrictEqual((yield* render(thought))[1], { role: "assistant", content: "Yes" })
     assert.strictEqual((yield* reasonOf(thought, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
 
-    const messages = yield* render(
-      yield* common.answered(
-        common.call({ arguments: "{bad", text: "{bad" }),
-        ToolResult.success(null, [common.image])
-      ),
-      { invalidArguments: "wrap", toolFiles: "describe", toolName: (name) => `x_${name}` }
-    )
-    assert.deepStrictEqual(messages.slice(1), [
-      {
-        role: "assistant",
-        content: null,
-        tool_calls: [
-          {
-            id: "a",
-            type: "function",
-            function: { name: "x_search", arguments: `{"invalid_arguments":"{bad"}` }
-          }
-        ]
-      },
+    const called = common.call({ arguments: "{bad", text: "{bad" })
+    const self = yield* common.answered(called, ToolResult.success(null, [common.image]))
+    const lenient = { ...options.lenient, toolName: (name: string) => `x_${name}` }
+    const written = { name: "x_search", arguments: `{"invalid_arguments":"{bad"}` }
+    assert.deepStrictEqual((yield* render(self, lenient)).slice(1), [
+      { role: "assistant", content: null, tool_calls: [{ id: "a", type: "function", function: written }] },
       { role: "tool", content: "[image/png a.png omitted]", tool_call_id: "a" }
     ])
   })
 
   test("the note of a message is not used if it breaks a rule", function* () {
-    const forged = (patch: Schema.Json) =>
-      Effect.gen(function* () {
-        const metadata = { "effect-emissary/openai": { patch } }
-        const asked = yield* Conversation.addAssistant(common.base, [common.call()], { metadata })
-        return (yield* render(
-          yield* Conversation.addToolResult(asked, { callId: "a", result: ToolResult.success("x") })
-        ))[1]
-      })
+    const forged = Effect.fnUntraced(function* (patch: Schema.Json) {
+      const metadata = { "effect-emissary/openai": { patch } }
+      const asked = yield* Conversation.addAssistant(common.base, [common.call()], { metadata })
+      const result = ToolResult.success("x")
+      return (yield* render(yield* Conversation.addToolResult(asked, { callId: "a", result })))[1]
+    })
     const plain = yield* forged(null)
     const replace = (path: string, value: Schema.Json) => [{ op: "replace", path, value }]
     for (const patch of [
