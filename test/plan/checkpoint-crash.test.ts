@@ -3,14 +3,16 @@
  * with real processes try at some points is tried at every one here.
  */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Option, Ref } from "effect"
+import { Effect, type Exit, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { Conversation, VersionedStore } from "effect-emissary"
-import { Checkpoint, PlanRun } from "effect-emissary/plan"
+import { Checkpoint } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import * as agents from "./kill/agents.ts"
+import * as executions from "./kill/executions.ts"
 import * as plans from "./kill/plans.ts"
+import * as results from "./kill/results.ts"
 import { test } from "../test.ts"
 
 const key = "k"
@@ -38,9 +40,9 @@ const mortal = (store: VersionedStore.Service, at: number, when: "before" | "aft
 
 /** The work of one life of the process. */
 const live = Effect.fnUntraced(function* (seed: number, store: Layer.Layer<VersionedStore.VersionedStore>) {
-  const ran = yield* Ref.make<ReadonlyArray<string>>([])
+  const ran: Array<string> = []
   const requests: Array<string> = []
-  const { bound, writes } = yield* plans.make(seed, (step) => Ref.update(ran, (steps) => [...steps, step]))
+  const { bound, writes } = yield* plans.make(seed, (step) => Effect.sync(() => void ran.push(step)))
   const model = ScriptedModel.layer((request) => {
     const text = JSON.stringify(request.messages)
     requests.push(text)
@@ -49,24 +51,10 @@ const live = Effect.fnUntraced(function* (seed: number, store: Layer.Layer<Versi
   const found = yield* Effect.gen(function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
     const result = yield* checkpoint.run(bound, { key, input: plans.input(seed), policy: "startOrResume" })
-    const stored = yield* Effect.forEach(writes, (write) => checkpoint.read(write))
-    return {
-      history: PlanRun.history(result.state).map(({ output, step, task }) => ({ output, step, task })),
-      output: result.outcome === "Completed" ? result.output : undefined,
-      iterations: result.iterations,
-      usage: result.usage,
-      stored: stored.map(Option.map(({ record, step, value }) => ({ record, step, value }))),
-      current: yield* Effect.forEach(writes, (write) => checkpoint.isCurrent(key, write))
-    }
+    return { ...(yield* results.resultOf(result, writes)), usage: result.usage }
   }).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))), Effect.provide(model), Effect.exit)
-  return { found, ran: yield* Ref.get(ran), requests }
+  return { found, ran, requests }
 })
-
-const times = (steps: ReadonlyArray<string>) => {
-  const counts = new Map<string, number>()
-  for (const step of steps) counts.set(step, (counts.get(step) ?? 0) + 1)
-  return counts
-}
 
 /** The work of one life of a process that runs an agent. */
 const liveAgent = Effect.fnUntraced(function* (store: Layer.Layer<VersionedStore.VersionedStore>) {
@@ -74,11 +62,7 @@ const liveAgent = Effect.fnUntraced(function* (store: Layer.Layer<VersionedStore
   let asked = 0
   const found = yield* agents
     .run(key, {
-      called: (name) =>
-        Effect.andThen(
-          Effect.yieldNow,
-          Effect.sync(() => void ran.push(name))
-        ),
+      called: (name) => Effect.map(Effect.yieldNow, () => void ran.push(name)),
       asked: Effect.sync(() => void (asked += 1))
     })
     .pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))), Effect.exit)
@@ -96,65 +80,62 @@ const resultsOf = (found: Effect.Success<ReturnType<typeof liveAgent>>["found"])
   )
 }
 
+/** Ends the process at each of its writes, before and after it, and checks what the next one makes of that. */
+const atAnyWrite = Effect.fnUntraced(function* <A extends { readonly found: Exit.Exit<unknown, unknown> }>(
+  life: (store: Layer.Layer<VersionedStore.VersionedStore>) => Effect.Effect<A>,
+  check: (lives: { readonly whole: A; readonly first: A; readonly second: A; readonly place: string }) => void
+) {
+  const fresh = Effect.provide(VersionedStore.VersionedStore, Layer.fresh(VersionedStore.layerMemory))
+  const counted = mortal(yield* fresh, Number.POSITIVE_INFINITY, "before")
+  const whole = yield* life(counted.layer)
+  assert.strictEqual(whole.found._tag, "Success")
+  for (let at = 1; at <= counted.writes(); at++) {
+    for (const when of ["before", "after"] as const) {
+      const place = `${when} write ${at}`
+      const store = yield* fresh
+      const first = yield* life(mortal(store, at, when).layer)
+      assert.strictEqual(first.found._tag, "Failure", place)
+      yield* TestClock.adjust("1 minute")
+      const second = yield* life(Layer.succeed(VersionedStore.VersionedStore, store))
+      check({ whole, first, second, place })
+    }
+  }
+})
+
 describe("PLAN-6 AGENT-7 L6 a process that runs an agent and ends at any write", () => {
   test("repeats no call that started and no answer that was written", function* () {
-    const fresh = Effect.provide(VersionedStore.VersionedStore, Layer.fresh(VersionedStore.layerMemory))
-    const counted = mortal(yield* fresh, Number.POSITIVE_INFINITY, "before")
-    const whole = yield* liveAgent(counted.layer)
-    const expected = resultsOf(whole.found)
-    assert.deepStrictEqual(whole.ran.toSorted(), agents.calls)
     let lost = 0
-    for (let at = 1; at <= counted.writes(); at++) {
-      for (const when of ["before", "after"] as const) {
-        const place = `${when} write ${at}`
-        const store = yield* fresh
-        const first = yield* liveAgent(mortal(store, at, when).layer)
-        assert.strictEqual(first.found._tag, "Failure", place)
-        yield* TestClock.adjust("1 minute")
-        const second = yield* liveAgent(Layer.succeed(VersionedStore.VersionedStore, store))
-        const ran = [...first.ran, ...second.ran]
-        assert.strictEqual(new Set(ran).size, ran.length, place)
-        for (const [id, result] of resultsOf(second.found)) {
-          if (result._tag === "Failure" && result.type === "interrupted") lost += 1
-          else assert.deepStrictEqual(result, expected.get(id), place)
-        }
-        // At most the answer that was not written
-        assert.isAtMost(first.asked + second.asked, whole.asked + 1, place)
+    yield* atAnyWrite(liveAgent, ({ first, place, second, whole }) => {
+      assert.deepStrictEqual(whole.ran.toSorted(), agents.calls)
+      const ran = [...first.ran, ...second.ran]
+      assert.strictEqual(new Set(ran).size, ran.length, place)
+      const expected = resultsOf(whole.found)
+      for (const [id, result] of resultsOf(second.found)) {
+        if (result._tag === "Failure" && result.type === "interrupted") lost += 1
+        else assert.deepStrictEqual(result, expected.get(id), place)
       }
-    }
+      // At most the answer that was not written
+      assert.isAtMost(first.asked + second.asked, whole.asked + 1, place)
+    })
     assert.isAbove(lost, 3)
   })
 })
 
 describe("PLAN-6 a process that ends at any write", () => {
-  for (const seed of Array.from({ length: 6 }, (_, index) => 101 + index)) {
+  for (const seed of [101, 102, 103, 104, 105, 106]) {
     test(`plan ${seed}`, function* () {
-      const fresh = Effect.provide(VersionedStore.VersionedStore, Layer.fresh(VersionedStore.layerMemory))
-      const counted = mortal(yield* fresh, Number.POSITIVE_INFINITY, "before")
-      const whole = yield* live(seed, counted.layer)
-      assert.strictEqual(whole.found._tag, "Success")
-      const executions = times(whole.ran)
-
-      for (let at = 1; at <= counted.writes(); at++) {
-        for (const when of ["before", "after"] as const) {
-          const store = yield* fresh
-          const first = yield* live(seed, mortal(store, at, when).layer)
-          assert.strictEqual(first.found._tag, "Failure")
-          yield* TestClock.adjust("1 minute")
-          const second = yield* live(seed, Layer.succeed(VersionedStore.VersionedStore, store))
-          const place = `${when} write ${at}`
-          assert.deepStrictEqual(second.found, whole.found, place)
-          // The model is asked nothing else, and a step runs at most once more: the one that was not completed
-          for (const request of [...first.requests, ...second.requests]) {
-            assert.include(whole.requests, request, place)
-          }
-          const again = times([...first.ran, ...second.ran])
-          let more = 0
-          for (const [step, count] of again) more += count - (executions.get(step) ?? 0)
-          assert.isAtMost(more, 3, place)
-          for (const [step, count] of executions) assert.isAtLeast(again.get(step) ?? 0, count, `${step} ${place}`)
-        }
-      }
+      const life = (store: Layer.Layer<VersionedStore.VersionedStore>) => Effect.orDie(live(seed, store))
+      yield* atAnyWrite(life, ({ first, place, second, whole }) => {
+        assert.deepStrictEqual(second.found, whole.found, place)
+        // The model is asked nothing else, and a step runs at most once more: the one that was not completed
+        for (const request of [...first.requests, ...second.requests]) assert.include(whole.requests, request, place)
+        const once = executions.times(whole.ran)
+        const again = executions.times([...first.ran, ...second.ran])
+        let more = 0
+        for (const [step, count] of again) more += count - (once.get(step) ?? 0)
+        assert.isAtMost(more, 3, place)
+        for (const [step, count] of once) assert.isAtLeast(again.get(step) ?? 0, count, `${step} ${place}`)
+      })
     })
   }
 })

@@ -8,7 +8,7 @@ import { changed } from "../conversation/store/changed.ts"
 import {
   counting,
   failedRun,
-  failing,
+  failingAt,
   fails,
   head,
   layerOver,
@@ -25,20 +25,9 @@ import { test } from "../test.ts"
 const key = "k"
 const begin = { key, input: "go" }
 
-/** A store that fails once, at the first key that `fails` names while it is armed. */
-const once = (fails: (key: string) => boolean, when: "before" | "after") => {
-  const fault = { armed: true }
-  const store = failing((key) => {
-    if (!fault.armed || !fails(key)) return false
-    fault.armed = false
-    return true
-  }, when)
-  return { fault, layer: layerOver(store) }
-}
-
 describe("PLAN-6 a run that was claimed and did nothing yet", () => {
-  const { layer } = once((key) => key.includes("/journal/") && !key.endsWith("/input"), "before")
-  testOver(layer)("begins with the context and the limit that it was claimed with", function* (checkpoint) {
+  const broken = failingAt(1, (key) => key.includes("/journal/") && !key.endsWith("/input"))
+  testOver(broken)("begins with the context and the limit that it was claimed with", function* (checkpoint) {
     const bound = yield* planOf(
       Step.make("a", { target: () => RunContext.RunContext, routes: [["a", When.field("tenant").equals("ada")]] }),
       log().fnStep("b")
@@ -82,18 +71,17 @@ describe("PLAN-6 taking a key", () => {
 })
 
 describe("PLAN-6 what a run leaves", () => {
-  let heads = 0
-  const { fault, layer: broken } = once((key) => key === "plan/head/k" && ++heads === 3, "before")
+  const broken = failingAt(3, (key) => key === "plan/head/k")
   testOver(broken)("in vain, written and in no head, goes when it is begun anew", function* (checkpoint) {
     const store = yield* VersionedStore.VersionedStore
+    const journals = store.list({ prefix: "plan/journal/", limit: 1000 })
     const { bound } = yield* counting()
-    yield* Effect.flip(checkpoint.run(bound, begin))
-    assert.isFalse(fault.armed)
+    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
     yield* TestClock.adjust("1 minute")
     yield* checkpoint.run(bound, { ...begin, policy: "restart" })
-    const { length } = (yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys
+    const { length } = (yield* journals).keys
     yield* checkpoint.run(bound, { key: "l", input: "go" })
-    assert.strictEqual((yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys.length, 2 * length)
+    assert.strictEqual((yield* journals).keys.length, 2 * length)
   })
 
   testStored("of a step that returns null: nothing, and the value written before stays (S9.1)", function* (checkpoint) {
@@ -144,19 +132,16 @@ describe("PLAN-6 a key that is begun again", () => {
 })
 
 describe("PLAN-6 checkpoints", () => {
-  const claim = { heads: 0 }
-  testOver(layerOver(failing((key) => key.startsWith("plan/head/") && ++claim.heads === 1, "after")))(
-    "whose claim failed although it was written can be resumed",
-    function* (checkpoint) {
-      const { bound, ran } = yield* counting()
-      assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
-      assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError RunActive")
-      yield* TestClock.adjust("1 minute")
-      const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
-      assert.strictEqual(completed(result).output, "go a b c")
-      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-    }
-  )
+  const unsure = failingAt(1, (key) => key.startsWith("plan/head/"), "after")
+  testOver(unsure)("whose claim failed although it was written can be resumed", function* (checkpoint) {
+    const { bound, ran } = yield* counting()
+    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
+    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError RunActive")
+    yield* TestClock.adjust("1 minute")
+    const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
+    assert.strictEqual(completed(result).output, "go a b c")
+    assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+  })
 
   testStored(
     "PLAN-8 are refused where a plan inside was edited, also when it is done; the old one resumes",

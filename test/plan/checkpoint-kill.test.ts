@@ -6,10 +6,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import type { PlanRun } from "effect-emissary/plan"
-import { Checkpoint } from "effect-emissary/plan"
+import { Checkpoint, type PlanRun } from "effect-emissary/plan"
 
-import { Chunk, DateTime, Duration, Effect, Layer, Option } from "effect"
+import { DateTime, Duration, Effect, Layer, Option } from "effect"
 import { join } from "node:path"
 import { beforeAll } from "vitest"
 import { makeDirectory } from "../conversation/store/directory.ts"
@@ -18,9 +17,9 @@ import * as agents from "./kill/agents.ts"
 import * as executions from "./kill/executions.ts"
 import * as plans from "./kill/plans.ts"
 import * as points from "./kill/points.ts"
+import * as results from "./kill/results.ts"
 import type { Task } from "./kill/worker.ts"
 import * as workers from "./kill/workers.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 const directory = makeDirectory()
 
@@ -37,63 +36,34 @@ const open = (filename: string) =>
 
 const key = "run/1"
 
-/** The part of a result that is the same, whatever happened on the way. */
-const resultOf = Effect.fnUntraced(function* (
-  { state, ...result }: Checkpoint.RunResult<unknown>,
-  writes: ReadonlyArray<string>
-) {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const stored = yield* Effect.forEach(writes, (write) =>
-    Effect.map(checkpoint.read(write), (found) => [
-      write,
-      Option.map(found, ({ record, step, value }) => ({ record, step, value }))
-    ])
-  )
-  const current = yield* Effect.forEach(writes, (write) => checkpoint.isCurrent(key, write))
-  const head = Option.getOrThrow(yield* checkpoint.inspect(key))
-  return {
-    outcome: result.outcome,
-    output: result.outcome === "Completed" ? result.output : undefined,
-    iterations: result.iterations,
-    bucket: Array.from(planTransition.writtenValues(state)).toSorted(([a], [b]) => (a < b ? -1 : 1)),
-    history: Chunk.toReadonlyArray(state.history).map(({ context, output, step, task }) => ({
-      context,
-      output,
-      step,
-      task
-    })),
-    stored,
-    current,
-    head: { status: head.status, completed: head.completed, iterations: head.iterations, pending: head.pendingWrites }
-  }
+/** The files of the store and of the executions. */
+const files = (name: string) => ({
+  filename: join(directory, `${name}.sqlite`),
+  log: join(directory, `${name}.log`)
 })
 
 /** The run without a kill, and the points at which it could be killed. */
 const uninterrupted = Effect.fnUntraced(function* (seed: number) {
-  const filename = join(directory, `whole-${seed}.sqlite`)
-  const log = join(directory, `whole-${seed}.log`)
+  const { filename, log } = files(`whole-${seed}`)
+  const ran = executions.open(log)
   const run = points.make(0)
   const database = killable.make(0)
   const store = run.layer.pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(database.layer(filename)))
   return yield* Effect.gen(function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
-    const ran = executions.open(log)
-    const { bound, writes } = yield* plans.make(seed, (step) =>
-      Effect.andThen(Effect.andThen(run.point("before a step"), ran.ran(step)), run.point("after a step"))
-    )
+    const { bound, writes } = yield* plans.make(seed, (step) => run.around(ran.ran(step)))
     yield* database.arm
     const result = yield* checkpoint.run(bound, { key, input: plans.input(seed) })
-    const databasePoints = yield* database.points
     return {
       seed,
       points: [...run.points],
-      databasePoints,
-      expected: yield* resultOf(result, writes),
+      databasePoints: yield* database.points,
+      expected: yield* results.resultOf(result, writes),
       executions: executions.read(log)
     }
   }).pipe(
     Effect.provide(Checkpoint.layer({ leaseTime: "1 minute" }).pipe(Layer.provide(store))),
-    Effect.provide(plans.model(executions.open(log).ran(executions.model)))
+    Effect.provide(plans.model(ran.ran(executions.model)))
   )
 })
 
@@ -148,24 +118,32 @@ const goOn = Effect.fnUntraced(function* (whole: Whole, log: string) {
       assert.strictEqual(again, times - (completed.get(step) ?? 0), message)
     }
   }
-  assert.deepStrictEqual(yield* resultOf(result, writes), whole.expected)
+  assert.deepStrictEqual(yield* results.resultOf(result, writes), whole.expected)
+})
+
+/** A task that is killed nowhere. */
+const unharmed = { key, leaseMillis, killAt: 0, killAtStatement: 0, resume: false }
+
+/** A process that is killed, or ends well; true if it was killed in time. */
+const killed = Effect.fnUntraced(function* (task: Task) {
+  const { code, errors, signal } = yield* Effect.promise(() => startWorker(task))
+  // A band can have its points in another order, and be done before the last one
+  if (signal !== "SIGKILL") assert.strictEqual(code, 0, errors)
+  return signal === "SIGKILL"
 })
 
 /** Kills process after process under one key; then the last one ends the run. */
 const chain = Effect.fnUntraced(function* (whole: Whole) {
   const { seed } = whole
   const dice = plans.random(seed + 2000)
-  const filename = join(directory, `chain-${seed}.sqlite`)
-  const log = join(directory, `chain-${seed}.log`)
-  const task = { seed, key, filename, log, leaseMillis, killAtStatement: 0, resume: true }
+  const { filename, log } = files(`chain-${seed}`)
   yield* Effect.gen(function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
     const { bound } = yield* plans.make(seed, () => Effect.void)
     for (let life = 0; life < 5; life++) {
       const completed = completedIn(yield* checkpoint.load(bound, key))
       const before = executions.read(log)
-      const { code, errors, signal } = yield* Effect.promise(() => startWorker({ ...task, killAt: 2 + dice.below(16) }))
-      if (signal !== "SIGKILL") assert.strictEqual(code, 0, errors)
+      yield* killed({ ...unharmed, seed, filename, log, killAt: 2 + dice.below(16), resume: true })
       const after = executions.read(log)
       for (const [step, times] of whole.executions) {
         if (step === executions.model) continue
@@ -178,28 +156,22 @@ const chain = Effect.fnUntraced(function* (whole: Whole) {
   }).pipe(Effect.provide(open(filename)))
 })
 
-interface Kill {
+interface Kill extends Partial<Pick<Task, "killAt" | "killAtStatement">> {
   readonly name: string
-  readonly killAt: number
-  readonly killAtStatement: number
 }
 
 let count = 0
 
 /** A process that is killed, and one that resumes; true if the first one was killed in time. */
-const kill = Effect.fnUntraced(function* (whole: Whole, { killAt, killAtStatement, name }: Kill) {
+const kill = Effect.fnUntraced(function* (whole: Whole, { name, ...at }: Kill) {
   count += 1
-  const filename = join(directory, `killed-${count}.sqlite`)
-  const log = join(directory, `killed-${count}.log`)
-  const task: Task = { seed: whole.seed, key, filename, log, leaseMillis, killAt, killAtStatement, resume: false }
-  const { code, errors, signal } = yield* Effect.promise(() => startWorker(task))
-  // A band can have its points in another order, and be done before the last one
-  if (signal !== "SIGKILL") assert.strictEqual(code, 0, errors)
+  const { filename, log } = files(`killed-${count}`)
+  const wasKilled = yield* killed({ ...unharmed, seed: whole.seed, filename, log, ...at })
   yield* goOn(whole, log).pipe(
     Effect.provide(open(filename)),
-    Effect.tapCause(() => Effect.logError(`seed ${whole.seed}, killed at ${name} ${killAt} ${killAtStatement}`))
+    Effect.tapCause(() => Effect.logError(`seed ${whole.seed}, killed at ${name} ${JSON.stringify(at)}`))
   )
-  return signal === "SIGKILL"
+  return wasKilled
 })
 
 const seeds = Array.from({ length: 21 }, (_, index) => index + 1)
@@ -207,19 +179,11 @@ const seeds = Array.from({ length: 21 }, (_, index) => index + 1)
 const killsOf = (whole: Whole): ReadonlyArray<Kill> => {
   const dice = plans.random(whole.seed + 1000)
   const between = whole.points.flatMap((point, index) =>
-    point === "between two steps" ? [{ name: point, killAt: index + 1, killAtStatement: 0 }] : []
+    point === "between two steps" ? [{ name: point, killAt: index + 1 }] : []
   )
-  const anywhere = Array.from({ length: 2 }, () => ({
-    name: "anywhere",
-    killAt: 1 + dice.below(whole.points.length),
-    killAtStatement: 0
-  }))
-  const inDatabase = Array.from({ length: 1 }, () => ({
-    name: "at a statement",
-    killAt: 0,
-    killAtStatement: 1 + dice.below(whole.databasePoints)
-  }))
-  return [...between, ...anywhere, ...inDatabase]
+  const anywhere = () => ({ name: "anywhere", killAt: 1 + dice.below(whole.points.length) })
+  const inDatabase = () => ({ name: "at a statement", killAtStatement: 1 + dice.below(whole.databasePoints) })
+  return [...between, anywhere(), anywhere(), inDatabase()]
 }
 
 describe("PLAN-6 a process killed with SIGKILL", () => {
@@ -229,9 +193,8 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
       Effect.gen(function* () {
         const wholes = yield* Effect.forEach(seeds, uninterrupted, { concurrency: 4 })
         const kills = wholes.flatMap((whole) => killsOf(whole).map((kill) => ({ whole, kill })))
-        const killed = yield* Effect.forEach(kills, ({ kill: at, whole }) => kill(whole, at), { concurrency: 8 })
-        const inTime = killed.filter((wasKilled) => wasKilled).length
-        assert.isAtLeast(inTime, 200)
+        const inTime = yield* Effect.forEach(kills, ({ kill: at, whole }) => kill(whole, at), { concurrency: 8 })
+        assert.isAtLeast(inTime.filter(Boolean).length, 200)
         yield* Effect.forEach(wholes.slice(0, 6), chain, { concurrency: 6, discard: true })
       }),
     300_000
@@ -243,7 +206,7 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
       Effect.gen(function* () {
         const run = points.make(0)
         const store = run.layer.pipe(Layer.provide(VersionedStore.layerMemory))
-        const called = () => Effect.andThen(run.point("before a step"), run.point("after a step"))
+        const called = () => run.around(Effect.void)
         yield* agents
           .run(key, { called, asked: Effect.void })
           .pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))))
@@ -252,24 +215,19 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
         assert.strictEqual(inCalls.length, 2 * agents.calls.length)
         const last = run.points.length
         const killAgent = Effect.fnUntraced(function* (killAt: number) {
-          const filename = join(directory, `agent-${killAt}.sqlite`)
-          const log = join(directory, `agent-${killAt}.log`)
-          const task = { seed: 0, key, filename, log, leaseMillis, killAt, killAtStatement: 0, resume: false }
-          const { signal } = yield* Effect.promise(() => startWorker({ ...task, agent: true }))
-          assert.strictEqual(signal, "SIGKILL")
-          const { ran } = executions.open(log)
-          yield* expired
-          const result = yield* agents.run(key, { called: ran, asked: ran(executions.model) })
-          assert.strictEqual(result.text, "done")
+          const { filename, log } = files(`agent-${killAt}`)
+          assert.isTrue(yield* killed({ ...unharmed, seed: 0, filename, log, killAt, agent: true }))
+          yield* Effect.gen(function* () {
+            const { ran } = executions.open(log)
+            yield* expired
+            const result = yield* agents.run(key, { called: ran, asked: ran(executions.model) })
+            assert.strictEqual(result.text, "done")
+          }).pipe(Effect.provide(open(filename)))
           const counts = executions.read(log)
           for (const call of agents.calls) assert.isAtMost(counts.get(call) ?? 0, 1, `${call}, killed at ${killAt}`)
           assert.isAtMost(counts.get(executions.model) ?? 0, 6)
         })
-        yield* Effect.forEach(
-          [2, 4, ...inCalls, last - 2, last - 1],
-          (killAt) => Effect.provide(killAgent(killAt), open(join(directory, `agent-${killAt}.sqlite`))),
-          { concurrency: 8 }
-        )
+        yield* Effect.forEach([2, 4, ...inCalls, last - 2, last - 1], killAgent, { concurrency: 8 })
       }),
     300_000
   )

@@ -11,6 +11,7 @@ import {
   counting,
   failedRun,
   failing,
+  failingAt,
   fails,
   gate,
   head,
@@ -287,8 +288,8 @@ describe("PLAN-6 what is stored", () => {
 
   // Which write of the head fails although it takes place: the claim, each batch, the end
   for (const nth of [2, 3, 4, 5, 6]) {
-    const unsure = { heads: 0 }
-    testOver(layerOver(failing((key) => key.startsWith("plan/head/") && ++unsure.heads === nth, "after")))(
+    const unsure = failingAt(nth, (key) => key.startsWith("plan/head/"), "after")
+    testOver(unsure)(
       `a store that fails after it wrote head ${nth} loses nothing and repeats nothing`,
       function* (checkpoint) {
         const { bound, ran } = yield* counting()

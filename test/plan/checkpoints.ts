@@ -143,3 +143,9 @@ export const failing = (fails: (key: string) => boolean, when: "before" | "after
       return when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)
     }
   }))
+
+/** Checkpoints over a store that fails once, at the write with that number to such keys. */
+export const failingAt = (number: number, fails: (key: string) => boolean, when?: "before" | "after") => {
+  let writes = 0
+  return layerOver(failing((key) => fails(key) && ++writes === number, when))
+}

@@ -15,12 +15,19 @@ export const open = (file: string) => ({
 /** The name of the model among the steps. */
 export const model = "the model"
 
-/** The number of runs of each step. */
-export const read = (file: string): ReadonlyMap<string, number> => {
+/** The number of occurrences of each name. */
+export const times = (names: ReadonlyArray<string>): ReadonlyMap<string, number> => {
   const counts = new Map<string, number>()
-  if (!existsSync(file)) return counts
-  for (const line of readFileSync(file, "utf8").split("\n")) {
-    if (line !== "") counts.set(line, (counts.get(line) ?? 0) + 1)
-  }
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)
   return counts
 }
+
+/** The number of runs of each step. */
+export const read = (file: string): ReadonlyMap<string, number> =>
+  times(
+    existsSync(file)
+      ? readFileSync(file, "utf8")
+          .split("\n")
+          .filter((line) => line !== "")
+      : []
+  )

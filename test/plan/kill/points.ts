@@ -21,6 +21,10 @@ export const make = (killAt: number) => {
       for (;;);
     })
 
+  /** The points around the work of a step. */
+  const around = (work: Effect.Effect<void>) =>
+    point("before a step").pipe(Effect.andThen(work), Effect.andThen(point("after a step")))
+
   /** A head with more completed steps than before is the moment between two steps. */
   let completed = -1
   const afterWrite = (value: unknown): Point => {
@@ -43,5 +47,5 @@ export const make = (killAt: number) => {
     }))
   )
 
-  return { layer, point, points }
+  return { layer, around, points }
 }

@@ -35,8 +35,7 @@ const perform = (task: Task) => {
   const database = killable.make(task.killAtStatement)
   const store = run.layer.pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(database.layer(task.filename)))
   const log = executions.open(task.log)
-  const ran = (step: string) =>
-    Effect.andThen(Effect.andThen(run.point("before a step"), log.ran(step)), run.point("after a step"))
+  const ran = (step: string) => run.around(log.ran(step))
   return Effect.gen(function* () {
     if (task.agent === true) return yield* agents.run(task.key, { called: ran, asked: log.ran(executions.model) })
     const checkpoint = yield* Checkpoint.Checkpoint
