@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Effect, Equal, Layer, Option, Result, Schema } from "effect"
 import * as storage from "#src/conversation/internal/storage.ts"
-import { Conversation, ConversationStore, Limits, Message, VersionedStore } from "effect-emissary"
+import { Conversation, ConversationStore, Limits, Message, ToolResult, VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { Arbitraries } from "effect-emissary/testing"
 
@@ -15,9 +15,11 @@ import { changed } from "./store/changed.ts"
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 import { test } from "../test.ts"
+import { call } from "./given.ts"
 
 const directory = makeDirectory()
 const none = Option.none<string>()
+const ok = ToolResult.success("ok")
 
 const onDatabase = VersionedStore.layerSql().pipe(Layer.provideMerge(SqliteClient.layer({ filename: ":memory:" })))
 
@@ -91,69 +93,53 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
     assert.deepStrictEqual((yield* store.list()).keys, ["b"])
   })
 
-  it.effect("a conversation: newer head, newer wire, segments missing, cut or of another version", () =>
-    Effect.gen(function* () {
+  const edit = (from: string | RegExp, to: string) => (value: Schema.Json) => {
+    const text = JSON.stringify(value)
+    assert.notStrictEqual(text.search(from), -1)
+    return JSON.parse(text.replace(from, to)) as Schema.Json
+  }
+  const words = () => "hidden words"
+
+  for (const [id, place, reason, change] of [
+    ["newer head", "head", "Unreadable", edit(`"version":1`, `"version":9`)],
+    ["newer wire", "head", "Unreadable", edit(`"conversation":{"version":1`, `"conversation":{"version":9`)],
+    ["no head", "head", "Unreadable", () => ({ hello: words() })],
+    ["segment missing", "segment", "Damaged", undefined],
+    ["segment cut", "segment", "Damaged", edit(/"messages":.*\]/, `"messages":[]`)],
+    ["segment of another place", "segment", "Damaged", edit(`"batch":0`, `"batch":1`)],
+    ["segment damaged", "segment", "Unreadable", words],
+    ["segment of another version", "segment", "Unreadable", edit(`"events":{"version":1`, `"events":{"version":2`)]
+  ] as const) {
+    test(`a conversation: ${id}`, conversationsOn(VersionedStore.layerMemory), function* () {
       const store = yield* ConversationStore.ConversationStore
       const raw = yield* VersionedStore.VersionedStore
-      const messages = yield* users(7)
-      const damage = Effect.fnUntraced(function* (key: string, change: (value: Schema.Json) => Schema.Json) {
-        const { value, version } = Option.getOrThrow(yield* raw.get(key))
-        yield* raw.compareAndSet(key, Option.some(version), change(value))
-      })
-      const edit = (text: string, from: string | RegExp, to: string): Schema.Json => {
-        assert.notStrictEqual(text.search(from), -1)
-        return JSON.parse(text.replace(from, to))
-      }
-      const head = (id: string) => `conversation/head/${id}`
-      const segment = Effect.fnUntraced(function* (id: string) {
-        const { keys } = yield* raw.list({ prefix: `conversation/journal/${id.length}:${id}/` })
-        return keys[0] ?? assert.fail("no segment")
-      })
-      const cases: Record<string, (id: string) => Effect.Effect<void, unknown>> = {
-        "newer head": (id) => damage(head(id), (value) => edit(JSON.stringify(value), `"version":1`, `"version":9`)),
-        "newer wire": (id) =>
-          damage(head(id), (value) =>
-            edit(JSON.stringify(value), `"conversation":{"version":1`, `"conversation":{"version":9`)
-          ),
-        "no head": (id) => damage(head(id), () => ({ hello: "hidden words" })),
-        "segment missing": (id) => Effect.flatMap(segment(id), (key) => raw.delete(key)),
-        "segment cut": (id) =>
-          Effect.flatMap(segment(id), (key) =>
-            damage(key, (value) => edit(JSON.stringify(value), /"messages":.*\]/, `"messages":[]`))
-          ),
-        "segment of another place": (id) =>
-          Effect.flatMap(segment(id), (key) =>
-            damage(key, (value) => edit(JSON.stringify(value), `"batch":0`, `"batch":1`))
-          ),
-        "segment damaged": (id) => Effect.flatMap(segment(id), (key) => damage(key, () => "hidden words")),
-        "segment of another version": (id) =>
-          Effect.flatMap(segment(id), (key) =>
-            damage(key, (value) => edit(JSON.stringify(value), `"events":{"version":1`, `"events":{"version":2`))
-          )
-      }
-      const damaged = new Set(["segment missing", "segment cut", "segment of another place"])
-      for (const [id, spoil] of Object.entries(cases)) {
-        for (const message of messages) yield* store.append(id, [message])
-        yield* spoil(id)
-        const before = yield* raw.get(head(id))
-        const error = yield* Effect.flip(store.load(id))
-        assert.strictEqual(error.reason._tag, damaged.has(id) ? "Damaged" : "Unreadable", id)
-        assert.notInclude(error.message, "hidden words")
-        if (!id.startsWith("segment")) {
-          for (const write of [
-            store.append(id, [yield* Message.user("x")]),
-            store.save(id, Conversation.empty, { expected: Option.map(before, ({ version }) => version) })
-          ]) {
-            const refusal = yield* Effect.flip(write)
-            assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "Unreadable")
-          }
+      for (const message of yield* users(7)) yield* store.append(id, [message])
+      const head = `conversation/head/${id}`
+      const { keys } = yield* raw.list({ prefix: `conversation/journal/${id.length}:${id}/` })
+      const key = place === "head" ? head : (keys[0] ?? assert.fail("no segment"))
+      const { value, version } = Option.getOrThrow(yield* raw.get(key))
+      if (change === undefined) yield* raw.delete(key)
+      else yield* raw.compareAndSet(key, Option.some(version), change(value))
+
+      const before = yield* raw.get(head)
+      const error = yield* Effect.flip(store.load(id))
+      assert.strictEqual(error.reason._tag, reason)
+      assert.notInclude(error.message, "hidden words")
+      if (place === "head") {
+        const expected = Option.map(before, ({ version }) => version)
+        for (const write of [
+          store.append(id, [yield* Message.user("x")]),
+          store.save(id, Conversation.empty, { expected })
+        ]) {
+          const refusal = yield* Effect.flip(write)
+          assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "Unreadable")
         }
-        assert.deepStrictEqual(yield* raw.get(head(id)), before)
-        assert.isTrue(yield* store.delete(id))
-        assert.deepStrictEqual(yield* store.load(id), Option.none())
       }
-    }).pipe(Effect.provide(conversationsOn(VersionedStore.layerMemory)))
-  )
+      assert.deepStrictEqual(yield* raw.get(head), before)
+      assert.isTrue(yield* store.delete(id))
+      assert.deepStrictEqual(yield* store.load(id), Option.none())
+    })
+  }
 
   test("the storage: Unavailable, with the cause where it happened and nowhere else", function* () {
     const file = join(directory, "no directory", "store.sqlite")
@@ -184,58 +170,57 @@ describe("CONV-9 errors are schemas and name the remedy", () => {
     assert.isTrue(Equal.equals(Schema.decodeSync(codec)(json), error))
   })
 
-  it.effect("L8 secrets in options are refused, words of the application are not", () =>
-    Effect.gen(function* () {
+  const refused = Effect.fnUntraced(function* (id: string, messages: ReadonlyArray<Message.Message>) {
+    const store = yield* ConversationStore.ConversationStore
+    const error = yield* Effect.flip(store.append(id, messages))
+    assert(error._tag === "ConversationStoreError" && error.reason._tag === "Refused")
+    return [error.reason.error.reason._tag, error.message] as const
+  })
+
+  test(
+    "L8 secrets in options are refused, words of the application are not",
+    ConversationStore.layerMemory,
+    function* () {
       const store = yield* ConversationStore.ConversationStore
-      const call = Message.toolCallPart({ id: "c", name: "login", arguments: { password: "p" } })
-      yield* store.append("a", [yield* Message.assistant([call])])
+      yield* store.append("a", [yield* Message.assistant([call("c", { arguments: { password: "p" } })])])
       const secret = yield* Message.user("hi", { options: { openai: { apiKey: "sk-1" } } })
-      for (const id of ["a", "b"]) {
-        const messages =
-          id === "a" ? [yield* Message.tool({ callId: "c", name: "login", result: ok }), secret] : [secret]
-        const error = yield* Effect.flip(store.append(id, messages))
-        assert(error._tag === "ConversationStoreError" && error.reason._tag === "Refused")
-        assert.strictEqual(error.reason.error.reason._tag, "Secret")
-        assert.notInclude(error.message, "sk-1")
+      const result = yield* Message.tool({ callId: "c", name: "f", result: ok })
+      for (const [id, ...messages] of [
+        ["a", result, secret],
+        ["b", secret]
+      ] as const) {
+        const [tag, text] = yield* refused(id, messages)
+        assert.strictEqual(tag, "Secret")
+        assert.notInclude(text, "sk-1")
       }
       assert.deepStrictEqual(yield* store.load("b"), Option.none())
-    }).pipe(Effect.provide(ConversationStore.layerMemory))
+    }
   )
 
-  it.effect("L2 limits hold for what is appended", () =>
-    Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      const messages = yield* users(12)
-      yield* store.append("a", messages.slice(0, 10))
-      const error = yield* Effect.flip(store.append("a", messages.slice(10)))
-      assert(error._tag === "ConversationStoreError" && error.reason._tag === "Refused")
-      assert.strictEqual(error.reason.error.reason._tag, "TooLarge")
-      assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 10)
-    }).pipe(Effect.provide([conversationsOn(VersionedStore.layerMemory), Limits.layer({ maxMessages: 11 })]))
-  )
+  const limited = Layer.merge(conversationsOn(VersionedStore.layerMemory), Limits.layer({ maxMessages: 11 }))
+
+  test("L2 limits hold for what is appended", limited, function* () {
+    const store = yield* ConversationStore.ConversationStore
+    const messages = yield* users(12)
+    yield* store.append("a", messages.slice(0, 10))
+    assert.strictEqual((yield* refused("a", messages.slice(10)))[0], "TooLarge")
+    assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 10)
+  })
 })
 
-const ok = { _tag: "Success" as const, content: [{ type: "text" as const, text: "ok" }] as const, value: "ok" }
-
 describe("CONV-9 appending is what Conversation does", () => {
-  const fits = (
-    store: ConversationStore.Service,
-    known: Conversation.Conversation,
-    next: Message.Message,
-    id: string
-  ) =>
-    Effect.gen(function* () {
-      const law = Conversation.append(known, next)
-      const before = yield* store.load(id)
-      const done = yield* Effect.result(store.append(id, [next]))
-      assert.strictEqual(done._tag, law._tag)
-      if (Result.isFailure(law) && Result.isFailure(done)) {
-        assert.strictEqual(done.failure.message, law.failure.message)
-        assert.isTrue(Equal.equals(yield* store.load(id), before))
-        return known
-      }
-      return Result.getOrElse(law, () => known)
-    })
+  const fits = Effect.fnUntraced(function* (known: Conversation.Conversation, next: Message.Message) {
+    const store = yield* ConversationStore.ConversationStore
+    const law = Conversation.append(known, next)
+    const before = yield* store.load("a")
+    const done = yield* Effect.result(store.append("a", [next]))
+    assert.strictEqual(done._tag, law._tag)
+    if (Result.isFailure(law) && Result.isFailure(done)) {
+      assert.strictEqual(done.failure.message, law.failure.message)
+      assert.isTrue(Equal.equals(yield* store.load("a"), before))
+    }
+    return Result.getOrElse(law, () => known)
+  })
 
   it.effect(
     "in pieces of any size, lawful messages and others",
@@ -249,17 +234,15 @@ describe("CONV-9 appending is what Conversation does", () => {
             let known = Conversation.empty
             yield* store.save("a", known, { expected: none })
             for (const [position, message] of messages.entries()) {
-              known = yield* fits(store, known, message, "a")
+              known = yield* fits(known, message)
               const other = others[position]
-              if (other !== undefined) known = yield* fits(store, known, other, "a")
+              if (other !== undefined) known = yield* fits(known, other)
             }
             const found = Option.getOrThrow(yield* store.load("a"))
             assert.isTrue(Equal.equals(found.conversation, known))
           })
-          yield* Effect.provide(
-            program,
-            ConversationStore.layer({ segmentSize: 1 + (index % 4) }).pipe(Layer.provide(VersionedStore.layerMemory))
-          )
+          const layer = ConversationStore.layer({ segmentSize: 1 + (index % 4) })
+          yield* Effect.provide(program, Layer.provide(layer, VersionedStore.layerMemory))
         }
       }),
     60_000
@@ -298,44 +281,39 @@ describe("CONV-9 appending is what Conversation does", () => {
 })
 
 describe("CONV-9 databases", () => {
-  it.effect("a database that is neither SQLite nor PostgreSQL is refused when the layer is built", () =>
-    Effect.gen(function* () {
-      const sqlite = yield* SqlClient.SqlClient
-      const mysql = yield* SqlClient.make({
-        acquirer: sqlite.reserve,
-        compiler: Statement.makeCompiler({
-          dialect: "mysql",
-          placeholder: () => "?",
-          onIdentifier: (name) => name,
-          onCustom: () => ["", []],
-          onRecordUpdate: () => ["", []]
-        }),
-        driver: "mysql",
-        spanAttributes: []
-      })
-      const error = yield* Effect.flip(
-        Effect.provideService(Layer.build(VersionedStore.layerSql()), SqlClient.SqlClient, mysql)
-      )
-      assert.strictEqual(error.operation, "open")
-      assert.match(error.message, /expected SQLite or PostgreSQL/)
-      assert.deepStrictEqual(yield* sqlite`SELECT name FROM sqlite_schema`, [])
-    }).pipe(Effect.scoped, Effect.provide([SqliteClient.layer({ filename: ":memory:" }), Reactivity.layer]))
-  )
+  const database = Layer.merge(SqliteClient.layer({ filename: ":memory:" }), Reactivity.layer)
+
+  test("a database that is neither SQLite nor PostgreSQL is refused when the layer is built", database, function* () {
+    const sqlite = yield* SqlClient.SqlClient
+    const mysql = yield* SqlClient.make({
+      acquirer: sqlite.reserve,
+      compiler: Statement.makeCompiler({
+        dialect: "mysql",
+        placeholder: () => "?",
+        onIdentifier: (name) => name,
+        onCustom: () => ["", []],
+        onRecordUpdate: () => ["", []]
+      }),
+      driver: "mysql",
+      spanAttributes: []
+    })
+    const built = Layer.build(VersionedStore.layerSql())
+    const error = yield* Effect.flip(Effect.provideService(built, SqlClient.SqlClient, mysql))
+    assert.strictEqual(error.operation, "open")
+    assert.match(error.message, /expected SQLite or PostgreSQL/)
+    assert.deepStrictEqual(yield* sqlite`SELECT name FROM sqlite_schema`, [])
+  })
 
   test.live("tables are made by many at once", function* () {
-    const stores = layers.all(join(directory)).filter(({ name }) => name === "SQLite" || name === "PostgreSQL")
-    for (const { layer } of stores) {
-      yield* Effect.forEach(
-        [1, 2, 3, 4],
-        (n) =>
-          Effect.provide(
-            Effect.flatMap(VersionedStore.VersionedStore, (store) =>
-              Effect.andThen(store.delete(`at once ${n}`), store.compareAndSet(`at once ${n}`, none, n))
-            ),
-            Layer.fresh(layer)
-          ),
-        { concurrency: "unbounded" }
-      )
+    const write = Effect.fnUntraced(function* (n: number) {
+      const store = yield* VersionedStore.VersionedStore
+      yield* store.delete(`at once ${n}`)
+      yield* store.compareAndSet(`at once ${n}`, none, n)
+    })
+    for (const { layer, name } of layers.all(directory)) {
+      if (name === "memory") continue
+      const one = (n: number) => Effect.provide(write(n), Layer.fresh(layer))
+      yield* Effect.forEach([1, 2, 3, 4], one, { concurrency: "unbounded" })
     }
   })
 })

@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
 import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
@@ -36,19 +36,20 @@ const add = (name: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sql`INSERT INTO items (name) VALUES (${name})`)
 
 describe("HOUSE-6 SqliteClient: values", () => {
-  it.effect("rows are plain objects; texts, numbers, bytes, booleans, dates, null and undefined can be bound", () =>
-    Effect.gen(function* () {
+  test(
+    "rows are plain objects; texts, numbers, bytes, booleans, dates, null and undefined can be bound",
+    memory,
+    function* () {
       const sql = yield* SqlClient.SqlClient
       const bytes = new Uint8Array([1, 2])
-      const rows =
-        yield* sql`SELECT ${"é"} AS a, ${1.5} AS b, ${bytes} AS c, ${true} AS d, ${null} AS e, ${undefined} AS f,
-        ${new Date(0)} AS g, ${2n ** 40n} AS h, ${false} AS i`
+      const rows = yield* sql`SELECT ${"é"} AS a, ${1.5} AS b, ${bytes} AS c, ${true} AS d, ${null} AS e,
+      ${undefined} AS f, ${new Date(0)} AS g, ${2n ** 40n} AS h, ${false} AS i`
       const row = { a: "é", b: 1.5, c: bytes, d: 1, e: null, f: null, g: "1970-01-01T00:00:00.000Z", h: 2 ** 40, i: 0 }
       assert.deepStrictEqual(rows, [row])
       assert.strictEqual(Object.getPrototypeOf(rows[0]), Object.prototype)
       const failure = yield* Effect.flip(sql.unsafe("SELECT ?", [Symbol("no value")]))
       assert.strictEqual(failure.reason._tag, "UnknownError")
-    }).pipe(Effect.provide(memory))
+    }
   )
 
   test("an integer that no number can hold is an error, and a bigint under SafeIntegers", memory, function* () {
@@ -169,11 +170,8 @@ describe("HOUSE-6 SqliteClient: transactions", () => {
     const sql = yield* SqlClient.SqlClient
     yield* createItems
     const begun = yield* Deferred.make<void>()
-    const fiber = yield* Effect.forkChild(
-      sql.withTransaction(
-        add("lost").pipe(Effect.andThen(Deferred.succeed(begun, undefined)), Effect.andThen(Effect.never))
-      )
-    )
+    const hanging = Effect.all([add("lost"), Deferred.succeed(begun, undefined), Effect.never])
+    const fiber = yield* Effect.forkChild(sql.withTransaction(hanging))
     yield* Deferred.await(begun)
     yield* Fiber.interrupt(fiber)
     yield* add("kept")
@@ -190,25 +188,28 @@ describe("HOUSE-6 SqliteClient: transactions", () => {
     assert.deepStrictEqual(yield* sql`SELECT * FROM parts`, [])
   })
 
-  it.effect("a store on the same client takes part in them", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const store = yield* VersionedStore.VersionedStore
-      yield* createItems
-      const write = Effect.andThen(store.compareAndSet("a", Option.none(), 1), add("a"))
-      yield* Effect.flip(sql.withTransaction(Effect.andThen(write, Effect.fail("no"))))
-      assert.deepStrictEqual([yield* store.get("a"), yield* names], [Option.none(), []])
-      yield* sql.withTransaction(write)
-      assert.deepStrictEqual([Option.isSome(yield* store.get("a")), yield* names], [true, ["a"]])
-    }).pipe(Effect.provide(VersionedStore.layerSql()), Effect.provide(memory))
-  )
+  const withStore = Layer.provideMerge(VersionedStore.layerSql(), memory)
+
+  test("a store on the same client takes part in them", withStore, function* () {
+    const sql = yield* SqlClient.SqlClient
+    const store = yield* VersionedStore.VersionedStore
+    yield* createItems
+    const write = Effect.andThen(store.compareAndSet("a", Option.none(), 1), add("a"))
+    yield* Effect.flip(sql.withTransaction(Effect.andThen(write, Effect.fail("no"))))
+    assert.deepStrictEqual([yield* store.get("a"), yield* names], [Option.none(), []])
+    yield* sql.withTransaction(write)
+    assert.deepStrictEqual([Option.isSome(yield* store.get("a")), yield* names], [true, ["a"]])
+  })
 })
 
 describe("HOUSE-6 SqliteClient: several connections to one file", () => {
-  test.live("readers and a writer do not block each other; readers see what was committed", function* () {
+  const twoClients = (options?: Omit<Parameters<typeof SqliteClient.layer>[0], "filename">) => {
     const filename = newFile()
-    const one = yield* connect({ filename })
-    const two = yield* connect({ filename, busyTimeout: 0 })
+    return Effect.all([connect({ filename }), connect({ filename, ...options })])
+  }
+
+  test.live("readers and a writer do not block each other; readers see what was committed", function* () {
+    const [one, two] = yield* twoClients({ busyTimeout: 0 })
     yield* Effect.provideService(createItems, SqlClient.SqlClient, one)
     yield* one.withTransaction(
       Effect.gen(function* () {
@@ -222,9 +223,7 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
   })
 
   test.live("a writer waits for another one, and leaves the thread to it", function* () {
-    const filename = newFile()
-    const one = yield* connect({ filename })
-    const two = yield* connect({ filename })
+    const [one, two] = yield* twoClients()
     yield* one`CREATE TABLE log (line TEXT)`
     const begun = yield* Deferred.make<void>()
     // Both are in this thread: a second one that held it would never see the end of the first one
@@ -246,9 +245,7 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
   })
 
   test.live("a writer that waited longer than busyTimeout fails with LockTimeoutError", function* () {
-    const filename = newFile()
-    const one = yield* connect({ filename })
-    const two = yield* connect({ filename, busyTimeout: "50 millis" })
+    const [one, two] = yield* twoClients({ busyTimeout: "50 millis" })
     yield* one`CREATE TABLE log (line TEXT)`
     yield* one.withTransaction(
       Effect.gen(function* () {
@@ -286,9 +283,7 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
   })
 
   test.live("a deferred transaction whose snapshot is old fails at once, because waiting does not help", function* () {
-    const filename = newFile()
-    const one = yield* connect({ filename })
-    const two = yield* connect({ filename, busyTimeout: "1 hour" })
+    const [one, two] = yield* twoClients({ busyTimeout: "1 hour" })
     yield* one`CREATE TABLE log (line TEXT)`
     const stale = Effect.gen(function* () {
       yield* two`SELECT * FROM log`
