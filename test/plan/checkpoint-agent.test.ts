@@ -213,24 +213,21 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
     assert.deepStrictEqual(pluck(transcript(done), "role"), ["user", "assistant"])
   })
 
-  testStored(
-    "streams its events, is cancelled where the reader leaves, and resumes as a stream",
-    function* (checkpoint) {
-      const { layer, ran } = yield* shop(Effect.never)
-      yield* checkpoint.stream(clerk, begin).pipe(
-        Stream.takeUntil((event) => event._tag === "ToolStarted"),
-        Stream.runDrain,
-        Effect.provide(layer([looks("a"), { text: "Never read." }]))
-      )
-      assert.strictEqual((yield* head(key)).status, "cancelled")
-      const resumed = Stream.runCollect(checkpoint.resumeStream(clerk, { key }))
-      const last = (yield* Effect.provide(resumed, layer([{ text: "Here." }]))).at(-1)
-      assert(last?._tag === "RunFinished")
-      assert.strictEqual(last.result.text, "Here.")
-      assert.deepStrictEqual(ran, ["a"])
-      assert.isTrue(Equal.equals(yield* checkpoint.load(clerk, key), Option.some(last.result.state)))
-    }
-  )
+  testStored("streams its events, is cancelled where the reader leaves, resumes as a stream", function* (checkpoint) {
+    const { layer, ran } = yield* shop(Effect.never)
+    yield* checkpoint.stream(clerk, begin).pipe(
+      Stream.takeUntil((event) => event._tag === "ToolStarted"),
+      Stream.runDrain,
+      Effect.provide(layer([looks("a"), { text: "Never read." }]))
+    )
+    assert.strictEqual((yield* head(key)).status, "cancelled")
+    const resumed = Stream.runCollect(checkpoint.resumeStream(clerk, { key }))
+    const last = (yield* Effect.provide(resumed, layer([{ text: "Here." }]))).at(-1)
+    assert(last?._tag === "RunFinished")
+    assert.strictEqual(last.result.text, "Here.")
+    assert.deepStrictEqual(ran, ["a"])
+    assert.isTrue(Equal.equals(yield* checkpoint.load(clerk, key), Option.some(last.result.state)))
+  })
 
   testStored("that has agents and plans as tools resumes inside of them", function* (checkpoint) {
     const { layer, ran } = yield* shop()

@@ -143,39 +143,36 @@ describe("PLAN-6 checkpoints", () => {
     assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
   })
 
-  testStored(
-    "PLAN-8 are refused where a plan inside was edited, also when it is done; the old one resumes",
-    function* (checkpoint) {
-      const { fn } = log()
-      let broken = ""
-      const step = (name: string) =>
-        Step.make(name, { target: fn(name, () => (broken === name ? refuses("down") : name)) })
-      const make = Effect.fnUntraced(function* (names: ReadonlyArray<string>) {
-        const inner = yield* planOf({ name: "inner" }, ...names.map(step))
-        const middle = yield* planOf({ name: "middle" }, Step.make("m", { target: inner }))
-        return yield* planOf({ name: "outer" }, Step.make("o", { target: middle }), step("last"))
-      })
-      for (const failsAt of ["b", "last"]) {
-        const key = `fails at ${failsAt}`
-        const original = yield* make(["a", "b"])
-        broken = failsAt
-        yield* Effect.flip(checkpoint.run(original, { key, input: "x" }))
-        broken = ""
-        for (const names of [["a", "b", "c"], ["a2", "b"], ["b", "a"], ["a"]]) {
-          const edited = yield* make(names)
-          for (const attempt of [
-            Effect.asVoid(checkpoint.resume(edited, { key })),
-            Effect.asVoid(checkpoint.load(edited, key))
-          ]) {
-            const error = yield* Effect.flip(attempt)
-            assert.strictEqual(reasonOf(error), "PlanError PlanChanged", `${key}: ${names.join(" ")}`)
-            assert.include(error.message, `"inner"`)
-          }
+  testStored("PLAN-8 are refused where a plan inside was edited, done or not", function* (checkpoint) {
+    const { fn } = log()
+    let broken = ""
+    const step = (name: string) =>
+      Step.make(name, { target: fn(name, () => (broken === name ? refuses("down") : name)) })
+    const make = Effect.fnUntraced(function* (names: ReadonlyArray<string>) {
+      const inner = yield* planOf({ name: "inner" }, ...names.map(step))
+      const middle = yield* planOf({ name: "middle" }, Step.make("m", { target: inner }))
+      return yield* planOf({ name: "outer" }, Step.make("o", { target: middle }), step("last"))
+    })
+    for (const failsAt of ["b", "last"]) {
+      const key = `fails at ${failsAt}`
+      const original = yield* make(["a", "b"])
+      broken = failsAt
+      yield* Effect.flip(checkpoint.run(original, { key, input: "x" }))
+      broken = ""
+      for (const names of [["a", "b", "c"], ["a2", "b"], ["b", "a"], ["a"]]) {
+        const edited = yield* make(names)
+        for (const attempt of [
+          Effect.asVoid(checkpoint.resume(edited, { key })),
+          Effect.asVoid(checkpoint.load(edited, key))
+        ]) {
+          const error = yield* Effect.flip(attempt)
+          assert.strictEqual(reasonOf(error), "PlanError PlanChanged", `${key}: ${names.join(" ")}`)
+          assert.include(error.message, `"inner"`)
         }
-        completed(yield* checkpoint.resume(original, { key }))
       }
+      completed(yield* checkpoint.resume(original, { key }))
     }
-  )
+  })
 
   test("PLAN-8 so is the state of an agent that is such a plan", function* () {
     const make = Effect.fnUntraced(function* (name: string) {

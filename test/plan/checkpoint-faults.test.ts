@@ -74,7 +74,7 @@ describe("PLAN-6 a store that fails once", () => {
   for (const when of ["before it did", "after it did", dying]) {
     const { fault, layer } = flaky()
     testOver(layer)(
-      `at any call, ${when} its work, costs at most the steps that ran: the run resumes`,
+      `at any call, ${when} its work, costs at most the steps that ran; it resumes`,
       function* (checkpoint) {
         fault.when = when
         yield* checkpoint.run((yield* make).bound, { key: "whole", input: "x" })
@@ -100,59 +100,53 @@ describe("PLAN-6 a store that fails once", () => {
 })
 
 describe("PLAN-7 L6", () => {
-  testOver(Layer.merge(layer(), services))(
-    "a reader who leaves, wherever, leaves nothing that runs, and a run that resumes",
-    function* (checkpoint) {
-      const all = yield* Stream.runCollect(checkpoint.stream((yield* make).bound, { key: "all", input: "x" }))
-      assert.isAbove(all.length, 90)
-      for (let count = 1; count < all.length; count += 5) {
-        const { bound, ran } = yield* make
-        const begin = { key: `${count}`, input: "x" }
-        yield* Stream.runDrain(Stream.take(checkpoint.stream(bound, begin), count))
-        const { length } = ran
-        const found = yield* head(begin.key)
-        assert.include(["cancelled", "done"], found.status, begin.key)
-        assert.isFalse(found.live)
-        yield* TestClock.adjust("1 minute")
-        assert.strictEqual(ran.length, length, `${begin.key}: ${ran.join(" ")}`)
-        const left = yield* checkpoint.load(bound, begin.key)
-        const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
-        assert.strictEqual(completed(result).output, "bye(done)", begin.key)
-        if (Option.isSome(left)) assertOnce(left.value, ran, begin.key)
-      }
+  const testAll = testOver(Layer.merge(layer(), services))
+  testAll("a reader who leaves, wherever, leaves nothing that runs, but a run that resumes", function* (checkpoint) {
+    const all = yield* Stream.runCollect(checkpoint.stream((yield* make).bound, { key: "all", input: "x" }))
+    assert.isAbove(all.length, 90)
+    for (let count = 1; count < all.length; count += 5) {
+      const { bound, ran } = yield* make
+      const begin = { key: `${count}`, input: "x" }
+      yield* Stream.runDrain(Stream.take(checkpoint.stream(bound, begin), count))
+      const { length } = ran
+      const found = yield* head(begin.key)
+      assert.include(["cancelled", "done"], found.status, begin.key)
+      assert.isFalse(found.live)
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(ran.length, length, `${begin.key}: ${ran.join(" ")}`)
+      const left = yield* checkpoint.load(bound, begin.key)
+      const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
+      assert.strictEqual(completed(result).output, "bye(done)", begin.key)
+      if (Option.isSome(left)) assertOnce(left.value, ran, begin.key)
     }
-  )
+  })
 
-  test(
-    "an interruption during any write waits for it, is recorded in the run, and the run resumes",
-    services,
-    function* () {
-      let writes = 0
-      yield* Plan.run((yield* make).bound, "x", { journal: () => Effect.sync(() => void writes++) })
-      for (let at = 1; at <= writes; at++) {
-        const { bound, ran } = yield* make
-        const { begun, hook, open } = yield* gate
-        let calls = 0
-        let kept: PlanRun.State | undefined
-        const journal = (_: unknown, state: PlanRun.State) =>
-          Effect.gen(function* () {
-            calls += 1
-            if (calls === at) yield* hook
-            kept = state
-          })
-        const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal }))
-        yield* begun
-        const interruption = yield* Effect.forkChild(Fiber.interrupt(fiber))
-        yield* Effect.yieldNow
-        yield* open
-        yield* Fiber.join(interruption)
-        assert(kept !== undefined)
-        if (kept.outcome?._tag === "Completed") continue
-        assert.strictEqual(kept.outcome?._tag, "Interrupted", `write ${at}`)
-        const state = yield* Effect.flatMap(PlanRun.stateCodec.encodeJson(kept), PlanRun.stateCodec.decodeJson)
-        assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "bye(done)", `write ${at}`)
-        assertOnce(kept, ran, `write ${at}`)
-      }
+  test("an interruption during any write waits for it and is recorded; the run resumes", services, function* () {
+    let writes = 0
+    yield* Plan.run((yield* make).bound, "x", { journal: () => Effect.sync(() => void writes++) })
+    for (let at = 1; at <= writes; at++) {
+      const { bound, ran } = yield* make
+      const { begun, hook, open } = yield* gate
+      let calls = 0
+      let kept: PlanRun.State | undefined
+      const journal = (_: unknown, state: PlanRun.State) =>
+        Effect.gen(function* () {
+          calls += 1
+          if (calls === at) yield* hook
+          kept = state
+        })
+      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal }))
+      yield* begun
+      const interruption = yield* Effect.forkChild(Fiber.interrupt(fiber))
+      yield* Effect.yieldNow
+      yield* open
+      yield* Fiber.join(interruption)
+      assert(kept !== undefined)
+      if (kept.outcome?._tag === "Completed") continue
+      assert.strictEqual(kept.outcome?._tag, "Interrupted", `write ${at}`)
+      const state = yield* Effect.flatMap(PlanRun.stateCodec.encodeJson(kept), PlanRun.stateCodec.decodeJson)
+      assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "bye(done)", `write ${at}`)
+      assertOnce(kept, ran, `write ${at}`)
     }
-  )
+  })
 })

@@ -135,7 +135,7 @@ describe("PLAN-6 durable writes", () => {
   })
 
   testStored("cannot touch a checkpoint, whatever they are called (O08)", function* (checkpoint) {
-    for (const write of ["plan/head/k", "../head/k", key, "x", "/", "__proto__ "]) {
+    for (const write of ["plan/head/k", "../head/k", "k", "x", "/", "__proto__ "]) {
       const { bound } = yield* counting({}, write)
       yield* checkpoint.run(bound, begin)
       assert.strictEqual((yield* head(key)).status, "done")
@@ -289,20 +289,16 @@ describe("PLAN-6 what is stored", () => {
   // Which write of the head fails although it takes place: the claim, each batch, the end
   for (const nth of [2, 3, 4, 5, 6]) {
     const unsure = failingAt(nth, (key) => key.startsWith("plan/head/"), "after")
-    testOver(unsure)(
-      `a store that fails after it wrote head ${nth} loses nothing and repeats nothing`,
-      function* (checkpoint) {
-        const { bound, ran } = yield* counting()
-        assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
-        assert.deepStrictEqual(yield* ran, pluck(PlanRun.history(yield* loaded(bound)), "step"))
-        const result = yield* checkpoint.resume(bound, { key })
-        assert.strictEqual(completed(result).output, "go a b c")
-        assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-        assert.isTrue(yield* checkpoint.isCurrent(key, "first"))
-        assert.isTrue(yield* checkpoint.isCurrent(key, "last"))
-        assert.strictEqual((yield* head(key)).status, "done")
-      }
-    )
+    testOver(unsure)(`a store that fails after it wrote head ${nth} loses and repeats nothing`, function* (checkpoint) {
+      const { bound, ran } = yield* counting()
+      assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
+      assert.deepStrictEqual(yield* ran, pluck(PlanRun.history(yield* loaded(bound)), "step"))
+      assert.strictEqual(completed(yield* checkpoint.resume(bound, { key })).output, "go a b c")
+      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+      assert.isTrue(yield* checkpoint.isCurrent(key, "first"))
+      assert.isTrue(yield* checkpoint.isCurrent(key, "last"))
+      assert.strictEqual((yield* head(key)).status, "done")
+    })
   }
 
   test("costs per step the size of one step, however many there are (L10)", function* () {
