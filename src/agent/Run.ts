@@ -242,7 +242,7 @@ export {
 } from "./internal/runParts.ts"
 
 /**
- * The codec of one event: field `version`, native version 1. Its cost does not depend
+ * The codec of one event: version 1, in the field `version`. Its cost does not depend
  * on the run, except for the conversation a run starts from.
  *
  * **Example** (Storing an event)
@@ -285,7 +285,7 @@ export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = 
 })
 
 /**
- * The snapshot codec: field `version`, native version 1. A snapshot resumes a run in another process.
+ * The snapshot codec: version 1, in the field `version`. A snapshot resumes a run in another process.
  *
  * **When to use**
  *

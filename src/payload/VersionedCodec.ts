@@ -437,7 +437,7 @@ const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | 
       : entry.path === loss.path && entry.what === loss.what
   )
 
-/** A schema could unwrap what a value holds `Redacted`. */
+/** Refuses a value that holds a `Redacted`, before a schema could unwrap it. */
 const refuseRedacted = (what: string, value: unknown) => {
   const secret = plainJson.findSecret(value, { keys: false })
   return secret === undefined ? Effect.void : Effect.fail(new PayloadError.PayloadError({ what, reason: secret }))

@@ -2,7 +2,7 @@
  * Plans: several steps that work on one task, as data that is checked before it runs.
  *
  * A step runs a function, an agent, a tool or another plan. It reads the outputs of earlier
- * steps, and the next step follows; routes, bands and loops are for every other order.
+ * steps, and the next step follows; routes, parallel groups and loops are for every other order.
  *
  * **Example** (Make, bind, run)
  *
@@ -96,7 +96,7 @@ export type { Bound, Plan, RunOptions } from "./internal/livePlan.ts"
 
 /**
  * Legal parts of a plan that are probably not meant: `routes`, `routesBy` and
- * `afterBranches` of a step in a band, which continues at the step after it.
+ * `afterBranches` of a step in a parallel group, which continues at the step after it.
  *
  * @category validation
  * @since 0.1.0
@@ -308,7 +308,7 @@ const makePlan = Effect.fnUntraced(function* (
  *
  * Fails with `PlanInvalid`, which holds every problem with its step, its slot, a sentence
  * and the closest known name: names that occur twice or are unknown, references to later
- * steps or into the own band, routes and rejoins that lead nowhere, schemas that do not
+ * steps or into the own parallel group, routes and rejoins that lead nowhere, schemas that do not
  * fit or have no JSON Schema, two targets under one name, predicates that are missing,
  * times and retries that cannot be.
  *
@@ -531,8 +531,8 @@ const drive = <A, R>(
  *
  * **Details**
  *
- * `concurrency` is the number of runs at a time, default unbounded; `bands` the number of
- * members of a band that run at a time in each run, default unbounded. The other options are
+ * `concurrency` is the number of runs at a time; `bands` the number of members of a parallel
+ * group that run at a time in each run. Both are unbounded by default. The other options are
  * those of each run. They share a `journal`: `runId` of the state identifies the run.
  *
  * **Example** (One of two fails)
@@ -592,7 +592,7 @@ export const resume = <A, R>(
 ): Effect.Effect<PlanRun.Result<A>, PlanError, R> => drive(bound, { _tag: "Resume", state }, options)
 
 /**
- * Runs a plan and emits its events while they happen: steps, routes, bands, events of
+ * Runs a plan and emits its events while they happen: steps, routes, parallel groups, events of
  * agents, and at last `PlanFinished` with the result. Fails as {@link run} does.
  *
  * **Details**
@@ -867,7 +867,7 @@ const boundTarget = (
  * **Details**
  *
  * - `steps`: the number of steps on the longest way through the plan, whatever
- *   `maxIterations` is; absent when there is a loop. Each member of a band counts, and a
+ *   `maxIterations` is; absent when there is a loop. Each member of a parallel group counts, and a
  *   step that is tried again counts once.
  * - `modelCalls`: the number of calls of models on such a way, with all retries; absent when
  *   there is a loop, or a step of which it is not known.
@@ -885,7 +885,7 @@ const boundTarget = (
  * The count is one of a new run without failures. It means nothing for a plan with problems
  * of its structure.
  *
- * **Example** (Three steps, two of them in a band)
+ * **Example** (Three steps, two of them in a parallel group)
  *
  * ```ts
  * import assert from "node:assert"
@@ -945,7 +945,7 @@ const unknownCost = {
  * **Details**
  *
  * Looked at are, of each step in this order: `task`, `context`, `routes` and
- * `after_branches`. Not looked at are the order of steps, bands, `routes_by`, names that
+ * `after_branches`. Not looked at are the order of steps, parallel groups, `routes_by`, names that
  * occur twice, and targets. A step without a name is known as the empty name. Whatever
  * has another shape is passed over: it never fails, on any JSON.
  *

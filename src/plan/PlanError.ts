@@ -21,7 +21,7 @@ import * as planFailure from "./internal/planFailure.ts"
  *
  * - `StepFailed`: a step failed, after its retries. `path` are the steps of the outer plans,
  *   `failure.type` is the tag or name of the error, `failure.message` its message.
- * - `ReferenceFailed`: a step refers to a step that was skipped, or to an incomplete band.
+ * - `ReferenceFailed`: a step refers to a step that was skipped, or to an incomplete parallel group.
  * - `PredicateFailed`: a custom predicate failed. The step before it is done and does not run
  *   again.
  * - `MaxIterationsExceeded`: the plan used up its iterations, usually in a loop that no

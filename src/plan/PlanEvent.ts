@@ -25,7 +25,8 @@ import type * as planRunParts from "./internal/planRunParts.ts"
  * - `RouteTaken` with `rejoin` is the end of a branch.
  * - `StepRetried`: an attempt failed with `failure`, and attempt number `attempt` follows the
  *   pause of the retry policy. `StepStarted` with that `attempt` is emitted when it begins.
- * - `BandFinished`: all members have finished and count. It is not emitted when one of them
+ * - `BandStarted`: the steps of a parallel group (a band) begin.
+ * - `BandFinished`: all of them have finished and count. It is not emitted when one of them
  *   failed, paused or concluded.
  * - `Agent` is an event of an agent in a step, deltas included.
  * - `StateChanged` is each durable event with the state after it, after the event with its
@@ -100,9 +101,9 @@ const missingResult = (found: string): Effect.Effect<never> =>
  * **Details**
  *
  * The pieces of text of all steps, those of nested plans included, in the order they
- * come. Members of a band run at the same time, so their text is left out. The text of the
+ * come. Members of a parallel group run at the same time, so their text is left out. The text of the
  * result comes at the end, once, unless the last step has emitted it: a function, a tool or a
- * band has not.
+ * parallel group has not.
  * Text of agents that are tools of other agents is left out.
  *
  * **Example** (Printing a plan's answer)

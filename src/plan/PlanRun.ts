@@ -29,7 +29,7 @@ const userDataPaths: ReadonlyArray<string> = [
 ]
 
 /**
- * The codec of snapshots: field `version`, native version 1.
+ * The codec of snapshots: version 1, in the field `version`.
  *
  * **When to use**
  *
@@ -81,7 +81,7 @@ export const stateCodec: VersionedCodec.VersionedCodec<planTransition.State> = V
 })
 
 /**
- * The codec of one event: field `version`, native version 1. Its cost does not depend on
+ * The codec of one event: version 1, in the field `version`. Its cost does not depend on
  * the run.
  *
  * **Example** (Storing an event)
@@ -145,7 +145,7 @@ interface ResultBase {
  *   `timeouts.total` (`"timeout"`).
  *
  * Every result has the `state` to resume from, the `usage` of all steps and everything inside
- * them, the `iterations` (turns so far, a band counts as one) and the `writes` of the steps.
+ * them, the `iterations` (turns so far, a parallel group counts as one) and the `writes` of the steps.
  *
  * @category models
  * @since 0.1.0

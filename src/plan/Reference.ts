@@ -11,16 +11,16 @@
  *
  * | reference | task and payload | without a result |
  * |---|---|---|
- * | {@link fromPrev} | of the step that ran last, after a band of its last member; of the input for the first step | |
+ * | {@link fromPrev} | of the step that ran last, after a parallel group of its last member; of the input for the first step | |
  * | {@link fromStart} | of the input of the plan | |
  * | {@link fromStep}, {@link fromParallel} | of the newest run of that step | `ReferenceFailed` |
- * | {@link fromParallelAll} | of all members of a band: as the task one text, `[name]` above each, and as the payload an object by their names | `ReferenceFailed` if one did not run |
+ * | {@link fromParallelAll} | of all members of a parallel group: as the task one text, `[name]` above each, and as the payload an object by their names | `ReferenceFailed` if one did not run |
  * | {@link fromMemory} | what an agent remembers, as text | empty |
  * | {@link fromAgent} | what an agent answered last, in this run or an earlier one | empty |
  * | {@link literal}, or a plain string | the text | |
  *
  * A payload that is no text becomes canonical JSON. A step may read
- * earlier steps only, and no other member of its own band: `Plan.make` refuses the rest,
+ * earlier steps only, and no other member of its own parallel group: `Plan.make` refuses the rest,
  * and a compiler refuses names that are no steps of the plan.
  *
  * **Example** (A step that reads three things)
@@ -87,7 +87,7 @@ export const Reference: Schema.Codec<Reference, Schema.JsonObject> = Schema.Unio
 ])
 
 /**
- * The step that ran last; the input of the plan for the first one. After a band, the
+ * The step that ran last; the input of the plan for the first one. After a parallel group, the
  * last declared member. It is the default task of a step.
  *
  * **Gotchas**
@@ -121,7 +121,7 @@ export const fromStart: Reference<never> = { _tag: "FromStart" }
 export const fromStep = <const Name extends string>(step: Name): Reference<Name> => ({ _tag: "FromStep", step })
 
 /**
- * The same as {@link fromStep}, for a member of a band. They differ in JSON.
+ * The same as {@link fromStep}, for a member of a parallel group. They differ in JSON.
  *
  * @category constructors
  * @since 0.1.0
@@ -132,7 +132,7 @@ export const fromParallel = <const Name extends string>(step: Name): Reference<N
 })
 
 /**
- * The outputs of all members of a band, in declared order. `step` is the first member.
+ * The outputs of all members of a parallel group, in declared order. `step` is the first member.
  *
  * **Details**
  *

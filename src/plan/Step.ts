@@ -105,7 +105,7 @@ type Retry =
  *   text of an agent, or of a plan, that does not fit and is JSON that does is that JSON.
  * - `writes`: the key under which the result of the run, and a `Checkpoint`, has the
  *   answer.
- * - `parallel`: whether the step is part of a band: neighbours that are parallel run
+ * - `parallel`: whether the step is part of a parallel group: neighbours that are parallel run
  *   together, and the plan continues when all have finished.
  * - `routes`: steps to continue with, each with a condition on the answer, tried in order; when
  *   none holds, the next step follows.

@@ -1,5 +1,5 @@
 /**
- * Plans: steps, references, routes and bands as data, checked before they run,
+ * Plans: steps, references, routes and parallel groups as data, checked before they run,
  * resumable and drawable.
  *
  * @since 0.1.0

@@ -389,7 +389,7 @@ export const makeAgent = <A>(
 }
 
 /** Services that are in the context only because an enclosing agent had captured them. */
-const FromOutside = Context.Reference<ReadonlyMap<string, unknown>>("effect-emissary/agent/internal/Laid", {
+const FromOutside = Context.Reference<ReadonlyMap<string, unknown>>("effect-emissary/agent/internal/FromOutside", {
   defaultValue: () => new Map()
 })
 

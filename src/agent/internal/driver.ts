@@ -1,5 +1,5 @@
 /**
- * The kernel of runs, and the agent on it. The kernel records events, performs the actions of a machine until its run has an
+ * The driver of runs, and the agent on it. The driver records events, performs the actions of a machine until its run has an
  * outcome, stops a run at its deadline or on request, and passes depth and deadline to runs inside. Plans are machines, too.
  */
 
@@ -79,7 +79,7 @@ export interface Recorder<State, Event, View, E = never> {
  * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
  * - `views`: the events for watchers that a recorded event makes.
  * - `journal`: receives the events since the last write, with the newest state. Its views follow those of the events.
- * - `after`: runs for each event after its views were emitted.
+ * - `after`: runs for each event after its views were emitted. Runs that are `ordered` have none.
  * - `ordered`: events are applied and journaled one batch at a time. A batch that has begun is not interrupted, and after
  *   one that failed no other begins. Otherwise `record` applies events and calls the journal before it returns its Effect:
  *   a run then has every event of the runs inside it, also when all of them are interrupted.
@@ -281,7 +281,7 @@ export interface Sink {
  *
  * - `depth`: 0 for a run that a program starts, one more for each run around it.
  * - `maxDepth`: the largest allowed depth.
- * - `deadline`: the end of the outermost run with a total timeout, in milliseconds of the Clock.
+ * - `deadline`: the earliest deadline of the runs around it, in milliseconds of the Clock.
  */
 export interface RunDepth {
   readonly depth: number
@@ -382,7 +382,10 @@ const recorderOf = (
     apply: runTransition.apply,
     views: viewsOf,
     emit,
-    journal: onState === undefined ? undefined : ([event], state) => Effect.as(onState(state, event), []),
+    journal:
+      onState === undefined
+        ? undefined
+        : (events, state) => Effect.map(Effect.all(events.map((event) => onState(state, event))), () => []),
     after:
       interruptWhen === undefined
         ? undefined

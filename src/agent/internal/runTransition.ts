@@ -16,12 +16,7 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import * as runParts from "./runParts.ts"
 import type { ApprovalRequest, CallStatus, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
 
-/**
- * One open call.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The open call with this id. */
 export const openCall = (self: State, callId: string): OpenCall | undefined =>
   self.calls.find(({ part }) => part.id === callId)
 
@@ -132,9 +127,6 @@ export class EventError extends Schema.TaggedError<EventError>("effect-emissary/
  *   an approval gets an `ApprovalRequested` event instead of a `ToolStarted`.
  * - `started`: it is an agent that has begun already: no second `ToolStarted`, its run
  *   continues from `child`.
- *
- * @category models
- * @since 0.1.0
  */
 export interface RunnableCall {
   readonly part: Message.ToolCallPart
@@ -178,12 +170,7 @@ export type Action =
     }
   | { readonly _tag: "Finished"; readonly outcome: runParts.Outcome }
 
-/**
- * The action with this tag.
- *
- * @category models
- * @since 0.1.0
- */
+/** The action with this tag. */
 export type ActionOf<Tag extends Action["_tag"]> = Extract<Action, { readonly _tag: Tag }>
 
 export type ApplyResult = Result.Result<State, EventError>
@@ -246,7 +233,6 @@ const answersSinceUser = (conversation: history.Conversation): number => {
 }
 
 /** The open calls of the newest answer. Those of an answer that was cut off never run. */
-/** The open calls of the newest answer. */
 const openCallsOf = (
   conversation: history.Conversation,
   { finishReason }: Message.AssistantMessage
@@ -362,7 +348,7 @@ export const next = (self: State): Action => {
 
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
-/** Calls that started and were lost: after an interruption all that started, otherwise those without a child state. */
+/** The calls that started, which an interruption has cut off. */
 const recover = ({ calls }: State): ReadonlyArray<Settlement> =>
   calls.flatMap(({ part, status }) => (status._tag === "Started" ? [settleCall(part, lostCall)] : []))
 

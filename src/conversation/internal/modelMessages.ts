@@ -473,7 +473,7 @@ const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { token
  * wrote with `lossless` keep their ids and times; others get new ones. Approval
  * parts are not history and are dropped. Indices in errors are those of the prompt.
  * With `onUnlawful: "repair"` a history that breaks laws is repaired instead of
- * refused, see {@link repair}.
+ * refused, see `Conversation.repair`.
  *
  * **Example** (A prompt that is no lawful history)
  *

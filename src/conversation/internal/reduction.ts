@@ -41,8 +41,8 @@ type ShortenedOutput = typeof ShortenedOutput.Type
  *
  * **Details**
  *
- * `shortened` lists tool results of which only the beginning and the end were kept, in
- * messages with the same ids. `summary` is the message that replaces the removed ones.
+ * `shortened` lists tool results of which the middle was left out, or whose files were
+ * replaced by a line of text, in messages with the same ids. `summary` is the message that replaces the removed ones.
  *
  * @category models
  * @since 0.1.0
@@ -59,7 +59,7 @@ export const ReductionReport = Schema.Struct({
   ),
   shortened: Schema.Array(ShortenedOutput),
   summary: Schema.optionalKey(Schema.Struct({ id: Schema.String, tokens: Schema.Number }))
-}).annotate({ identifier: "BudgetReport" })
+}).annotate({ identifier: "ReductionReport" })
 
 /** @since 0.1.0 */
 export interface ReductionReport extends Schema.Schema.Type<typeof ReductionReport> {}
@@ -221,7 +221,7 @@ export const truncate: {
 interface TruncateOptions extends SizeOptions {
   /** The most tokens that the next request may weigh. */
   readonly budget: number
-  /** The number of characters that stay of a shortened tool output, default 400. Outputs up to twice as long are left alone. */
+  /** The number of characters that stay of a shortened tool output, default 400. Texts up to twice as long, and a marker, are left alone; files never are. */
   readonly keepOutput?: number | undefined
 }
 
@@ -423,7 +423,7 @@ const replaceText = (result: ToolResult.ToolResult, text: string): ToolResult.To
 
 const omissionMarker = (characters: number): string => `\n[... ${characters} characters left out ...]\n`
 
-/** Never shorten an already shortened output. */
+/** Room for the marker, so that an output that was shortened already is left alone. */
 const longestMarkerLength = omissionMarker(Number.MAX_SAFE_INTEGER).length
 
 /** Two thirds from the beginning, a third from the end, because errors tend to be there. */

@@ -402,7 +402,7 @@ const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number
  * It is imported by core as far as core can; where core refuses (`if`, `not`,
  * `$ref: "#"` ...), and where alternatives within alternatives multiply, or a
  * recursion looks at one member twice, until a reader without a budget would never end, it accepts any object for a document
- * of objects, and anything else for others. It never decides what is accepted: {@link validate} does.
+ * of objects, and anything else for others. It never decides what is accepted: `JsonSchema.validate` does.
  *
  * @category converting
  * @since 0.1.0
@@ -437,7 +437,7 @@ export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.C
 }
 
 /**
- * {@link validate} as a Schema: decoding completes and checks a value, encoding
+ * `JsonSchema.validate` as a Schema: decoding completes and checks a value, encoding
  * returns it as it is. `JsonSchema.fromSchema` returns its document again.
  *
  * **When to use**

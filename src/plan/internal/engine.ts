@@ -1,5 +1,5 @@
 /**
- * Runs a plan on the kernel of runs: performs its actions, records its events, resumes a state, and makes the result.
+ * Runs a plan on the driver of runs: performs its actions, records its events, resumes a state, and makes the result.
  */
 
 import * as Cause from "effect/Cause"
@@ -161,8 +161,8 @@ const runTurn = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps: 
   const interruption = options.interruptWhen === undefined ? undefined : yield* options.interruptWhen()
   if (interruption !== undefined) return yield* recorder.stop(interruption)
   const [first] = steps
-  const isBand = planTransition.findStep(bound.definition, first)?.parallel === true
-  if (!isBand) return yield* performStep.runStep(run, first, true)
+  const isGroup = planTransition.findStep(bound.definition, first)?.parallel === true
+  if (!isGroup) return yield* performStep.runStep(run, first, true)
   const concurrency = yield* performStep.checkConcurrency(options.concurrency)
   yield* sink.emit({ _tag: "BandStarted", path: [], steps })
   yield* Effect.forEach(steps, (step) => performStep.runStep(run, step, false), { concurrency, discard: true })

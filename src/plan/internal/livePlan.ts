@@ -96,7 +96,7 @@ type CustomPredicate<R = unknown> = (input: PredicateInput) => boolean | Effect.
  * - `name`: default `"plan"`. It is also the name of the plan as an agent.
  * - `description`: its purpose, default none.
  * - `maxIterations`: the most turns of a run, default 100. A turn is a step, or a
- *   whole band. A run that needs more fails with `MaxIterationsExceeded`.
+ *   whole parallel group. A run that needs more fails with `MaxIterationsExceeded`.
  * - `output`: a schema; the output of the last step is decoded with it. Default: JSON
  *   unchanged.
  * - `predicates`: the code behind `When.custom(name)`.
@@ -481,7 +481,7 @@ export type Journal = (
  *
  * **Details**
  *
- * - `concurrency`: the number of members of a band that run at a time; default unbounded.
+ * - `concurrency`: the number of members of a parallel group that run at a time; default unbounded.
  *   Less than 1 is a defect.
  * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
  *   inside that used up theirs.

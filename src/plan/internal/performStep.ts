@@ -386,8 +386,8 @@ const readValue = (payload: Schema.Json, more: Partial<ReadValue> = {}): ReadVal
 
 const readRecord = ({ context, output }: planRunParts.StepRecord): ReadValue => readValue(output, { context })
 
-/** A band: in words each member under its name, as a payload the object of the outputs. */
-const readBand = (records: ReadonlyArray<planRunParts.StepRecord>): ReadValue => {
+/** A parallel group: in words each member under its name, as a payload the object of the outputs. */
+const readGroup = (records: ReadonlyArray<planRunParts.StepRecord>): ReadValue => {
   const words = records.map(({ output, step }) => `[${step}]\n${payloadText(output)}`).join("\n\n")
   return readValue(Object.fromEntries(records.map(({ output, step }) => [step, output])), { task: words, words })
 }
@@ -425,7 +425,7 @@ const resolveReference = (
       const first = planTransition.positionsOf(bound.definition).get(reference.step) ?? -1
       return Effect.map(
         Effect.forEach(planTransition.stepsAt(bound.definition, first), ({ name }) => recordOf(name)),
-        readBand
+        readGroup
       )
     }
     case "FromMemory":
@@ -439,7 +439,7 @@ const resolveReference = (
   }
 }
 
-/** Text inputs, and agents and plans without an input schema, receive a band in words. */
+/** Text inputs, and agents and plans without an input schema, receive a parallel group in words. */
 const payloadFor = ({ definition, input, target }: livePlan.BoundStep, { payload, words }: ReadValue): Schema.Json => {
   const inWords = input === undefined ? target._tag !== "Function" : stepSchema.readsText(definition)
   return inWords ? (words ?? payload) : payload

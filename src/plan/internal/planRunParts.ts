@@ -191,8 +191,8 @@ interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; reado
  * | `StepRetried` | an attempt failed, and attempt number `attempt`, from 2 on, follows the pause of the retry policy; what ran inside the failed one is dropped |
  * | `AgentChanged` | an event of the agent in a step; a `RunStarted` begins its run, or another one after that ended |
  * | `NestedChanged` | an event of the plan in a step; a `PlanStarted` begins its run, or another one after that ended |
- * | `StepFinished` | a step returned its output; in a band it counts when all members have finished |
- * | `StepFailed` | a step failed, after its retries; the others of its band continue to their end |
+ * | `StepFinished` | a step returned its output; in a parallel group it counts when all members have finished |
+ * | `StepFailed` | a step failed, after its retries; the others of its parallel group continue to their end |
  * | `StepPaused` | a step waits: with `reason` for a resume, with `request` for a decision about the tool call that it is, with neither for something inside its agent or plan |
  * | `StepConcluded` | a step ended the plan, and every plan around it, with an answer |
  * | `RouteTaken` | the step that follows a step with routes; without `to` the next as if it had none |
@@ -207,7 +207,7 @@ interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; reado
 export type Event = typeof OwnEvent.Type | NestedEvent
 
 /**
- * Schema of {@link Event}; its JSON has no version, see {@link eventCodec}.
+ * Schema of {@link Event}; its JSON has no version, see `PlanRun.eventCodec`.
  *
  * @category schemas
  * @since 0.1.0

@@ -123,7 +123,8 @@ interface StateFields extends Omit<typeof StateBody.Type, "history" | "writes"> 
  * **Details**
  *
  * - `cursor`: the step that comes next, or whose turn it is; absent when none is left.
- * - `turn`: the steps of that turn once it has begun. A band is applied as a whole:
+ * - `turn`: the steps of that turn once it has begun: one step, or the members of a parallel group (a band), which is
+ *   applied as a whole:
  *   `history` holds none of it before all of it has finished.
  * - `choosing`: a step that has finished (it is in `history`) and whose route has not
  *   been chosen yet; `cursor` is that step, too.
@@ -232,7 +233,7 @@ const stateProblem = ({ choosing, cursor, history, turn, writes }: typeof StateB
 }
 
 /**
- * The records of finished steps, in order: a step that ran twice appears twice, a band as a
+ * The records of finished steps, in order: a step that ran twice appears twice, a parallel group as a
  * whole and in declared order.
  *
  * @category getters
@@ -250,7 +251,7 @@ export const recordOf = (self: State, step: string): Option.Option<planRunParts.
   recordAt(self, Option.getOrUndefined(HashMap.get(self.latest, step)))
 
 /**
- * The record that `fromPrev` reads: that of the step that finished last, after a band of its
+ * The record that `fromPrev` reads: that of the step that finished last, after a parallel group of its
  * last declared member. None before the first step.
  */
 export const lastRecord = (self: State): Option.Option<planRunParts.StepRecord> => recordAt(self, self.previous)
@@ -615,7 +616,7 @@ const changeableStatuses = (event: planRunParts.Event): ReadonlyArray<Status["_t
   isDecision(event) ? ["Running", "Paused", "Failed", "Waiting"] : ["Running"]
 
 const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyResult =>
-  updateMember(self, event, event.step, changeableStatuses(event), (member) => {
+  withMember(self, event, event.step, changeableStatuses(event), (member) => {
     const child = childOf(member.status)
     const { event: inner, step } = event
     if (child?._tag === "Plan") return rejectUnexpected(event, "events of the plan in the step", "an event of an agent")
@@ -627,12 +628,14 @@ const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyRe
     }
     const after = Run.apply(child.state, inner)
     return Result.isFailure(after)
-      ? rejectInside([step, ...after.failure.path], after.failure.event, after.failure.message)
+      ? rejectInside([step, ...after.failure.path], after.failure.event, problemOf(after.failure))
       : changeChild(self, event, member, { _tag: "Agent", state: after.success }, usageOfEvent(self, event))
   })
 
+const problemOf = ({ reason: { expected, found } }: Run.EventError): string => `expected ${expected}, found ${found}`
+
 const applyNestedChanged = (rules: Rules, self: State, event: EventOf<"NestedChanged">): ApplyResult =>
-  updateMember(self, event, event.step, changeableStatuses(event), (member) => {
+  withMember(self, event, event.step, changeableStatuses(event), (member) => {
     const { event: inner, step } = event
     const nested = rules.nested.get(step)
     if (nested === undefined) {
@@ -653,13 +656,13 @@ const startNested = (nested: Rules, outer: State, event: planRunParts.Event): Ap
     : applyFirst(nested, event)
 
 const applyStepFinished = (rules: Rules, self: State, event: EventOf<"StepFinished">): ApplyResult =>
-  updateMember(self, event, event.record.step, ["Running"], (member) => {
+  withMember(self, event, event.record.step, ["Running"], (member) => {
     const turn = changeMember(self, member, { status: { _tag: "Finished", record: event.record } })
     const usage = addUsage(self.usage, usageOfEvent(self, event))
     const records = turn.members.flatMap(({ status }) => (status._tag === "Finished" ? [status.record] : []))
     return updateState(self, event, {
       usage,
-      ...(records.length < turn.members.length ? { turn } : finishGroup(rules, self, records))
+      ...(records.length < turn.members.length ? { turn } : finishTurn(rules, self, records))
     })
   })
 
@@ -694,7 +697,8 @@ const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResu
   })
 }
 
-const updateMember = (
+/** Passes the member to `f` if it has an expected status. */
+const withMember = (
   self: State,
   event: planRunParts.Event,
   step: string,
@@ -710,6 +714,7 @@ const updateMember = (
   return rejectStatus(event, member, expected.join(" or "))
 }
 
+/** The turn in which a member has changed. */
 const changeMember = (
   self: State,
   { step }: Member,
@@ -725,14 +730,14 @@ const settleMember = (
   step: string,
   status: (child: { readonly child?: Child }) => Status
 ): ApplyResult =>
-  updateMember(self, event, step, ["Running"], (member) =>
+  withMember(self, event, step, ["Running"], (member) =>
     updateState(self, event, {
       turn: changeMember(self, member, { status: status(defined({ child: childOf(member.status) })) })
     })
   )
 
 const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
-  updateMember(self, event, event.step, ["Waiting"], (member) => {
+  withMember(self, event, event.step, ["Waiting"], (member) => {
     const { attempt, decision } = member.status._tag === "Waiting" ? member.status : {}
     const status: Status = {
       _tag: "Running",
@@ -744,7 +749,7 @@ const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
   })
 
 const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResult =>
-  updateMember(self, event, event.step, ["Running"], (member) => {
+  withMember(self, event, event.step, ["Running"], (member) => {
     const { status } = member
     if (status._tag !== "Running" || event.attempt !== status.attempt + 1) {
       const found = status._tag === "Running" ? status.attempt : 0
@@ -758,7 +763,7 @@ const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResu
   })
 
 const applyStepDecided = (self: State, event: EventOf<"StepDecided">): ApplyResult =>
-  updateMember(self, event, event.step, ["Paused"], (member) => {
+  withMember(self, event, event.step, ["Paused"], (member) => {
     const { status } = member
     if (status._tag !== "Paused" || (status.reason === undefined && status.request === undefined)) {
       return rejectUnexpected(event, "a decision about something inside the step", "one about the step")
@@ -804,7 +809,7 @@ const changeChild = (
 }
 
 /** A turn counts as a whole, in declared order. */
-const finishGroup = (
+const finishTurn = (
   rules: Rules,
   self: State,
   records: ReadonlyArray<planRunParts.StepRecord>
@@ -891,7 +896,7 @@ const finishAction = (outcome: planRunParts.Outcome): Action => ({ _tag: "Finish
 export const next = ({ definition }: Rules, self: State): Action => {
   if (self.outcome !== undefined) return finishAction(self.outcome)
   if (self.interrupted !== undefined) return finishAction({ _tag: "Interrupted", ...self.interrupted })
-  if (self.turn !== undefined) return nextInGroup(self, self.turn.members)
+  if (self.turn !== undefined) return nextInTurn(self, self.turn.members)
   if (self.choosing !== undefined) return { _tag: "ChooseRoute", step: self.choosing }
   const { cursor } = self
   if (cursor === undefined) return finishAction({ _tag: "Completed", output: previousOutput(self) })
@@ -918,8 +923,8 @@ const previousOutput = (self: State) =>
     onSome: (record) => record.output
   })
 
-/** A band waits for all; then an answer counts before a pause, and a pause before a failure. */
-const nextInGroup = (self: State, members: ReadonlyArray<Member>): Action => {
+/** A turn waits for all its members; then an answer counts before a pause, and a pause before a failure. */
+const nextInTurn = (self: State, members: ReadonlyArray<Member>): Action => {
   const open = members
     .filter(({ status }) => status._tag === "Waiting" || status._tag === "Running")
     .map(({ step }) => step)
@@ -1004,12 +1009,15 @@ const nestedStateAt = (self: State, [step, ...rest]: ReadonlyArray<string>): Sta
   return child?._tag === "Plan" ? nestedStateAt(child.state, rest) : undefined
 }
 
-/** True for a step that ran or is of this turn. One that only its child keeps waiting is not: the child has a path of its own. */
+/**
+ * True for a step that ran or is in the current turn. A step that waits only for a run inside it is not one: what waits
+ * there has a path of its own.
+ */
 const isStepOfRun = (self: State, step: string): boolean => {
   const status = memberOf(self, step)?.status
-  const isSettled =
+  const isOwn =
     status !== undefined && (status._tag !== "Paused" || status.reason !== undefined || status.request !== undefined)
-  return isSettled || HashMap.has(self.latest, step)
+  return isOwn || HashMap.has(self.latest, step)
 }
 
 const decideWithin = (

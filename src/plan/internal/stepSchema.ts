@@ -297,7 +297,7 @@ export const readDiscriminant = (
 
 /**
  * The steps that the output of `step` can name, which are those that were
- * checked; a text beside them is no route. All steps outside bands if the schema is only
+ * checked; a text beside them is no route. All steps outside parallel groups if the schema is only
  * known by its name.
  */
 export const routable = (
@@ -310,6 +310,6 @@ export const routable = (
   return found === undefined ? names : new Set(found.literals.filter((name) => names.has(name)))
 }
 
-/** Its input is text and nothing else: a band, which is text and an object, is the text then. */
+/** Its input is text and nothing else: a parallel group, which is text and an object, is the text then. */
 export const readsText = ({ input }: PlanDefinition.StepDefinition): boolean =>
   input?.json !== undefined && isOnly(shapeOf(input.json), "string")

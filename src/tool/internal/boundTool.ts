@@ -270,8 +270,8 @@ export const fromTool = (
  * **Details**
  *
  * Provider-defined tools without a handler become `"provider"` tools. Services that
- * tools name as `dependencies` are taken from the context here, and lie under the
- * context of each call.
+ * tools name as `dependencies` are taken from the context here; services of the
+ * call take precedence.
  */
 export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
@@ -421,10 +421,10 @@ type DecodeArguments = (args: Json.JsonObject) => Effect.Effect<unknown, ToolRes
 
 type RunSchema = (value: unknown, options?: SchemaAST.ParseOptions) => Effect.Effect<unknown, Schema.SchemaError>
 
-// the services that a tool's schemas need are laid under every call with the handler's own context
+// Sound: every call provides the services that a tool's schemas need, with those of the handler's layer
 const decodeJson = (schema: Schema.Top) => Schema.decodeUnknownEffect(Schema.toCodecJson(schema)) as RunSchema
 
-// the same services
+// Sound: the same services
 const encodeJson = (schema: Schema.Top) => Schema.encodeUnknownEffect(Schema.toCodecJson(schema)) as RunSchema
 
 const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
@@ -441,7 +441,7 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
     )
 }
 
-/** Lays what the handler's layer captured under the context of the call. */
+/** Provides the services that the handler's layer captured. Services of the call take precedence. */
 const provideServices =
   (captured: Context.Context<never>, runContext: Json.JsonObject) =>
   <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
