@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Layer, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import {
@@ -6,7 +6,6 @@ import {
   AgentEvent,
   Conversation,
   ModelRegistry,
-  Run,
   RunContext,
   ToolResolver,
   ToolResult,
@@ -16,7 +15,7 @@ import {
 import { ScriptedModel } from "effect-emissary/testing"
 
 import type { handlers } from "./fixtures.ts"
-import { call, Delete, Echo, Fail, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Delete, Echo, Fail, Probe, throughJson, toolkit, toolResults, world } from "./fixtures.ts"
 import { endsAs } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 
@@ -39,6 +38,12 @@ const script: ScriptedModel.Script = [
 const origin = Agent.make("support", { model: "scripted/any", instructions: "Help.", toolkit, maxSteps: 4 })
 
 const ambient = (turns: ScriptedModel.Script) => ModelRegistry.layerAmbient.pipe(Layer.provideMerge(world(turns)))
+
+const stubbed = (turns: ScriptedModel.Script) => Layer.provideMerge(ToolResolver.layerStubs, ambient(turns))
+const resolved = (turns: ScriptedModel.Script) => Layer.provideMerge(ToolResolver.layerToolkit(toolkit), ambient(turns))
+
+/** The agent as its wire returns it. */
+const rebuilt = <R>(agent: Parameters<typeof Agent.encode<R>>[0]) => Effect.flatMap(Agent.encode(agent), Agent.decode)
 
 /** Runs the origin's handlers behind a runtime that knows only names and JSON. */
 const forwarding = Effect.gen(function* () {
@@ -89,8 +94,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     const ran = yield* origin.run("Go").pipe(Effect.provide(ambient(script)))
     const bound = yield* Agent.decodeJson(json).pipe(
       Effect.flatMap((agent) => agent.run("Go")),
-      Effect.provide(ToolResolver.layerToolkit(toolkit)),
-      Effect.provide(ambient(script))
+      Effect.provide(resolved(script))
     )
     assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
     assert.strictEqual(bound.state.definition, ran.state.definition)
@@ -99,32 +103,25 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
   for (const streaming of [false, true]) {
     test(`CODEC-3 L5 stubs over a forwarding runtime return the origin's transcript (${streaming ? "stream" : "run"})`, function* () {
       const json = yield* Agent.encode(origin)
-      const asked: { ran: unknown; bound: unknown } = { ran: undefined, bound: undefined }
-      const ran = yield* origin.run("Go").pipe(
-        Effect.tap(
-          Effect.map(ScriptedModel.requests, (requests) => {
-            asked.ran = requests.map(({ messages, tools }) => ({ messages, tools }))
-          })
-        ),
-        Effect.provide(ambient(script))
+      const asked = Effect.map(ScriptedModel.requests, (requests) =>
+        requests.map(({ messages, tools }) => ({ messages, tools }))
       )
-      const bound = yield* Effect.gen(function* () {
+      const [ran, expected] = yield* Effect.all([origin.run("Go"), asked]).pipe(Effect.provide(ambient(script)))
+      const [bound, found] = yield* Effect.gen(function* () {
         const agent = yield* Agent.decode(json)
         const runtime = yield* forwarding
         const running = streaming ? AgentEvent.result(agent.stream("Go")) : agent.run("Go")
-        const result = yield* Effect.provide(running, runtime)
-        asked.bound = (yield* ScriptedModel.requests).map(({ messages, tools }) => ({ messages, tools }))
-        return result
-      }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient(script)))
+        return yield* Effect.all([Effect.provide(running, runtime), asked])
+      }).pipe(Effect.provide(stubbed(script)))
       assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
-      assert.deepStrictEqual(asked.bound, asked.ran)
+      assert.deepStrictEqual(found, expected)
     })
   }
 
-  testWith(Layer.provideMerge(ToolResolver.layerStubs, ambient([])))(
+  testWith(stubbed([]))(
     "CODEC-3 a stub without a runtime for it fails before the first model call, and its error names the remedy",
     function* () {
-      const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
+      const agent = yield* rebuilt(origin)
       for (const run of [
         Effect.asVoid(agent.run("Go")),
         Effect.asVoid(agent.ask("Go")),
@@ -139,7 +136,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     }
   )
 
-  it.effect("CODEC-3 a contract that no longer fits is refused with its path", () => {
+  test("CODEC-3 a contract that no longer fits is refused with its path", function* () {
     const changed = Toolkit.make(
       Tool.make("echo", {
         description: "Says it again",
@@ -148,31 +145,22 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       })
     )
     const echoing = Agent.make("echoing", { model: "scripted/any", toolkit: [Echo] })
-    return Effect.gen(function* () {
-      const error = yield* Effect.flip(Effect.flatMap(Agent.encode(echoing), Agent.decode))
-      assert(error._tag === "BindError" && error.reason._tag === "ContractMismatch")
-      assert.strictEqual(error.tool, "echo")
-      assert.include(error.reason.path, "/properties/text")
-    }).pipe(
-      Effect.provide(ToolResolver.layerToolkit(changed)),
-      Effect.provide(changed.toLayer({ echo: () => Effect.succeed("x") })),
-      Effect.provide(ambient([]))
-    )
+    const handlers = changed.toLayer({ echo: () => Effect.succeed("x") })
+    const found = Layer.provideMerge(ToolResolver.layerToolkit(changed), Layer.merge(handlers, ambient([])))
+    const error = yield* Effect.flip(Effect.provide(rebuilt(echoing), found))
+    assert(error._tag === "BindError" && error.reason._tag === "ContractMismatch")
+    assert.strictEqual(error.tool, "echo")
+    assert.include(error.reason.path, "/properties/text")
   })
 
-  testWith(
-    ToolResolver.layerToolkit(Toolkit.make(Echo)).pipe(
-      Layer.provideMerge(Toolkit.make(Echo).toLayer({ echo: () => Effect.succeed("x") })),
-      Layer.provideMerge(ambient([]))
-    )
-  )("CODEC-3 L1 a tool that is not there is refused with what is", function* () {
-    const error = yield* Effect.flip(Effect.flatMap(Agent.encode(origin), Agent.decode))
+  const onlyEcho = Layer.provideMerge(ToolResolver.layerToolkit(Toolkit.make(Echo)), ambient([]))
+  test("CODEC-3 L1 a tool that is not there is refused with what is", onlyEcho, function* () {
+    const error = yield* Effect.flip(rebuilt(origin))
     assert(error._tag === "BindError" && error.reason._tag === "UnknownTool")
     assert.deepStrictEqual(error.reason.available, ["echo"])
   })
 
-  const stubs = Layer.provideMerge(ToolResolver.layerStubs, ambient([]))
-  test("CODEC-3 a bound agent has its definition again, and encodes to the same wire", stubs, function* () {
+  test("CODEC-3 a bound agent has its definition again, and encodes to the same wire", stubbed([]), function* () {
     const wire = yield* Agent.encode(origin)
     const agent = yield* Agent.decode(wire)
     assert.deepStrictEqual(yield* Agent.encode(agent), wire)
@@ -180,25 +168,23 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     assert.strictEqual(agent.definition.maxSteps, 4)
   })
 
-  it.effect("AGENT-3 a run of the origin is resumed by the agent that was bound from its definition", () =>
-    Effect.gen(function* () {
+  const resolving = resolved(script)
+  test(
+    "AGENT-3 a run of the origin is resumed by the agent that was bound from its definition",
+    resolving,
+    function* () {
       const stopped = yield* origin.run("Go", {
         interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined)
       })
-      const state = yield* Run.stateCodec.encodeJson(stopped.state)
       const agent = yield* Effect.flatMap(Agent.encodeJson(origin), Agent.decodeJson)
-      yield* endsAs("Completed", agent.resume(yield* Run.stateCodec.decodeJson(state)))
+      yield* endsAs("Completed", agent.resume(yield* throughJson(stopped.state)))
       assert.deepStrictEqual(yield* Probe.ran, ["echo a", "fail", "boom"])
-    }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient(script)))
+    }
   )
 
-  testWith(
-    Layer.provideMerge(
-      ToolResolver.layerStubs,
-      ambient([{ toolCalls: [call("c1", "delete", { path: "/a" })] }, { text: "done" }])
-    )
-  )("TOOL-7 approvals of a definition hold for stubs", function* () {
-    const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
+  const deleting = stubbed([{ toolCalls: [call("c1", "delete", { path: "/a" })] }, { text: "done" }])
+  test("TOOL-7 approvals of a definition hold for stubs", deleting, function* () {
+    const agent = yield* rebuilt(origin)
     const runtime = yield* forwarding
     const first = yield* endsAs("AwaitingApproval", Effect.provide(agent.run("Go"), runtime))
     assert.deepStrictEqual(yield* Probe.ran, [])
@@ -207,30 +193,20 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
   })
 
-  it.effect("AGENT-9 a bound agent without a model is run by nothing but a registry: the error names it", () => {
-    const nameless = Agent.make("nameless", { toolkit: [Fail] })
-    return Effect.gen(function* () {
-      const agent = yield* Effect.flatMap(Agent.encode(nameless), Agent.decode)
-      const result = yield* agent.run("Go")
-      assert.strictEqual(result.text, "hi")
-    }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient([{ text: "hi" }])))
+  const greeting = resolved([{ text: "hi" }])
+  test("AGENT-9 a bound agent without a model is run with the model of the surroundings", greeting, function* () {
+    const agent = yield* rebuilt(Agent.make("nameless", { toolkit: [Fail] }))
+    assert.strictEqual((yield* agent.run("Go")).text, "hi")
   })
 
-  it.effect("AGENT-8 CODEC-3 an agent used as a tool is rebuilt from the toolkit that has it", () => {
+  test("AGENT-8 CODEC-3 an agent used as a tool is rebuilt from the toolkit that has it", function* () {
     const inner = Agent.make("inner", { instructions: "Inner." })
     const asking = Toolkit.make(Agent.asTool(inner, { name: "delegate", description: "Asks" }))
     const outer = Agent.make("outer", { model: "scripted/any", toolkit: asking })
-    return Effect.gen(function* () {
-      const agent = yield* Effect.flatMap(Agent.encode(outer), Agent.decode)
-      const result = yield* endsAs("Completed", agent.run("Go"))
-      const tool = Conversation.messages(result.conversation).find((message) => message.role === "tool")
-      assert(tool?.role === "tool" && tool.result._tag === "Success")
-      assert.strictEqual(tool.result.value, "42")
-    }).pipe(
-      Effect.provide(ToolResolver.layerToolkit(asking)),
-      Effect.provide(
-        ambient([{ toolCalls: [call("c1", "delegate", { input: "?" })] }, { text: "42" }, { text: "done" }])
-      )
-    )
+    const turns = [{ toolCalls: [call("c1", "delegate", { input: "?" })] }, { text: "42" }, { text: "done" }]
+    const found = Layer.provideMerge(ToolResolver.layerToolkit(asking), ambient(turns))
+    const run = Effect.flatMap(rebuilt(outer), (agent) => agent.run("Go"))
+    const result = yield* endsAs("Completed", Effect.provide(run, found))
+    assert.deepStrictEqual(toolResults(result.conversation), ["42"])
   })
 })

@@ -1,23 +1,14 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
-import {
-  Agent,
-  AgentDefinition,
-  AgentEvent,
-  Conversation,
-  Message,
-  ModelRegistry,
-  ToolResolver,
-  ToolResult
-} from "effect-emissary"
+import { Agent, AgentDefinition, AgentEvent, Conversation, Message, ModelRegistry, ToolResolver } from "effect-emissary"
 import type { Json } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"
-import { call, Echo, Probe, toolkit, inWorld, rolesOf, world } from "./fixtures.ts"
+import { call, Echo, toolResults, Probe, toolkit, inWorld, rolesOf, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
-import { test, testWith } from "../test.ts"
+import { test } from "../test.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
 
@@ -39,10 +30,14 @@ const plain = Effect.map(ScriptedModel.requests, (requests) =>
   }))
 )
 
-/** Runs the agent both ways: the same outcome, transcript and requests. */
-const bothWays = <A>(agent: Agent.Agent<A, Layer.Success<ReturnType<typeof world>>>, script: ScriptedModel.Script) =>
+/** Runs the agent both ways: this outcome, the same transcript and requests. */
+const bothWays = <A, const Outcome extends Agent.Result<A>["outcome"]>(
+  agent: Agent.Agent<A, Layer.Success<ReturnType<typeof world>>>,
+  outcome: Outcome,
+  script: ScriptedModel.Script
+) =>
   Effect.gen(function* () {
-    const [ran, asked] = yield* Effect.all([agent.run("Go"), plain]).pipe(inWorld(script))
+    const [ran, asked] = yield* Effect.all([endsAs(outcome, agent.run("Go")), plain]).pipe(inWorld(script))
     const [flowed, told] = yield* Effect.all([AgentEvent.result(agent.stream("Go")), plain]).pipe(inWorld(script))
     assert.deepStrictEqual(told, asked)
     assert.strictEqual(flowed.outcome, ran.outcome)
@@ -56,11 +51,10 @@ const usage = { inputTokens: 10, outputTokens: 5 }
 
 describe("AGENT-6 structured output", () => {
   test("AGENT-6 prompted: the schema goes into the system text, no request is constrained", function* () {
-    const { requests, result } = yield* bothWays(asking("prompted"), [
+    const { requests, result } = yield* bothWays(asking("prompted"), "Completed", [
       { toolCalls: [call("c1", "echo", { text: "x" })] },
       { text: `Sure:\n\`\`\`json\n${text}\n\`\`\`` }
     ])
-    assert(result.outcome === "Completed")
     assert.deepStrictEqual(result.output, valid)
     for (const { messages, responseFormat, tools } of requests) {
       assert.strictEqual(responseFormat.type, "text")
@@ -73,15 +67,13 @@ describe("AGENT-6 structured output", () => {
 
   test("AGENT-6 prompted without instructions has a system text nevertheless", function* () {
     const agent = Agent.make("bare", { output: Answer, outputStrategy: "prompted" })
-    const { requests, result } = yield* bothWays(agent, [{ text: `It is ${text}, as I said.` }])
-    assert.strictEqual(result.outcome, "Completed")
+    const { requests, result } = yield* bothWays(agent, "Completed", [{ text: `It is ${text}, as I said.` }])
     assert.strictEqual(requests[0]?.messages[0]?.role, "system")
     assert.strictEqual(Conversation.messages(result.conversation)[0]?.role, "user")
   })
 
   test("AGENT-6 native without tools asks for the object at once", function* () {
-    const { requests, result } = yield* bothWays(toolless, [{ object: valid, usage }])
-    assert(result.outcome === "Completed")
+    const { requests, result } = yield* bothWays(toolless, "Completed", [{ object: valid, usage }])
     assert.deepStrictEqual(result.output, valid)
     assert.deepStrictEqual(pluck(requests, "responseFormat"), [{ type: "json", objectName: "output" }])
     assert.deepStrictEqual(result.usage, usage)
@@ -89,11 +81,10 @@ describe("AGENT-6 structured output", () => {
   })
 
   test("AGENT-6 native with tools is as prompted when the model ends with valid JSON", function* () {
-    const { requests, result } = yield* bothWays(asking("native"), [
+    const { requests } = yield* bothWays(asking("native"), "Completed", [
       { toolCalls: [call("c1", "echo", { text: "x" })] },
       { text }
     ])
-    assert.strictEqual(result.outcome, "Completed")
     assert.deepStrictEqual(
       requests.map(({ responseFormat }) => responseFormat.type),
       ["text", "text"]
@@ -102,12 +93,11 @@ describe("AGENT-6 structured output", () => {
   })
 
   test("AGENT-6 native with tools: one step more, without tools, over the same conversation", function* () {
-    const { requests, result } = yield* bothWays(asking("native"), [
+    const { requests, result } = yield* bothWays(asking("native"), "Completed", [
       { toolCalls: [call("c1", "echo", { text: "x" })], usage },
       { text: "Three days in Rome.", usage },
       { object: valid, usage }
     ])
-    assert(result.outcome === "Completed")
     assert.deepStrictEqual(result.output, valid)
     assert.strictEqual(result.steps, 3)
     assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 15 })
@@ -126,11 +116,10 @@ describe("AGENT-6 structured output", () => {
   })
 
   test("AGENT-6 tool: the final answer is a call of a synthetic tool, never dispatched", function* () {
-    const { requests, result } = yield* bothWays(asking("tool"), [
+    const { requests, result } = yield* bothWays(asking("tool"), "Completed", [
       { toolCalls: [call("c1", "echo", { text: "x" })] },
       { toolCalls: [call("c2", "final_answer", valid)] }
     ])
-    assert(result.outcome === "Completed")
     assert.deepStrictEqual(result.output, valid)
     assert.strictEqual(result.steps, 2)
     assert.isTrue(requests[0]?.tools.some(({ name }) => name === "final_answer"))
@@ -139,55 +128,40 @@ describe("AGENT-6 structured output", () => {
   })
 
   test("AGENT-6 tool: an invalid final answer is reported to the model, which tries again", function* () {
-    const { requests, result } = yield* bothWays(asking("tool"), [
+    const { requests } = yield* bothWays(asking("tool"), "Completed", [
       { toolCalls: [call("c1", "final_answer", { city: 7 })] },
       { toolCalls: [call("c2", "final_answer", valid)] }
     ])
-    assert.strictEqual(result.outcome, "Completed")
     const told = requests[1]?.messages.at(-1)?.text ?? ""
     assert.include(told, "city")
     assert.include(told, "days")
   })
 
   test("AGENT-6 tool: a text answer that holds JSON is taken as well", function* () {
-    const { result } = yield* bothWays(asking("tool"), [{ text }])
-    assert(result.outcome === "Completed")
+    const { result } = yield* bothWays(asking("tool"), "Completed", [{ text }])
     assert.deepStrictEqual(result.output, valid)
   })
 
-  it.effect("AGENT-6 tool: the synthetic tool makes way for a tool of that name", () => {
+  test("AGENT-6 tool: the synthetic tool makes way for a tool of that name", function* () {
     const own = Toolkit.make(Tool.make("final_answer", { success: Schema.String }))
     const named = Agent.make("named", { toolkit: own, output: Answer, outputStrategy: "tool" })
-    return Effect.gen(function* () {
-      const result = yield* endsAs("Completed", named.run("Go"))
-      assert.deepStrictEqual(result.output, valid)
-      assert.deepStrictEqual(
-        Conversation.messages(result.conversation).flatMap((message) =>
-          message.role === "tool" ? [ToolResult.text(message.result)] : []
-        ),
-        ["mine", "The output was accepted."]
-      )
-    }).pipe(
-      Effect.provide(own.toLayer({ final_answer: () => Effect.succeed("mine") })),
-      Effect.provide(
-        ScriptedModel.layer([
-          { toolCalls: [call("c1", "final_answer", {})] },
-          { toolCalls: [call("c2", "_final_answer", valid)] }
-        ])
-      )
-    )
+    const model = ScriptedModel.layer([
+      { toolCalls: [call("c1", "final_answer", {})] },
+      { toolCalls: [call("c2", "_final_answer", valid)] }
+    ])
+    const handlers = own.toLayer({ final_answer: () => Effect.succeed("mine") })
+    const result = yield* Effect.provide(endsAs("Completed", named.run("Go")), Layer.merge(handlers, model))
+    assert.deepStrictEqual(result.output, valid)
+    assert.deepStrictEqual(toolResults(result.conversation), ["mine", "The output was accepted."])
   })
 
   for (const finishReason of ["length", "content-filter"] as const) {
     test(`AGENT-4 AGENT-6 tool: a final answer before ${finishReason} is Stopped, not Completed`, function* () {
-      const { result } = yield* bothWays(asking("tool"), [
+      const { result } = yield* bothWays(asking("tool"), "Stopped", [
         { toolCalls: [call("c1", "final_answer", valid)], finishReason }
       ])
-      assert(result.outcome === "Stopped")
       assert.strictEqual(result.finishReason, finishReason)
-      const last = Conversation.messages(result.conversation).at(-1)
-      assert(last?.role === "tool" && last.result._tag === "Failure")
-      assert.strictEqual(last.result.type, "interrupted")
+      assert.deepStrictEqual(toolResults(result.conversation), ["interrupted"])
     })
   }
 
@@ -198,10 +172,9 @@ describe("AGENT-6 structured output", () => {
   })
 
   test("AGENT-6 tool: other calls of the same answer still get their results", function* () {
-    const { result } = yield* bothWays(asking("tool"), [
+    const { result } = yield* bothWays(asking("tool"), "Completed", [
       { toolCalls: [call("c1", "final_answer", valid), call("c2", "echo", { text: "x" })] }
     ])
-    assert.strictEqual(result.outcome, "Completed")
     assert.strictEqual(rolesOf(result.conversation), "system user assistant tool tool")
   })
 
@@ -221,18 +194,22 @@ describe("AGENT-6 structured output", () => {
     assert.strictEqual(result.text, "I do not know.")
   })
 
-  it.effect("AGENT-6 a check that JSON Schema cannot express is applied too, and reported the same way", () => {
-    const Even = Schema.Struct({
-      n: Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
-    })
-    const agent = Agent.make("even", { output: Even })
-    return Effect.gen(function* () {
+  const Even = Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
+  const oddThenEven = world([{ object: { n: 3 } }, { object: { n: 4 } }])
+  test(
+    "AGENT-6 a check that JSON Schema cannot express is applied too, reported the same way",
+    oddThenEven,
+    function* () {
+      const Even = Schema.Struct({
+        n: Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
+      })
+      const agent = Agent.make("even", { output: Even })
       const result = yield* endsAs("InvalidOutput", agent.run("Go"))
       assert.strictEqual(result.issues[0]?.path, "/n")
       assert.include(result.issues[0]?.expected, "even")
       assert.deepStrictEqual(yield* agent.ask("Go"), { n: 4 })
-    }).pipe(inWorld([{ object: { n: 3 } }, { object: { n: 4 } }]))
-  })
+    }
+  )
 
   const startOnly = world([{ text: `{"start": "2026-01-01T00:00:00Z"}` }])
   test("AGENT-6 the Schema's own type comes out: dates, classes, defaults", startOnly, function* () {
@@ -240,7 +217,6 @@ describe("AGENT-6 structured output", () => {
       start: Schema.DateTimeUtcFromString,
       bags: Schema.Int.pipe(Schema.withDecodingDefaultKey(Effect.succeed(1)))
     }) {}
-
     const trip = yield* Agent.make("trips", { output: Trip, outputStrategy: "prompted" }).ask("Go")
     assert.isTrue(trip instanceof Trip)
     assert.strictEqual(trip.bags, 1)
@@ -255,38 +231,30 @@ describe("AGENT-6 structured output", () => {
     ["union", Schema.Union([Schema.Struct({ a: Schema.String }), Schema.Struct({ b: Schema.Int })]), { b: 1 }]
   ] as ReadonlyArray<readonly [string, Schema.Codec<Schema.Json, Schema.Json>, Schema.Json]>) {
     test(`AGENT-6 an output that is no object (${name}) is wrapped for generateObject and for the tool`, function* () {
-      const native = yield* bothWays(Agent.make("plain", { output }), [{ object: { value } }])
-      assert(native.result.outcome === "Completed")
-      assert.deepStrictEqual(native.result.output, value)
-      const tool = yield* bothWays(Agent.make("plain", { output, outputStrategy: "tool" }), [
-        { toolCalls: [call("c1", "final_answer", { value })] }
-      ])
-      assert(tool.result.outcome === "Completed")
-      assert.deepStrictEqual(tool.result.output, value)
-      const prompted = yield* bothWays(Agent.make("plain", { output, outputStrategy: "prompted" }), [
-        { text: `\`\`\`json\n${JSON.stringify(value)}\n\`\`\`` }
-      ])
-      assert(prompted.result.outcome === "Completed")
-      assert.deepStrictEqual(prompted.result.output, value)
+      for (const [outputStrategy, turn] of [
+        [undefined, { object: { value } }],
+        ["tool", { toolCalls: [call("c1", "final_answer", { value })] }],
+        ["prompted", { text: `\`\`\`json\n${JSON.stringify(value)}\n\`\`\`` }]
+      ] as const) {
+        const { result } = yield* bothWays(Agent.make("plain", { output, outputStrategy }), "Completed", [turn])
+        assert.deepStrictEqual(result.output, value)
+      }
     })
   }
 
   test("AGENT-6 what generateObject cannot decode is an answer like any other: usage and text are kept", function* () {
-    const { result } = yield* bothWays(toolless, [{ text: "no json", usage }])
-    assert(result.outcome === "InvalidOutput")
+    const { result } = yield* bothWays(toolless, "InvalidOutput", [{ text: "no json", usage }])
     assert.strictEqual(result.text, "no json")
     assert.deepStrictEqual(result.usage, usage)
   })
 
   test("AGENT-6 AGENT-3 an object cut off by the provider is Stopped, not InvalidOutput", function* () {
-    const { result } = yield* bothWays(toolless, [{ text: `{"city": "Ro`, finishReason: "length" }])
-    assert(result.outcome === "Stopped")
+    const { result } = yield* bothWays(toolless, "Stopped", [{ text: `{"city": "Ro`, finishReason: "length" }])
     assert.strictEqual(result.finishReason, "length")
   })
 
   test("AGENT-6 an empty answer is invalid output, not a failed run", function* () {
-    const { result } = yield* bothWays(toolless, [{ usage }])
-    assert.strictEqual(result.outcome, "InvalidOutput")
+    const { result } = yield* bothWays(toolless, "InvalidOutput", [{ usage }])
     assert.deepStrictEqual(result.usage, usage)
   })
 
@@ -295,19 +263,19 @@ describe("AGENT-6 structured output", () => {
     yield* failsFor("ModelFailed", toolless.run("Go"))
   })
 
-  it.effect("AGENT-4 MaxSteps goes before output: an answer with JSON and calls over the limit has no output", () =>
-    Effect.gen(function* () {
+  const answerAndCall = world([{ text, toolCalls: [call("c1", "echo", { text: "x" })] }])
+  test(
+    "AGENT-4 MaxSteps goes before output: JSON together with calls over the limit is none",
+    answerAndCall,
+    function* () {
       yield* endsAs("MaxSteps", asking("prompted").run("Go", { maxSteps: 1 }))
       assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(inWorld([{ text, toolCalls: [call("c1", "echo", { text: "x" })] }]))
+    }
   )
 
-  testWith(
-    ModelRegistry.layerAmbient.pipe(
-      Layer.provideMerge(ToolResolver.layerStubs),
-      Layer.provideMerge(world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
-    )
-  )("CODEC-4 a rebuilt output is judged by the same interpreter, defaults included", function* () {
+  const rebuilding = Layer.mergeAll(ModelRegistry.layerAmbient, ToolResolver.layerStubs)
+  const twoCities = Layer.provideMerge(rebuilding, world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
+  test("CODEC-4 a rebuilt output is judged by the same interpreter, defaults included", twoCities, function* () {
     const definition = {
       model: "scripted/any",
       output: {
@@ -320,24 +288,23 @@ describe("AGENT-6 structured output", () => {
         strategy: "prompted" as const
       }
     }
-
     const agent = yield* Agent.bind(yield* AgentDefinition.make(definition))
     assert.deepStrictEqual(yield* agent.ask("Go"), { city: "Rome", days: 3 })
     const result = yield* endsAs("InvalidOutput", agent.run("Go"))
     assert.strictEqual(result.issues[0]?.path, "/city")
   })
 
-  it.effect("AGENT-6 all issues at once: those of the JSON Schema and those that only the Schema knows", () => {
-    const Even = Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
-    const output = Schema.Struct({ even: Even, name: Schema.String, note: Schema.optionalKey(Schema.String) })
-    return Effect.gen(function* () {
-      const result = yield* endsAs(
-        "InvalidOutput",
-        Agent.make("judge", { output, outputStrategy: "prompted" }).run("Go")
-      )
+  const mixed = world([{ text: `{"even":3,"name":7,"note":null}` }])
+  test(
+    "AGENT-6 all issues at once: those of the JSON Schema and those that only the Schema knows",
+    mixed,
+    function* () {
+      const output = Schema.Struct({ even: Even, name: Schema.String, note: Schema.optionalKey(Schema.String) })
+      const judge = Agent.make("judge", { output, outputStrategy: "prompted" })
+      const result = yield* endsAs("InvalidOutput", judge.run("Go"))
       assert.deepStrictEqual(pluck(result.issues, "path"), ["/name", "/even"])
-    }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
-  })
+    }
+  )
 
   test("AGENT-6 a schema that a constrained call cannot carry is part of the system text", function* () {
     const told = (schema: Json.JsonObject) =>
@@ -348,10 +315,7 @@ describe("AGENT-6 structured output", () => {
         const [request] = yield* ScriptedModel.requests
         assert.strictEqual(request?.responseFormat.type, "json")
         return request?.messages.find(({ role }) => role === "system")?.text ?? ""
-      }).pipe(
-        Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, ModelRegistry.layerAmbient)),
-        Effect.provide(ScriptedModel.layer([{ object: { a: "x" } }]))
-      )
+      }).pipe(Effect.provide(rebuilding), Effect.provide(ScriptedModel.layer([{ object: { a: "x" } }])))
     const plain = { type: "object", properties: { a: { type: "string" } }, required: ["a"] }
     assert.strictEqual(yield* told(plain), "")
     assert.include(yield* told({ ...plain, not: { required: ["b"] } }), `"not":{"required":["b"]}`)
