@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Ref, Schema, Stream } from "effect"
 import { Prompt, Tool, Toolkit } from "effect/ai"
-import { Agent, AgentEvent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, RunContext, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
+import { call, Probe, throughJson, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
@@ -21,9 +21,6 @@ const mixed: ScriptedModel.Script = [
   },
   { text: "done" }
 ]
-
-const throughJson = (state: Run.State) =>
-  Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
 
 const toolResults = (conversation: Conversation.Conversation) =>
   Conversation.messages(conversation).flatMap((message) =>
@@ -198,23 +195,17 @@ describe("TOOL-7 approvals", () => {
         })
       )
 
-    testWith(setup([{ toolCalls: [call("p1", "pay", { amount: "5" }), call("p2", "pay", { amount: "500" })] }]))(
-      "TOOL-7 a function sees the decoded arguments",
-      function* () {
-        const result = awaiting(yield* payer.run("Go"))
-        assert.deepStrictEqual(pluck(result.requests, "callId"), ["p2"])
-        assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), ["pay 5"])
-      }
-    )
-
-    testWith(setup([{ toolCalls: [call("r1", "refund", { amount: 5 }), call("r2", "refund", { amount: 50 })] }]))(
-      "TOOL-7 an Effect sees RunContext, the conversation and the call id",
-      function* () {
+    for (const [what, tool, little, much] of [
+      ["a function sees the decoded arguments", "pay", "5", "500"],
+      ["an Effect sees RunContext, the conversation and the call id", "refund", 5, 50]
+    ] as const) {
+      const toolCalls = [call("r1", tool, { amount: little }), call("r2", tool, { amount: much })]
+      testWith(setup([{ toolCalls }]))(`TOOL-7 ${what}`, function* () {
         const result = awaiting(yield* payer.run("Go", { context: { limit: 10 } }))
         assert.deepStrictEqual(pluck(result.requests, "callId"), ["r2"])
-        assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), ["refund 5"])
-      }
-    )
+        assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), [`${tool} 5`])
+      })
+    }
 
     testWith(
       setup([

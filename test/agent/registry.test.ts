@@ -55,14 +55,12 @@ describe("ModelRegistry", () => {
   })
 
   test("AGENT-9 options the entry does not declare are refused with a path", registry, function* () {
-    const error = yield* Effect.flip(resolve("alpha/m", { base_url: "http://evil.example", temperature: 9 }))
-    assert.strictEqual(error.reason._tag, "InvalidModelOptions")
-    if (error.reason._tag !== "InvalidModelOptions") return
+    const options = { base_url: "http://evil.example", temperature: 9 }
+    const error = yield* failsFor("InvalidModelOptions", resolve("alpha/m", options))
     const { reason } = error.reason.error
-    assert.deepStrictEqual(reason._tag === "Invalid" ? reason.issues.map((issue) => issue.path).sort() : reason._tag, [
-      "/model_options/base_url",
-      "/model_options/temperature"
-    ])
+    assert(reason._tag === "Invalid")
+    const paths = reason.issues.map(({ path }) => path).sort()
+    assert.deepStrictEqual(paths, ["/model_options/base_url", "/model_options/temperature"])
     assert.notInclude(error.message, "evil.example")
   })
 
@@ -80,10 +78,8 @@ describe("ModelRegistry", () => {
     const error = yield* failsFor("InvalidModelOptions", resolve("open/m", { nested: [{ "API-Key": "sk-123" }] }))
     assert.include(error.message, "/model_options/nested/0/API-Key")
     assert.notInclude(error.message, "sk-123")
-    const ambient = yield* Effect.flip(
-      resolve("open/m", { password: "x" }).pipe(Effect.provide(ModelRegistry.layerAmbient))
-    )
-    assert.strictEqual(ambient.reason._tag, "InvalidModelOptions")
+    const ambient = Effect.provide(resolve("open/m", { password: "x" }), ModelRegistry.layerAmbient)
+    yield* failsFor("InvalidModelOptions", ambient)
   })
 
   class Setting extends Context.Service<Setting, string>()("test/Setting") {}

@@ -40,12 +40,9 @@ describe("AGENT-4 steps and outcomes", () => {
     const over = end(limited)
     assert.strictEqual(Conversation.openCalls(over.conversation).length, 2)
     assert.strictEqual(over.steps, 1)
-    assert.strictEqual(refused(limited, toolStarted("a")).reason._tag, "Unexpected")
-    assert.strictEqual(refused(limited, asked("a")).reason._tag, "Unexpected")
-    assert.strictEqual(
-      refused(limited, finished("a", ToolResult.failure("unknown_tool", "no"))).reason._tag,
-      "Unexpected"
-    )
+    for (const event of [toolStarted("a"), asked("a"), finished("a", ToolResult.failure("unknown_tool", "no"))]) {
+      assert.strictEqual(refused(limited, event).reason._tag, "Unexpected")
+    }
     assert.strictEqual(next(run(started(), input("q", 1), step(1), answered("done"))), "Completed")
   })
 
@@ -120,10 +117,8 @@ describe("AGENT-6 structured output", () => {
 
   it("AGENT-6 an output call must be one of the answer", () => {
     const state = run(started(), input(), step(1))
-    assert.strictEqual(
-      refused(state, answered("x", "stop", { ...valid, outputCall: "nope" })).reason._tag,
-      "UnknownCall"
-    )
+    const nobody = answered("x", "stop", { ...valid, outputCall: "nope" })
+    assert.strictEqual(refused(state, nobody).reason._tag, "UnknownCall")
     assert.strictEqual(refused(state, answered([call("o")], "stop", { outputCall: "o" })).reason._tag, "Unexpected")
   })
 })
@@ -134,9 +129,9 @@ describe("AGENT-7 interruption, resumption and recovery", () => {
   it("L6 an interruption settles what started and leaves open what did not", () => {
     const state = go(asks(5), toolStarted("a"), interrupted("stop"))
     assert.strictEqual(next(state), "RunTools a=interrupted")
-    assert.strictEqual(refused(state, toolStarted("b")).reason._tag, "Unexpected")
-    assert.strictEqual(refused(state, input()).reason._tag, "Unexpected")
-    assert.strictEqual(refused(state, interrupted()).reason._tag, "Unexpected")
+    for (const event of [toolStarted("b"), input(), interrupted()]) {
+      assert.strictEqual(refused(state, event).reason._tag, "Unexpected")
+    }
     const over = end(go(state, failed("a")))
     assert.strictEqual(roles(over), "user assistant tool:a")
     assert.strictEqual(next(go(over, resumed())), "RunTools b")
@@ -226,9 +221,9 @@ const problem = (result: ReturnType<typeof decide>) => (Result.isFailure(result)
 describe("TOOL-7 approvals", () => {
   it("TOOL-7 a waiting call is never dispatched and cannot be given a result", () => {
     const waiting = go(asking("a"), asked("a"))
-    assert.strictEqual(refused(waiting, toolStarted("a")).reason._tag, "CallStatus")
-    assert.strictEqual(refused(waiting, finished("a")).reason._tag, "CallStatus")
-    assert.strictEqual(refused(waiting, finished("a", ToolResult.failure("x", "y"))).reason._tag, "CallStatus")
+    for (const event of [toolStarted("a"), finished("a"), finished("a", ToolResult.failure("x", "y"))]) {
+      assert.strictEqual(refused(waiting, event).reason._tag, "CallStatus")
+    }
     assert.strictEqual(refused(waiting, step(2)).reason._tag, "Unexpected")
   })
 
