@@ -31,8 +31,8 @@ import * as planFailure from "./internal/planFailure.ts"
  * - `InvalidDecision`: a decision about something that does not wait for one. `problem` is
  *   `unknown` (nothing of that name waits, or not at that `path`), `ambiguous` (several wait
  *   under that name), `repeated` (the second decision about it in one list), `notWaiting` (a
- *   step of that name ran, and does not wait) or `over` (the run has its answer). `waiting`
- *   lists what does wait.
+ *   step of that name ran, and does not wait), `over` (the run has its answer) or `malformed`
+ *   (its `approved` is neither `true` nor `false`, for example). `waiting` lists what does wait.
  * - `JournalFailed`: the journal of the run or the memory of an agent could not be written, or
  *   another owner has the run. The run stopped at once.
  * - `InputInvalid`: the payload of the input is no JSON. Nothing ran, and there is no state.

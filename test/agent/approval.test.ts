@@ -111,7 +111,11 @@ describe("TOOL-7 approvals", () => {
     assert.strictEqual(rolesOf(third.conversation), "user assistant tool tool tool user assistant")
   })
 
+  // As a program reads it that does not decode what a form has sent
+  const malformed = (members: object) => JSON.parse(JSON.stringify([{ callId: "c1", approved: true, ...members }]))
   const problems: ReadonlyArray<readonly [string, Agent.ResumeOptions["decisions"] & {}]> = [
+    ...["false", "true", 1, {}, null].map((approved) => ["malformed", malformed({ approved })] as const),
+    ...[{ callId: 1 }, { reason: {} }, { path: "c1" }].map((members) => ["malformed", malformed(members)] as const),
     ["unknown", [{ callId: "c2", approved: true }]],
     ["unknown", [{ callId: "nobody", approved: true }]],
     ["repeated", [true, false].map((approved) => ({ callId: "c1", approved }))]

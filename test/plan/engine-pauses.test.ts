@@ -48,9 +48,9 @@ describe("signals", () => {
       Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
     )
     const { state } = yield* Plan.run(bound, "x")
-    const refused = (of: PlanRun.State, callId: string) =>
+    const refused = (of: PlanRun.State, callId: string, members: object = {}) =>
       Effect.map(
-        Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })),
+        Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true, ...members }] })),
         ({ message, reason }) => {
           assert(reason._tag === "InvalidDecision")
           return { message, problem: reason.problem }
@@ -60,6 +60,9 @@ describe("signals", () => {
     assert.strictEqual(settled.problem, "notWaiting")
     assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door".`)
     assert.include((yield* refused(state, "window")).message, `"window": nothing of that name waits. Waiting: "door".`)
+    for (const members of [{ approved: "false" }, { path: "door" }]) {
+      assert.strictEqual((yield* refused(state, "door", members)).problem, "malformed")
+    }
     open = true
     const done = yield* Plan.resume(bound, state, { decisions: [{ callId: "door", approved: true }] })
     const over = yield* refused(done.state, "door")

@@ -40,6 +40,9 @@ export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("ef
   }
 }
 
+/** The problem of a decision that its type does not allow. */
+export const malformed = "with members of another type: approved is true or false, reason a text, path a list of texts"
+
 /**
  * A decision about a call that does not wait for one.
  *
@@ -47,8 +50,9 @@ export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("ef
  *
  * `problem` is `unknown` for a call that is not waiting (it never was, or it is
  * decided already), `ambiguous` where calls of several agents have this id and no
- * `path` was given, `repeated` for a second decision in the same list. `pending` are
- * the ids that do wait.
+ * `path` was given, `repeated` for a second decision in the same list, `malformed` for a
+ * value that is no decision: its `approved` is neither `true` nor `false`, for example.
+ * `pending` are the ids that do wait.
  *
  * @category reasons
  * @since 0.1.0
@@ -57,7 +61,7 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
   "InvalidDecision",
   {
     callId: Schema.String,
-    problem: Schema.Literals(["unknown", "ambiguous", "repeated"]),
+    problem: Schema.Literals(["unknown", "ambiguous", "repeated", "malformed"]),
     pending: Schema.Array(Schema.String)
   }
 ) {
@@ -69,7 +73,8 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
     const found = {
       unknown: "one that does not wait for a decision",
       ambiguous: "one that several agents have; add the path of the request",
-      repeated: "a second decision about the same call"
+      repeated: "a second decision about the same call",
+      malformed
     }[this.problem]
     return `expected a decision about a waiting call, found ${JSON.stringify(this.callId)}, ${found}. Waiting: ${pending}.`
   }
@@ -294,7 +299,7 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
         event,
         event.callId,
         ["AwaitingApproval"],
-        event.approved
+        event.approved === true
           ? { _tag: "Approved" }
           : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
       )
@@ -751,6 +756,16 @@ export interface Decision {
   readonly path?: ReadonlyArray<string> | undefined
 }
 
+/** False for a decision that was read from outside and never decoded: `approved: "false"` is no approval. */
+export const isWellFormed: (decision: Decision) => boolean = Schema.is(
+  Schema.Struct({
+    callId: Schema.String,
+    approved: Schema.Boolean,
+    reason: Schema.optional(Schema.String),
+    path: Schema.optional(Schema.Array(Schema.String))
+  })
+)
+
 /**
  * The events that record decisions. Each must be about a call that waits by an event of this
  * run, and only one per call.
@@ -797,11 +812,12 @@ export const decide = (
   const decided = new Set<ApprovalRequest>()
   const events: Array<Event> = []
   for (const decision of decisions) {
-    const { callId } = decision
+    const callId = String(decision.callId)
     const candidates = requests.filter((request) => concernsRequest(decision, request))
     const [request] = candidates
     const invalid = (problem: InvalidDecision["problem"]) =>
       Result.fail(new InvalidDecision({ callId, problem, pending: requests.map(({ callId }) => callId) }))
+    if (!isWellFormed(decision)) return invalid("malformed")
     if (request === undefined) return invalid("unknown")
     if (candidates.length > 1) return invalid("ambiguous")
     if (decided.has(request)) return invalid("repeated")

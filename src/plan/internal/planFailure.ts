@@ -6,6 +6,7 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
 import { quote, truncateText } from "../../payload/internal/base.ts"
 import { kindOf } from "../../payload/internal/plainJson.ts"
 import * as planRunParts from "./planRunParts.ts"
@@ -31,7 +32,7 @@ export const Reason = Schema.TaggedUnion({
   InvalidDecision: {
     callId: Schema.String,
     path: Schema.optionalKey(Schema.Array(Schema.String)),
-    problem: Schema.Literals(["unknown", "ambiguous", "repeated", "notWaiting", "over"]),
+    problem: Schema.Literals(["unknown", "ambiguous", "repeated", "notWaiting", "over", "malformed"]),
     outcome: Schema.optionalKey(Schema.String),
     waiting: Schema.Array(Schema.Struct({ callId: Schema.String, path: Schema.Array(Schema.String) }))
   },
@@ -79,7 +80,8 @@ const explainDecision = (reason: ReasonOf<"InvalidDecision">): string => {
     ambiguous: "several wait under that name; name one by its path",
     repeated: "the list has two decisions about it",
     notWaiting: "it does not wait, or not any more",
-    over: `the run is over${outcome === undefined ? "" : ` (${outcome})`}`
+    over: `the run is over${outcome === undefined ? "" : ` (${outcome})`}`,
+    malformed: `it comes ${runTransition.malformed}`
   }[reason.problem]
   const shown = waiting.slice(0, maxShown).map(showPath).join(", ")
   const more = waiting.length - maxShown

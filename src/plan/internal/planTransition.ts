@@ -975,11 +975,14 @@ export const decide = (
   const decided = new Set<WaitingItem>()
   const events: Array<planRunParts.Event> = []
   for (const decision of decisions) {
-    const { callId, path } = decision
+    const isWellFormed = runTransition.isWellFormed(decision)
+    const callId = String(decision.callId)
+    const path = isWellFormed ? decision.path : undefined
     const invalid = (problem: InvalidDecision["problem"]) => {
       const outcome = problem === "over" ? self.outcome?._tag : undefined
       return Result.fail({ _tag: "InvalidDecision", callId, problem, waiting, ...defined({ path, outcome }) } as const)
     }
+    if (!isWellFormed) return invalid("malformed")
     const candidates = waiting.filter(
       (one) => one.callId === callId && (path === undefined || Equal.equals(path, one.path))
     )
