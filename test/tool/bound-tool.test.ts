@@ -3,7 +3,8 @@ import { Cause, Context, Effect, Layer, Option, References, Schema } from "effec
 import { AiError, Prompt, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RunContext, ToolContract, ToolFailure, ToolResult } from "effect-emissary"
-import { bind, call, calls, kind, kinds } from "./support.ts"
+import { bind, call, calls, kind, kinds, runWithCauses } from "./support.ts"
+import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
 class NotFound extends Schema.TaggedError<NotFound>()("NotFound", { id: Schema.String }) {
@@ -18,12 +19,9 @@ const secret = "the prompt text that must stay out"
 
 describe("TOOL-2 handlers work on decoded values, everything else on JSON", () => {
   test("arguments are decoded and results encoded in the JSON form of the schemas", function* () {
-    const toolkit = Toolkit.make(
-      Tool.make("next", {
-        parameters: Schema.Struct({ at: Schema.DateTimeUtc }),
-        success: Schema.Struct({ at: Schema.DateTimeUtc, big: Schema.BigInt })
-      })
-    )
+    const parameters = Schema.Struct({ at: Schema.DateTimeUtc })
+    const success = Schema.Struct({ ...parameters.fields, big: Schema.BigInt })
+    const toolkit = Toolkit.make(Tool.make("next", { parameters, success }))
     const set = yield* bind(toolkit, { next: ({ at }) => Effect.succeed({ at, big: 1n }) })
     const result = yield* call(set, "next", { at: "2026-01-01T00:00:00.000Z" })
     assert.deepStrictEqual(result, ToolResult.success({ at: "2026-01-01T00:00:00.000Z", big: "1" }))
@@ -71,21 +69,15 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
       cyclic: () => Effect.succeed(cyclic),
       poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`))
     })
-    const causes: Array<unknown> = []
-    const results = yield* boundTool.run(yield* calls(set, "bad", "cyclic", "poison"), {
-      onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-    })
+    const { causes, results } = yield* runWithCauses(yield* calls(set, "bad", "cyclic", "poison"))
     assert.deepStrictEqual(kinds(results), ["execution_error", "execution_error", "execution_error"])
     assert.isTrue(causes.length === 3 && causes.every((cause) => cause !== undefined))
   })
 
   test("preliminary results are encoded and go to progress; toModelOutput is not asked", function* () {
-    const toolkit = Toolkit.make(
-      Tool.make("slow", {
-        success: Schema.Struct({ at: Schema.DateTimeUtc }),
-        toModelOutput: () => [Prompt.textPart({ text: "done" })]
-      })
-    )
+    const success = Schema.Struct({ at: Schema.DateTimeUtc })
+    const toModelOutput = () => [Prompt.textPart({ text: "done" })]
+    const toolkit = Toolkit.make(Tool.make("slow", { success, toModelOutput }))
     const at = yield* Schema.decodeEffect(Schema.toCodecJson(Schema.DateTimeUtc))("2026-01-01T00:00:00.000Z")
     const set = yield* bind(toolkit, { slow: (_, { preliminary }) => Effect.as(preliminary({ at }), { at }) })
     const seen: Array<ToolResult.ToolResult> = []
@@ -144,16 +136,11 @@ describe("TOOL-3 failures", () => {
 
   for (const name of ["ai", "reason", "declared", "undeclared"]) {
     test(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, function* () {
-      const causes: Array<Cause.Cause<unknown> | undefined> = []
-      const results = yield* boundTool.run(yield* calls(yield* set, name), {
-        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-      })
+      const { causes, results } = yield* runWithCauses(yield* calls(yield* set, name))
       assert.deepStrictEqual(kinds(results), ["execution_error"])
       assert.notInclude(JSON.stringify(results), secret)
-      assert.deepStrictEqual(
-        causes.map((cause) => cause && Cause.hasFails(cause)),
-        [true]
-      )
+      const failed = causes.map((cause) => cause && Cause.hasFails(cause))
+      assert.deepStrictEqual(failed, [true])
     })
   }
 })
@@ -165,16 +152,12 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
   test("what its layer captured lies under the context of the call", function* () {
     const toolkit = Toolkit.make(Tool.make("who", { success: Schema.Array(Schema.String) }).addDependency(PerRequest))
     const handlers = toolkit.toLayer(
-      Effect.gen(function* () {
-        const fixed = yield* Captured
-        return toolkit.of({
-          who: () =>
-            Effect.gen(function* () {
-              const { tenant } = yield* Effect.orDie(RunContext.read(Schema.Struct({ tenant: Schema.String })))
-              return [fixed, yield* PerRequest, tenant, yield* References.MinimumLogLevel]
-            })
+      Effect.map(Captured, (fixed) => ({
+        who: Effect.fnUntraced(function* () {
+          const { tenant } = yield* Effect.orDie(RunContext.read(Schema.Struct({ tenant: Schema.String })))
+          return [fixed, yield* PerRequest, tenant, yield* References.MinimumLogLevel]
         })
-      })
+      }))
     )
     const tools = yield* boundTool.fromToolkit(toolkit).pipe(
       // before the handlers, so that their layer captures none of it
@@ -182,9 +165,9 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
       Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
       Effect.provideService(References.MinimumLogLevel, "Error")
     )
-    const unchanged = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } })
-    assert.include(JSON.stringify(unchanged), "where the tool was bound")
-    const result = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } }).pipe(
+    const who = call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } })
+    assert.include(JSON.stringify(yield* who), "where the tool was bound")
+    const result = yield* who.pipe(
       Effect.provideService(PerRequest, "request"),
       Effect.provideService(References.MinimumLogLevel, "Warn")
     )
@@ -213,10 +196,7 @@ describe("kinds of tools", () => {
 
   test("a provider-defined tool runs here only when it requires a handler", function* () {
     const set = yield* bind(Toolkit.make(search, run), { shell: ({ command }) => Effect.succeed(`ran ${command}`) })
-    assert.deepStrictEqual(
-      Array.from(set.tools.values(), (tool) => tool.kind),
-      ["provider", "local"]
-    )
+    assert.deepStrictEqual(pluck([...set.tools.values()], "kind"), ["provider", "local"])
     assert.deepStrictEqual(yield* call(set, "shell", { command: "ls" }), ToolResult.success("ran ls"))
     assert.strictEqual(kind(yield* call(set, "search", {})), "unknown_tool")
   })
@@ -232,17 +212,10 @@ describe("kinds of tools", () => {
   })
 
   test("a stub has the contract's schema unchanged and a Schema of the same", function* () {
-    const parameters = {
-      type: "object",
-      properties: { city: { type: "string", description: "x" } },
-      required: ["city"],
-      additionalProperties: false
-    }
-    const contract = yield* ToolContract.make({
-      name: "weather",
-      parameters,
-      annotations: { strict: true, title: "Weather", idempotent: true }
-    })
+    const city = { type: "string", description: "x" }
+    const parameters = { type: "object", properties: { city }, required: ["city"], additionalProperties: false }
+    const annotations = { strict: true, title: "Weather", idempotent: true }
+    const contract = yield* ToolContract.make({ name: "weather", parameters, annotations })
     const stub = yield* boundTool.makeStub(contract)
     assert.strictEqual(Tool.getJsonSchema(stub.tool), parameters)
     assert.isTrue(Context.get(stub.tool.annotations, Tool.Idempotent))

@@ -44,15 +44,12 @@ const dispatch = (url: string, over?: Over, options?: Options) =>
     Effect.provide(RemoteTools.layerRuntime({ url, token, retry, ...options }))
   )
 
-const unavailable = (result: ToolResult.ToolResult) =>
-  Effect.suspend(() => {
-    assert.strictEqual(result._tag, "Failure")
-    if (result._tag !== "Failure") return Effect.die("a failure was expected")
-    assert.strictEqual(result.type, "remote_unavailable")
-    assert.isAbove(result.message.length, 10)
-    assert.notInclude(JSON.stringify(result), "s3cret")
-    return Schema.decodeUnknownEffect(RemoteTools.Unavailable)(result.value)
-  })
+const unavailable = Effect.fnUntraced(function* (result: ToolResult.ToolResult) {
+  assert(result._tag === "Failure" && result.type === "remote_unavailable")
+  assert.isAbove(result.message.length, 10)
+  assert.notInclude(JSON.stringify(result), "s3cret")
+  return yield* Schema.decodeUnknownEffect(RemoteTools.Unavailable)(result.value)
+})
 
 const failing = (...args: Parameters<typeof dispatch>) => Effect.flatMap(dispatch(...args), unavailable)
 
@@ -96,27 +93,19 @@ describe.each([
     assert.deepStrictEqual(yield* failing("http://nowhere.invalid:8080", {}, once), unreachable)
   })
 
-  test.live("a connection cut in mid call is lost, outcome unknown, and not tried again", http, function* () {
-    const server = yield* rawServer((socket) => socket.destroy())
-    assert.deepStrictEqual(yield* failing(server.url), lost)
-    assert.strictEqual(server.requests.length, 1)
-  })
-
-  test.live("a connection reset in mid call is lost as well", http, function* () {
-    const server = yield* rawServer((socket) => socket.resetAndDestroy())
-    assert.deepStrictEqual(yield* failing(server.url), lost)
-  })
-
-  test.live("a connection cut in the middle of the answer is lost, outcome unknown", http, function* () {
-    const server = yield* rawServer((socket) => {
-      socket.write(
-        `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"protocol":1,`,
-        () => socket.destroy()
-      )
+  const begun = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"protocol":1,`
+  const cuts: ReadonlyArray<readonly [string, Parameters<typeof rawServer>[0]]> = [
+    ["cut in mid call", (socket) => socket.destroy()],
+    ["reset in mid call", (socket) => socket.resetAndDestroy()],
+    ["cut in the middle of the answer", (socket) => socket.write(begun, () => socket.destroy())]
+  ]
+  for (const [name, cut] of cuts) {
+    test.live(`a connection ${name} is lost, outcome unknown, and not tried again`, http, function* () {
+      const server = yield* rawServer(cut)
+      assert.deepStrictEqual(yield* failing(server.url), lost)
+      assert.strictEqual(server.requests.length, 1)
     })
-    assert.deepStrictEqual(yield* failing(server.url), lost)
-    assert.strictEqual(server.requests.length, 1)
-  })
+  }
 
   test.live("an idempotent tool is called again after a cut", http, function* () {
     const server = yield* rawServer((socket, count) =>
@@ -238,9 +227,8 @@ describe("RT-5 time", () => {
     const client = HttpClient.make((request) => {
       const step = steps[seen.length] ?? "hang"
       seen.push(step)
-      sent.push(
-        JSON.parse(new TextDecoder().decode(request.body._tag === "Uint8Array" ? request.body.body : undefined))
-      )
+      const { body } = request
+      sent.push(JSON.parse(new TextDecoder().decode(body._tag === "Uint8Array" ? body.body : undefined)))
       switch (step) {
         case "refuse":
           return failed(request, "ECONNREFUSED")
@@ -283,11 +271,12 @@ describe("RT-5 time", () => {
       yield* during(0, http, over)
       return http.sent[0]?.["deadline"]
     })
+    const timeout = Duration.seconds(2)
     assert.isUndefined(yield* sent({}))
     assert.isUndefined(yield* sent({ timeout: Duration.seconds(60) }))
-    assert.strictEqual(yield* sent({ timeout: Duration.seconds(2) }), 3000)
+    assert.strictEqual(yield* sent({ timeout }), 3000)
     assert.strictEqual(yield* sent({ deadline: 20_000 }), 20_000)
-    assert.strictEqual(yield* sent({ deadline: 20_000, timeout: Duration.seconds(2) }), 3000)
+    assert.strictEqual(yield* sent({ deadline: 20_000, timeout }), 3000)
     assert.strictEqual(yield* sent({ deadline: 2000, timeout: Duration.infinity }), 2000)
   })
 
@@ -352,20 +341,19 @@ describe("RT-5 options", () => {
   })
 
   test("five calls of a batch at once, unless the option differs", function* () {
-    const concurrency = (maxConcurrency?: number) =>
-      Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
-        Effect.provide(RemoteTools.layerRuntime({ url: "http://h/", token, maxConcurrency })),
-        Effect.provide(FetchHttpClient.layer)
-      )
+    const concurrency = (maxConcurrency?: number) => {
+      const layer = RemoteTools.layerRuntime({ url: "http://h/", token, maxConcurrency })
+      const runtime = Effect.provide(ToolRuntime.ToolRuntime, Layer.provide(layer, FetchHttpClient.layer))
+      return Effect.map(runtime, ({ concurrency }) => concurrency)
+    }
     assert.deepStrictEqual(yield* Effect.all([concurrency(), concurrency(2)]), [5, 2])
   })
 
   test("tools that are bound here run here", function* () {
     const execute = Option.some(Effect.succeed(ToolResult.success("here")))
     const client = HttpClient.make(() => Effect.die("no network"))
-    const result = yield* dispatch("http://tools.example", { execute }).pipe(
-      Effect.provideService(HttpClient.HttpClient, client)
-    )
+    const here = dispatch("http://tools.example", { execute })
+    const result = yield* Effect.provideService(here, HttpClient.HttpClient, client)
     assert.deepStrictEqual(result, ToolResult.success("here"))
   })
 })

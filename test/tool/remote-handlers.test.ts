@@ -61,9 +61,8 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
   })
 
   test.live("a server that is gone becomes remote_unavailable with its value", function* () {
-    const result = failure(
-      yield* execute(remoteLayer(yield* deadUrl, { retry: Schedule.recurs(1) }), "report", { items: [] })
-    )
+    const layer = remoteLayer(yield* deadUrl, { retry: Schedule.recurs(1) })
+    const result = failure(yield* execute(layer, "report", { items: [] }))
     assert.strictEqual(result?.type, "remote_unavailable")
     assert.deepStrictEqual(result?.value, { reason: "unreachable", outcome: "not_executed" })
   })
@@ -112,29 +111,22 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
     }, Effect.provide(layer))
     assert.deepStrictEqual(yield* getOrder("42"), { id: "42", at: DateTime.makeUnsafe(1000) })
     assert.instanceOf(yield* Effect.flip(getOrder("0")), NoSuchOrder)
-    const boom = Effect.gen(function* () {
-      yield* Stream.runDrain(yield* (yield* Tools).handle("boom", {}))
-    }).pipe(Effect.provide(layer))
-    assert.strictEqual((yield* Effect.flip(boom))._tag, "AiError")
+    const boom = Effect.flatMap(Tools, (tools) => Effect.flatMap(tools.handle("boom", {}), Stream.runDrain))
+    assert.strictEqual((yield* Effect.flip(Effect.provide(boom, layer)))._tag, "AiError")
   })
 })
 
 describe("RT-4 the remote runtime keeps the rules of every runtime", () => {
   const checks = Conformance.toolRuntime(
     "remote",
-    ({ handlers, toolkit }) =>
-      Layer.unwrap(Effect.map(url, (url) => RemoteTools.layerRuntime({ url, token, maxConcurrency: 3 }))).pipe(
-        Layer.provide(FetchHttpClient.layer),
-        Layer.provide(
-          HttpRouter.serve(
-            RemoteTools.layerServer(toolkit, { token, context: (claimed) => Effect.succeed(claimed) }).pipe(
-              Layer.provide(handlers)
-            ),
-            { disableLogger: true, disableListenLog: true }
-          ).pipe(Layer.provideMerge(http))
-        ),
+    ({ handlers, toolkit }) => {
+      const server = RemoteTools.layerServer(toolkit, { token, context: (claimed) => Effect.succeed(claimed) })
+      const served = HttpRouter.serve(Layer.provide(server, handlers), { disableLogger: true, disableListenLog: true })
+      return Layer.unwrap(Effect.map(url, (url) => RemoteTools.layerRuntime({ url, token, maxConcurrency: 3 }))).pipe(
+        Layer.provide([FetchHttpClient.layer, Layer.provideMerge(served, http)]),
         Layer.orDie
-      ),
+      )
+    },
     { stubs: true, clock: "live" }
   )
 

@@ -69,10 +69,9 @@ describe("RT-5 a client that knows nothing but fetch", () => {
   })
 
   test.live("reads a typed failure of the tool", serve(), function* () {
+    const value = { _tag: "NoSuchOrder", id: "0", since: "1970-01-01T00:00:00.000Z" }
     const result = yield* execute("get_order", { id: "0" })
-    assert.strictEqual(result._tag, "Failure")
-    assert.strictEqual(result.type, "NoSuchOrder")
-    assert.deepStrictEqual(result.value, { _tag: "NoSuchOrder", id: "0", since: "1970-01-01T00:00:00.000Z" })
+    assert.deepInclude(result, { _tag: "Failure", type: "NoSuchOrder", value })
   })
 
   test.live("reads the failure type of a ToolFailure", serve(), function* () {
@@ -91,22 +90,18 @@ describe("RT-5 a client that knows nothing but fetch", () => {
   test.live("arguments that do not fit are a result with all problems, and nothing runs", serve(), function* () {
     const result = yield* execute("report", { items: [{ sku: 1, qty: "x" }] })
     assert.strictEqual(result.type, "validation_error")
-    assert.match(result.message, /items\/0\/sku/)
-    assert.match(result.message, /items\/0\/qty/)
+    for (const path of ["items/0/sku", "items/0/qty"]) assert.include(result.message, path)
   })
 
   test.live("RT-3 the server enforces the tool's timeout and interrupts the handler", serve(), function* () {
-    const result = yield* execute("brief", {})
-    assert.strictEqual(result.type, "timeout_error")
-    const probe = yield* Probe
-    assert.deepStrictEqual(yield* Queue.takeN(probe, 2), ["brief started", "brief interrupted"])
+    assert.strictEqual((yield* execute("brief", {})).type, "timeout_error")
+    assert.deepStrictEqual(yield* Queue.takeN(yield* Probe, 2), ["brief started", "brief interrupted"])
   })
 
   test.live("RT-3 the server enforces the deadline of the request", serve(), function* () {
-    const result = yield* execute("wait", {}, { deadline: Date.now() + 30 })
-    assert.strictEqual(result.type, "timeout_error")
-    const passed = yield* execute("wait", {}, { deadline: 1 })
-    assert.strictEqual(passed.type, "timeout_error")
+    for (const deadline of [Date.now() + 30, 1]) {
+      assert.strictEqual((yield* execute("wait", {}, { deadline })).type, "timeout_error")
+    }
   })
 
   const logged: Array<string> = []
@@ -120,10 +115,8 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     serve().pipe(Layer.provide(capture)),
     function* () {
       const answer = yield* post(request("boom"))
-      assert.strictEqual(answer.status, 200)
-      assert.strictEqual(answer.body.result.type, "unhandled_error")
-      assert.notInclude(JSON.stringify(answer), "hunter2")
-      assert.notInclude(JSON.stringify(answer), "Error:")
+      assert.deepStrictEqual([answer.status, answer.body.result.type], [200, "unhandled_error"])
+      for (const word of ["hunter2", "Error:"]) assert.notInclude(JSON.stringify(answer), word)
       assert.include(logged.join("\n"), secret)
     }
   )
@@ -143,8 +136,7 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     const names = body.tools.map((tool: { readonly name: string }) => tool.name)
     assert.deepStrictEqual(names, ["get_order", "report", "who_am_i", "wait", "brief", "touch", "boom"])
     const [getOrder] = body.tools
-    assert.strictEqual(getOrder.timeout, 10_000)
-    assert.strictEqual(getOrder.approval, "never")
+    assert.deepInclude(getOrder, { timeout: 10_000, approval: "never" })
     assert.strictEqual(getOrder.annotations.readonly, true)
     assert.strictEqual(getOrder.parameters.additionalProperties, false)
     assert.match(getOrder.digest, /^sha256:/)
@@ -173,9 +165,8 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     assert.strictEqual(tools.length, 7)
     const payload = { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: { id: "1" } } as const
     assert.strictEqual((yield* client.executeTool({ payload })).result._tag, "Success")
-    const other = { ...payload, contractDigest: "sha256:0" }
-    const error = yield* Effect.flip(client.executeTool({ payload: other }))
-    assert.strictEqual(error._tag, "ContractMismatch")
+    const other = client.executeTool({ payload: { ...payload, contractDigest: "sha256:0" } })
+    assert.strictEqual((yield* Effect.flip(other))._tag, "ContractMismatch")
   })
 })
 
@@ -269,8 +260,7 @@ describe("RT-5 refusals", () => {
   test.live("409 for another contract", serve(), function* () {
     const answer = yield* post(request("get_order", { id: "1" }, { contractDigest: "sha256:00" }))
     refused(answer, 409, "ContractMismatch")
-    assert.strictEqual(answer.body.tool, "get_order")
-    assert.strictEqual(answer.body.found, "sha256:00")
+    assert.deepInclude(answer.body, { tool: "get_order", found: "sha256:00" })
     assert.match(answer.body.expected, /^sha256:[0-9a-f]{64}$/)
     assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
   })
@@ -380,11 +370,9 @@ describe("RT-5 the server is a layer", () => {
   test.live("a handler keeps the services its layer was given, also where the server has others", function* () {
     const Read = Tool.make("read", { success: Schema.String })
     const confined = Toolkit.make(Read)
-    const layer = confined.toLayer({
-      // the services that the layer captured are under test, not those that the type requires
-      read: () =>
-        Effect.orDie(Effect.flatMap(Effect.service(FileSystem.FileSystem), (fs) => fs.readFileString("/etc/hosts")))
-    } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
+    const read = () => Effect.orDie(FileSystem.FileSystem.use((fs) => fs.readFileString("/etc/hosts")))
+    // the services that the layer captured are under test, not those that the type requires
+    const layer = confined.toLayer({ read } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
     const own = FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") })
     const server = HttpRouter.serve(
       RemoteTools.layerServer(confined, { token }).pipe(Layer.provide(Layer.provide(layer, own))),

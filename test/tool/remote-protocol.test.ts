@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as remoteProtocol from "#src/tool/internal/remoteProtocol.ts"
 import { ToolResult } from "effect-emissary"
@@ -15,39 +15,36 @@ const response =
 const failure =
   '{"protocol":1,"callId":"c1","result":{"_tag":"Failure","type":"NoSuchOrder","message":"no","value":{"id":"1"},"content":[{"type":"text","text":"b"}]}}'
 
-const roundTrip = <T>(codec: Schema.Codec<T, unknown>, text: string) =>
-  Effect.gen(function* () {
-    const value = yield* Json.decodeJson(codec)(text)
-    assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(value)), text)
-  })
+const roundTrip = Effect.fnUntraced(function* <T>(codec: Schema.Codec<T, unknown>, text: string) {
+  const value = yield* Json.decodeJson(codec)(text)
+  assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(value)), text)
+})
 
 describe("RT-5 L3 protocol 1 is frozen", () => {
-  it.effect("the request", () => roundTrip(remoteProtocol.Request, request))
+  test("requests, also the least that one can be", function* () {
+    const least = '{"protocol":1,"runId":"","callId":"","name":"","arguments":null}'
+    for (const text of [request, least]) yield* roundTrip(remoteProtocol.Request, text)
+  })
 
-  it.effect("the response with a success", () => roundTrip(remoteProtocol.Response, response))
+  test("responses with a success and with a failure", function* () {
+    for (const text of [response, failure]) yield* roundTrip(remoteProtocol.Response, text)
+  })
 
-  it.effect("the response with a failure", () => roundTrip(remoteProtocol.Response, failure))
-
-  it.effect("the least a request can be", () =>
-    roundTrip(remoteProtocol.Request, '{"protocol":1,"runId":"","callId":"","name":"","arguments":null}')
-  )
-
-  it.effect("the refusals", () =>
-    Effect.forEach(
-      [
-        '{"_tag":"InvalidRequest","message":"m","issues":[{"path":"/a","expected":"e","found":"f"}]}',
-        '{"_tag":"UnsupportedProtocol","message":"m","found":"2","supported":[1]}',
-        '{"_tag":"Unauthorized","message":"m"}',
-        '{"_tag":"Denied","message":"m"}',
-        '{"_tag":"UnknownEndpoint","message":"m"}',
-        '{"_tag":"ContractMismatch","message":"m","tool":"t","expected":"a","found":"b"}',
-        '{"_tag":"RequestTooLarge","message":"m","limit":1}',
-        '{"_tag":"UnsupportedMediaType","message":"m"}',
-        '{"_tag":"InternalError","message":"m"}'
-      ],
-      (text) => roundTrip(remoteProtocol.Refusal, text)
-    )
-  )
+  test("the refusals", function* () {
+    for (const text of [
+      '{"_tag":"InvalidRequest","message":"m","issues":[{"path":"/a","expected":"e","found":"f"}]}',
+      '{"_tag":"UnsupportedProtocol","message":"m","found":"2","supported":[1]}',
+      '{"_tag":"Unauthorized","message":"m"}',
+      '{"_tag":"Denied","message":"m"}',
+      '{"_tag":"UnknownEndpoint","message":"m"}',
+      '{"_tag":"ContractMismatch","message":"m","tool":"t","expected":"a","found":"b"}',
+      '{"_tag":"RequestTooLarge","message":"m","limit":1}',
+      '{"_tag":"UnsupportedMediaType","message":"m"}',
+      '{"_tag":"InternalError","message":"m"}'
+    ]) {
+      yield* roundTrip(remoteProtocol.Refusal, text)
+    }
+  })
 })
 
 describe("RT-5 every result of the library fits protocol 1", () => {

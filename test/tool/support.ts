@@ -1,4 +1,4 @@
-import { Effect, Layer, References, Result, type Schema } from "effect"
+import { type Cause, Effect, Layer, References, Result, type Schema } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import type { ToolResult } from "effect-emissary"
@@ -38,6 +38,19 @@ export const calls = (set: boundTool.ToolSet, ...list: ReadonlyArray<string | re
     const [name, args] = typeof call === "string" ? [call, {}] : call
     return Effect.flatMap(prepare(set, name, args, { id: String(index) }), Effect.fromResult)
   })
+
+/** Runs a batch and keeps the causes that `onFinished` receives. */
+export const runWithCauses = Effect.fnUntraced(function* (
+  batch: Parameters<typeof boundTool.run>[0],
+  options?: { readonly defects?: "die" }
+) {
+  const causes: Array<Cause.Cause<unknown> | undefined> = []
+  const results = yield* boundTool.run(batch, {
+    ...options,
+    onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
+  })
+  return { causes, results }
+})
 
 /** The type of a failure, or `success`. */
 export const kind = (result: ToolResult.ToolResult | undefined) =>

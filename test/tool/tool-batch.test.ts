@@ -4,13 +4,15 @@ import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
-import { bind, calls, kind, kinds, prepare, quiet } from "./support.ts"
+import { bind, calls, kind, kinds, prepare, quiet, runWithCauses } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
 
 class Boom extends Error {}
 
 const N = Schema.Struct({ n: Schema.Int })
+
+const concurrency = Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency)
 
 const concurrent = ToolRuntime.layerConcurrent()
 
@@ -73,12 +75,9 @@ describe("L6 siblings settle", () => {
 
   test("RT-3 the cause goes to the log and to onFinished", function* () {
     const logged: Array<unknown> = []
-    const causes: Array<Cause.Cause<unknown> | undefined> = []
     const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
-    const batch = yield* calls(yield* tools, "boom")
-    yield* boundTool
-      .run(batch, { onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause)) })
-      .pipe(Effect.provide(Logger.layer([logger])))
+    const batch = runWithCauses(yield* calls(yield* tools, "boom"))
+    const { causes } = yield* Effect.provide(batch, Logger.layer([logger]))
     assert.instanceOf(causes[0] === undefined ? undefined : Cause.squash(causes[0]), Boom)
     assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
   })
@@ -103,13 +102,9 @@ describe("L6 siblings settle", () => {
       flaky: () =>
         Effect.suspend(() => (++attempts === 1 ? Effect.die(new Boom("first")) : ToolFailure.error("second")))
     })
-    const causes: Array<unknown> = []
-    const results = yield* boundTool
-      .run(yield* calls(set, "flaky"), {
-        defects: "die",
-        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-      })
-      .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.andThen(next, next))))
+    const batch = runWithCauses(yield* calls(set, "flaky"), { defects: "die" })
+    const twice = ToolRuntime.around((_, next) => Effect.andThen(next, next))
+    const { causes, results } = yield* Effect.provide(batch, twice)
     assert.deepStrictEqual(results.map(ToolResult.text), ["second"])
     assert.deepStrictEqual(causes, [undefined])
   })
@@ -278,8 +273,6 @@ describe("RT-1 tool runtimes", () => {
     assert.strictEqual(seen?.contract.name, "stub")
   })
 
-  const concurrency = Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency)
-
   test("RT-1 without a layer calls run one after another, with layerConcurrent five at once", function* () {
     assert.strictEqual(yield* concurrency, 1)
     assert.strictEqual(yield* Effect.provide(concurrency, concurrent), 5)
@@ -320,21 +313,16 @@ describe("RT-2 around", () => {
 
   test("keeps the concurrency of the runtime below, whichever that is each time it is provided", function* () {
     const layer = traced("x")
-    const concurrency = (below: Layer.Layer<never>) =>
-      Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
-        Effect.provide(layer),
-        Effect.provide(below)
-      )
-    assert.strictEqual(yield* concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 })), 7)
-    assert.strictEqual(yield* concurrency(ToolRuntime.layerInline), 1)
-    const nested = concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 }))
+    const over = (below: Layer.Layer<never>) => concurrency.pipe(Effect.provide(layer), Effect.provide(below))
+    const nested = over(ToolRuntime.layerConcurrent({ maxConcurrency: 7 }))
+    assert.strictEqual(yield* nested, 7)
+    assert.strictEqual(yield* over(ToolRuntime.layerInline), 1)
     assert.strictEqual(yield* nested.pipe(Effect.provide(layer), Effect.provide(ToolRuntime.layerInline)), 7)
   })
 
   test("may deny a call, or answer it from a cache", function* () {
-    const results = yield* boundTool
-      .run(yield* one)
-      .pipe(Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))))
+    const denying = ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))
+    const results = yield* Effect.provide(boundTool.run(yield* one), denying)
     assert.deepStrictEqual(kinds(results), ["denied"])
     assert.deepStrictEqual(log, [])
   })
@@ -354,17 +342,11 @@ describe("spans", () => {
     const set = yield* bind(toolkit, { "a/b": () => Effect.void, boom: () => Effect.die("x") })
     const batch = yield* calls(set, ["a/b", { n: 12345 }], "boom")
     yield* boundTool.run(batch).pipe(Effect.withTracer(tracer), Effect.provide(quiet))
-    const attributes = (name: string, id: string) => ({
-      "gen_ai.operation.name": "execute_tool",
-      "gen_ai.tool.name": name,
-      "gen_ai.tool.call.id": id
-    })
-    assert.deepStrictEqual(
-      spans.map((span) => [span.name, Object.fromEntries(span.attributes)]),
-      [
-        ["execute_tool a/b", attributes("a/b", "0")],
-        ["execute_tool boom", { ...attributes("boom", "1"), "error.type": "unhandled_error" }]
-      ]
-    )
+    const span = (name: string, id: string, over?: object) => [
+      `execute_tool ${name}`,
+      { "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": id, ...over }
+    ]
+    const recorded = spans.map(({ attributes, name }) => [name, Object.fromEntries(attributes)])
+    assert.deepStrictEqual(recorded, [span("a/b", "0"), span("boom", "1", { "error.type": "unhandled_error" })])
   })
 })
