@@ -4,7 +4,7 @@ import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { completed, journal, log, planOf } from "./support.ts"
-import { failsFor } from "../outcomes.ts"
+import { failsMidway, failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 
@@ -81,10 +81,8 @@ describe("parallel groups", () => {
       Step.make("r", { target: fail("r", 1000), parallel: true }),
       Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
     )
-    const error = yield* running(Effect.flip(Plan.run(bound, "x")))
-    assert(error.reason._tag === "StepFailed")
+    const error = yield* running(failsMidway("StepFailed", Plan.run(bound, "x")))
     assert.deepStrictEqual([error.reason.step, error.reason.failure.message], ["q", "q broke"])
-    assert(error.state !== undefined)
     assert.strictEqual(PlanRun.history(error.state).length, 0)
     assert.strictEqual(planTransition.writtenValues(error.state).size, 0)
     broken = false
@@ -140,10 +138,8 @@ describe("parallel groups", () => {
     assert.deepStrictEqual(cleaned.sort(), ["p", "r"])
     assert.include(kept.tags().flat(), "Finished q")
     assert.deepStrictEqual(kept.tags().at(-1)?.slice(-2), ["PlanInterrupted", "PlanFinished"])
-    const state = kept.last()
-    assert(state !== undefined)
     ran.length = 0
-    assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "R")
+    assert.strictEqual(completed(yield* Plan.resume(bound, kept.last())).output, "R")
     assert.deepStrictEqual(ran, ["p", "r"])
   })
 

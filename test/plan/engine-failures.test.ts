@@ -23,12 +23,10 @@ describe("failures", () => {
     const { fn, fnStep } = log()
     const odd = new Odd({ message: "not even", retryable: true })
     const bound = yield* planOf({ name: "p" }, fnStep("a"), Step.make("b", { target: fn("b", () => Effect.fail(odd)) }))
-    const error = yield* Effect.flip(Plan.run(bound, "x"))
+    const error = yield* failsMidway("StepFailed", Plan.run(bound, "x"))
     assert.strictEqual(error.message, `Plan "p": Step "b" failed with Odd: not even`)
-    assert(error.reason._tag === "StepFailed")
     assert.deepStrictEqual(error.reason.failure, { type: "Odd", message: "not even", retryable: true })
     assert.deepStrictEqual(PlanError.causeOf(error), Option.some(odd))
-    assert(error.state !== undefined)
     assert.deepStrictEqual(pluck(PlanRun.history(error.state), "step"), ["a"])
     assert.strictEqual(error.state.outcome?._tag, "Failed")
   })
@@ -80,10 +78,7 @@ describe("failures", () => {
     const result = completed(yield* Plan.resume(bound, error.state, { maxIterations: 10 }))
     assert.strictEqual(result.output, 5)
     assert.strictEqual(result.iterations, 5)
-    assert.strictEqual(
-      (yield* Effect.flip(Plan.run(bound, "x", { maxIterations: 0 }))).reason._tag,
-      "MaxIterationsExceeded"
-    )
+    yield* failsFor("MaxIterationsExceeded", Plan.run(bound, "x", { maxIterations: 0 }))
   })
 })
 
@@ -185,9 +180,7 @@ describe("retries", () => {
     yield* TestClock.adjust("30 seconds")
     assert.deepStrictEqual(times, [0, 60_000])
     assert.deepStrictEqual(tags(), [["PlanStarted"], ["Started a", "StepRetried"], ["StepRetried"]])
-    const state = last()
-    assert(state !== undefined)
-    const died = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(state))
+    const died = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(last()))
     yield* Fiber.interrupt(fiber)
 
     batches.length = 0
@@ -222,8 +215,7 @@ describe("retries", () => {
 
   test("PLAN-5 a step that failed for good begins with its first try when it is resumed", function* () {
     const { bound, times } = yield* flaky
-    const { state } = yield* after("5 minutes", Effect.flip(Plan.run(bound, "x")))
-    assert(state !== undefined)
+    const { state } = yield* after("5 minutes", failsMidway("StepFailed", Plan.run(bound, "x")))
     yield* after("5 minutes", Effect.flip(Plan.resume(bound, state)))
     assert.strictEqual(times.length, 6)
   })
@@ -291,10 +283,8 @@ describe("limits inside", () => {
 
   test("PLAN-8 also as an agent, whose steps they are", function* () {
     const { outer, ran } = yield* nest
-    const error = yield* Effect.flip(outer.run("x"))
-    assert(error.state !== undefined)
-    const again = yield* Effect.flip(outer.resume(error.state))
-    assert(again.state !== undefined)
+    const error = yield* failsMidway("DelegateFailed", outer.run("x"))
+    const again = yield* failsMidway("DelegateFailed", outer.resume(error.state))
     yield* endsAs("Completed", outer.resume(again.state, { maxSteps: 50 }))
     assert.strictEqual(ran.length, 7)
   })

@@ -7,7 +7,7 @@ import { Plan, Step, When } from "effect-emissary/plan"
 import { completed, journal, log, planOf } from "./support.ts"
 import * as driver from "#src/agent/internal/driver.ts"
 import { after } from "../after.ts"
-import { failsFor } from "../outcomes.ts"
+import { failsFor, failsMidway } from "../outcomes.ts"
 import { test } from "../test.ts"
 
 const secret = "SECRET"
@@ -27,8 +27,7 @@ describe("resuming", () => {
     const { fn } = log()
     const one = yield* planOf(Step.make("a", { target: fn("a", () => Effect.fail("no")) }))
     const two = yield* planOf(Step.make("a", { target: fn("b") }))
-    const { state } = yield* Effect.flip(Plan.run(one, "x"))
-    assert(state !== undefined)
+    const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
     yield* failsFor("PlanChanged", Plan.resume(two, state))
   })
 })

@@ -5,7 +5,7 @@ import { Agent } from "effect-emissary"
 import { Checkpoint, Plan, PlanError, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { bind, completed, events, failureOf, journal, log, planOf, runStep } from "./support.ts"
+import { bind, completed, events, failureIn, journal, log, planOf, runStep } from "./support.ts"
 import { failsFor, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
@@ -22,7 +22,7 @@ describe("outputs", () => {
   test("PLAN-5 O05 O06 what is no JSON fails the step, and is not tried again", function* () {
     const { fn, ran } = log()
     const bound = yield* planOf(Step.make("a", { target: fn("a", () => NaN), retry: { times: 3 } }))
-    assert.strictEqual(failureOf(yield* Effect.flip(Plan.run(bound, "x"))).type, "OutputNotJson")
+    assert.strictEqual((yield* failureIn(Plan.run(bound, "x"))).type, "OutputNotJson")
     assert.deepStrictEqual(ran, ["a"])
   })
 
@@ -50,7 +50,7 @@ describe("outputs", () => {
     const first = yield* failsMidway("OutputInvalid", Plan.run(bad, "x"))
     assert.notInclude(first.message, "never")
     ran.length = 0
-    assert.strictEqual((yield* Effect.flip(Plan.resume(bad, first.state))).reason._tag, "OutputInvalid")
+    yield* failsFor("OutputInvalid", Plan.resume(bad, first.state))
     assert.deepStrictEqual(ran, [])
   })
 })
@@ -62,14 +62,12 @@ describe("schemas", () => {
     const given = { payload: { n: "hunter2" } }
     const whole = yield* planOf({ output: N }, Step.make("a", { target: fn("a", () => given.payload) }))
     const failures = [
-      failureOf(yield* Effect.flip(runStep(given, Step.make("a", { input: N, target: () => Effect.succeed("") })))),
-      failureOf(yield* Effect.flip(runStep(given, Step.make("a", { input: N, target: fn("a") })))),
-      failureOf(yield* Effect.flip(runStep("x", Step.make("a", { output: N, target: fn("a", () => given.payload) })))),
-      failureOf(
-        yield* Effect.flip(
-          // Sound: a value that a program without types may return
-          runStep("x", Step.make("a", { output: N, target: () => Effect.succeed(given.payload as never) }))
-        )
+      yield* failureIn(runStep(given, Step.make("a", { input: N, target: () => Effect.succeed("") }))),
+      yield* failureIn(runStep(given, Step.make("a", { input: N, target: fn("a") }))),
+      yield* failureIn(runStep("x", Step.make("a", { output: N, target: fn("a", () => given.payload) }))),
+      // Sound: a value that a program without types may return
+      yield* failureIn(
+        runStep("x", Step.make("a", { output: N, target: () => Effect.succeed(given.payload as never) }))
       )
     ]
     const { reason } = yield* failsFor("OutputInvalid", Plan.run(whole, "x"))
@@ -85,19 +83,16 @@ describe("schemas", () => {
     const counting = Step.make("count", { target: agent, output: N })
     const answers = (text: string) => Effect.provide(runStep("x", counting), ScriptedModel.layer([{ text }]))
     assert.deepStrictEqual(completed(yield* answers(` {"n": 2}\n`)).output, { n: 2 })
-    const prose = failureOf(yield* Effect.flip(answers("two, I think")))
+    const prose = yield* failureIn(answers("two, I think"))
     assert.strictEqual(prose.type, "OutputInvalid")
     assert.include(prose.message, "at the root: expected object, got string")
     assert.include(prose.message, "an `output` of its own")
-    const other = failureOf(yield* Effect.flip(answers(`{"n":"two"}`)))
-    assert.include(other.message, "at /n: expected number, got string")
+    assert.include((yield* failureIn(answers(`{"n":"two"}`))).message, "at /n: expected number, got string")
   })
 
   test("PLAN-5 the text of a function stays a text", function* () {
     const { fn } = log()
-    const text = failureOf(
-      yield* Effect.flip(runStep("x", Step.make("a", { output: N, target: fn("a", () => `{"n":2}`) })))
-    )
+    const text = yield* failureIn(runStep("x", Step.make("a", { output: N, target: fn("a", () => `{"n":2}`) })))
     assert.strictEqual(text.type, "OutputInvalid")
     assert.notInclude(text.message, "agent")
   })
@@ -106,7 +101,7 @@ describe("schemas", () => {
     const agent = Agent.make("counter", { instructions: "Count.", output: N })
     const wrong = runStep("x", Step.make("count", { target: agent }))
     const layer = ScriptedModel.layer(() => Effect.succeed({ text: `{"n":"hunter2"}` }))
-    const failure = failureOf(yield* Effect.flip(Effect.provide(wrong, layer)))
+    const failure = yield* failureIn(Effect.provide(wrong, layer))
     assert.strictEqual(failure.type, "InvalidOutput")
     assert.include(failure.message, "at /n: expected number")
     assert.notInclude(failure.message, "hunter2")

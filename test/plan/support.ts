@@ -56,7 +56,10 @@ export const journal = () => {
     batches,
     write,
     /** The state after the last batch. */
-    last: () => state,
+    last: () => {
+      assert(state !== undefined)
+      return state
+    },
     tags: () => batches.map((batch) => batch.map(label))
   }
 }
@@ -123,6 +126,9 @@ export const failureOf = (error: unknown) => {
   assert(error instanceof PlanError.PlanError && error.reason._tag === "StepFailed")
   return error.reason.failure
 }
+
+/** The failure of the step that ends the run. */
+export const failureIn = <A, E, R>(run: Effect.Effect<A, E, R>) => Effect.map(Effect.flip(run), failureOf)
 
 /** Runs a plan of one step. */
 export const runStep = <R>(input: string | { readonly payload: Schema.Json }, step: Step.Step<string, string, R>) =>

@@ -11,7 +11,9 @@ import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
 
 const at = DateTime.makeUnsafe("2026-01-01T00:00:00Z")
 
-const begin = (rules: planTransition.Rules, depth = 0): Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> => ({
+type EventOf<Tag> = Extract<PlanRun.Event, { readonly _tag: Tag }>
+
+const begin = (rules: planTransition.Rules, depth = 0): EventOf<"PlanStarted"> => ({
   _tag: "PlanStarted",
   at,
   runId: "run",
@@ -25,16 +27,9 @@ const begin = (rules: planTransition.Rules, depth = 0): Extract<PlanRun.Event, {
 
 const started = (rules: planTransition.Rules) => planTransition.start(rules, begin(rules))
 
-const go = (step: string): Extract<PlanRun.Event, { readonly _tag: "StepStarted" }> => ({
-  _tag: "StepStarted",
-  at,
-  step
-})
+const go = (step: string): EventOf<"StepStarted"> => ({ _tag: "StepStarted", at, step })
 
-const done = (
-  step: string,
-  output: planRunParts.StepRecord["output"] = step
-): Extract<PlanRun.Event, { readonly _tag: "StepFinished" }> => ({
+const done = (step: string, output: planRunParts.StepRecord["output"] = step): EventOf<"StepFinished"> => ({
   _tag: "StepFinished",
   at,
   record: { step, task: "", output, usage: { inputTokens: 1 }, attempts: 1, startedAt: at, finishedAt: at }
@@ -49,14 +44,14 @@ const routed = (step: string, to?: string): PlanRun.Event => ({
 
 const ended = (outcome: PlanRun.Outcome): PlanRun.Event => ({ _tag: "PlanFinished", at, outcome })
 
-const failed = (step: string): Extract<PlanRun.Event, { readonly _tag: "StepFailed" }> => ({
+const failed = (step: string): EventOf<"StepFailed"> => ({
   _tag: "StepFailed",
   at,
   step,
   failure: { type: "Boom", message: `${step} failed`, retryable: false }
 })
 
-const resumed: Extract<PlanRun.Event, { readonly _tag: "PlanResumed" }> = { _tag: "PlanResumed", at }
+const resumed: EventOf<"PlanResumed"> = { _tag: "PlanResumed", at }
 
 const after = (
   rules: planTransition.Rules,
@@ -231,29 +226,24 @@ describe("PLAN-5 parallel groups and what they keep", () => {
   })
 
   it("S8.4 all members end first; then an answer counts before a pause, a pause before a failure, by declared order", () => {
-    const paused: Extract<PlanRun.Event, { readonly _tag: "StepPaused" }> = {
-      _tag: "StepPaused",
-      at,
-      step: "c",
-      reason: "who?"
-    }
+    const paused: EventOf<"StepPaused"> = { _tag: "StepPaused", at, step: "c", reason: "who?" }
     const one = after(rules, [failed("d")], inBand)
     assert.deepStrictEqual(planTransition.next(rules, one), { _tag: "RunSteps", steps: ["b", "c"] })
-    const outcomeOf = (events: ReadonlyArray<PlanRun.Event>) => {
+    const outcomeOf = (...events: ReadonlyArray<PlanRun.Event>) => {
       const action = planTransition.next(rules, after(rules, events, one))
       return action._tag === "Finish" ? action.outcome : action
     }
-    assert.deepStrictEqual(outcomeOf([failed("b"), done("c")]), {
+    assert.deepStrictEqual(outcomeOf(failed("b"), done("c")), {
       _tag: "Failed",
       step: "b",
       failure: failed("b").failure
     })
-    assert.deepStrictEqual(outcomeOf([failed("b"), paused]), {
+    assert.deepStrictEqual(outcomeOf(failed("b"), paused), {
       _tag: "Paused",
       pauses: [{ step: "c", path: [], reason: "who?" }],
       requests: []
     })
-    assert.deepStrictEqual(outcomeOf([{ _tag: "StepConcluded", at, step: "b", answer: "yes" }, paused]), {
+    assert.deepStrictEqual(outcomeOf({ _tag: "StepConcluded", at, step: "b", answer: "yes" }, paused), {
       _tag: "Concluded",
       answer: "yes"
     })
@@ -265,17 +255,8 @@ describe("PLAN-6 resuming", () => {
     const rules = planTransition.makeRules(plan(band("a"), band("b"), step("c")))
     const stopped = after(rules, [go("a"), go("b"), { _tag: "PlanInterrupted", at, reason: "stop" }, done("a")])
     assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, go("b"))))
-    assert.isTrue(
-      Result.isFailure(
-        planTransition.apply(rules, stopped, {
-          _tag: "StepRetried",
-          at,
-          step: "b",
-          attempt: 2,
-          failure: failed("b").failure
-        })
-      )
-    )
+    const retried: PlanRun.Event = { ...failed("b"), _tag: "StepRetried", attempt: 2 }
+    assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, retried)))
     const ended = finish(rules, stopped)
     assert.deepStrictEqual(ended.outcome, { _tag: "Interrupted", reason: "stop" })
     const again = after(rules, [resumed], ended)
@@ -295,7 +276,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
   const inner = planTransition.makeRules(plan(step("x")))
   const rules = planTransition.makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
   const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), routed("a"), go("n")]
-  const nested = (event: PlanRun.Event, step = "n"): Extract<PlanRun.Event, { readonly _tag: "NestedChanged" }> => ({
+  const nested = (event: PlanRun.Event, step = "n"): EventOf<"NestedChanged"> => ({
     _tag: "NestedChanged",
     at,
     step,
@@ -358,12 +339,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
     })
   }
 
-  const agent = (event: Run.Event): Extract<PlanRun.Event, { readonly _tag: "AgentChanged" }> => ({
-    _tag: "AgentChanged",
-    at,
-    step: "a",
-    event
-  })
+  const agent = (event: Run.Event): EventOf<"AgentChanged"> => ({ _tag: "AgentChanged", at, step: "a", event })
   const agentStarts = agent({
     _tag: "RunStarted",
     at,
