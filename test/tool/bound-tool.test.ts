@@ -3,7 +3,7 @@ import { Cause, Context, Effect, Layer, Option, References, Schema } from "effec
 import { AiError, Prompt, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RunContext, ToolContract, ToolFailure, ToolResult } from "effect-emissary"
-import { bind, call, calls, kind, kinds, runWithCauses } from "./support.ts"
+import { bind, call, calls, kind, kinds, runWithCauses, search } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
@@ -182,9 +182,6 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
 })
 
 describe("kinds of tools", () => {
-  const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(
-    undefined
-  )
   const run = Tool.providerDefined({
     id: "acme.shell",
     customName: "shell",

@@ -33,12 +33,10 @@ describe("RT-4 conformance", () => {
     ).pipe(Effect.map((names) => names.flat()))
 
   test("finds a runtime that loses results", function* () {
-    const lost = ToolRuntime.layer({
-      dispatch: (_, local) =>
-        Effect.map(local, (result) =>
-          result._tag === "Failure" ? ToolResult.failure("execution_error", "lost") : result
-        )
+    const lost = ToolResult.failure("execution_error", "lost")
+    const losing = ToolRuntime.layer({
+      dispatch: (_, local) => Effect.map(local, (result) => (result._tag === "Failure" ? lost : result))
     })
-    assert.lengthOf(yield* broken(lost), 2)
+    assert.lengthOf(yield* broken(losing), 2)
   })
 })

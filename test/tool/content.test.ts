@@ -10,6 +10,8 @@ const json = (value: unknown) => JSON.parse(JSON.stringify(value))
 const roundTrip = <A>(schema: Schema.Codec<A>, value: A) =>
   Schema.decodeUnknownSync(schema)(json(Schema.encodeSync(schema)(value)))
 
+const picture = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
+
 describe("Content", () => {
   it.prop("L3 content survives JSON", [ToolResult.Content], ([content]) => {
     assert.deepStrictEqual(roundTrip(ToolResult.Content, content), json(content))
@@ -20,13 +22,9 @@ describe("Content", () => {
   })
 
   it("parts of a prompt come back as they were", () => {
-    const options = { anthropic: { signature: "s" } }
-    const parts = [
-      ToolResult.textPart("hello", options),
-      ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" }),
-      ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
-    ]
-    for (const part of parts) assert.deepStrictEqual(boundTool.fromPromptPart(modelMessages.toPromptPart(part)), part)
+    const linked = ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
+    for (const part of [ToolResult.textPart("hello", { anthropic: { signature: "s" } }), picture, linked])
+      assert.deepStrictEqual(boundTool.fromPromptPart(modelMessages.toPromptPart(part)), part)
   })
 
   it("data URLs become their bytes, other text is base64", () => {
@@ -44,14 +42,9 @@ describe("Content", () => {
   })
 
   it("TOOL-2 providers receive the text that toText returns", () => {
-    const parts = [
-      ToolResult.textPart("a"),
-      ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
-    ]
-    assert.strictEqual(
-      ToolResult.text(parts),
-      Prompt.toolModelOutputToText(parts.map((part) => modelMessages.toPromptPart(part)))
-    )
+    const parts = [ToolResult.textPart("a"), picture]
+    const sent = Prompt.toolModelOutputToText(parts.map((part) => modelMessages.toPromptPart(part)))
+    assert.strictEqual(ToolResult.text(parts), sent)
   })
 })
 

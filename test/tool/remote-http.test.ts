@@ -110,16 +110,14 @@ describe("RT-5 a client that knows nothing but fetch", () => {
       logged.push(`${String(message)} ${JSON.stringify(cause)} ${causeText(cause)}`)
     })
   ])
-  test.live(
-    "RT-3 a defect is generic for the caller, its cause is in the server's log",
-    serve().pipe(Layer.provide(capture)),
-    function* () {
-      const answer = yield* post(request("boom"))
-      assert.deepStrictEqual([answer.status, answer.body.result.type], [200, "unhandled_error"])
-      for (const word of ["hunter2", "Error:"]) assert.notInclude(JSON.stringify(answer), word)
-      assert.include(logged.join("\n"), secret)
-    }
-  )
+  const captured = serve().pipe(Layer.provide(capture))
+
+  test.live("RT-3 a defect is generic for the caller, its cause is in the server's log", captured, function* () {
+    const answer = yield* post(request("boom"))
+    assert.deepStrictEqual([answer.status, answer.body.result.type], [200, "unhandled_error"])
+    for (const word of ["hunter2", "Error:"]) assert.notInclude(JSON.stringify(answer), word)
+    assert.include(logged.join("\n"), secret)
+  })
 
   test.live("RT-5 closing the connection interrupts the handler", serve(), function* () {
     const body = JSON.stringify(request("wait"))
@@ -265,15 +263,13 @@ describe("RT-5 refusals", () => {
     assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
   })
 
-  test.live(
-    "500 without details when the application's context function dies",
-    serve({ context: () => Effect.die(new Error(secret)) }).pipe(Layer.provideMerge(Logger.layer([]))),
-    function* () {
-      const answer = yield* post(request("who_am_i"))
-      refused(answer, 500, "InternalError")
-      assert.notInclude(JSON.stringify(answer), "hunter2")
-    }
-  )
+  const dying = serve({ context: () => Effect.die(new Error(secret)) }).pipe(Layer.provideMerge(Logger.layer([])))
+
+  test.live("500 without details when the application's context function dies", dying, function* () {
+    const answer = yield* post(request("who_am_i"))
+    refused(answer, 500, "InternalError")
+    assert.notInclude(JSON.stringify(answer), "hunter2")
+  })
 })
 
 describe("RT-5 the context of the run is a claim", () => {
@@ -315,8 +311,7 @@ describe("RT-5 the context of the run is a claim", () => {
 
 describe("RT-5 the server is a layer", () => {
   test.live("begins at the given path, next to other routes", serve({ path: "/agents/v1" }), function* () {
-    const answer = yield* send("/agents/v1/tools", { headers })
-    assert.strictEqual(answer.status, 200)
+    assert.strictEqual((yield* send("/agents/v1/tools", { headers })).status, 200)
     refused(yield* send("/agents/v1/tools/x", { headers }), 404, "UnknownEndpoint")
     const document = yield* send("/agents/v1/openapi.json")
     assert.isDefined(document.body.paths["/agents/v1/tools/execute"])
@@ -327,18 +322,15 @@ describe("RT-5 the server is a layer", () => {
     routes({ path: "/a", token: Redacted.make("one") }),
     routes({ path: "/b/", token: Redacted.make("two") })
   )
+  const shared = HttpRouter.serve(both, quiet).pipe(Layer.provideMerge(http), Layer.provide(Probe.layer))
 
-  test.live(
-    "several toolkits share one server, each with its own token",
-    HttpRouter.serve(both, quiet).pipe(Layer.provideMerge(http), Layer.provide(Probe.layer)),
-    function* () {
-      const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
-      assert.strictEqual((yield* send("/a/tools", as("one"))).status, 200)
-      assert.strictEqual((yield* send("/b/tools", as("two"))).status, 200)
-      refused(yield* send("/a/tools", as("two")), 401, "Unauthorized")
-      refused(yield* send("/b/tools", as("one")), 401, "Unauthorized")
-    }
-  )
+  test.live("several toolkits share one server, each with its own token", shared, function* () {
+    const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
+    assert.strictEqual((yield* send("/a/tools", as("one"))).status, 200)
+    assert.strictEqual((yield* send("/b/tools", as("two"))).status, 200)
+    refused(yield* send("/a/tools", as("two")), 401, "Unauthorized")
+    refused(yield* send("/b/tools", as("one")), 401, "Unauthorized")
+  })
 
   test.live("runs as a web handler, without a server of Node", function* () {
     const { dispose, handler } = HttpRouter.toWebHandler(
@@ -347,10 +339,8 @@ describe("RT-5 the server is a layer", () => {
     )
     const call = (body: string) =>
       Effect.promise(async () => {
-        const response = await handler(
-          new Request("http://a/tools/execute", { method: "POST", headers, body }),
-          Context.empty()
-        )
+        const request = new Request("http://a/tools/execute", { method: "POST", headers, body })
+        const response = await handler(request, Context.empty())
         return [response.status, await response.json()] as const
       })
     const [status, body] = yield* call(JSON.stringify(request("get_order", { id: "7" })))

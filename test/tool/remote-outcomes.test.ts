@@ -53,9 +53,7 @@ const refusals: Record<string, Refusal> = {
   },
   "contract mismatch": { contract: { digest: "sha256:00" }, refused: ["contract_mismatch", 409, "get_order"] },
   "denied context": {
-    server: {
-      context: ({ tenant }) => Effect.fail(new RemoteTools.Denied({ message: `Not for ${String(tenant)}` }))
-    },
+    server: { context: ({ tenant }) => Effect.fail(new RemoteTools.Denied({ message: `Not for ${String(tenant)}` })) },
     refused: ["denied", 403, "Not for acme"]
   },
   "a URL with another path": { path: "/elsewhere", refused: ["not_found", 404, "URL"] }
@@ -96,16 +94,14 @@ describe("L8 what is recorded", () => {
     }
   })
 
-  test.live(
-    "spans of both sides carry neither arguments nor token nor results",
-    server().pipe(Layer.provideMerge(Layer.succeed(Tracer.Tracer, tracer))),
-    function* () {
-      assert.strictEqual(kind(yield* dispatch({ args: { id: "private-42" } })), "success")
-      const text = seen.join("\n")
-      assert.include(text, "client RemoteTools.execute emissary.tool.name=get_order")
-      assert.match(text, /^server /m)
-      assert.notInclude(text, "private-42")
-      assert.notInclude(text, "s3cret")
-    }
-  )
+  const traced = server().pipe(Layer.provideMerge(Layer.succeed(Tracer.Tracer, tracer)))
+
+  test.live("spans of both sides carry neither arguments nor token nor results", traced, function* () {
+    assert.strictEqual(kind(yield* dispatch({ args: { id: "private-42" } })), "success")
+    const text = seen.join("\n")
+    assert.include(text, "client RemoteTools.execute emissary.tool.name=get_order")
+    assert.match(text, /^server /m)
+    assert.notInclude(text, "private-42")
+    assert.notInclude(text, "s3cret")
+  })
 })

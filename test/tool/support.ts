@@ -1,7 +1,12 @@
 import { type Cause, Effect, Layer, References, Result, type Schema } from "effect"
-import type { Tool, Toolkit } from "effect/ai"
+import { Tool, type Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import type { ToolResult } from "effect-emissary"
+
+/** A tool that the provider runs. */
+export const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(
+  undefined
+)
 
 /** The tools of a toolkit, bound to handlers. */
 export const bind = <Tools extends Record<string, Tool.Any>, Handlers extends Toolkit.HandlersFrom<Tools>>(

@@ -15,6 +15,7 @@ const N = Schema.Struct({ n: Schema.Int })
 const concurrency = Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency)
 
 const concurrent = ToolRuntime.layerConcurrent()
+const muted = Layer.merge(concurrent, quiet)
 
 describe("L6 siblings settle", () => {
   const toolkit = Toolkit.make(
@@ -36,19 +37,18 @@ describe("L6 siblings settle", () => {
   })
   const sleep = (n: number) => ["sleep", { n }] as const
 
-  for (const [name, layer] of Object.entries({ inline: ToolRuntime.layerInline, concurrent })) {
-    test(
-      `RT-3 defects of every kind are unhandled_error results, named by class and text (${name})`,
-      Layer.merge(layer, quiet),
-      function* () {
-        const batch = yield* calls(yield* tools, sleep(0), "boom", "throws", "self", "garbage", sleep(0))
-        const results = yield* after("1 second", boundTool.run(batch))
-        const unhandled = "unhandled_error"
-        assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
-        assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
-        assert.strictEqual(ToolResult.text(results[2]!), "Error executing tool: Boom: thrown")
-      }
-    )
+  for (const [name, layer] of Object.entries({
+    inline: Layer.merge(ToolRuntime.layerInline, quiet),
+    concurrent: muted
+  })) {
+    test(`RT-3 defects of every kind are unhandled_error, named by class and text (${name})`, layer, function* () {
+      const batch = yield* calls(yield* tools, sleep(0), "boom", "throws", "self", "garbage", sleep(0))
+      const results = yield* after("1 second", boundTool.run(batch))
+      const unhandled = "unhandled_error"
+      assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
+      assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
+      assert.strictEqual(ToolResult.text(results[2]!), "Error executing tool: Boom: thrown")
+    })
   }
 
   test("RT-1 onFinished runs the moment each call ends, with its duration", concurrent, function* () {
@@ -82,19 +82,15 @@ describe("L6 siblings settle", () => {
     assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
   })
 
-  test(
-    "RT-3 with defects: die the batch dies with the first defect, after all have settled",
-    Layer.merge(concurrent, quiet),
-    function* () {
-      const batch = yield* calls(yield* tools, sleep(100), "boom", sleep(300), "throws")
-      const finished: Array<string> = []
-      const onFinished = (id: string) => Effect.sync(() => finished.push(id))
-      const exit = yield* after("1 second", Effect.exit(boundTool.run(batch, { defects: "die", onFinished })))
-      assert.sameMembers(finished, ["0", "1", "2", "3"])
-      assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
-      assert.strictEqual(Exit.isFailure(exit) && (Cause.squash(exit.cause) as Error).message, "the text")
-    }
-  )
+  test("RT-3 with defects: die the batch dies with the first defect, after all have settled", muted, function* () {
+    const batch = yield* calls(yield* tools, sleep(100), "boom", sleep(300), "throws")
+    const finished: Array<string> = []
+    const onFinished = (id: string) => Effect.sync(() => finished.push(id))
+    const exit = yield* after("1 second", Effect.exit(boundTool.run(batch, { defects: "die", onFinished })))
+    assert.sameMembers(finished, ["0", "1", "2", "3"])
+    assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+    assert.strictEqual(Exit.isFailure(exit) && (Cause.squash(exit.cause) as Error).message, "the text")
+  })
 
   test("RT-2 a wrapper may try again; the cause of an earlier attempt is forgotten", quiet, function* () {
     let attempts = 0
@@ -117,32 +113,28 @@ describe("L6 siblings settle", () => {
 })
 
 describe("TOOL-1 timeouts of a batch", () => {
-  test(
-    "a handler that resists interruption delays its own result, no other, and has timed out",
-    concurrent,
-    function* () {
-      const events: Array<string> = []
-      const push = (event: string) => Effect.sync(() => events.push(event))
-      const toolkit = Toolkit.make(
-        ToolSettings.timeout(Tool.make("stubborn", { success: Schema.String }), 100),
-        ToolSettings.timeout(Tool.make("tidy"), 100),
-        Tool.make("quick")
-      )
-      const set = yield* bind(toolkit, {
-        stubborn: () => Effect.uninterruptible(Effect.as(Effect.sleep(500), "made it after all")),
-        tidy: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.andThen(Effect.sleep(50), push("tidied up")))),
-        quick: () => Effect.void
-      })
-      const batch = yield* calls(set, "stubborn", "tidy", "quick")
-      const fiber = yield* Effect.forkChild(boundTool.run(batch, { onFinished: push }))
-      yield* TestClock.adjust(50)
-      assert.deepStrictEqual(events, ["2"])
-      yield* TestClock.adjust(200)
-      assert.deepStrictEqual(events, ["2", "tidied up", "1"])
-      yield* TestClock.adjust(1000)
-      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error", "timeout_error", "success"])
-    }
-  )
+  test("a handler that resists interruption delays only its own result, and has timed out", concurrent, function* () {
+    const events: Array<string> = []
+    const push = (event: string) => Effect.sync(() => events.push(event))
+    const toolkit = Toolkit.make(
+      ToolSettings.timeout(Tool.make("stubborn", { success: Schema.String }), 100),
+      ToolSettings.timeout(Tool.make("tidy"), 100),
+      Tool.make("quick")
+    )
+    const set = yield* bind(toolkit, {
+      stubborn: () => Effect.uninterruptible(Effect.as(Effect.sleep(500), "made it after all")),
+      tidy: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.andThen(Effect.sleep(50), push("tidied up")))),
+      quick: () => Effect.void
+    })
+    const batch = yield* calls(set, "stubborn", "tidy", "quick")
+    const fiber = yield* Effect.forkChild(boundTool.run(batch, { onFinished: push }))
+    yield* TestClock.adjust(50)
+    assert.deepStrictEqual(events, ["2"])
+    yield* TestClock.adjust(200)
+    assert.deepStrictEqual(events, ["2", "tidied up", "1"])
+    yield* TestClock.adjust(1000)
+    assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error", "timeout_error", "success"])
+  })
 
   const limited = Effect.fnUntraced(function* (
     handler: Effect.Effect<void>,
@@ -198,23 +190,19 @@ describe("RT-3 interruption", () => {
     assert.deepStrictEqual(yield* interrupted, events)
   })
 
-  test(
-    "concurrently: every handler is interrupted, and a free place is not taken again",
-    ToolRuntime.layerConcurrent({ maxConcurrency: 2 }),
-    function* () {
-      const first = ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"]
-      assert.sameMembers(yield* interrupted, [...first, "started 2", "finalizer 2", "2 interrupted"])
-    }
-  )
+  const two = ToolRuntime.layerConcurrent({ maxConcurrency: 2 })
 
-  test(
-    "a runtime that interrupts itself is not the run being interrupted",
-    Layer.merge(ToolRuntime.layer({ dispatch: () => Effect.interrupt }), quiet),
-    function* () {
-      const set = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
-      assert.deepStrictEqual(kinds(yield* boundTool.run(yield* calls(set, "t"))), ["unhandled_error"])
-    }
-  )
+  test("concurrently: every handler is interrupted, and a free place is not taken again", two, function* () {
+    const first = ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"]
+    assert.sameMembers(yield* interrupted, [...first, "started 2", "finalizer 2", "2 interrupted"])
+  })
+
+  test("a runtime that interrupts itself is not the run being interrupted", quiet, function* () {
+    const set = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
+    const run = boundTool.run(yield* calls(set, "t"))
+    const results = yield* Effect.provide(run, ToolRuntime.layer({ dispatch: () => Effect.interrupt }))
+    assert.deepStrictEqual(kinds(results), ["unhandled_error"])
+  })
 })
 
 describe("RT-1 tool runtimes", () => {

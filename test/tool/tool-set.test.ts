@@ -3,7 +3,7 @@ import { Context, Effect, Result, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract } from "effect-emissary"
-import { bind } from "./support.ts"
+import { bind, search } from "./support.ts"
 import { test } from "../test.ts"
 
 const named = (...names: ReadonlyArray<string>) =>
@@ -28,26 +28,20 @@ describe("TOOL-8 names", () => {
 
   test("unknown names are kept as the model sent them", function* () {
     const set = yield* named("a/b")
-    assert.strictEqual(set.canonicalName("a/b"), "a/b")
-    assert.strictEqual(set.canonicalName("toString"), "toString")
+    for (const name of ["a/b", "toString"]) assert.strictEqual(set.canonicalName(name), name)
   })
 
   test("names that the set does not know are acceptable to providers, too", function* () {
-    const set = yield* named("a/b")
-    assert.strictEqual(set.providerName("un/known"), "un__known")
-    assert.strictEqual(set.providerName("toString"), "toString")
-    for (const name of ["functions.get", "\ud800", "x".repeat(100)]) {
-      assert.match(set.providerName(name), accepted)
-    }
+    const { providerName } = yield* named("a/b")
+    assert.deepStrictEqual(["un/known", "toString"].map(providerName), ["un__known", "toString"])
+    for (const name of ["functions.get", "\ud800", "x".repeat(100)]) assert.match(providerName(name), accepted)
   })
 
   test("names that collide are refused, both named", function* () {
     const collision = yield* Effect.flip(named("a/b", "c", "a__b"))
     assert.deepStrictEqual(collision.names, ["a/b", "a__b"])
-    assert.include(collision.message, `"a/b"`)
-    assert.include(collision.message, `"a__b"`)
-    const twice = yield* Effect.flip(named("same", "same"))
-    assert.include(twice.message, "same")
+    for (const name of collision.names) assert.include(collision.message, `"${name}"`)
+    assert.include((yield* Effect.flip(named("same", "same"))).message, "same")
   })
 
   test.prop(
@@ -89,9 +83,8 @@ describe("DESIGN 5.5 what the model is offered", () => {
     assert.strictEqual(Tool.getJsonSchema(offered("strict")), strict)
     assert.strictEqual(offered("strict").description, "d")
     assert.isTrue(Context.get(offered("strict").annotations, Tool.Idempotent))
-    assert.isTrue(Tool.getStrictMode(offered("strict")))
-    assert.isFalse(Tool.getStrictMode(offered("loose")))
-    assert.isFalse(Tool.getStrictMode(offered("off")))
+    const modes = ["strict", "loose", "off"].map((name) => Tool.getStrictMode(offered(name)))
+    assert.deepStrictEqual(modes, [true, false, false])
     assert.isTrue(Schema.isSchema(offered("strict").parametersSchema))
     assert.strictEqual(Schema.decodeExit(offered("strict").parametersSchema)({})._tag, "Failure")
   })
@@ -108,9 +101,6 @@ describe("DESIGN 5.5 what the model is offered", () => {
   })
 
   test("provider-defined tools are offered untouched", function* () {
-    const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(
-      undefined
-    )
     const set = yield* bind(Toolkit.make(search), {})
     assert.strictEqual<unknown>(set.toolkit.tools["search"], search)
   })
@@ -133,12 +123,8 @@ describe("DESIGN 5.5 what the model is offered", () => {
       disableToolCallResolution: true,
       toolCallValidation: "deferred"
     }).pipe(Effect.provideService(LanguageModel.LanguageModel, model))
-    assert.deepStrictEqual(
-      response.toolCalls.map((call) => [set.canonicalName(call.name), call.params]),
-      [
-        ["a/b", { n: "wrong" }],
-        ["invented", {}]
-      ]
-    )
+    const [wrong, invented] = response.toolCalls.map((call) => [set.canonicalName(call.name), call.params])
+    assert.deepStrictEqual(wrong, ["a/b", { n: "wrong" }])
+    assert.deepStrictEqual(invented, ["invented", {}])
   })
 })

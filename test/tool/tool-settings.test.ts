@@ -49,11 +49,8 @@ describe("TOOL-2 ToolFailure", () => {
   const json = Schema.toCodecJson(ToolFailure)
 
   it("its type is execution_error unless another one is passed", () => {
-    assert.deepStrictEqual(Schema.encodeSync(json)(ToolFailure.error("no")), {
-      _tag: "ToolFailure",
-      type: "execution_error",
-      message: "no"
-    })
+    const encoded = { _tag: "ToolFailure", type: "execution_error", message: "no" }
+    assert.deepStrictEqual(Schema.encodeSync(json)(ToolFailure.error("no")), encoded)
     assert.strictEqual(ToolFailure.error("no", { type: "not_found" }).type, "not_found")
     assert.strictEqual(Schema.decodeSync(json)({ _tag: "ToolFailure", message: "no" }).type, "execution_error")
   })

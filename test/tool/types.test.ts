@@ -3,8 +3,8 @@ import { Context, type Effect, type Layer, type Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolResolver, ToolRuntime, type ToolContract, type ToolFailure, type ToolResult } from "effect-emissary"
+import { search } from "./support.ts"
 
-const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(undefined)
 const toolkit = Toolkit.make(Tool.make("one"), Tool.make("two"), search)
 
 class Ledger extends Context.Service<Ledger, { readonly add: (amount: number) => Effect.Effect<number> }>()("Ledger") {}
