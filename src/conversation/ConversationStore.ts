@@ -73,7 +73,7 @@ import type { Message } from "./Message.ts"
 import * as VersionedStore from "./VersionedStore.ts"
 import * as conversationCodec from "./internal/conversationCodec.ts"
 import * as history from "./internal/history.ts"
-import * as journal from "./internal/storage.ts"
+import * as storage from "./internal/storage.ts"
 
 /**
  * A conversation was not loaded or stored. `id` is absent for `list`.
@@ -98,11 +98,11 @@ export class ConversationStoreError extends Schema.TaggedError<ConversationStore
 )("ConversationStoreError", {
   operation: Schema.Literals(["load", "save", "append", "list", "delete"]),
   id: Schema.optionalKey(Schema.String),
-  reason: journal.Reason
+  reason: storage.Reason
 }) {
   override get message(): string {
     const id = this.id === undefined ? "conversations" : `conversation ${base.quote(this.id)}`
-    return `${this.operation} ${id}: ${journal.renderReason(this.reason)}`
+    return `${this.operation} ${id}: ${storage.renderReason(this.reason)}`
   }
 }
 
@@ -125,7 +125,7 @@ export class ConversationConflict extends Schema.TaggedError<ConversationConflic
   found: Schema.OptionFromNullOr(Schema.String)
 }) {
   override get message(): string {
-    return `conversation ${base.quote(this.id)} changed: expected ${journal.versionText(this.expected)}, found ${journal.versionText(this.found)}. Load it again and apply the change to what you find`
+    return `conversation ${base.quote(this.id)} changed: expected ${storage.versionText(this.expected)}, found ${storage.versionText(this.found)}. Load it again and apply the change to what you find`
   }
 }
 
@@ -169,7 +169,7 @@ export interface Service {
     options?: { readonly expected?: string | undefined }
   ) => Effect.Effect<string, ConversationConflict | ConversationError | ConversationStoreError>
   readonly list: (
-    options?: journal.ListOptions
+    options?: storage.ListOptions
   ) => Effect.Effect<
     { readonly ids: ReadonlyArray<string>; readonly next: Option.Option<string> },
     ConversationStoreError
@@ -277,7 +277,7 @@ const OpenCalls = Schema.Array(
 
 /** The value under the key of a conversation. `open` are the calls that the segments leave open. */
 const Head = Schema.Struct({
-  ...journal.logFields,
+  ...storage.logFields,
   segmentSize: Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)),
   open: OpenCalls,
   conversation: Wire
@@ -293,7 +293,7 @@ const headCodec = VersionedCodec.single({
   data: ["/conversation"]
 })
 
-const batchCodec = journal.batchCodec({
+const batchCodec = storage.batchCodec({
   what: "segment of a conversation",
   kind: "conversation-segment",
   events: Wire
@@ -312,17 +312,17 @@ const decodeWith = (
 ): Effect.Effect<history.Conversation, PayloadError.PayloadError> =>
   conversationCodec.codec.decode({ ...conversation, messages }, { limits: togetherLimits })
 
-const encodeWire = (conversation: history.Conversation): Effect.Effect<Wire, journal.Reason> =>
+const encodeWire = (conversation: history.Conversation): Effect.Effect<Wire, storage.Reason> =>
   conversationCodec.codec.encode(conversation).pipe(
     // The newest version loses nothing
     Effect.catchTag("LossyEncoding", Effect.die),
-    Effect.mapError(journal.refused),
+    Effect.mapError(storage.refused),
     // Sound: the wire form of a conversation has a version and messages.
     Effect.map((json) => json as Wire)
   )
 
 /** The wire form of messages that were checked already, and may start in the middle. */
-const encodeMessages = (messages: ReadonlyArray<Message>): Effect.Effect<WireMessages, journal.Reason> =>
+const encodeMessages = (messages: ReadonlyArray<Message>): Effect.Effect<WireMessages, storage.Reason> =>
   Effect.map(encodeWire(history.rebuild(messages, undefined)), (wire) => wire.messages)
 
 /** Replaces all messages in segments: to the laws it is the same conversation, with the same open calls. */
@@ -353,9 +353,9 @@ const openCallsOf = (conversation: history.Conversation): Head["open"] => {
 const countOlder = ({ segments, segmentSize }: Head): number =>
   segments.reduce((count, { batches }) => count + batches * segmentSize, 0)
 
-type StoredHead = journal.StoredHead<Head>
+type StoredHead = storage.StoredHead<Head>
 
-type Conflict = journal.Conflict<Head>
+type Conflict = storage.Conflict<Head>
 
 const versionOf = (found: Option.Option<StoredHead>): Option.Option<string> =>
   Option.map(found, ({ version }) => version)
@@ -364,10 +364,10 @@ const isVersion = (found: Option.Option<string>, expected: Option.Option<string>
   Option.getOrUndefined(found) === Option.getOrUndefined(expected)
 
 const makeService = (store: VersionedStore.Service, namespace: string, segmentSize: number): Service => {
-  const log = journal.make({ store, namespace, head: headCodec, batch: batchCodec })
+  const log = storage.make({ store, namespace, head: headCodec, batch: batchCodec })
 
   const unreadable = (at: StoredHead) =>
-    Effect.mapError((error: PayloadError.PayloadError) => journal.unreadable(log.headKey(at.key), error, at.version))
+    Effect.mapError((error: PayloadError.PayloadError) => storage.unreadable(log.headKey(at.key), error, at.version))
 
   const loadWhole = Effect.fnUntraced(function* (at: StoredHead) {
     const { conversation } = at.head
@@ -376,7 +376,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
       if (version === conversation.version && messages.length === at.head.segmentSize) continue
       const expected = `${at.head.segmentSize} messages of version ${conversation.version}`
       const problem = `expected segments of ${expected}, got ${messages.length} of version ${version}`
-      return yield* Effect.fail(journal.damaged(log.headKey(at.key), problem))
+      return yield* Effect.fail(storage.damaged(log.headKey(at.key), problem))
     }
     const older = segments.flatMap(({ messages }) => messages)
     // Only what is read in parts may be larger than one value
@@ -387,7 +387,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     return yield* unreadable(at)(decoded)
   })
 
-  const load = (id: string): Effect.Effect<Effect.Success<ReturnType<Service["load"]>>, journal.Reason> =>
+  const load = (id: string): Effect.Effect<Effect.Success<ReturnType<Service["load"]>>, storage.Reason> =>
     Effect.gen(function* () {
       const found = yield* log.head(id)
       if (Option.isNone(found)) return Option.none()
@@ -424,7 +424,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     }
     const count = countOlder(head) + conversation.messages.length + messages.length
     const counted = { what: conversationCodec.codec.what, path: "/messages" }
-    yield* Effect.mapError(plainJson.checkCount("messages", count, counted), journal.refused)
+    yield* Effect.mapError(plainJson.checkCount("messages", count, counted), storage.refused)
     const added = yield* encodeMessages(messages)
 
     const full = conversation.messages.length - (conversation.messages.length % segmentSize)
@@ -471,7 +471,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
   const remove = (
     id: string,
     expected: string | undefined
-  ): Effect.Effect<boolean, ConversationConflict | Conflict | journal.Reason> =>
+  ): Effect.Effect<boolean, ConversationConflict | Conflict | storage.Reason> =>
     Effect.gen(function* () {
       const found = yield* log.head(id)
       if (expected !== undefined) yield* checkVersion(id, found, Option.some(expected))
@@ -487,7 +487,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
   const conflictOf = (id: string) => (conflict: Conflict) =>
     Effect.fail(new ConversationConflict({ id, expected: conflict.expected, found: versionOf(conflict.found) }))
 
-  const failWith = (operation: ConversationStoreError["operation"], id?: string) => (reason: journal.Reason) =>
+  const failWith = (operation: ConversationStoreError["operation"], id?: string) => (reason: storage.Reason) =>
     Effect.fail(new ConversationStoreError({ operation, ...defined({ id }), reason }))
 
   return {
@@ -495,13 +495,13 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     save: Effect.fn("ConversationStore.save")((id, conversation, { expected }) =>
       save(id, conversation, expected).pipe(
         Effect.catchTag("Conflict", conflictOf(id)),
-        Effect.catchTag(journal.reasonTags, failWith("save", id))
+        Effect.catchTag(storage.reasonTags, failWith("save", id))
       )
     ),
     append: Effect.fn("ConversationStore.append")((id, messages, options) =>
       append(id, messages, options?.expected).pipe(
         Effect.catchTag("Conflict", conflictOf(id)),
-        Effect.catchTag(journal.reasonTags, failWith("append", id))
+        Effect.catchTag(storage.reasonTags, failWith("append", id))
       )
     ),
     list: Effect.fn("ConversationStore.list")((options) =>
@@ -513,7 +513,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     delete: Effect.fn("ConversationStore.delete")((id, options) =>
       remove(id, options?.expected).pipe(
         Effect.catchTag("Conflict", conflictOf(id)),
-        Effect.catchTag(journal.reasonTags, failWith("delete", id))
+        Effect.catchTag(storage.reasonTags, failWith("delete", id))
       )
     )
   }

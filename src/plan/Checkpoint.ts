@@ -136,7 +136,7 @@ import type * as agentTypes from "../agent/internal/agentTypes.ts"
 import type * as runParts from "../agent/internal/runParts.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
-import * as journal from "../conversation/internal/storage.ts"
+import * as storage from "../conversation/internal/storage.ts"
 import * as Digest from "../payload/Digest.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
@@ -173,7 +173,7 @@ import * as planTransition from "./internal/planTransition.ts"
 type Status = checkpointRecord.Status
 
 const Reason = Schema.TaggedUnion({
-  ...journal.reasons,
+  ...storage.reasons,
   RunActive: { owner: Schema.String, status: checkpointRecord.Status, leaseUntil: Schema.DateTimeUtcFromMillis },
   Unfinished: {
     owner: Schema.String,
@@ -210,13 +210,13 @@ const renderReason = (reason: Reason): string => {
     case "WriteFailed":
       return `step ${base.quote(reason.step)} is done, and its write ${base.quote(reason.write)} failed: ${reason.problem}. Resume the run: the write is done first, and the step does not run again`
     case "StoreFailed":
-      return `${journal.renderReason(reason)}. Resume the run when the store answers again`
+      return `${storage.renderReason(reason)}. Resume the run when the store answers again`
     case "Unreadable":
-      return `${journal.renderReason(reason)}. Use another key or namespace, or remove it with { force: true }`
+      return `${storage.renderReason(reason)}. Use another key or namespace, or remove it with { force: true }`
     case "Damaged":
-      return `${journal.renderReason(reason)}. Restore it from a backup, or begin a new run with the policy "restart"`
+      return `${storage.renderReason(reason)}. Restore it from a backup, or begin a new run with the policy "restart"`
     case "Refused":
-      return journal.renderReason(reason)
+      return storage.renderReason(reason)
   }
 }
 
@@ -450,7 +450,7 @@ export interface Service {
     ): Effect.Effect<Option.Option<planTransition.State>, PlanError.PlanError | CheckpointError>
     <A, R>(agent: OnlyAgent<A, R>, key: string): Effect.Effect<Option.Option<Run.State>, CheckpointError>
   }
-  readonly list: (options?: journal.ListOptions) => Effect.Effect<journal.Page, CheckpointError>
+  readonly list: (options?: storage.ListOptions) => Effect.Effect<storage.Page, CheckpointError>
   readonly remove: (
     key: string,
     options?: { readonly force?: boolean | undefined }
@@ -548,27 +548,37 @@ const leaseOptions = (options: Options): Effect.Effect<Lease> => {
 
 type Head = checkpointRecord.Head
 
-type StoredHead = journal.StoredHead<Head>
+type StoredHead = storage.StoredHead<Head>
 
-type Conflict = journal.Conflict<Head>
+type Conflict = storage.Conflict<Head>
 
 const isConflict = (error: unknown): error is Conflict => Predicate.isTagged(error, "Conflict")
 
 const isReason = Schema.is(Reason)
 
 /** The journals of runs and the values that their steps write. Any of the journals reads the head of any run. */
-type Storage = ReturnType<typeof makeStorage>
+type Store = ReturnType<typeof makeStore>
 
-const makeStorage = (store: VersionedStore.Service, namespace: string) => {
-  const values = journal.documents(store)
-  const root = journal.rootKey(namespace)
-  const forkKey = (fork: string) => `${root}forks/${journal.partOfKey(fork)}`
+const makeStore = (versioned: VersionedStore.Service, namespace: string) => {
+  const values = storage.documents(versioned)
+  const root = storage.rootKey(namespace)
+  const forkKey = (fork: string) => `${root}forks/${storage.partOfKey(fork)}`
   const writeKey = (write: string, fork: string | undefined) =>
     fork === undefined ? `${root}writes/${write}` : `${forkKey(fork)}${write}`
 
   return {
-    plans: journal.make({ store, namespace, head: checkpointRecord.headCodec, ...checkpointRecord.planCodecs }),
-    agents: journal.make({ store, namespace, head: checkpointRecord.headCodec, ...checkpointRecord.agentCodecs }),
+    plans: storage.make({
+      store: versioned,
+      namespace,
+      head: checkpointRecord.headCodec,
+      ...checkpointRecord.planCodecs
+    }),
+    agents: storage.make({
+      store: versioned,
+      namespace,
+      head: checkpointRecord.headCodec,
+      ...checkpointRecord.agentCodecs
+    }),
     /** The value of a write; `fork` is the key of the fork that has it for itself. */
     write: (write: string, fork: string | undefined) => values.get(checkpointRecord.writeCodec, writeKey(write, fork)),
     setWrite: (
@@ -597,7 +607,7 @@ type Summary = Pick<Head, "status" | "digest" | "revision" | "iterations" | "com
  */
 interface Kind<S, E, B, X> {
   readonly head: Pick<Head, "kind" | "name" | "digest">
-  readonly runs: journal.Journal<Head, ReadonlyArray<E>, B>
+  readonly runs: storage.Journal<Head, ReadonlyArray<E>, B>
   readonly input: VersionedCodec.VersionedCodec<B>
   readonly changed: (digest: string) => X | undefined
   readonly fold: (events: ReadonlyArray<E>) => Effect.Effect<Result.Result<S, { readonly message: string }>, X>
@@ -659,7 +669,7 @@ const summarize = (
   return { ...summary, status: statuses[type], outcome: message === undefined ? { type } : { type, message } }
 }
 
-const kindOfPlan = ({ plans }: Storage, plan: livePlan.BoundPlan): PlanKind => ({
+const kindOfPlan = ({ plans }: Store, plan: livePlan.BoundPlan): PlanKind => ({
   head: { kind: "plan-run", name: plan.definition.name, digest: plan.digest },
   runs: plans,
   input: checkpointRecord.planCodecs.input,
@@ -694,7 +704,7 @@ const kindOfPlan = ({ plans }: Storage, plan: livePlan.BoundPlan): PlanKind => (
 })
 
 /** The run itself refuses the state of another definition of the agent. */
-const kindOfAgent = ({ agents }: Storage, name: string): AgentKind => ({
+const kindOfAgent = ({ agents }: Store, name: string): AgentKind => ({
   head: { kind: "agent-run", name, digest: "" },
   runs: agents,
   input: checkpointRecord.agentCodecs.input,
@@ -722,12 +732,12 @@ const release = ({ lease: _, ...head }: Head, status: Status, updated: DateTime.
 
 /** The stamp of each pending write: of the value that it replaces, where that can be read. */
 const findPending = (
-  storage: Storage,
+  store: Store,
   fork: string | undefined,
   writes: ReadonlyArray<checkpointRecord.PendingWrite>
 ): Effect.Effect<ReadonlyArray<checkpointRecord.PendingWrite>> =>
   Effect.forEach(writes, (pending) =>
-    Effect.match(storage.write(pending.write, fork), {
+    Effect.match(store.write(pending.write, fork), {
       // The write itself fails, after its step is stored
       onFailure: () => pending,
       onSuccess: (found): checkpointRecord.PendingWrite => {
@@ -740,7 +750,7 @@ const findPending = (
 
 /** Does a write that the head of a run names. */
 const performWrite = Effect.fnUntraced(function* (
-  storage: Storage,
+  store: Store,
   fork: string | undefined,
   run: string,
   { before, record, step, write }: checkpointRecord.PendingWrite,
@@ -748,16 +758,16 @@ const performWrite = Effect.fnUntraced(function* (
 ) {
   const value = { run, record, step, at: yield* DateTime.now, value: output }
   const attempt = Effect.gen(function* () {
-    const found = Option.getOrUndefined(yield* storage.write(write, fork))
+    const found = Option.getOrUndefined(yield* store.write(write, fork))
     const stamp = found?.value
     if (stamp?.run === run && stamp.record >= record) return
     const isReplaced = before !== undefined && (stamp?.run !== before?.run || stamp?.record !== before?.record)
     if (isReplaced) return
-    yield* storage.setWrite(write, fork, Option.fromUndefinedOr(found?.version), value)
+    yield* store.setWrite(write, fork, Option.fromUndefinedOr(found?.version), value)
   })
   yield* Effect.mapError(
     Effect.retry(attempt, { while: (error) => error._tag === "VersionConflict" }),
-    (error): Reason => ({ _tag: "WriteFailed", write, step, problem: journal.renderReason(error) })
+    (error): Reason => ({ _tag: "WriteFailed", write, step, problem: storage.renderReason(error) })
   )
 })
 
@@ -792,7 +802,7 @@ const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
   const { head, key } = at
   const events = (yield* runs.batches(at)).flat()
   if (events.length === 0 && head.revision === 0) return undefined
-  const damaged = (problem: string) => journal.damaged(runs.journalKey(key), problem)
+  const damaged = (problem: string) => storage.damaged(runs.journalKey(key), problem)
   const state = yield* Effect.mapError(Effect.fromResult(yield* fold(events)), ({ message }) =>
     damaged(`expected events that follow each other, got ${message}`)
   )
@@ -806,7 +816,7 @@ const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
 const canonicalInput = <S, E, B, X>({ input }: Kind<S, E, B, X>, begin: B) =>
   input.encode(begin).pipe(
     Effect.catchTag("LossyEncoding", Effect.die),
-    Effect.mapError(journal.refused),
+    Effect.mapError(storage.refused),
     Effect.map((json) => Digest.canonicalize(json["input"] ?? null))
   )
 
@@ -850,10 +860,10 @@ const makeClaims = (lease: Lease) => {
     const claim: Claim<S, B> = { at, begin: begun, state, before: head }
     if (head.status === "done") {
       if (state !== undefined && kind.summary(state).status === "done") return claim
-      return yield* Effect.fail(journal.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
+      return yield* Effect.fail(storage.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
     }
     const times = yield* renewed
-    const owner = yield* journal.nonce
+    const owner = yield* storage.nonce
     const status: Status = state === undefined ? "claimed" : "running"
     const epoch = head.epoch + 1
     return { ...claim, at: yield* runs.append(at, (head) => ({ ...head, ...times, status, epoch, owner }), []) }
@@ -899,7 +909,7 @@ const leaseLost = ({ owner }: Head, found: Option.Option<StoredHead>): Reason =>
 type Session<S, E> = ReturnType<typeof openSession<S, E, unknown, unknown>>
 
 /** The lease of a claimed run: every append renews it, and stops the run when it is lost. */
-const openSession = <S, E, B, X>(storage: Storage, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
+const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
   const { runs, summary } = kind
   const { key } = claim.at
   const fork = claim.at.head.fork ? key : undefined
@@ -947,13 +957,13 @@ const openSession = <S, E, B, X>(storage: Storage, lease: Lease, kind: Kind<S, E
   const settleWrites = Effect.fnUntraced(function* (state: S) {
     for (const pending of at.head.pending) {
       const output = kind.output(state, pending.record)
-      if (Option.isSome(output)) yield* performWrite(storage, fork, summary(state).run, pending, output.value)
+      if (Option.isSome(output)) yield* performWrite(store, fork, summary(state).run, pending, output.value)
     }
     at = { ...at, head: { ...at.head, pending: [] } }
   })
 
   const commit = Effect.fnUntraced(function* (events: ReadonlyArray<E>, next: S) {
-    const pending = yield* findPending(storage, fork, kind.writes(state, next))
+    const pending = yield* findPending(store, fork, kind.writes(state, next))
     const now = summary(next)
     const updated = yield* DateTime.now
     const ends = !isOpen(now.status)
@@ -1169,8 +1179,9 @@ const overload = <P extends Operation, Q extends Operation>(onPlan: P, onAgent: 
 
 const makeService = Effect.fnUntraced(function* (options: Options) {
   const lease = yield* leaseOptions(options)
-  const storage = makeStorage(yield* VersionedStore.VersionedStore, options.namespace ?? "plan")
-  const { plans: runs } = storage
+  const store = makeStore(yield* VersionedStore.VersionedStore, options.namespace ?? "plan")
+  // The journal of plans reads the heads of all runs, as that of agents does
+  const { plans: anyRuns } = store
   const claim = makeClaims(lease)
 
   const fail = (key: string | undefined) => (reason: Reason) => new CheckpointError({ ...defined({ key }), reason })
@@ -1188,18 +1199,18 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     start?: Start<B>
   ) =>
     Effect.map(Effect.mapError(claim(kind, key, start), failRun<X>(key)), (claim) => {
-      const session = openSession(storage, lease, kind, claim)
+      const session = openSession(store, lease, kind, claim)
       return { ...session, ...run(claim, session) }
     })
 
   const keyOf = ({ key, policy }: { readonly key: string; readonly policy?: Policy | undefined }) =>
-    policy === "fork" ? Effect.map(journal.nonce, (unique) => `${key}:${unique}`) : Effect.succeed(key)
+    policy === "fork" ? Effect.map(storage.nonce, (unique) => `${key}:${unique}`) : Effect.succeed(key)
 
   const startPlan = Effect.fnUntraced(function* <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) {
     const { context, maxIterations, policy = "start" } = options
     const input = yield* performStep.resolveInput(plan.definition.name, options.input)
     const begin = { generation: "", input, ...defined({ context, maxIterations }) }
-    const kind = kindOfPlan(storage, plan.live)
+    const kind = kindOfPlan(store, plan.live)
     return yield* open(kind, runPlan(plan, options), yield* keyOf(options), { begin, policy })
   })
 
@@ -1207,15 +1218,15 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     const { context, conversation, instructions, maxSteps, policy = "start" } = options
     const input = typeof options.input === "string" ? ([ToolResult.textPart(options.input)] as const) : options.input
     const begin = { generation: "", ...defined({ input, conversation, instructions, context, maxSteps }) }
-    const kind = kindOfAgent(storage, agent.name)
+    const kind = kindOfAgent(store, agent.name)
     return yield* open(kind, runAgent(agent, options), yield* keyOf(options), { begin, policy })
   })
 
   const resumePlan = <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
-    open(kindOfPlan(storage, plan.live), runPlan(plan, options), options.key)
+    open(kindOfPlan(store, plan.live), runPlan(plan, options), options.key)
 
   const resumeAgent = <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
-    open(kindOfAgent(storage, agent.name), runAgent(agent, options), options.key)
+    open(kindOfAgent(store, agent.name), runAgent(agent, options), options.key)
 
   const run = <A, V, X, R, E>(name: string, opening: Effect.Effect<OpenExecution<A, V, X, R>, E>) =>
     Effect.acquireUseRelease(
@@ -1241,7 +1252,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
 
   const load = <S, E, B, X>(kind: Kind<S, E, B, X>, key: string): Effect.Effect<Option.Option<S>, Reason | X> =>
     Effect.gen(function* () {
-      const found = yield* runs.head(key)
+      const found = yield* anyRuns.head(key)
       if (Option.isNone(found)) return Option.none()
       yield* checkKind(kind, found.value.head)
       return Option.fromUndefinedOr(yield* stateOf(kind, found.value))
@@ -1250,11 +1261,11 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
 
   const remove = (key: string, force: boolean): Effect.Effect<boolean, Reason> =>
     Effect.gen(function* () {
-      if (force) return yield* runs.remove(key, undefined)
-      const found = yield* runs.head(key)
+      if (force) return yield* anyRuns.remove(key, undefined)
+      const found = yield* anyRuns.head(key)
       if (Option.isNone(found)) return false
       yield* checkLease(found.value)
-      return yield* runs.remove(key, found.value.version)
+      return yield* anyRuns.remove(key, found.value.version)
     }).pipe(Effect.catchTag("Conflict", () => remove(key, force)))
 
   const inspect = ({ head, key }: StoredHead, now: DateTime.Utc): Inspection => ({
@@ -1286,30 +1297,30 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
       <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) => stream(resumeAgent(agent, options))
     ),
     inspect: Effect.fn("Checkpoint.inspect")(function* (key) {
-      const found = yield* Effect.mapError(runs.head(key), fail(key))
+      const found = yield* Effect.mapError(anyRuns.head(key), fail(key))
       const now = yield* DateTime.now
       return Option.map(found, (stored) => inspect(stored, now))
     }),
     load: overload(
       <A, R>({ live }: livePlan.Bound<A, R>, key: string) =>
-        Effect.withSpan(Effect.mapError(load(kindOfPlan(storage, live), key), failRun(key)), "Checkpoint.load"),
+        Effect.withSpan(Effect.mapError(load(kindOfPlan(store, live), key), failRun(key)), "Checkpoint.load"),
       <A, R>({ name }: Agent<A, R>, key: string) =>
-        Effect.withSpan(Effect.mapError(load(kindOfAgent(storage, name), key), fail(key)), "Checkpoint.load")
+        Effect.withSpan(Effect.mapError(load(kindOfAgent(store, name), key), fail(key)), "Checkpoint.load")
     ),
-    list: Effect.fn("Checkpoint.list")((range) => Effect.mapError(runs.list(range), fail(undefined))),
+    list: Effect.fn("Checkpoint.list")((range) => Effect.mapError(anyRuns.list(range), fail(undefined))),
     remove: Effect.fn("Checkpoint.remove")(function* (key, options) {
       const removed = remove(key, options?.force ?? false)
-      return yield* Effect.mapError(Effect.tap(removed, storage.removeWrites(key)), fail(key))
+      return yield* Effect.mapError(Effect.tap(removed, store.removeWrites(key)), fail(key))
     }),
     read: Effect.fn("Checkpoint.read")(function* (write, options) {
-      const found = yield* Effect.mapError(storage.write(write, options?.fork), fail(options?.fork))
+      const found = yield* Effect.mapError(store.write(write, options?.fork), fail(options?.fork))
       return Option.map(found, ({ value: { run, ...value } }) => ({ ...value, runId: run }))
     }),
     isCurrent: Effect.fn("Checkpoint.isCurrent")(function* (key, write) {
-      const found = yield* Effect.mapError(runs.head(key), fail(key))
+      const found = yield* Effect.mapError(anyRuns.head(key), fail(key))
       if (Option.isNone(found)) return false
       const { fork, run } = found.value.head
-      const written = yield* Effect.mapError(storage.write(write, fork ? key : undefined), fail(key))
+      const written = yield* Effect.mapError(store.write(write, fork ? key : undefined), fail(key))
       return run !== undefined && Option.isSome(written) && written.value.value.run === run
     })
   }

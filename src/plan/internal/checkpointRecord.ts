@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
-import * as journal from "../../conversation/internal/storage.ts"
+import * as storage from "../../conversation/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as PlanRun from "../PlanRun.ts"
@@ -38,7 +38,7 @@ const headOf = <Kind extends string, Name extends string>(kind: Kind, name: Name
     name: Schema.String,
     digest: Schema.String,
     fork: Schema.Boolean,
-    ...journal.logFields,
+    ...storage.logFields,
     lease: Schema.optionalKey(runParts.Time),
     updated: runParts.Time,
     run: Schema.optionalKey(Schema.String),
@@ -86,7 +86,7 @@ export const planCodecs = {
     header: { kind: "plan-input" },
     data: ["/input/payload"]
   }),
-  batch: journal.batchCodec({ what: what.events, kind: "plan-events", events: PlanRun.eventsCodec.schema })
+  batch: storage.batchCodec({ what: what.events, kind: "plan-events", events: PlanRun.eventsCodec.schema })
 }
 
 export const agentCodecs = {
@@ -97,7 +97,7 @@ export const agentCodecs = {
     // Its codec looks for secrets
     data: ["/conversation"]
   }),
-  batch: journal.batchCodec({ what: what.events, kind: "agent-events", events: Run.eventsCodec.schema })
+  batch: storage.batchCodec({ what: what.events, kind: "agent-events", events: Run.eventsCodec.schema })
 }
 
 /** A value that a step wrote. */
