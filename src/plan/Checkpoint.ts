@@ -906,29 +906,38 @@ const leaseLost = ({ owner }: Head, found: Option.Option<StoredHead>): Reason =>
   })
 })
 
-type Session<S, E> = ReturnType<typeof openSession<S, E, unknown, unknown>>
+/** A claimed run while this process works on it. */
+interface ClaimedRun<S> {
+  at: StoredHead
+  /** The state after the last event that is written. */
+  state: S | undefined
+  /** The error that stops the run. */
+  failure: CheckpointError | undefined
+  hasCommitted: boolean
+  /** True once nothing more is to be written: the key is released, or the run was done before. */
+  isOver: boolean
+}
 
-/** The lease of a claimed run: every append renews it, and stops the run when it is lost. */
-const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
+type Writer<S, E> = ReturnType<typeof makeWriter<S, E, unknown, unknown>>
+
+/** Writes the events of a claimed run with its head, and the values of its steps. */
+const makeWriter = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
   const { runs, summary } = kind
-  const { key } = claim.at
-  const fork = claim.at.head.fork ? key : undefined
+  const { at, state } = claim
+  const fork = at.head.fork ? at.key : undefined
   const gate = Semaphore.makeUnsafe(1)
   const stop = Deferred.makeUnsafe<never, CheckpointError>()
-  let { at, state } = claim
+  const run: ClaimedRun<S> = { at, state, failure: undefined, hasCommitted: false, isOver: at.head.status === "done" }
   let newest = state
   let unwritten: ReadonlyArray<E> = []
-  let failure: CheckpointError | undefined
-  let hasCommitted = false
-  let isOver = at.head.status === "done"
 
   /** One write at a time, which an interruption waits for. */
   const alone = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.uninterruptible(gate.withPermit(effect))
 
   const fail = (reason: Reason): Effect.Effect<never, CheckpointError> => {
-    failure ??= new CheckpointError({ key, reason })
-    return Effect.andThen(Deferred.fail(stop, failure), Effect.fail(failure))
+    run.failure ??= new CheckpointError({ key: at.key, reason })
+    return Effect.andThen(Deferred.fail(stop, run.failure), Effect.fail(run.failure))
   }
 
   /**
@@ -939,31 +948,31 @@ const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B,
     change: (head: Head) => Head,
     batches: ReadonlyArray<ReadonlyArray<E>> = []
   ): Effect.Effect<void, Reason> =>
-    Effect.suspend(() => runs.append(at, change, batches)).pipe(
+    Effect.suspend(() => runs.append(run.at, change, batches)).pipe(
       Effect.map((written) => {
-        at = written
+        run.at = written
       }),
       Effect.catchTag("Conflict", ({ found }) => {
-        const { epoch, generation, owner } = at.head
+        const { epoch, generation, owner } = run.at.head
         const now = Option.getOrUndefined(found)?.head
         const isMine = now?.generation === generation && now.epoch === epoch && now.owner === owner
-        if (Option.isNone(found) || !isMine) return Effect.fail(leaseLost(at.head, found))
-        at = found.value
+        if (Option.isNone(found) || !isMine) return Effect.fail(leaseLost(run.at.head, found))
+        run.at = found.value
         return append(change, batches)
       })
     )
 
   /** Does the writes that the head names; the next write of the head leaves them out. */
   const settleWrites = Effect.fnUntraced(function* (state: S) {
-    for (const pending of at.head.pending) {
+    for (const pending of run.at.head.pending) {
       const output = kind.output(state, pending.record)
       if (Option.isSome(output)) yield* performWrite(store, fork, summary(state).run, pending, output.value)
     }
-    at = { ...at, head: { ...at.head, pending: [] } }
+    run.at = { ...run.at, head: { ...run.at.head, pending: [] } }
   })
 
   const commit = Effect.fnUntraced(function* (events: ReadonlyArray<E>, next: S) {
-    const pending = yield* findPending(store, fork, kind.writes(state, next))
+    const pending = yield* findPending(store, fork, kind.writes(run.state, next))
     const now = summary(next)
     const updated = yield* DateTime.now
     const ends = !isOpen(now.status)
@@ -977,32 +986,61 @@ const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B,
       },
       [events]
     )
-    state = next
     unwritten = unwritten.slice(events.length)
-    hasCommitted = true
-    isOver = isLast
+    run.state = next
+    run.hasCommitted = true
+    run.isOver = isLast
     if (pending.length === 0) return
     yield* settleWrites(next)
     if (!ends) return
     yield* append((head) => release({ ...head, pending: [] }, now.status, updated))
-    isOver = true
+    run.isOver = true
   })
 
-  const flush = alone(
-    Effect.suspend(() => {
-      if (failure !== undefined) return Effect.fail(failure)
-      if (isOver || newest === undefined || unwritten.length === 0) return Effect.void
-      return Effect.catch(commit(unwritten, newest), fail)
-    })
-  )
+  return {
+    run,
+    stop,
+    alone,
+    fail,
+    append,
+    /** Adds events, which the next `flush` writes. */
+    add: (events: ReadonlyArray<E>, state: S): void => {
+      unwritten = [...unwritten, ...events]
+      newest = state
+    },
+    /** Writes all events that are not written. A write that fails stops the run; a run that was done before writes nothing. */
+    flush: alone(
+      Effect.suspend(() => {
+        if (run.failure !== undefined) return Effect.fail(run.failure)
+        if (run.isOver || newest === undefined || unwritten.length === 0) return Effect.void
+        return Effect.catch(commit(unwritten, newest), fail)
+      })
+    ),
+    /** Completes what the last owner left: its writes, then the values of retired generations. */
+    tidy: alone(
+      Effect.gen(function* () {
+        if (run.isOver) return
+        if (run.state !== undefined && run.at.head.pending.length > 0) yield* settleWrites(run.state)
+        run.at = yield* runs.sweep(run.at)
+      }).pipe(Effect.catch(fail))
+    )
+  }
+}
 
+/** The lease of a claimed run: every append renews it, and stops the run when it is lost. */
+const holdLease = <S, E>(
+  lease: Lease,
+  summary: (state: S) => Summary,
+  before: Head | undefined,
+  { alone, append, fail, run }: Writer<S, E>
+) => {
   const renew = Effect.gen(function* () {
     const now = yield* DateTime.now
-    const { lease: until } = at.head
+    const { lease: until } = run.at.head
     // Every write renews the lease, so a beat is of use only where nothing happened
     const fresh = Duration.subtract(lease.time, Duration.times(lease.heartbeat, 0.5))
     const isFresh = until !== undefined && Duration.isGreaterThan(DateTime.distance(now, until), fresh)
-    if (isFresh || failure !== undefined || isOver) return
+    if (isFresh || run.failure !== undefined || run.isOver) return
     yield* Effect.catch(
       append((head) => ({ ...head, lease: DateTime.addDuration(now, lease.time) })),
       (reason) => {
@@ -1013,65 +1051,57 @@ const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B,
     )
   })
 
-  /** Completes what the last owner left: its writes, then the values of retired generations. */
-  const tidy = alone(
-    Effect.gen(function* () {
-      if (isOver) return
-      if (state !== undefined && at.head.pending.length > 0) yield* settleWrites(state)
-      at = yield* runs.sweep(at)
-    }).pipe(Effect.catch(fail))
-  )
-
   const statusOfExit = (exit: Exit.Exit<unknown, unknown>): Status => {
     if (Exit.isFailure(exit)) return Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "failed"
-    const status = state === undefined ? "claimed" : summary(state).status
+    const status = run.state === undefined ? "claimed" : summary(run.state).status
     return isOpen(status) ? "cancelled" : status
   }
 
-  /** Releases the key of a run whose events do not hold its end. */
-  const settle = (exit: Exit.Exit<unknown, unknown>) =>
-    alone(
-      Effect.gen(function* () {
-        if (isOver || failure?.reason._tag === "LeaseLost") return
-        isOver = true
-        const now = yield* DateTime.now
-        const before = claim.before?.status
-        const isUntouched = Exit.isFailure(exit) && failure === undefined && !hasCommitted
-        const isRestored = isUntouched && before !== undefined && !isOpen(before)
-        const status = isRestored ? before : statusOfExit(exit)
-        const released = append((head) =>
-          // Released already, where the store failed and wrote even so
-          isOpen(head.status) ? release(head, status, now) : head
-        )
-        yield* Effect.catch(released, (reason) => {
-          const error = new CheckpointError({ key, reason })
-          // A run that failed has its error; the lease ends by itself
-          return Exit.isFailure(exit) ? Effect.logWarning(error.message) : Effect.fail(error)
-        })
-      })
-    )
-
   return {
-    key,
-    /**
-     * Adds events, and returns the write of all events that are not written. A write that fails stops the run; a run
-     * that was done before writes nothing.
-     */
-    record: (events: ReadonlyArray<E>, state: S): Effect.Effect<void, CheckpointError> => {
-      unwritten = [...unwritten, ...events]
-      newest = state
-      return flush
-    },
+    /** Renews the lease, for ever. */
+    beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew))),
+    /** Releases the key of a run whose events do not hold its end. */
+    settle: (exit: Exit.Exit<unknown, unknown>) =>
+      alone(
+        Effect.gen(function* () {
+          if (run.isOver || run.failure?.reason._tag === "LeaseLost") return
+          run.isOver = true
+          const now = yield* DateTime.now
+          const isUntouched = Exit.isFailure(exit) && run.failure === undefined && !run.hasCommitted
+          const isRestored = isUntouched && before !== undefined && !isOpen(before.status)
+          const status = isRestored ? before.status : statusOfExit(exit)
+          const released = append((head) =>
+            // Released already, where the store failed and wrote even so
+            isOpen(head.status) ? release(head, status, now) : head
+          )
+          yield* Effect.catch(released, (reason) => {
+            const error = new CheckpointError({ key: run.at.key, reason })
+            // A run that failed has its error; the lease ends by itself
+            return Exit.isFailure(exit) ? Effect.logWarning(error.message) : Effect.fail(error)
+          })
+        })
+      )
+  }
+}
+
+type Session<S, E> = ReturnType<typeof openSession<S, E, unknown, unknown>>
+
+/** Works on a claimed run: writes what happens, and holds the lease. */
+const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
+  const writer = makeWriter(store, lease, kind, claim)
+  const { add, flush, run, stop, tidy } = writer
+  return {
+    ...holdLease(lease, kind.summary, claim.before, writer),
+    key: claim.at.key,
+    add,
+    flush,
+    tidy,
     /** Stops the run for a write that died. */
     abort: (cause: Cause.Cause<CheckpointError>) => Deferred.failCause(stop, cause),
     /** Fails when the run has to stop. */
     stopped: Deferred.await(stop),
-    /** Renews the lease, for ever. */
-    beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew))),
-    tidy,
-    settle,
     /** The error that stopped the run, instead of the one that the run made of it. */
-    explain: <Error>(error: Error): Error | CheckpointError => failure ?? error
+    explain: <Error>(error: Error): Error | CheckpointError => run.failure ?? error
   }
 }
 
@@ -1082,7 +1112,7 @@ interface Execution<out A, out V, out X, out R> {
 }
 
 /** A run whose key is taken. */
-type OpenExecution<A, V, X, R> = Execution<A, V, X, R> & Omit<Session<never, never>, "record">
+type OpenExecution<A, V, X, R> = Execution<A, V, X, R> & Omit<Session<never, never>, "add">
 
 type PlanSession = Session<planTransition.State, planRunParts.Event>
 
@@ -1091,12 +1121,14 @@ const runPlan =
   <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
   (
     { begin, state }: Claim<planTransition.State, checkpointRecord.PlanInput>,
-    { key, record }: PlanSession
+    { add, flush, key }: PlanSession
   ): Execution<PlanRun.Result<A>, PlanEvent<A>, PlanError.PlanError, R> => {
     const journalFailed = ({ message: problem }: CheckpointError) =>
       new PlanError.PlanError({ plan: plan.definition.name, reason: { _tag: "JournalFailed", problem } })
-    const journal: livePlan.Journal = (events, state) =>
-      record(events, state).pipe(Effect.as({ key }), Effect.mapError(journalFailed))
+    const journal: livePlan.Journal = (events, state) => {
+      add(events, state)
+      return flush.pipe(Effect.as({ key }), Effect.mapError(journalFailed))
+    }
     if (state === undefined) {
       const { context = begin.context, maxIterations = begin.maxIterations } = options
       const all = { ...options, context, maxIterations, journal }
@@ -1122,15 +1154,14 @@ const isDeferred = (event: Run.Event): boolean =>
 type AgentSession = Session<Run.State, Run.Event>
 
 /**
- * Writes the events of an agent's run. Concurrent calls record events in one order and wait for their writes in any, so
+ * Writes the events of an agent's run. Concurrent calls add events in one order and wait for their writes in any, so
  * each write takes all events before it. Nothing begins after a write that failed.
  */
 const journalOfAgent =
-  ({ abort, record }: AgentSession, onState: AgentResumeOptions["onState"]) =>
+  ({ abort, add, flush }: AgentSession, onState: AgentResumeOptions["onState"]) =>
   (state: Run.State, event: Run.Event): Effect.Effect<void> => {
-    const write = Effect.catchCause(record([event], state), (cause) =>
-      Effect.andThen(abort(cause), Effect.interruptible(Effect.never))
-    )
+    add([event], state)
+    const write = Effect.catchCause(flush, (cause) => Effect.andThen(abort(cause), Effect.interruptible(Effect.never)))
     const written = isDeferred(event) ? Effect.void : write
     return onState === undefined ? written : Effect.andThen(written, onState(state, event))
   }

@@ -123,9 +123,9 @@ interface StateFields extends Omit<typeof StateBody.Type, "history" | "writes"> 
  * **Details**
  *
  * - `cursor`: the step that comes next, or whose turn it is; absent when none is left.
- * - `turn`: the steps of that turn once it has begun: one step, or the members of a parallel group (a band), which is
- *   applied as a whole:
- *   `history` holds none of it before all of it has finished.
+ * - `turn`: the steps of that turn once it has begun: one step, or the members of a
+ *   parallel group (a band). It is applied as a whole: `history` holds none of it before
+ *   all of it has finished.
  * - `choosing`: a step that has finished (it is in `history`) and whose route has not
  *   been chosen yet; `cursor` is that step, too.
  * - `rejoins`: the branches that are taken, the newest last.
