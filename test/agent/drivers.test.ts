@@ -189,25 +189,24 @@ const drivers: ReadonlyArray<readonly [string, Driver, Layer.Layer<never>]> = [
 ]
 
 describe("L5 one loop, many drivers", () => {
-  it.effect.prop(
+  test.prop(
     "L5 AGENT-3 run, stream and a driver that writes JSON between transitions return equal transcripts, no call runs twice",
     [Plan],
-    ([plan]) =>
-      Effect.gen(function* () {
-        const played = yield* Effect.forEach(drivers, ([, driver, runtime]) =>
-          play(plan, driver).pipe(inWorld(scriptOf(plan), runtime))
-        )
-        const [first] = played
-        played.forEach((one, i) => {
-          const name = drivers[i]?.[0]
-          assert.deepStrictEqual(one.outcomes, first?.outcomes, name)
-          assert.deepStrictEqual(one.transcript, first?.transcript, name)
-          assert.deepStrictEqual(one.ids, first?.ids, name)
-          assert.deepStrictEqual([...one.ran].sort(), [...(first?.ran ?? [])].sort(), name)
-          const unique = one.ran.filter((what) => what !== "boom" && what !== "fail")
-          assert.strictEqual(new Set(unique).size, unique.length, `${name}: ${unique.join()}`)
-        })
-      }),
+    function* ([plan]) {
+      const played = yield* Effect.forEach(drivers, ([, driver, runtime]) =>
+        play(plan, driver).pipe(inWorld(scriptOf(plan), runtime))
+      )
+      const [first] = played
+      played.forEach((one, i) => {
+        const name = drivers[i]?.[0]
+        assert.deepStrictEqual(one.outcomes, first?.outcomes, name)
+        assert.deepStrictEqual(one.transcript, first?.transcript, name)
+        assert.deepStrictEqual(one.ids, first?.ids, name)
+        assert.deepStrictEqual([...one.ran].sort(), [...(first?.ran ?? [])].sort(), name)
+        const unique = one.ran.filter((what) => what !== "boom" && what !== "fail")
+        assert.strictEqual(new Set(unique).size, unique.length, `${name}: ${unique.join()}`)
+      })
+    },
     { arbitrary: { runs: 100 }, timeout: 300_000 }
   )
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Equal, Result } from "effect"
+import { Equal, Result } from "effect"
 import { Conversation, Message, Run } from "effect-emissary"
 import { Plan, simulate, sync } from "./run-driver.ts"
 
@@ -96,33 +96,31 @@ describe("laws of the run core, over random plans of answers, results, interrupt
     options(40)
   )
 
-  it.effect("the plans reach every outcome and every event", () =>
-    Effect.sync(() => {
-      // the worth of the laws above depends on it
-      const plan = (turns: Plan["turns"], phases: Plan["phases"], rest: Partial<Plan> = {}): Plan => ({
-        maxSteps: 3,
-        structured: "never",
-        turns,
-        phases,
-        ...rest
-      })
-      const turn = { calls: [], finishReason: "none", output: "valid", mistakes: 0, reversed: false } as const
-      const phase = { input: true, stop: "never", after: 5, decides: true } as const
-      const logs = [
-        simulate(plan([{ ...turn, calls: ["ok", "asking agent", "denied"], mistakes: 1 }], [phase, phase])),
-        simulate(plan([{ ...turn, calls: ["undecided", "agent"] }], [phase])),
-        simulate(plan([{ ...turn, finishReason: "length" }], [phase])),
-        simulate(plan([{ ...turn, calls: ["ok"] }], [phase], { maxSteps: 1 })),
-        simulate(plan([{ ...turn, output: "invalid" }], [phase], { structured: "always" })),
-        simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "interrupt", after: 3 }, phase])),
-        simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "crash", after: 3 }, phase]))
-      ]
-      const outcomes = new Set(logs.flatMap(({ outcomes }) => outcomes))
-      for (const outcome of ["Completed", "MaxSteps", "AwaitingApproval", "Interrupted", "InvalidOutput", "Stopped"]) {
-        assert.isTrue(outcomes.has(outcome), outcome)
-      }
-      const tags = new Set(logs.flatMap(({ events }) => events.map(({ _tag }) => _tag)))
-      assert.strictEqual(tags.size, 13)
+  it("the plans reach every outcome and every event", () => {
+    // the worth of the laws above depends on it
+    const plan = (turns: Plan["turns"], phases: Plan["phases"], rest: Partial<Plan> = {}): Plan => ({
+      maxSteps: 3,
+      structured: "never",
+      turns,
+      phases,
+      ...rest
     })
-  )
+    const turn = { calls: [], finishReason: "none", output: "valid", mistakes: 0, reversed: false } as const
+    const phase = { input: true, stop: "never", after: 5, decides: true } as const
+    const logs = [
+      simulate(plan([{ ...turn, calls: ["ok", "asking agent", "denied"], mistakes: 1 }], [phase, phase])),
+      simulate(plan([{ ...turn, calls: ["undecided", "agent"] }], [phase])),
+      simulate(plan([{ ...turn, finishReason: "length" }], [phase])),
+      simulate(plan([{ ...turn, calls: ["ok"] }], [phase], { maxSteps: 1 })),
+      simulate(plan([{ ...turn, output: "invalid" }], [phase], { structured: "always" })),
+      simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "interrupt", after: 3 }, phase])),
+      simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "crash", after: 3 }, phase]))
+    ]
+    const outcomes = new Set(logs.flatMap(({ outcomes }) => outcomes))
+    for (const outcome of ["Completed", "MaxSteps", "AwaitingApproval", "Interrupted", "InvalidOutput", "Stopped"]) {
+      assert.isTrue(outcomes.has(outcome), outcome)
+    }
+    const tags = new Set(logs.flatMap(({ events }) => events.map(({ _tag }) => _tag)))
+    assert.strictEqual(tags.size, 13)
+  })
 })

@@ -1,9 +1,9 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Logger, Stream, Tracer } from "effect"
 import { Agent, AgentError } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { call, toolkit, inWorld, world, testGiven } from "./fixtures.ts"
+import { call, toolkit, world, testGiven } from "./fixtures.ts"
 import { test } from "../test.ts"
 
 interface Recorded {
@@ -73,36 +73,33 @@ const calls: ScriptedModel.Script = [
 ]
 
 describe("L8 spans and errors", () => {
-  for (const streaming of [false, true]) {
-    it.effect(`L8 spans carry no arguments, results or message text (${streaming ? "stream" : "run"})`, () => {
+  const refused = world([{ fail: { reason: "InvalidRequestError", description: `refused: ${secret}` } }])
+  for (const [how, running] of [
+    ["run", (input: string) => Effect.asVoid(agent.run(input))],
+    ["stream", (input: string) => Stream.runDrain(agent.stream(input))]
+  ] as const) {
+    test(`L8 spans carry no arguments, results or message text (${how})`, world(calls), function* () {
       const { spans, tracer } = tracing()
-      const run = streaming ? Stream.runDrain(agent.stream(secret)) : Effect.asVoid(agent.run(secret))
-      return Effect.gen(function* () {
-        yield* Effect.withTracer(run, tracer)
-        const names = spans.map(({ name }) => name)
-        assert.include(names, "invoke_agent tester")
-        assert.include(names, "execute_tool echo")
-        assert.include(names, "execute_tool fail")
-        const invoked = spans.find(({ name }) => name === "invoke_agent tester")
-        assert.strictEqual(invoked?.attributes.get("gen_ai.agent.name"), "tester")
-        assert.notInclude(shown(spans), secret)
-      }).pipe(inWorld(calls))
+      yield* Effect.withTracer(running(secret), tracer)
+      const names = spans.map(({ name }) => name)
+      assert.include(names, "invoke_agent tester")
+      assert.include(names, "execute_tool echo")
+      assert.include(names, "execute_tool fail")
+      const invoked = spans.find(({ name }) => name === "invoke_agent tester")
+      assert.strictEqual(invoked?.attributes.get("gen_ai.agent.name"), "tester")
+      assert.notInclude(shown(spans), secret)
     })
 
-    it.effect(`L8 spans of a failed model call do not quote the provider (${streaming ? "stream" : "run"})`, () => {
+    test(`L8 spans of a failed model call do not quote the provider (${how})`, refused, function* () {
       const { spans, tracer } = tracing()
-      const run = streaming ? Stream.runDrain(agent.stream("Go")) : Effect.asVoid(agent.run("Go"))
-      return Effect.gen(function* () {
-        const exit = yield* Effect.exit(Effect.withTracer(run, tracer))
-        assert(Exit.isFailure(exit))
-        assert.notInclude(Cause.pretty(exit.cause), secret)
-        assert.notInclude(shown(spans), secret)
-      }).pipe(inWorld([{ fail: { reason: "InvalidRequestError", description: `refused: ${secret}` } }]))
+      const exit = yield* Effect.exit(Effect.withTracer(running("Go"), tracer))
+      assert(Exit.isFailure(exit))
+      assert.notInclude(Cause.pretty(exit.cause), secret)
+      assert.notInclude(shown(spans), secret)
     })
   }
 
-  const refusing = world([{ fail: { reason: "InvalidRequestError", description: secret } }])
-  test("L8 the AiError behind a failure is there for the caller", refusing, function* () {
+  test("L8 the AiError behind a failure is there for the caller", refused, function* () {
     const error = yield* Effect.flip(agent.run("Go"))
     const cause = AgentError.causeOf(error.reason)
     assert.include(String(cause._tag === "Some" ? cause.value : ""), secret)
@@ -127,7 +124,6 @@ describe("L8 spans and errors", () => {
 
   testGiven(calls)("AGENT-1 the span of a run is a child of the caller's, tools are children of the run", function* () {
     const { spans, tracer } = tracing()
-
     yield* agent.run("Go").pipe(Effect.withSpan("caller"), Effect.withTracer(tracer))
     const parent = (name: string) => spans.find((span) => span.name === name)?.parent
     assert.strictEqual(parent("invoke_agent tester"), "caller")

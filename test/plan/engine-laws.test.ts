@@ -12,6 +12,7 @@ import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { journal, planOf } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 const Digit = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -207,64 +208,62 @@ const checkPrefix = Effect.fnUntraced(function* (
 })
 
 describe("laws", () => {
-  it.effect.prop(
+  test.prop(
     "L6 PLAN-6 S13.8 cut off at any points and taken up from what was written, a run ends as if it had not been, and nothing completed runs twice",
     [Script],
-    ([random]) =>
-      Effect.gen(function* () {
-        const script = { ...random, denied: 0 }
-        const whole: Array<string> = []
-        const plan = yield* make(script, whole)
-        const expected = yield* finished(runToEnd(script, plan, { concurrency: script.concurrency }))
+    function* ([random]) {
+      const script = { ...random, denied: 0 }
+      const whole: Array<string> = []
+      const plan = yield* make(script, whole)
+      const expected = yield* finished(runToEnd(script, plan, { concurrency: script.concurrency }))
 
-        const done: Array<string> = []
-        const { exit: actual } = yield* interrupted(script, yield* make(script, done))
-        if (Exit.isSuccess(expected)) {
-          assert(Exit.isSuccess(actual), JSON.stringify(outcome(actual)))
-          const answer = ({ iterations, outcome, state, writes }: PlanRun.Result<Schema.Json>) => ({
-            iterations,
-            outcome,
-            writes: Array.from(writes),
-            steps: PlanRun.history(state).map(({ output, step }) => [step, output])
-          })
-          assert.deepStrictEqual(answer(actual.value), answer(expected.value))
-        } else {
-          assert(Exit.isFailure(actual))
-        }
-        assert.deepStrictEqual(done.sort(), whole.sort())
-      }),
+      const done: Array<string> = []
+      const { exit: actual } = yield* interrupted(script, yield* make(script, done))
+      if (Exit.isSuccess(expected)) {
+        assert(Exit.isSuccess(actual), JSON.stringify(outcome(actual)))
+        const answer = ({ iterations, outcome, state, writes }: PlanRun.Result<Schema.Json>) => ({
+          iterations,
+          outcome,
+          writes: Array.from(writes),
+          steps: PlanRun.history(state).map(({ output, step }) => [step, output])
+        })
+        assert.deepStrictEqual(answer(actual.value), answer(expected.value))
+      } else {
+        assert(Exit.isFailure(actual))
+      }
+      assert.deepStrictEqual(done.sort(), whole.sort())
+    },
     { arbitrary: { runs: 300 }, timeout: 240_000 }
   )
 
-  it.effect.prop(
+  test.prop(
     "L3 L6 PLAN-5 PLAN-6 PLAN-7 the events of a run fold to its state, and so does every prefix of them",
     [Script],
-    ([script]) =>
-      Effect.gen(function* () {
-        const bound = yield* make(script, [])
-        const { events, kept } = yield* interrupted(script, bound)
-        const rules = yield* Effect.provide(engine.completeRules(bound.live), services)
-        assert.isTrue(Equal.equals(Result.getOrThrow(planTransition.fold(rules, events)), kept))
-        assert.deepStrictEqual(yield* throughJson(PlanRun.eventsCodec, events), events)
+    function* ([script]) {
+      const bound = yield* make(script, [])
+      const { events, kept } = yield* interrupted(script, bound)
+      const rules = yield* Effect.provide(engine.completeRules(bound.live), services)
+      assert.isTrue(Equal.equals(Result.getOrThrow(planTransition.fold(rules, events)), kept))
+      assert.deepStrictEqual(yield* throughJson(PlanRun.eventsCodec, events), events)
 
-        const [first, ...rest] = events
-        assert(first?._tag === "PlanStarted")
-        let state = planTransition.start(rules, first)
-        for (const [index, event] of rest.entries()) {
-          state = Result.getOrThrow(planTransition.apply(rules, state, event))
-          yield* checkPrefix(rules, events.slice(0, index + 2), state)
-        }
-        assert.deepStrictEqual(kept.usage, Message.sumUsage(events.map(usageOf)))
-        const history = PlanRun.history(kept)
-        for (const { name, writes } of rules.definition.steps) {
-          const newest = history.findLast(({ step }) => step === name)
-          assert.deepStrictEqual(planTransition.recordOf(kept, name), Option.fromNullishOr(newest))
-          if (writes === undefined) continue
-          const writers = new Set(rules.definition.steps.flatMap((step) => (step.writes === writes ? [step.name] : [])))
-          const written = history.findLast(({ step }) => writers.has(step))
-          assert.deepStrictEqual(planTransition.writtenValues(kept).get(writes), written?.output)
-        }
-      }),
+      const [first, ...rest] = events
+      assert(first?._tag === "PlanStarted")
+      let state = planTransition.start(rules, first)
+      for (const [index, event] of rest.entries()) {
+        state = Result.getOrThrow(planTransition.apply(rules, state, event))
+        yield* checkPrefix(rules, events.slice(0, index + 2), state)
+      }
+      assert.deepStrictEqual(kept.usage, Message.sumUsage(events.map(usageOf)))
+      const history = PlanRun.history(kept)
+      for (const { name, writes } of rules.definition.steps) {
+        const newest = history.findLast(({ step }) => step === name)
+        assert.deepStrictEqual(planTransition.recordOf(kept, name), Option.fromNullishOr(newest))
+        if (writes === undefined) continue
+        const writers = new Set(rules.definition.steps.flatMap((step) => (step.writes === writes ? [step.name] : [])))
+        const written = history.findLast(({ step }) => writers.has(step))
+        assert.deepStrictEqual(planTransition.writtenValues(kept).get(writes), written?.output)
+      }
+    },
     { arbitrary: { runs: 100 }, timeout: 240_000 }
   )
 

@@ -1,7 +1,7 @@
 /** PLAN-1, PLAN-2: plans as they are written. */
 import { inspect } from "node:util"
-import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Option, Schema } from "effect"
+import { assert, describe } from "@effect/vitest"
+import { Context, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as livePlan from "#src/plan/internal/livePlan.ts"
 import { Agent, VersionedStore } from "effect-emissary"
@@ -286,20 +286,20 @@ describe("from one end to the other", () => {
     assert.deepStrictEqual(Object.fromEntries(result.writes), { stock: { tea: 1, milk: 1 } })
   })
 
-  it.effect("PLAN-1 what an agent answered in one run is there in the next", () =>
-    Effect.gen(function* () {
-      const helper = Agent.make("helper", {})
-      const plan = yield* Plan.make(Step.make("ask", { target: "helper", context: Reference.fromAgent("helper") }))
-      const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: Plan.memoryInStore("helper") } })
-      yield* Plan.run(bound, "one")
-      const result = yield* Plan.run(bound, "two")
-      assert.ok(result.outcome === "Completed" && result.output === "second")
-      assert.deepStrictEqual(
-        result.state.history.pipe((history) => Array.from(history, ({ context }) => context)),
-        ["first"]
-      )
-    }).pipe(Effect.provide([VersionedStore.layerMemory, ScriptedModel.layer([{ text: "first" }, { text: "second" }])]))
-  )
+  const answers = ScriptedModel.layer([{ text: "first" }, { text: "second" }])
+  const remembering = Layer.merge(VersionedStore.layerMemory, answers)
+  test("PLAN-1 what an agent answered in one run is there in the next", remembering, function* () {
+    const helper = Agent.make("helper", {})
+    const plan = yield* Plan.make(Step.make("ask", { target: "helper", context: Reference.fromAgent("helper") }))
+    const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: Plan.memoryInStore("helper") } })
+    yield* Plan.run(bound, "one")
+    const result = yield* Plan.run(bound, "two")
+    assert.ok(result.outcome === "Completed" && result.output === "second")
+    assert.deepStrictEqual(
+      result.state.history.pipe((history) => Array.from(history, ({ context }) => context)),
+      ["first"]
+    )
+  })
 
   test("PLAN-4 a plan that travelled is the same plan, and resumes states of the other", function* () {
     const slow = Step.target("slow", ({ task }) =>
@@ -327,19 +327,17 @@ describe("from one end to the other", () => {
   })
 })
 
-it.effect.prop("PLAN-6 digests are those of the data, wherever it was", [Seed], ([seed]) =>
-  Effect.gen(function* () {
-    const made = definition(seed)
-    // a value of a condition may hold a key that no wire carries
-    const wire = yield* Effect.option(Plan.codec.encode(made))
-    if (Option.isNone(wire)) return
-    const back = yield* Plan.codec.decode(wire.value)
-    // texts that are not well-formed have no digest, here and there
-    const digest = yield* Effect.option(livePlan.digestOf(made))
-    assert.deepStrictEqual(yield* Effect.option(livePlan.digestOf(back)), digest)
-    assert.deepStrictEqual(
-      yield* Effect.option(livePlan.digestOf({ ...made, name: "other", description: "other" })),
-      digest
-    )
-  })
-)
+test.prop("PLAN-6 digests are those of the data, wherever it was", [Seed], function* ([seed]) {
+  const made = definition(seed)
+  // a value of a condition may hold a key that no wire carries
+  const wire = yield* Effect.option(Plan.codec.encode(made))
+  if (Option.isNone(wire)) return
+  const back = yield* Plan.codec.decode(wire.value)
+  // texts that are not well-formed have no digest, here and there
+  const digest = yield* Effect.option(livePlan.digestOf(made))
+  assert.deepStrictEqual(yield* Effect.option(livePlan.digestOf(back)), digest)
+  assert.deepStrictEqual(
+    yield* Effect.option(livePlan.digestOf({ ...made, name: "other", description: "other" })),
+    digest
+  )
+})
