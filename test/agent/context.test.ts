@@ -158,13 +158,13 @@ describe("AGENT-1 the context of the call", () => {
     }).pipe(Effect.provide(Layer.merge(ScriptedModel.layer([]), Log.layer)))
   )
 
-  testWith(
-    handlers.pipe(
-      Layer.provideMerge(Layer.succeed(Stock, { name: "x" })),
-      Layer.provideMerge(ModelRegistry.layerAmbient),
-      Layer.provideMerge(Layer.merge(ScriptedModel.layer([...script(), ...script()]), Log.layer))
-    )
-  )("AGENT-1 model, instructions and toolkit Effects are resolved once per run", function* () {
+  const looking = ScriptedModel.layer(({ index }) => script()[index % 2] ?? {})
+  const stocked = handlers.pipe(
+    Layer.provideMerge(Layer.succeed(Stock, { name: "x" })),
+    Layer.provideMerge(ModelRegistry.layerAmbient),
+    Layer.provideMerge(Layer.merge(looking, Log.layer))
+  )
+  test("AGENT-1 model, instructions and toolkit Effects are resolved once per run", stocked, function* () {
     const counts = { model: 0, instructions: 0, toolkit: 0 }
     const count = <A>(what: keyof typeof counts, value: A) =>
       Effect.sync(() => {
@@ -176,47 +176,37 @@ describe("AGENT-1 the context of the call", () => {
       instructions: count("instructions", "Be lazy."),
       toolkit: count("toolkit", toolkit)
     })
-
     yield* lazy.run("Go")
     assert.deepStrictEqual(counts, { model: 1, instructions: 1, toolkit: 1 })
     yield* lazy.run("Go")
     assert.deepStrictEqual(counts, { model: 2, instructions: 2, toolkit: 2 })
   })
 
-  it.effect("AGENT-1 a toolkit may be a Toolkit, a list, or an Effect of either; in a service as well", () => {
-    const forms = [
-      Agent.make("a", { toolkit }),
-      Agent.make("a", { toolkit: [Look] }),
-      Agent.make("a", { toolkit: Effect.succeed(toolkit) }),
-      Agent.make("a", { toolkit: Effect.succeed([Look]) })
-    ]
-    class Dynamic extends Agent.Service<Dynamic>()("dynamic", { toolkit: Effect.map(Stock, () => [Look]) }) {}
-    return Effect.gen(function* () {
+  test(
+    "AGENT-1 a toolkit may be a Toolkit, a list, or an Effect of either; in a service as well",
+    stocked,
+    function* () {
+      const forms = [
+        Agent.make("a", { toolkit }),
+        Agent.make("a", { toolkit: [Look] }),
+        Agent.make("a", { toolkit: Effect.succeed(toolkit) }),
+        Agent.make("a", { toolkit: Effect.succeed([Look]) })
+      ]
+      class Dynamic extends Agent.Service<Dynamic>()("dynamic", { toolkit: Effect.map(Stock, () => [Look]) }) {}
       for (const agent of forms) {
         const definition = yield* Agent.definition(agent)
         assert.deepStrictEqual(pluck(definition.tools, "name"), ["look"])
         assert.strictEqual((yield* agent.run("Go")).text, "seen")
       }
-      const dynamic = yield* Dynamic
+      const dynamic = yield* Effect.provide(Dynamic, Dynamic.layer)
       assert.strictEqual((yield* dynamic.run("Go")).text, "seen")
-    }).pipe(
-      Effect.provide(Dynamic.layer),
-      Effect.provide(handlers),
-      Effect.provide(Layer.succeed(Stock, { name: "x" })),
-      Effect.provide(
-        Layer.merge(
-          ScriptedModel.layer(({ index }) => script()[index % 2] ?? {}),
-          Log.layer
-        )
-      )
-    )
-  })
+    }
+  )
 
   testWith(ScriptedModel.layer([]))(
     "AGENT-1 what an Effect of the agent fails with is a typed error, its cause kept out of the message",
     function* () {
       const broken = Agent.make("broken", { instructions: Effect.fail(new Broken({ detail: "sk-SECRET" })) })
-
       const error = yield* failsFor("PreparationFailed", broken.run("Go"))
       assert.strictEqual(error.reason.part, "instructions")
       assert.strictEqual(error.reason.error, "Broken")
@@ -224,9 +214,9 @@ describe("AGENT-1 the context of the call", () => {
     }
   )
 
-  it.effect("AGENT-1 the key of a service names the agent", () =>
-    Effect.sync(() => assert.strictEqual(Watcher.key, "effect-emissary/Agent/watcher"))
-  )
+  it("AGENT-1 the key of a service names the agent", () => {
+    assert.strictEqual(Watcher.key, "effect-emissary/Agent/watcher")
+  })
 
   test("AGENT-1 the model of the caller replaces the one the layer captured", function* () {
     class Plain extends Agent.Service<Plain>()("plain", {}) {}

@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { Agent, AgentEvent, Conversation, Message, type Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { Probe, throughJson, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
+import { call, Probe, throughJson, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 
@@ -295,32 +295,21 @@ describe("L5 one loop, many drivers", () => {
     const exit = yield* Fiber.await(fiber)
     assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
     assert.deepStrictEqual(tags.slice(-2), ["RunInterrupted", "RunFinished"])
-    assert.lengthOf(
-      tags.filter((tag) => tag === "RunInterrupted"),
-      1
-    )
+    assert.strictEqual(tags.indexOf("RunInterrupted"), tags.length - 2)
   })
 
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
-    testGiven(
-      [
-        {
-          toolCalls: Array.from({ length: 40 }, (_, i) => ({
-            id: `c${i}`,
-            name: "echo",
-            params: { text: `${i}` }
-          }))
-        }
-      ],
-      runtime
-    )("AGENT-5 leaving a stream early ends a run that waits for its reader", function* () {
-      const events = yield* agent.stream("Go").pipe(
-        // Long enough for the run to fill what lies between it and the reader
-        Stream.tap(() => Effect.forEach(Array.from({ length: 50 }), () => Effect.yieldNow)),
-        Stream.take(5),
-        Stream.runCollect
-      )
-      assert.lengthOf(events, 5)
-    })
+    testGiven([{ toolCalls: Array.from({ length: 40 }, (_, i) => call(`c${i}`, "echo", { text: `${i}` })) }], runtime)(
+      "AGENT-5 leaving a stream early ends a run that waits for its reader",
+      function* () {
+        const events = yield* agent.stream("Go").pipe(
+          // Long enough for the run to fill what lies between it and the reader
+          Stream.tap(() => Effect.forEach(Array.from({ length: 50 }), () => Effect.yieldNow)),
+          Stream.take(5),
+          Stream.runCollect
+        )
+        assert.lengthOf(events, 5)
+      }
+    )
   }
 })

@@ -5,23 +5,17 @@ import { TestClock } from "effect/testing"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { completed, journal, log, planOf } from "./support.ts"
 import { failsMidway, failsFor } from "../outcomes.ts"
+import { after } from "../after.ts"
 import { test } from "../test.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 
-const after = (millis: number, answer: string) => Effect.delay(Effect.succeed(answer), millis)
-
-const running = <A, E, R>(effect: Effect.Effect<A, E, R>, by: `${number} seconds` = "60 seconds") =>
-  Effect.gen(function* () {
-    const fiber = yield* Effect.forkChild(effect)
-    yield* TestClock.adjust(by)
-    return yield* Fiber.join(fiber)
-  })
+const late = (millis: number, answer: string) => Effect.delay(Effect.succeed(answer), millis)
 
 describe("parallel groups", () => {
   test("PLAN-5 S8.2 P01 P02 P05 members run at the same time and see the step before the parallel group", function* () {
     const { fn, fnStep } = log()
     const member = (name: string, millis: number) =>
-      Step.make(name, { target: fn(name, ({ task }) => after(millis, `${name}(${task})`)), parallel: true })
+      Step.make(name, { target: fn(name, ({ task }) => late(millis, `${name}(${task})`)), parallel: true })
     const bound = yield* planOf(
       fnStep("a"),
       member("p", 3000),
@@ -29,7 +23,7 @@ describe("parallel groups", () => {
       member("r", 2000),
       Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
     )
-    const { output, state } = completed(yield* running(Plan.run(bound, "x"), "3 seconds"))
+    const { output, state } = completed(yield* after("3 seconds", Plan.run(bound, "x")))
     // S8.8: the last declared member, though q was the last but one to start and p the last to finish
     assert.strictEqual(output, "z(r(a(x)))")
     assert.deepStrictEqual(
@@ -60,10 +54,10 @@ describe("parallel groups", () => {
     const bound = yield* planOf(
       ...names.map((name) => Step.make(name, { target: fn(name, () => work), parallel: true }))
     )
-    yield* running(Plan.run(bound, "x", { concurrency: 2 }))
+    yield* after("1 minute", Plan.run(bound, "x", { concurrency: 2 }))
     assert.strictEqual(most, 2)
     most = 0
-    yield* running(Plan.run(bound, "x"))
+    yield* after("1 minute", Plan.run(bound, "x"))
     assert.strictEqual(most, 5)
     const exit = yield* Effect.exit(Plan.run(bound, "x", { concurrency: 0 }))
     assert(Exit.isFailure(exit))
@@ -76,12 +70,12 @@ describe("parallel groups", () => {
     const fail = (name: string, millis: number) =>
       fn(name, () => (broken ? Effect.delay(Effect.fail(`${name} broke`), millis) : Effect.succeed(name)))
     const bound = yield* planOf(
-      Step.make("p", { target: fn("p", () => after(3000, "P")), parallel: true, writes: "k" }),
+      Step.make("p", { target: fn("p", () => late(3000, "P")), parallel: true, writes: "k" }),
       Step.make("q", { target: fail("q", 2000), parallel: true }),
       Step.make("r", { target: fail("r", 1000), parallel: true }),
       Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
     )
-    const error = yield* running(failsMidway("StepFailed", Plan.run(bound, "x")))
+    const error = yield* after("1 minute", failsMidway("StepFailed", Plan.run(bound, "x")))
     assert.deepStrictEqual([error.reason.step, error.reason.failure.message], ["q", "q broke"])
     assert.strictEqual(PlanRun.history(error.state).length, 0)
     assert.strictEqual(planTransition.writtenValues(error.state).size, 0)
