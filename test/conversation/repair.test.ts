@@ -43,7 +43,9 @@ const shape = (self: Conversation.Conversation) =>
 const repaired = (...messages: ReadonlyArray<Message.Message>) =>
   Effect.map(Conversation.repair(messages), ({ conversation, repairs }) => ({
     shape: shape(conversation),
-    repairs: repairs.map(({ _tag, index, ...rest }) => [_tag, index, "reason" in rest ? rest.reason._tag : ""]),
+    repairs: repairs.map(({ _tag, index, ...rest }) =>
+      "reason" in rest ? `${_tag} ${index} ${rest.reason._tag}` : `${_tag} ${index}`
+    ),
     details: repairs
   }))
 
@@ -51,22 +53,16 @@ describe("CONV-8 repair", () => {
   test("results without a call are dropped", function* () {
     const result = yield* repaired(user("u1"), tool("t1", "c1"), assistant("a1"), tool("t2", "c2"))
     assert.deepStrictEqual(result.shape, ["user u1", "assistant"])
-    assert.deepStrictEqual(result.repairs, [
-      ["MessageDropped", 1, "OrphanResult"],
-      ["MessageDropped", 3, "OrphanResult"]
-    ])
+    assert.deepStrictEqual(result.repairs, ["MessageDropped 1 OrphanResult", "MessageDropped 3 OrphanResult"])
   })
 
   test("second results are dropped, also late ones", function* () {
     const result = yield* repaired(user("u1"), assistant("a1", call("c1")), tool("t1", "c1"), tool("t2", "c1"))
     assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1", "tool c1 ok"])
-    assert.deepStrictEqual(result.repairs, [["MessageDropped", 3, "DuplicateResult"]])
+    assert.deepStrictEqual(result.repairs, ["MessageDropped 3 DuplicateResult"])
     const late = yield* repaired(assistant("a1", call("c1")), user("u1"), tool("t1", "c1"))
     assert.deepStrictEqual(late.shape, ["assistant tool-call c1", "tool c1 interrupted", "user u1"])
-    assert.deepStrictEqual(late.repairs, [
-      ["CallSealed", 1, ""],
-      ["MessageDropped", 2, "DuplicateResult"]
-    ])
+    assert.deepStrictEqual(late.repairs, ["CallSealed 1", "MessageDropped 2 DuplicateResult"])
   })
 
   test("calls without a result are sealed where the next turn begins; an open end stays open", function* () {
@@ -95,7 +91,7 @@ describe("CONV-8 repair", () => {
   test("empty user messages are dropped and end no turn", function* () {
     const result = yield* repaired(assistant("a1", call("c1")), user("u1", ""), tool("t1", "c1"))
     assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
-    assert.deepStrictEqual(result.repairs, [["MessageDropped", 1, "EmptyContent"]])
+    assert.deepStrictEqual(result.repairs, ["MessageDropped 1 EmptyContent"])
   })
 
   test("later system messages become user messages, behind the results that followed them", function* () {
@@ -112,18 +108,12 @@ describe("CONV-8 repair", () => {
     assert.deepStrictEqual(between.shape, ["assistant tool-call c1 tool-call c2", "tool c1 ok", "tool c2 ok", "user s"])
     const open = yield* repaired(assistant("a1", call("c1")), system("s"))
     assert.deepStrictEqual(open.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s"])
-    assert.deepStrictEqual(open.repairs, [
-      ["SystemDemoted", 1, ""],
-      ["CallSealed", 1, ""]
-    ])
+    assert.deepStrictEqual(open.repairs, ["SystemDemoted 1", "CallSealed 1"])
     const before = yield* repaired(assistant("a1", call("c1")), system("s"), user("u"), tool("t", "c1"))
     assert.deepStrictEqual(before.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s", "user u"])
     const empty = yield* repaired(user("u"), system("s", ""))
     assert.deepStrictEqual(empty.shape, ["user u"])
-    assert.deepStrictEqual(empty.repairs, [
-      ["SystemDemoted", 1, ""],
-      ["MessageDropped", 1, "EmptyContent"]
-    ])
+    assert.deepStrictEqual(empty.repairs, ["SystemDemoted 1", "MessageDropped 1 EmptyContent"])
   })
 
   test("a system message does not become the first by what is dropped before it", function* () {
@@ -137,11 +127,11 @@ describe("CONV-8 repair", () => {
   test("no result is for a call that had another id", function* () {
     const result = yield* repaired(user("u1"), assistant("a1", call("c1"), call("c1")), tool("t1", "c1_1"))
     assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1 tool-call c1_1"])
-    assert.deepStrictEqual(result.repairs[1], ["MessageDropped", 2, "OrphanResult"])
+    assert.deepStrictEqual(result.repairs[1], "MessageDropped 2 OrphanResult")
 
     const part = yield* repaired(user("u1"), assistant("a1", own("w1"), own("w1"), ownResult("w1_1")))
     assert.deepStrictEqual(part.shape, ["user u1", "assistant tool-call w1 tool-call w1_1"])
-    assert.deepStrictEqual(part.repairs[1], ["PartDropped", 1, "OrphanResult"])
+    assert.deepStrictEqual(part.repairs[1], "PartDropped 1 OrphanResult")
   })
 
   const many = Array.from({ length: 10_000 }, (_, index) => index)
@@ -184,11 +174,7 @@ describe("CONV-8 repair", () => {
       "tool c1_1_2 ok",
       "tool c1_1 ok"
     ])
-    assert.deepStrictEqual(result.repairs, [
-      ["CallRelabelled", 1, ""],
-      ["CallRelabelled", 1, ""],
-      ["MessageDropped", 5, "DuplicateResult"]
-    ])
+    assert.deepStrictEqual(result.repairs, ["CallRelabelled 1", "CallRelabelled 1", "MessageDropped 5 DuplicateResult"])
     assert.deepStrictEqual(result.details[1], { _tag: "CallRelabelled", index: 1, id: "a1", from: "c1", to: "c1_1_2" })
   })
 
@@ -212,10 +198,10 @@ describe("CONV-8 repair", () => {
       "assistant tool-result w2"
     ])
     assert.deepStrictEqual(result.repairs, [
-      ["PartDropped", 1, "OrphanResult"],
-      ["ResultRenamed", 1, ""],
-      ["PartDropped", 1, "DuplicateResult"],
-      ["PartDropped", 2, "DuplicateResult"]
+      "PartDropped 1 OrphanResult",
+      "ResultRenamed 1",
+      "PartDropped 1 DuplicateResult",
+      "PartDropped 2 DuplicateResult"
     ])
     const twice = yield* repaired(user("u1"), assistant("a1", own("w"), own("w"), ownResult("w"), ownResult("w")))
     const paired = "assistant tool-call w tool-call w_1 tool-result w tool-result w_1"

@@ -1,17 +1,20 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Conversation, ConversationStore, Message, VersionedStore } from "effect-emissary"
 import { Effect, Layer, Option } from "effect"
 import { join } from "node:path"
-import { beforeAll } from "vitest"
+import { beforeAll, vi } from "vitest"
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 import { postgres } from "./store/postgres.ts"
 import type { Task } from "./store/worker.ts"
 import * as workers from "./store/workers.ts"
+import { test } from "../test.ts"
+
+// Processes that start slowly, and are killed many times
+vi.setConfig({ testTimeout: 8 * 60_000 })
 
 const directory = makeDirectory()
 const id = "shared"
-const minutes = (n: number) => n * 60_000
 
 let startWorker: Awaited<ReturnType<typeof workers.prepare>>
 beforeAll(async () => {
@@ -71,69 +74,56 @@ const stored = ["m0", "m1", "m2", "m3", "m4", "m5"]
 /** A conversation whose next append writes a segment, and whose replacement leaves some behind. */
 const start = Effect.forEach(stored, append, { discard: true })
 
-const outcomes: Record<
-  "append once" | "save once" | "delete once",
-  ReadonlyArray<Option.Option<ReadonlyArray<string>>>
-> = {
-  "append once": [Option.some(stored), Option.some([...stored, "x"])],
-  "save once": [Option.some(stored), Option.some(["m4", "m5", "x"])],
-  "delete once": [Option.some(stored), Option.none()]
-}
+const outcomes = [
+  ["append once", Option.some([...stored, "x"])],
+  ["save once", Option.some(["m4", "m5", "x"])],
+  ["delete once", Option.none()]
+] as const
 
 describe("CONV-9 a process killed at any point of a write", () => {
-  for (const action of ["append once", "save once", "delete once"] as const) {
-    it.live(
-      `${action}: leaves the old value or the new one, no lock that blocks, nothing that stays`,
-      () =>
-        Effect.gen(function* () {
-          const attempt = Effect.fnUntraced(function* (killAt: number) {
-            const filename = file(`${action} ${killAt}`)
-            yield* Effect.provide(start, open(filename))
-            const ended = yield* run({ database: { filename }, action, name: "x", killAt })
-            yield* Effect.provide(check(outcomes[action]), Layer.fresh(open(filename)))
-            return ended
-          })
-          const whole = yield* attempt(0)
-          assert.strictEqual(whole.code, 0, whole.errors)
-          const points = Number(/^done after (\d+) points$/.exec(whole.lines.at(-1) ?? "")?.[1])
-          // Before and after each of at least two statements
-          assert.isAtLeast(points, 4)
+  for (const [action, outcome] of outcomes) {
+    test.live(`${action}: leaves the old value or the new one, no lock that blocks, nothing that stays`, function* () {
+      const attempt = Effect.fnUntraced(function* (killAt: number) {
+        const filename = file(`${action} ${killAt}`)
+        yield* Effect.provide(start, open(filename))
+        const ended = yield* run({ database: { filename }, action, name: "x", killAt })
+        yield* Effect.provide(check([Option.some(stored), outcome]), Layer.fresh(open(filename)))
+        return ended
+      })
+      const whole = yield* attempt(0)
+      assert.strictEqual(whole.code, 0, whole.errors)
+      const points = Number(/^done after (\d+) points$/.exec(whole.lines.at(-1) ?? "")?.[1])
+      // Before and after each of at least two statements
+      assert.isAtLeast(points, 4)
 
-          const kills = Array.from({ length: points }, (_, n) => 1 + n)
-          const killed = yield* Effect.forEach(kills, attempt, { concurrency: 4 })
-          for (const { errors, signal } of killed) assert.strictEqual(signal, "SIGKILL", errors)
-        }),
-      minutes(8)
-    )
+      const kills = Array.from({ length: points }, (_, n) => 1 + n)
+      const killed = yield* Effect.forEach(kills, attempt, { concurrency: 4 })
+      for (const { errors, signal } of killed) assert.strictEqual(signal, "SIGKILL", errors)
+    })
   }
 
-  it.live(
-    "killed from outside while it appends, again and again: every append that succeeded is there once",
-    () =>
-      Effect.gen(function* () {
-        const filename = file("outside")
-        const done: Array<string> = []
-        for (let round = 0; round < 12; round++) {
-          const worker = startWorker(
-            task({ database: { filename }, action: "append", name: `${round}.`, times: 1000, segmentSize: 3 })
-          )
-          worker.killAfter(2 + ((round * 7) % 12))
-          const { errors, lines, signal } = yield* Effect.promise(() => worker.ended)
-          assert.strictEqual(signal, "SIGKILL", errors)
-          done.push(...lines.filter((line) => line.startsWith(`${round}.`)))
-        }
-        const found = yield* Effect.provide(load, open(filename))
-        const all = Option.getOrThrow(found)
-        assert.strictEqual(new Set(all).size, all.length)
-        assert.deepStrictEqual(
-          all.filter((text) => done.includes(text)),
-          done
-        )
-        // The write under way when the process died may have taken place
-        assert.isAtMost(all.length - done.length, 12)
-      }),
-    minutes(5)
-  )
+  test.live("killed from outside again and again: every append that succeeded is there once", function* () {
+    const filename = file("outside")
+    const done: Array<string> = []
+    for (let round = 0; round < 12; round++) {
+      const worker = startWorker(
+        task({ database: { filename }, action: "append", name: `${round}.`, times: 1000, segmentSize: 3 })
+      )
+      worker.killAfter(2 + ((round * 7) % 12))
+      const { errors, lines, signal } = yield* Effect.promise(() => worker.ended)
+      assert.strictEqual(signal, "SIGKILL", errors)
+      done.push(...lines.filter((line) => line.startsWith(`${round}.`)))
+    }
+    const found = yield* Effect.provide(load, open(filename))
+    const all = Option.getOrThrow(found)
+    assert.strictEqual(new Set(all).size, all.length)
+    assert.deepStrictEqual(
+      all.filter((text) => done.includes(text)),
+      done
+    )
+    // The write under way when the process died may have taken place
+    assert.isAtMost(all.length - done.length, 12)
+  })
 })
 
 describe("CONV-9 processes that write at once", () => {
@@ -142,42 +132,32 @@ describe("CONV-9 processes that write at once", () => {
     ...postgres.map(({ client, ...database }) => ({ name: "PostgreSQL", database, layer: layers.database(client) }))
   ]
 
-  it.live.each(stores)(
-    "$name: no increment is lost, also of processes that create the table at once",
-    ({ database, layer }) =>
-      Effect.gen(function* () {
-        const ended = yield* Effect.forEach([1, 2, 3], () => run({ database, action: "increment", times: 40 }), {
-          concurrency: "unbounded"
-        })
-        for (const { code, errors } of ended) assert.strictEqual(code, 0, errors)
-        const store = yield* VersionedStore.VersionedStore
-        const { value, version } = Option.getOrThrow(yield* store.get(id))
-        assert.strictEqual(value, 120)
-        yield* store.delete(id, { version })
-      }).pipe(Effect.provide(layer)),
-    minutes(5)
-  )
+  for (const { database, layer, name } of stores) {
+    test.live(`${name}: no increment is lost, also of processes that create the table at once`, layer, function* () {
+      const increments = Array.from({ length: 3 }, () => run({ database, action: "increment", times: 40 }))
+      const ended = yield* Effect.all(increments, { concurrency: "unbounded" })
+      for (const { code, errors } of ended) assert.strictEqual(code, 0, errors)
+      const store = yield* VersionedStore.VersionedStore
+      const { value, version } = Option.getOrThrow(yield* store.get(id))
+      assert.strictEqual(value, 120)
+      yield* store.delete(id, { version })
+    })
 
-  it.live.each(stores)(
-    "$name: each append survives exactly once, in the order of its process",
-    ({ database, layer }) =>
-      Effect.gen(function* () {
-        const names = ["a", "b", "c"]
-        const ended = yield* Effect.forEach(
-          names,
-          (name) => run({ database, action: "append", name, times: 40, segmentSize: 5 }),
-          { concurrency: "unbounded" }
+    const conversations = ConversationStore.layer().pipe(Layer.provideMerge(layer))
+
+    test.live(`${name}: each append survives exactly once, in the order of its process`, conversations, function* () {
+      const names = ["a", "b", "c"]
+      const appends = names.map((name) => run({ database, action: "append", name, times: 40, segmentSize: 5 }))
+      const ended = yield* Effect.all(appends, { concurrency: "unbounded" })
+      for (const { code, errors } of ended) assert.strictEqual(code, 0, errors)
+      const all = Option.getOrThrow(yield* load)
+      assert.strictEqual(all.length, 120)
+      for (const name of names) {
+        assert.deepStrictEqual(
+          all.filter((text) => text.startsWith(name)),
+          Array.from({ length: 40 }, (_, n) => `${name}${n}`)
         )
-        for (const { code, errors } of ended) assert.strictEqual(code, 0, errors)
-        const all = Option.getOrThrow(yield* load)
-        assert.strictEqual(all.length, 120)
-        for (const name of names) {
-          assert.deepStrictEqual(
-            all.filter((text) => text.startsWith(name)),
-            Array.from({ length: 40 }, (_, n) => `${name}${n}`)
-          )
-        }
-      }).pipe(Effect.provide(ConversationStore.layer().pipe(Layer.provideMerge(layer)))),
-    minutes(5)
-  )
+      }
+    })
+  }
 })

@@ -222,62 +222,52 @@ describe("CONV-9 appending is what Conversation does", () => {
     return Result.getOrElse(law, () => known)
   })
 
-  it.effect(
-    "in pieces of any size, lawful messages and others",
-    () =>
-      Effect.gen(function* () {
-        const lists = yield* Arbitrary.sampleEffect(Arbitraries.messages({ maxTurns: 6 }), { count: 24, seed: 9 })
-        for (const [index, messages] of lists.entries()) {
-          const others = lists[(index + 1) % lists.length] ?? []
-          const program = Effect.gen(function* () {
-            const store = yield* ConversationStore.ConversationStore
-            let known = Conversation.empty
-            yield* store.save("a", known, { expected: none })
-            for (const [position, message] of messages.entries()) {
-              known = yield* fits(known, message)
-              const other = others[position]
-              if (other !== undefined) known = yield* fits(known, other)
-            }
-            const found = Option.getOrThrow(yield* store.load("a"))
-            assert.isTrue(Equal.equals(found.conversation, known))
-          })
-          const layer = ConversationStore.layer({ segmentSize: 1 + (index % 4) })
-          yield* Effect.provide(program, Layer.provide(layer, VersionedStore.layerMemory))
+  test("in pieces of any size, lawful messages and others", function* () {
+    const lists = yield* Arbitrary.sampleEffect(Arbitraries.messages({ maxTurns: 6 }), { count: 24, seed: 9 })
+    for (const [index, messages] of lists.entries()) {
+      const others = lists[(index + 1) % lists.length] ?? []
+      const program = Effect.gen(function* () {
+        const store = yield* ConversationStore.ConversationStore
+        let known = Conversation.empty
+        yield* store.save("a", known, { expected: none })
+        for (const [position, message] of messages.entries()) {
+          known = yield* fits(known, message)
+          const other = others[position]
+          if (other !== undefined) known = yield* fits(known, other)
         }
-      }),
-    60_000
-  )
+        const found = Option.getOrThrow(yield* store.load("a"))
+        assert.isTrue(Equal.equals(found.conversation, known))
+      })
+      const layer = ConversationStore.layer({ segmentSize: 1 + (index % 4) })
+      yield* Effect.provide(program, Layer.provide(layer, VersionedStore.layerMemory))
+    }
+  })
 
-  it.effect(
-    "L10 an append costs the same however long the conversation is",
-    () =>
-      Effect.gen(function* () {
-        const written: Array<number> = []
-        const measured = changed((store) => ({
-          compareAndSet: (key, expected, value) =>
-            Effect.suspend(() => {
-              written.push(JSON.stringify(value).length)
-              return store.compareAndSet(key, expected, value)
-            })
-        })).pipe(Layer.provide(VersionedStore.layerMemory))
-        const program = Effect.gen(function* () {
-          const store = yield* ConversationStore.ConversationStore
-          const bytes = Effect.fnUntraced(function* (from: number, to: number) {
-            written.length = 0
-            for (let n = from; n < to; n++) yield* store.append("a", [yield* Message.user(`message ${1e6 + n}`)])
-            return written.reduce((sum, size) => sum + size, 0)
-          })
-          const early = yield* bytes(0, 320)
-          yield* bytes(320, 1280)
-          const late = yield* bytes(1280, 1600)
-          assert.isBelow(late, early * 1.1)
-          assert.isBelow(written.length, 340)
-          assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 1600)
+  test("L10 an append costs the same however long the conversation is", function* () {
+    const written: Array<number> = []
+    const measured = changed((store) => ({
+      compareAndSet: (key, expected, value) =>
+        Effect.suspend(() => {
+          written.push(JSON.stringify(value).length)
+          return store.compareAndSet(key, expected, value)
         })
-        yield* Effect.provide(program, Layer.provide(ConversationStore.layer(), measured))
-      }),
-    60_000
-  )
+    })).pipe(Layer.provide(VersionedStore.layerMemory))
+    const program = Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      const bytes = Effect.fnUntraced(function* (from: number, to: number) {
+        written.length = 0
+        for (let n = from; n < to; n++) yield* store.append("a", [yield* Message.user(`message ${1e6 + n}`)])
+        return written.reduce((sum, size) => sum + size, 0)
+      })
+      const early = yield* bytes(0, 320)
+      yield* bytes(320, 1280)
+      const late = yield* bytes(1280, 1600)
+      assert.isBelow(late, early * 1.1)
+      assert.isBelow(written.length, 340)
+      assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 1600)
+    })
+    yield* Effect.provide(program, Layer.provide(ConversationStore.layer(), measured))
+  })
 })
 
 describe("CONV-9 databases", () => {
