@@ -561,24 +561,15 @@ type Store = ReturnType<typeof makeStore>
 
 const makeStore = (versioned: VersionedStore.Service, namespace: string) => {
   const values = storage.documents(versioned)
+  const runs = { store: versioned, namespace, head: checkpointRecord.headCodec }
   const root = storage.rootKey(namespace)
   const forkKey = (fork: string) => `${root}forks/${storage.partOfKey(fork)}`
   const writeKey = (write: string, fork: string | undefined) =>
     fork === undefined ? `${root}writes/${write}` : `${forkKey(fork)}${write}`
 
   return {
-    plans: storage.make({
-      store: versioned,
-      namespace,
-      head: checkpointRecord.headCodec,
-      ...checkpointRecord.planCodecs
-    }),
-    agents: storage.make({
-      store: versioned,
-      namespace,
-      head: checkpointRecord.headCodec,
-      ...checkpointRecord.agentCodecs
-    }),
+    plans: storage.make({ ...runs, ...checkpointRecord.planCodecs }),
+    agents: storage.make({ ...runs, ...checkpointRecord.agentCodecs }),
     /** The value of a write; `fork` is the key of the fork that has it for itself. */
     write: (write: string, fork: string | undefined) => values.get(checkpointRecord.writeCodec, writeKey(write, fork)),
     setWrite: (
@@ -673,11 +664,7 @@ const kindOfPlan = ({ plans }: Store, plan: livePlan.BoundPlan): PlanKind => ({
   head: { kind: "plan-run", name: plan.definition.name, digest: plan.digest },
   runs: plans,
   input: checkpointRecord.planCodecs.input,
-  changed: (digest) => {
-    if (digest === plan.digest) return undefined
-    const reason = { _tag: "PlanChanged", expected: digest, found: plan.digest } as const
-    return new PlanError.PlanError({ plan: plan.definition.name, reason })
-  },
+  changed: (digest) => (digest === plan.digest ? undefined : engine.planChanged(plan, digest)),
   fold: Effect.fnUntraced(function* (events) {
     const rules = yield* engine.completeRules(plan)
     const edited = engine.changedNestedPlan(rules, events)

@@ -81,19 +81,18 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     })
   )
 
-const checkDigest = (
-  { definition, digest }: livePlan.BoundPlan,
-  state: PlanRun.State
-): Effect.Effect<void, PlanError.PlanError> =>
-  state.digest === digest
-    ? Effect.void
-    : Effect.fail(
-        new PlanError.PlanError({
-          plan: definition.name,
-          reason: { _tag: "PlanChanged", expected: state.digest, found: digest },
-          state
-        })
-      )
+const checkDigest = (bound: livePlan.BoundPlan, state: PlanRun.State): Effect.Effect<void, PlanError.PlanError> =>
+  state.digest === bound.digest ? Effect.void : Effect.fail(planChanged(bound, state.digest, state))
+
+/** The error of a run that began with another definition of the plan. */
+export const planChanged = (
+  { definition, digest: found }: livePlan.BoundPlan,
+  expected: string,
+  state?: PlanRun.State
+): PlanError.PlanError => {
+  const reason = { _tag: "PlanChanged", expected, found } as const
+  return new PlanError.PlanError({ plan: definition.name, reason, ...defined({ state }) })
+}
 
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
@@ -431,10 +430,7 @@ export const changedNestedPlan = (
       inner = inner.event
     }
     if (event._tag !== "NestedChanged" || inside === undefined || inner._tag !== "PlanStarted") continue
-    const { definition, digest } = inside.bound
-    if (inner.digest === digest) continue
-    const reason = { _tag: "PlanChanged", expected: inner.digest, found: digest } as const
-    return new PlanError.PlanError({ plan: definition.name, reason })
+    if (inner.digest !== inside.bound.digest) return planChanged(inside.bound, inner.digest)
   }
   return undefined
 }
