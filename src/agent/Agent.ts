@@ -121,8 +121,8 @@ export {
    *
    * - `input`: the next message of the user; with open calls it waits until they are done.
    * - `decisions`: answers to pending approvals. Those that are not answered still wait.
-   * - `maxSteps`: model calls for this message, default that of the agent. A number below
-   *   1 counts as 1.
+   * - `maxSteps`: model calls for this message, default that of the agent. It is rounded
+   *   down, and a number below 1 counts as 1, as `NaN` does.
    * - `toolChoice`: see {@link ToolChoice}.
    * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
    * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default.

@@ -59,6 +59,8 @@ import * as storage from "./internal/storage.ts"
 export {
   causeOf,
   layerMemory,
+  type ListOptions,
+  type Page,
   type Service,
   unavailable,
   VersionConflict,

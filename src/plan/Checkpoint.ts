@@ -129,11 +129,12 @@ import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
 import type { Agent } from "../agent/Agent.ts"
-import type { AgentError } from "../agent/AgentError.ts"
+import { AgentError } from "../agent/AgentError.ts"
 import type { AgentEvent } from "../agent/AgentEvent.ts"
 import * as Run from "../agent/Run.ts"
 import type * as agentTypes from "../agent/internal/agentTypes.ts"
 import type * as runParts from "../agent/internal/runParts.ts"
+import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as storage from "../conversation/internal/storage.ts"
@@ -141,6 +142,7 @@ import * as Digest from "../payload/Digest.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
 import { defined } from "../payload/internal/plainJson.ts"
+import * as RunContext from "../tool/RunContext.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as Plan from "./Plan.ts"
 import * as PlanError from "./PlanError.ts"
@@ -163,7 +165,7 @@ import * as planTransition from "./internal/planTransition.ts"
  * | `claimed` | a process has taken the key and nothing has happened yet |
  * | `running` | it runs, or its process died |
  * | `paused` | steps or calls wait for an answer |
- * | `failed` | a step or the model failed, the limit was used up, a write was refused, or the answer of an agent is not valid |
+ * | `failed` | a step or the model failed, the limit was used up, a write was refused, or the answer of an agent is not valid (`InvalidOutput`; resuming returns the same result, so begin anew with `restart`) |
  * | `cancelled` | it was interrupted |
  * | `done` | it has its result, and all writes are done |
  *
@@ -204,7 +206,7 @@ const renderReason = (reason: Reason): string => {
       return `expected a run of ${expected}, got one of ${found}. Use another key, or begin a new run with the policy "restart"`
     }
     case "InputDiffers":
-      return `expected the input that the run (status ${reason.status}) began with, got another one. Use a key per input; or begin a new run with the policy ${reason.status === "done" ? `"start"` : `"restart"`}`
+      return `expected the input, conversation and context that the run (status ${reason.status}) began with, got others. Use a key per input; or begin a new run with the policy ${reason.status === "done" ? `"start"` : `"restart"`}`
     case "LeaseLost":
       return `expected the lease of the owner ${base.quote(reason.owner)}, got ${reason.found}. The run was stopped and has written nothing since; use a longer lease if its process was only slow`
     case "WriteFailed":
@@ -231,7 +233,7 @@ const renderReason = (reason: Reason): string => {
  * | `Unfinished` | there is an unfinished run that no process works on, and a start would abandon it; nothing was written |
  * | `NothingToResume` | there is no run under the key |
  * | `KindDiffers` | the run under the key is that of a plan, and an agent was to resume it, or the other way round |
- * | `InputDiffers` | the run under the key began with another input |
+ * | `InputDiffers` | the run under the key began with another input, conversation or context |
  * | `LeaseLost` | another process has taken the key, or the run was removed; the steps were interrupted |
  * | `WriteFailed` | the write of a step failed; the step is done, and the write is done first when the run is resumed |
  * | `StoreFailed` | the store failed; what was stored before is complete, and the run can be resumed |
@@ -269,8 +271,8 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
  * | a run whose lease is valid | `RunActive` | `RunActive` | `RunActive` |
  * | anything else | `Unreadable` | `Unreadable` | `Unreadable` |
  *
- * `startOrResume` resumes only with the input that the run began with, and fails with
- * `InputDiffers` otherwise, also for a run that is done: a job that runs every night
+ * `startOrResume` resumes only with the input, the conversation (its `Conversation.transcript`)
+ * and the context that the run began with, and fails with `InputDiffers` otherwise, also for a run that is done: a job that runs every night
  * under one key fails instead of running only once. It fails with `PlanChanged`, or
  * `DefinitionChanged`, if the plan or agent was edited since, also for a run that is done.
  *
@@ -308,8 +310,9 @@ interface ResumeOptions extends Omit<livePlan.ResumeOptions, "journal"> {
  * @category options
  * @since 0.1.0
  */
-interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
+export interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
   readonly key: string
+  readonly decisions?: undefined
   readonly input: planRunParts.Input
   readonly policy?: Policy | undefined
 }
@@ -334,6 +337,7 @@ interface AgentResumeOptions extends Omit<agentTypes.ResumeOptions, "input"> {
  */
 interface AgentRunOptions extends Omit<agentTypes.Options, "decisions"> {
   readonly key: string
+  readonly decisions?: undefined
   readonly input?: agentTypes.Input
   readonly policy?: Policy | undefined
 }
@@ -371,7 +375,7 @@ type AgentResult<A> = agentTypes.Result<A> & { readonly key: string }
  * @category models
  * @since 0.1.0
  */
-interface Inspection {
+export interface Inspection {
   readonly key: string
   readonly kind: "plan-run" | "agent-run"
   readonly status: Status
@@ -413,15 +417,20 @@ interface Streams<OfPlan, OfAgent> {
  *
  * **Details**
  *
- * - `run`: runs a plan or an agent under a key, see {@link Policy}.
+ * - `run`: runs a plan or an agent under a key, see {@link Policy}. A run that fails before
+ *   its first event, with an empty input for example, leaves nothing under the key.
  * - `resume`: resumes the run under a key; of a run that is done it returns the recorded
- *   result, and nothing runs. Fails with `NothingToResume` if there is none, with
+ *   result, and nothing runs. A decision that the run has taken already is no error, if it is
+ *   the same one. Fails with `NothingToResume` if there is none, with
  *   `RunActive` if another process runs it, with `PlanChanged` or `DefinitionChanged` if the
  *   plan or agent was edited, with `KindDiffers` if it is the run of the other kind.
  * - `stream`, `resumeStream`: the same as a stream of events; of a plan `Checkpointed` follows
- *   each write. A stream that is not read to its end is cancelled.
+ *   each write. A stream that is not read to its end is cancelled. The run does not wait for
+ *   its reader: what it did before the reader left, at most to its end, is done.
  * - `inspect`: the progress of a run.
- * - `load`: the state of the run, `None` if there is none or it has not begun.
+ * - `load`: the state of the run, `None` if there is none or it has not begun. The run of
+ *   another plan fails with `PlanChanged`, that of an agent with another name with
+ *   `DefinitionChanged`.
  * - `list`: keys in pages; `prefix`, `after` and `limit` (default 100) as in
  *   `VersionedStore`.
  * - `remove`: deletes a run, and returns whether there was one; the values that its steps
@@ -448,7 +457,7 @@ export interface Service {
       plan: livePlan.Bound<A, R>,
       key: string
     ): Effect.Effect<Option.Option<planTransition.State>, PlanError.PlanError | CheckpointError>
-    <A, R>(agent: OnlyAgent<A, R>, key: string): Effect.Effect<Option.Option<Run.State>, CheckpointError>
+    <A, R>(agent: OnlyAgent<A, R>, key: string): Effect.Effect<Option.Option<Run.State>, AgentError | CheckpointError>
   }
   readonly list: (options?: storage.ListOptions) => Effect.Effect<storage.Page, CheckpointError>
   readonly remove: (
@@ -542,8 +551,9 @@ const leaseOptions = (options: Options): Effect.Effect<Lease> => {
     options.heartbeat === undefined ? Duration.times(time, 1 / 3) : Duration.fromInputUnsafe(options.heartbeat)
   const isFast = Duration.isLessThanOrEqualTo(Duration.times(heartbeat, 2), time)
   if (Duration.isGreaterThan(heartbeat, Duration.zero) && isFast) return Effect.succeed({ time, heartbeat })
-  const expected = `expected a heartbeat of at most half the leaseTime (${Duration.format(time)})`
-  return Effect.die(new Error(`Checkpoint.layer: ${expected}, got ${Duration.format(heartbeat)}`))
+  const found = `the leaseTime ${Duration.format(time)} with the heartbeat ${Duration.format(heartbeat)}`
+  const expected = "a leaseTime above zero, and a heartbeat above zero of at most half of it"
+  return Effect.die(new Error(`Checkpoint.layer: expected ${expected}, got ${found}`))
 }
 
 type Head = checkpointRecord.Head
@@ -587,29 +597,62 @@ type Summary = Pick<Head, "status" | "digest" | "revision" | "iterations" | "com
   readonly run: string
 }
 
+/** A decision that a run has taken. */
+type Taken = Pick<Run.Decision, "callId" | "approved" | "path">
+
+const decisionsIn = (event: Run.Event | planRunParts.Event, path: ReadonlyArray<string>): ReadonlyArray<Taken> => {
+  switch (event._tag) {
+    case "ApprovalDecided":
+      return [{ callId: event.callId, approved: event.approved, path }]
+    case "StepDecided":
+      return [{ callId: event.step, approved: event.approved, path }]
+    case "ChildEvent":
+      return decisionsIn(event.event, [...path, event.callId])
+    case "NestedChanged":
+    case "AgentChanged":
+      return decisionsIn(event.event, [...path, event.step])
+    default:
+      return []
+  }
+}
+
+/** The decisions to resume a run with: of those that it has taken, only the ones about what waits again. */
+const newDecisions = (
+  { decisions }: ResumeOptions | AgentResumeOptions,
+  taken: ReadonlyArray<Taken>,
+  waiting: ReadonlyArray<runTransition.Waiting>
+): ReadonlyArray<Run.Decision> | undefined =>
+  decisions?.filter((decision) => {
+    const concerns = (one: runTransition.Waiting) => runTransition.concerns(decision, one)
+    return waiting.some(concerns) || !taken.some((one) => concerns(one) && one.approved === decision.approved)
+  })
+
 /**
  * A kind of run, for one plan or agent. `S` is the state of a run, `E` an event, `B` its input with the options it begins
  * with, and `X` the error of another definition.
  *
- * - `changed`: the error of a run of another definition, where its digest is known before the run.
+ * - `changed`: the error of a run of another definition, as far as it is known before the run.
  * - `fold`: the state after all events.
  * - `writes`: the writes that a state adds to the one before.
  * - `output`: the output of a record, for its write.
+ * - `taken`: the decisions that events record.
  */
 interface Kind<S, E, B, X> {
   readonly head: Pick<Head, "kind" | "name" | "digest">
   readonly runs: storage.Journal<Head, ReadonlyArray<E>, B>
   readonly input: VersionedCodec.VersionedCodec<B>
-  readonly changed: (digest: string) => X | undefined
+  readonly conversation: (begin: B) => Conversation.Conversation | undefined
+  readonly changed: (head: Head) => X | undefined
   readonly fold: (events: ReadonlyArray<E>) => Effect.Effect<Result.Result<S, { readonly message: string }>, X>
   readonly summary: (state: S) => Summary
   readonly writes: (before: S | undefined, state: S) => ReadonlyArray<checkpointRecord.PendingWrite>
   readonly output: (state: S, record: number) => Option.Option<Schema.Json>
+  readonly taken: (events: ReadonlyArray<E>) => ReadonlyArray<Taken>
 }
 
 type PlanKind = Kind<planTransition.State, planRunParts.Event, checkpointRecord.PlanInput, PlanError.PlanError>
 
-type AgentKind = Kind<Run.State, Run.Event, checkpointRecord.AgentInput, never>
+type AgentKind = Kind<Run.State, Run.Event, checkpointRecord.AgentInput, AgentError>
 
 type Outcome = planRunParts.Outcome | runParts.Outcome
 
@@ -664,7 +707,8 @@ const kindOfPlan = ({ plans }: Store, plan: livePlan.BoundPlan): PlanKind => ({
   head: { kind: "plan-run", name: plan.definition.name, digest: plan.digest },
   runs: plans,
   input: checkpointRecord.planCodecs.input,
-  changed: (digest) => (digest === plan.digest ? undefined : engine.planChanged(plan, digest)),
+  conversation: () => undefined,
+  changed: ({ digest }) => (digest === plan.digest ? undefined : engine.planChanged(plan, digest)),
   fold: Effect.fnUntraced(function* (events) {
     const rules = yield* engine.completeRules(plan)
     const edited = engine.changedNestedPlan(rules, events)
@@ -687,20 +731,26 @@ const kindOfPlan = ({ plans }: Store, plan: livePlan.BoundPlan): PlanKind => ({
       return isNewest ? [{ write, step, record }] : []
     })
   },
-  output: (state, record) => Option.map(Chunk.get(state.history, record), ({ output }) => output)
+  output: (state, record) => Option.map(Chunk.get(state.history, record), ({ output }) => output),
+  taken: (events) => events.flatMap((event) => decisionsIn(event, []))
 })
 
-/** The run itself refuses the state of another definition of the agent. */
+/** Another agent is refused by its name; the run itself refuses the state of another definition of the agent. */
 const kindOfAgent = ({ agents }: Store, name: string): AgentKind => ({
   head: { kind: "agent-run", name, digest: "" },
   runs: agents,
   input: checkpointRecord.agentCodecs.input,
-  changed: () => undefined,
+  conversation: ({ conversation }) => conversation,
+  changed: (head) => {
+    const reason = new Run.DefinitionChanged({ expected: base.quote(name), found: base.quote(head.name) })
+    return head.name === name ? undefined : new AgentError({ agent: name, reason })
+  },
   fold: (events) => Effect.succeed(Run.fold(events)),
   summary: (state) =>
     summarize(state, { digest: state.definition, iterations: state.totalSteps, completed: state.totalSteps }),
   writes: () => [],
-  output: () => Option.none()
+  output: () => Option.none(),
+  taken: (events) => events.flatMap((event) => decisionsIn(event, []))
 })
 
 /** The status of a run that a process works on, or worked on when it died. */
@@ -766,11 +816,12 @@ interface Claim<S, B> {
   readonly state: S | undefined
   /** The head before the claim, which comes back if nothing happens. */
   readonly before: Head | undefined
+  readonly taken: ReadonlyArray<Taken>
 }
 
 const checkKind = <S, E, B, X>(kind: Kind<S, E, B, X>, head: Head): Effect.Effect<void, Reason | X> => {
   if (head.kind !== kind.head.kind) return Effect.fail<Reason>({ _tag: "KindDiffers", found: head.kind })
-  const changed = kind.changed(head.digest)
+  const changed = kind.changed(head)
   return changed === undefined ? Effect.void : Effect.fail(changed)
 }
 
@@ -781,30 +832,33 @@ const checkLease = ({ head }: StoredHead): Effect.Effect<void, Reason> =>
       : Effect.void
   )
 
-/** The state of a run, folded from its events; `undefined` if it has none. */
+/** The state of a run, folded from its events, with the decisions in them; `undefined` if it has none. */
 const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
-  { fold, runs, summary }: Kind<S, E, B, X>,
+  { fold, runs, summary, taken }: Kind<S, E, B, X>,
   at: StoredHead
-): Effect.fn.Return<S | undefined, Conflict | Reason | X> {
+): Effect.fn.Return<Pick<Claim<S, B>, "state" | "taken">, Conflict | Reason | X> {
   const { head, key } = at
   const events = (yield* runs.batches(at)).flat()
-  if (events.length === 0 && head.revision === 0) return undefined
+  if (events.length === 0 && head.revision === 0) return { state: undefined, taken: [] }
   const damaged = (problem: string) => storage.damaged(runs.journalKey(key), problem)
   const state = yield* Effect.mapError(Effect.fromResult(yield* fold(events)), ({ message }) =>
     damaged(`expected events that follow each other, got ${message}`)
   )
   const { revision, run } = summary(state)
-  if (revision === head.revision && run === head.run) return state
+  if (revision === head.revision && run === head.run) return { state, taken: taken(events) }
   const expected = `expected event ${head.revision} of run ${head.run ?? "unknown"}`
   return yield* Effect.fail(damaged(`${expected}, got event ${revision} of run ${run}`))
 })
 
-/** The input of a run, to compare it with another one. */
-const canonicalInput = <S, E, B, X>({ input }: Kind<S, E, B, X>, begin: B) =>
+/** The input, context and conversation that a run began with, to compare them: ids of messages do not count. */
+const canonicalInput = <S, E, B, X>({ conversation, input }: Kind<S, E, B, X>, begin: B) =>
   input.encode(begin).pipe(
     Effect.catchTag("LossyEncoding", Effect.die),
     Effect.mapError(storage.refused),
-    Effect.map((json) => Digest.canonicalize(json["input"] ?? null))
+    Effect.map((json) => [
+      Digest.canonicalize([json["input"] ?? null, json["context"] ?? {}]),
+      Conversation.transcript(conversation(begin) ?? Conversation.empty)
+    ])
   )
 
 /** A run to begin, unless there is one to resume. */
@@ -830,7 +884,7 @@ const makeClaims = (lease: Lease) => {
       input: (generation) => ({ ...start.begin, generation }),
       head: (log) => ({ ...log, ...times, ...counts, ...head, status: "claimed", fork })
     })
-    const claim: Claim<S, B> = { at, begin: start.begin, state: undefined, before: undefined }
+    const claim: Claim<S, B> = { at, begin: start.begin, state: undefined, before: undefined, taken: [] }
     return claim
   })
 
@@ -843,8 +897,8 @@ const makeClaims = (lease: Lease) => {
     if (given !== undefined && !Equal.equals(yield* canonicalInput(kind, given), yield* canonicalInput(kind, begun))) {
       return yield* Effect.fail<Reason>({ _tag: "InputDiffers", status: head.status })
     }
-    const state = yield* stateOf(kind, at)
-    const claim: Claim<S, B> = { at, begin: begun, state, before: head }
+    const { state, taken } = yield* stateOf(kind, at)
+    const claim: Claim<S, B> = { at, begin: begun, state, before: head, taken }
     if (head.status === "done") {
       if (state !== undefined && kind.summary(state).status === "done") return claim
       return yield* Effect.fail(storage.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
@@ -990,6 +1044,10 @@ const makeWriter = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, 
     alone,
     fail,
     append,
+    /** True if nothing has happened since the claim, but that the run was resumed: the caller was refused. */
+    isIdle: () => unwritten.length < 2,
+    /** Removes the run, which has not begun. */
+    discard: Effect.suspend(() => Effect.ignore(runs.remove(run.at.key, run.at.version))),
     /** Adds events, which the next `flush` writes. */
     add: (events: ReadonlyArray<E>, state: S): void => {
       unwritten = [...unwritten, ...events]
@@ -1019,7 +1077,7 @@ const holdLease = <S, E>(
   lease: Lease,
   summary: (state: S) => Summary,
   before: Head | undefined,
-  { alone, append, fail, run }: Writer<S, E>
+  { alone, append, discard, fail, isIdle, run }: Writer<S, E>
 ) => {
   const renew = Effect.gen(function* () {
     const now = yield* DateTime.now
@@ -1055,7 +1113,9 @@ const holdLease = <S, E>(
           run.isOver = true
           const now = yield* DateTime.now
           const isUntouched = Exit.isFailure(exit) && run.failure === undefined && !run.hasCommitted
-          const isRestored = isUntouched && before !== undefined && !isOpen(before.status)
+          const isRefused = isUntouched && isIdle() && Cause.hasFails(exit.cause)
+          if (isRefused && before === undefined) return yield* discard
+          const isRestored = isUntouched && before !== undefined && (isRefused || !isOpen(before.status))
           const status = isRestored ? before.status : statusOfExit(exit)
           const released = append((head) =>
             // Released already, where the store failed and wrote even so
@@ -1107,7 +1167,7 @@ type PlanSession = Session<planTransition.State, planRunParts.Event>
 const runPlan =
   <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
   (
-    { begin, state }: Claim<planTransition.State, checkpointRecord.PlanInput>,
+    { begin, state, taken }: Claim<planTransition.State, checkpointRecord.PlanInput>,
     { add, flush, key }: PlanSession
   ): Execution<PlanRun.Result<A>, PlanEvent<A>, PlanError.PlanError, R> => {
     const journalFailed = ({ message: problem }: CheckpointError) =>
@@ -1121,7 +1181,8 @@ const runPlan =
       const all = { ...options, context, maxIterations, journal }
       return { result: Plan.run(plan, begin.input, all), events: Plan.stream(plan, begin.input, all) }
     }
-    const all = { ...options, journal }
+    const decisions = newDecisions(options, taken, planTransition.waitingItems(state))
+    const all = { ...options, decisions, journal }
     return { result: Plan.resume(plan, state, all), events: Plan.resumeStream(plan, state, all) }
   }
 
@@ -1166,7 +1227,7 @@ const hasInput = ({ conversation, input }: checkpointRecord.AgentInput, state: R
 const runAgent =
   <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
   (
-    { at, begin, state }: Claim<Run.State, checkpointRecord.AgentInput>,
+    { at, begin, state, taken }: Claim<Run.State, checkpointRecord.AgentInput>,
     session: AgentSession
   ): Execution<agentTypes.Result<A>, AgentEvent<A>, AgentError, R> => {
     const onState = journalOfAgent(session, options.onState)
@@ -1174,7 +1235,8 @@ const runAgent =
       const all = { ...begin, ...defined(options), onState }
       return { result: agent.run(begin.input, all), events: agent.stream(begin.input, all) }
     }
-    const all = { ...options, input: hasInput(begin, state) ? undefined : begin.input, onState }
+    const decisions = newDecisions(options, taken, Run.approvalRequests(state))
+    const all = { ...options, decisions, input: hasInput(begin, state) ? undefined : begin.input, onState }
     const isDone = at.head.status === "done"
     return {
       result: Effect.map(agent.resume(state, all), (result) => (isDone ? { ...result, state } : result)),
@@ -1224,20 +1286,32 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   const keyOf = ({ key, policy }: { readonly key: string; readonly policy?: Policy | undefined }) =>
     policy === "fork" ? Effect.map(storage.nonce, (unique) => `${key}:${unique}`) : Effect.succeed(key)
 
+  /** The context of a run, as it is stored: that of the caller where no other was given. */
+  const contextOf = ({ context }: { readonly context?: RunOptions["context"] }) =>
+    Effect.map(RunContext.RunContext, (own) => context ?? (Struct.keys(own).length === 0 ? undefined : own))
+
   const startPlan = Effect.fnUntraced(function* <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) {
-    const { context, maxIterations, policy = "start" } = options
+    const { maxIterations, policy = "start" } = options
+    const context = yield* contextOf(options)
     const input = yield* performStep.resolveInput(plan.definition.name, options.input)
     const begin = { generation: "", input, ...defined({ context, maxIterations }) }
     const kind = kindOfPlan(store, plan.live)
-    return yield* open(kind, runPlan(plan, options), yield* keyOf(options), { begin, policy })
+    return yield* open(kind, runPlan(plan, { ...options, decisions: undefined }), yield* keyOf(options), {
+      begin,
+      policy
+    })
   })
 
   const startAgent = Effect.fnUntraced(function* <A, R>(agent: Agent<A, R>, options: AgentRunOptions) {
-    const { context, conversation, instructions, maxSteps, policy = "start" } = options
+    const { conversation, instructions, maxSteps, policy = "start" } = options
+    const context = yield* contextOf(options)
     const input = typeof options.input === "string" ? ([ToolResult.textPart(options.input)] as const) : options.input
     const begin = { generation: "", ...defined({ input, conversation, instructions, context, maxSteps }) }
     const kind = kindOfAgent(store, agent.name)
-    return yield* open(kind, runAgent(agent, options), yield* keyOf(options), { begin, policy })
+    return yield* open(kind, runAgent(agent, { ...options, decisions: undefined }), yield* keyOf(options), {
+      begin,
+      policy
+    })
   })
 
   const resumePlan = <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
@@ -1273,7 +1347,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
       const found = yield* anyRuns.head(key)
       if (Option.isNone(found)) return Option.none()
       yield* checkKind(kind, found.value.head)
-      return Option.fromUndefinedOr(yield* stateOf(kind, found.value))
+      return Option.fromUndefinedOr((yield* stateOf(kind, found.value)).state)
       // A new run began under the key since the head was read
     }).pipe(Effect.catch((error) => (isConflict(error) ? load(kind, key) : Effect.fail(error))))
 
@@ -1323,7 +1397,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
       <A, R>({ live }: livePlan.Bound<A, R>, key: string) =>
         Effect.withSpan(Effect.mapError(load(kindOfPlan(store, live), key), failRun(key)), "Checkpoint.load"),
       <A, R>({ name }: Agent<A, R>, key: string) =>
-        Effect.withSpan(Effect.mapError(load(kindOfAgent(store, name), key), fail(key)), "Checkpoint.load")
+        Effect.withSpan(Effect.mapError(load(kindOfAgent(store, name), key), failRun(key)), "Checkpoint.load")
     ),
     list: Effect.fn("Checkpoint.list")((range) => Effect.mapError(anyRuns.list(range), fail(undefined))),
     remove: Effect.fn("Checkpoint.remove")(function* (key, options) {

@@ -493,7 +493,7 @@ type Problems = Array<stepTarget.StepParts["problems"][number]>
 const durationMillis = (name: string, slot: string, input: Duration.Input | undefined, problems: Problems) => {
   if (input === undefined) return undefined
   const duration = Duration.fromInput(input)
-  if (Option.isNone(duration)) {
+  if (Option.isNone(duration) || Duration.isNegative(duration.value)) {
     problems.push(
       planCheck.problemOf({ step: name }, { code: "InvalidDuration", slot, found: JSON.stringify(String(input)) })
     )

@@ -218,7 +218,7 @@ export interface ClientOptions {
   /** The address of the server, its `path` included. */
   readonly url: string | URL
   readonly token: Redacted.Redacted<string>
-  /** The time that the client waits beyond the timeout of the tool; default 5 seconds. */
+  /** The time that the client waits beyond the timeout of the tool; default 5 seconds, at least none. */
   readonly margin?: Duration.Input | undefined
   /**
    * The attempts after a connection that could not be made, or that was cut in the call of an `Idempotent` tool;
@@ -330,7 +330,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  *
  * **Details**
  *
- * Of a batch, `maxConcurrency` calls run at once; default 5. Every call ends
+ * Of a batch, `maxConcurrency` calls run at once; default 5, at least 1. Every call ends
  * with a result: what the server answered, `timeout_error` when it took longer
  * than the timeout and the margin, or `remote_unavailable` with a
  * `RemoteTools.Unavailable` as its value. Interrupting the call interrupts
@@ -867,6 +867,7 @@ const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, url }: ClientOptions) {
   const endpoint = yield* resolveEndpoint(url)
   yield* checkToken(token, "token")
+  const beyond = Duration.max(Duration.zero, Duration.fromInputUnsafe(margin ?? boundTool.defaultMargin))
   const http = HttpClient.withScope(yield* HttpClient.HttpClient)
   const reading = { what: "answer of the tool server", limits, onExcessProperty: "ignore" } as const
   const decodeRefusal = Json.decodeJson(remoteProtocol.Refusal, reading)
@@ -944,7 +945,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
         while: ({ value }) => value.reason === "unreachable" || (value.reason === "connection_lost" && idempotent)
       }),
       Effect.timeoutOrElse({
-        duration: Duration.sum(wait, Duration.fromInputUnsafe(margin ?? boundTool.defaultMargin)),
+        duration: Duration.sum(wait, beyond),
         orElse: () => (last === undefined ? Effect.succeed(boundTool.timeoutFailure(wait)) : Effect.fail(last))
       }),
       Effect.mapError((failed): FailedCall => {

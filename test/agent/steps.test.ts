@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect } from "effect"
-import { Agent, AgentEvent, Conversation, type Run, ToolRuntime } from "effect-emissary"
+import { Effect, Result } from "effect"
+import { Agent, AgentEvent, Conversation, Run, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, rolesOf, testGiven, world } from "./fixtures.ts"
@@ -28,6 +28,13 @@ describe("AGENT-4 steps", () => {
     function* () {
       const result = yield* endsAs("MaxSteps", agent.run("Hello"))
       assert.strictEqual(result.steps, 16)
+      for (const [maxSteps, steps] of [...[0, -1, NaN, 1.5].map((few) => [few, 1] as const), [2.5, 2] as const]) {
+        const limited = yield* endsAs("MaxSteps", agent.run("Hello", { maxSteps }))
+        assert.strictEqual(limited.steps, steps)
+        assert.isTrue(Result.isSuccess(yield* Effect.result(Run.stateCodec.encodeJson(limited.state))))
+        const resumed = yield* endsAs("MaxSteps", agent.resume(limited.state, { maxSteps: steps + 1.5 }))
+        assert.strictEqual(resumed.steps, steps + 1)
+      }
     }
   )
 

@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, type Run, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, type Run, RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import type * as agentTypes from "#src/agent/internal/agentTypes.ts"
@@ -49,6 +49,8 @@ const shop = Effect.fnUntraced(function* (hook: Effect.Effect<unknown> = Effect.
   }
 })
 
+const decides = (callId: string, approved: boolean) => ({ decisions: [{ callId, approved }] })
+
 const down: ScriptedModel.Turn = { fail: { reason: "RateLimitError" } }
 
 const transcript = ({ conversation }: { readonly conversation: Conversation.Conversation }) =>
@@ -66,7 +68,7 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
       ["agent-run", "clerk", "done", false, 2, first.state.definition, first.state.runId]
     )
     assert.deepStrictEqual(found.outcome, { _tag: "Completed" })
-    for (const again of [yield* resume({}), yield* run({ policy: "startOrResume" })]) {
+    for (const again of [yield* resume({}), yield* run({ context: { tenant: "acme" }, policy: "startOrResume" })]) {
       assert.isTrue(Equal.equals(again.state, first.state))
       assert.deepStrictEqual([again.text, again.key], [first.text, key])
     }
@@ -110,6 +112,8 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
     assert.strictEqual(exit._tag, "Failure")
     yield* TestClock.adjust("1 minute")
     assert.deepStrictEqual(yield* checkpoint.load(clerk, key), Option.none())
+    assert.strictEqual(yield* fails(resume(decides("x", true))), "AgentError InvalidDecision")
+    assert.strictEqual((yield* head(key)).status, "claimed")
     const limited = yield* resume({}, looks("a"))
     assert.strictEqual(limited.outcome, "MaxSteps")
     assert.deepStrictEqual(pluck(transcript(limited), "role"), ["user", "assistant", "user", "assistant"])
@@ -123,14 +127,58 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
     assert(waiting.outcome === "AwaitingApproval")
     const found = yield* head(key)
     assert.deepStrictEqual([found.status, found.outcome?.message], ["paused", `waiting: "pay"`])
-    const wrong = resume({ decisions: [{ callId: "x", approved: true }] })
+    const wrong = resume(decides("x", true))
     assert.strictEqual(yield* fails(wrong), "AgentError InvalidDecision")
     assert.strictEqual((yield* head(key)).status, "paused")
     assert.strictEqual((yield* resume({})).outcome, "AwaitingApproval")
-    const done = yield* resume({ decisions: [{ callId: "p", approved: true }] }, { text: "Paid." })
-    assert.strictEqual(done.text, "Paid.")
+    const started = yield* run(Object.assign({ policy: "startOrResume" } as const, decides("p", true)))
+    assert.strictEqual(started.outcome, "AwaitingApproval")
+    assert.strictEqual(yield* fails(resume(decides("p", true), down)), "AgentError ModelFailed")
+    assert.strictEqual(yield* fails(resume(decides("p", false))), "AgentError InvalidDecision")
+    // The same again, as of a process that does not know what became of it
+    assert.strictEqual((yield* resume(decides("p", true), { text: "Paid." })).text, "Paid.")
+    assert.strictEqual((yield* resume(decides("p", true))).text, "Paid.")
     assert.deepStrictEqual(ran, ["pay"])
     assert.strictEqual((yield* head(key)).status, "done")
+  })
+
+  testStored("is that of one conversation, one context and one agent", function* (checkpoint) {
+    const { layer, run } = yield* shop()
+    const after = (text: string) => Effect.flatMap(Conversation.make(), Conversation.addUser(text))
+    const again = (text: string, tenant: string) =>
+      Effect.flatMap(after(text), (conversation) =>
+        Effect.provideService(
+          run({ conversation, policy: "startOrResume" }, { text: "Here." }),
+          RunContext.RunContext,
+          {
+            tenant
+          }
+        )
+      )
+    yield* again("A", "a")
+    // Its messages have other ids
+    assert.strictEqual((yield* again("A", "a")).text, "Here.")
+    for (const other of [
+      again("B", "a"),
+      again("A", "b"),
+      run({ policy: "startOrResume", context: { tenant: "a" } })
+    ]) {
+      assert.strictEqual(yield* fails(other), "CheckpointError InputDiffers")
+    }
+    const stranger = Agent.make("stranger", { toolkit })
+    assert.strictEqual(yield* fails(checkpoint.load(stranger, key)), "AgentError DefinitionChanged")
+    const resumed = Effect.provide(checkpoint.resume(stranger, { key }), layer([]))
+    assert.strictEqual(yield* fails(resumed), "AgentError DefinitionChanged")
+  })
+
+  testStored("that cannot begin leaves nothing", function* (checkpoint) {
+    const { layer, run } = yield* shop()
+    const nameless = checkpoint.run(Agent.make(" ", { toolkit }), begin)
+    for (const impossible of [run({ input: "" }), Effect.provide(nameless, layer([]))]) {
+      assert.match(yield* fails(impossible), /^AgentError/)
+      assert.deepStrictEqual(yield* checkpoint.list(), { keys: [], next: Option.none() })
+    }
+    assert.strictEqual((yield* run({}, { text: "Here." })).text, "Here.")
   })
 
   testStored("is refused to another definition, failed or done, and stays as it is", function* (checkpoint) {

@@ -74,7 +74,9 @@ describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
       assert.strictEqual(yield* fails(wrong), "PlanError InvalidDecision")
       const result = yield* checkpoint.resume(bound, { key: "order", decisions: approved(requests) })
       assert.strictEqual(completed(result).output, "Paid. Thank you.")
-      assert.deepStrictEqual(yield* checkpoint.resume(bound, { key: "order" }), result)
+      for (const decisions of [[], approved(requests)]) {
+        assert.deepStrictEqual(yield* checkpoint.resume(bound, { key: "order", decisions }), result)
+      }
       assert.isTrue(yield* checkpoint.isCurrent("order", "last"))
       // Plans inside a plan keep their values to themselves
       assert.deepStrictEqual(yield* checkpoint.read("receipt"), Option.none())

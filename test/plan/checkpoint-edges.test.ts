@@ -35,6 +35,8 @@ describe("PLAN-6 a run that was claimed and did nothing yet", () => {
     const first = checkpoint.run(bound, { ...begin, context: { tenant: "ada" }, maxIterations: 3 })
     assert.strictEqual(yield* fails(first), "CheckpointError StoreFailed")
     assert.strictEqual((yield* head(key)).completed, 0)
+    const other = checkpoint.run(bound, { ...begin, context: { tenant: "bob" }, policy: "startOrResume" })
+    assert.strictEqual(yield* fails(other), "CheckpointError InputDiffers")
     assert.deepStrictEqual(yield* checkpoint.load(bound, key), Option.none())
     assert.strictEqual(yield* fails(checkpoint.resume(bound, { key })), "PlanError MaxIterationsExceeded")
     assert.strictEqual((yield* head(key)).iterations, 3)
@@ -100,7 +102,7 @@ describe("PLAN-6 what a run leaves", () => {
 })
 
 describe("PLAN-6 a key that is begun again", () => {
-  /** Effects that run before a journal is read, and after a value is removed. */
+  /** What happens next before a journal is read, and after a value is removed. */
   const next = { get: Effect.void as Effect.Effect<unknown>, delete: Effect.void as Effect.Effect<unknown> }
   const once = (operation: keyof typeof next) =>
     Effect.suspend(() => {

@@ -247,9 +247,11 @@ describe("PLAN-6 leases", () => {
     }
   })
 
-  test("refuses a heartbeat that is too slow for the lease", function* () {
-    const exit = yield* Effect.exit(Effect.provide(service, layer({ leaseTime: "1 second", heartbeat: "1 second" })))
-    assert.strictEqual(exit._tag, "Failure")
+  test("refuses a lease of no time, and a heartbeat that is too slow for it", function* () {
+    for (const options of [{ leaseTime: "0 seconds" }, { leaseTime: "1 second", heartbeat: "1 second" }] as const) {
+      const exit = yield* Effect.exit(Effect.provide(service, layer(options)))
+      assert.include(String(exit), "expected a leaseTime above zero, and a heartbeat above zero of at most half of it")
+    }
   })
 })
 

@@ -168,14 +168,16 @@ describe("making plans", () => {
           { maxIterations: -1 },
           Step.make("a", { target: "t", retry: { times: -1 } }),
           Step.make("b", { target: "t", task: Reference.fromStep(unknown) }),
-          Step.make("c", { target: "t", timeout: "later" as "1 second" })
+          Step.make("c", { target: "t", timeout: "later" as "1 second" }),
+          Step.make("d", { target: "t", timeout: "-1 seconds" })
         )
       ),
       [
         ["InvalidLimit", undefined],
         ["InvalidRetry", "a"],
         ["UnknownStep", "b"],
-        ["InvalidDuration", "c"]
+        ["InvalidDuration", "c"],
+        ["InvalidDuration", "d"]
       ]
     )
   })

@@ -226,6 +226,7 @@ Step.make("x", { target: made })
 
 // Decisions are for a resumed run; a run that begins has nothing to decide
 declare const state: PlanRun.State
+export type Named = [Checkpoint.Inspection, Checkpoint.RunOptions, VersionedStore.ListOptions, VersionedStore.Page]
 declare const checkpoint: Checkpoint.Service
 const decisions = [{ callId: "gate", approved: true }]
 void Plan.resume(ready, state, { decisions, maxIterations: 5 })

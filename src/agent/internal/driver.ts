@@ -494,9 +494,9 @@ export interface Begin {
   readonly options: agentTypes.Options
 }
 
-/** A budget below one still allows the one call that every run makes. */
+/** A whole number of calls. A budget below one still allows the one call that every run makes. */
 const maxStepsOf = (maxSteps: runParts.MaxSteps): runParts.MaxSteps =>
-  maxSteps === "unlimited" ? maxSteps : Math.max(1, maxSteps)
+  maxSteps === "unlimited" || maxSteps === Infinity ? "unlimited" : Math.max(1, Math.floor(maxSteps) || 1)
 
 const invalidConversation = (problem: string, error?: unknown): AgentError.Reason =>
   agentReason.makeReason("ConversationInvalid", { problem }, error)
@@ -636,7 +636,7 @@ export const runAgent = Effect.fnUntraced(function* <A>(
     )
     const recorder = recorderOf(state, first, options, emit)
     const run: ActiveRun = { recorder, options, streaming, environment }
-    const maxSteps = options.maxSteps && maxStepsOf(options.maxSteps)
+    const maxSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
     const begun =
       first === undefined ? recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps }) }) : recorder.begin
     const open = Effect.andThen(begun, openRun(run, prepared, begin.input))

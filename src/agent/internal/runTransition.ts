@@ -5,6 +5,7 @@
 import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import type * as DateTime from "effect/DateTime"
+import * as Equal from "effect/Equal"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Conversation from "../../conversation/Conversation.ts"
@@ -715,7 +716,7 @@ const applyProgressDecided = (
     return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
   }
   const { approved, callId, reason } = inner
-  const isMeant = (request: ApprovalRequest) => request.callId === callId && samePath(request.path ?? [], path)
+  const isMeant = (request: ApprovalRequest) => request.callId === callId && Equal.equals(request.path ?? [], path)
   if (!progress.requests.some(isMeant)) {
     return unknownCall(
       event,
@@ -732,9 +733,6 @@ const applyProgressDecided = (
     }
   })
 }
-
-const samePath = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): boolean =>
-  a.length === b.length && a.every((id, i) => id === b[i])
 
 /**
  * A person's answer to an `ApprovalRequest`.
@@ -813,7 +811,7 @@ export const decide = (
   const events: Array<Event> = []
   for (const decision of decisions) {
     const callId = String(decision.callId)
-    const candidates = requests.filter((request) => concernsRequest(decision, request))
+    const candidates = requests.filter((request) => concerns(decision, request))
     const [request] = candidates
     const invalid = (problem: InvalidDecision["problem"]) =>
       Result.fail(new InvalidDecision({ callId, problem, pending: requests.map(({ callId }) => callId) }))
@@ -827,8 +825,11 @@ export const decide = (
   return Result.succeed(events)
 }
 
-const concernsRequest = ({ callId, path }: Decision, request: ApprovalRequest): boolean =>
-  request.callId === callId && (path === undefined || samePath(path, request.path ?? []))
+/** A call or a step that a decision can be about. */
+export type Waiting = Pick<Decision, "callId" | "path">
+
+export const concerns = ({ callId, path }: Decision, waiting: Waiting): boolean =>
+  waiting.callId === callId && (path === undefined || Equal.equals(path, waiting.path ?? []))
 
 const decisionEvent = (
   { approved, callId, reason }: Decision,

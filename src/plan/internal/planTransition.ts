@@ -949,6 +949,11 @@ interface WaitingItem {
   readonly path: ReadonlyArray<string>
 }
 
+export const waitingItems = (self: State): ReadonlyArray<WaitingItem> => [
+  ...approvalRequests(self).map(({ callId, path }) => ({ callId, path: path ?? [] })),
+  ...pauses(self).map(({ path, step }) => ({ callId: step, path }))
+]
+
 /**
  * The events that record decisions about calls and steps that wait (`callId` is the step). They go
  * before `PlanResumed`.
@@ -968,10 +973,7 @@ export const decide = (
   decisions: ReadonlyArray<Run.Decision>,
   at: DateTime.Utc
 ): Result.Result<ReadonlyArray<planRunParts.Event>, InvalidDecision> => {
-  const waiting: ReadonlyArray<WaitingItem> = [
-    ...approvalRequests(self).map(({ callId, path }) => ({ callId, path: path ?? [] })),
-    ...pauses(self).map(({ path, step }) => ({ callId: step, path }))
-  ]
+  const waiting = waitingItems(self)
   const decided = new Set<WaitingItem>()
   const events: Array<planRunParts.Event> = []
   for (const decision of decisions) {
@@ -983,9 +985,7 @@ export const decide = (
       return Result.fail({ _tag: "InvalidDecision", callId, problem, waiting, ...defined({ path, outcome }) } as const)
     }
     if (!isWellFormed) return invalid("malformed")
-    const candidates = waiting.filter(
-      (one) => one.callId === callId && (path === undefined || Equal.equals(path, one.path))
-    )
+    const candidates = waiting.filter((one) => runTransition.concerns(decision, one))
     const [one] = candidates
     if (one === undefined) return invalid(decisionProblem(self, decision))
     if (candidates.length > 1) return invalid("ambiguous")
