@@ -102,7 +102,7 @@ describe("PLAN-6 what a run leaves", () => {
 })
 
 describe("PLAN-6 a key that is begun again", () => {
-  /** What happens next before a journal is read, and after a value is removed. */
+  /** The next effect before a journal is read, and the one after a value is removed. */
   const next = { get: Effect.void as Effect.Effect<unknown>, delete: Effect.void as Effect.Effect<unknown> }
   const once = (operation: keyof typeof next) =>
     Effect.suspend(() => {
