@@ -21,7 +21,7 @@ const result = { ...place, callId: Schema.String, open: Schema.Array(Schema.Stri
  *
  * **Details**
  *
- * - `UnknownRole`: the role is none of `system`, `user`, `assistant`, `tool`.
+ * - `UnknownRole`: the role is none of `system`, `user`, `assistant`, `tool`, or none of the `roles` of a provider's format.
  * - `MisplacedSystem`: a system message that is not the first message.
  * - `EmptyContent`: a user message without content, or with empty text only.
  * - `MissingCallId`: a call or a result without a call id.
@@ -39,7 +39,7 @@ const result = { ...place, callId: Schema.String, open: Schema.Array(Schema.Stri
  * @since 0.1.0
  */
 export const Reason = Schema.TaggedUnion({
-  UnknownRole: { ...place, found: Schema.String },
+  UnknownRole: { ...place, roles: Schema.optionalKey(Schema.Array(Schema.String)), found: Schema.String },
   MisplacedSystem: place,
   EmptyContent: { ...place, role: Schema.String },
   MissingCallId: { ...place, role: Schema.String },
@@ -98,9 +98,9 @@ const messageAt = (index: number, field: string = ""): string => `/messages/${in
 
 // `expected` and `found` quote nothing, because PayloadError repeats them; `fix` names calls
 const explain = Reason.match({
-  UnknownRole: ({ found, index }) => ({
+  UnknownRole: ({ found, index, roles = ["system", "user", "assistant", "tool"] }) => ({
     path: messageAt(index, "/role"),
-    expected: "one of system, user, assistant, tool",
+    expected: `one of ${roles.join(", ")}`,
     found: "another role",
     fix: `The role is ${found}`
   }),

@@ -63,7 +63,8 @@ import * as foreignMessages from "./internal/foreignMessages.ts"
 
 /**
  * The part of a request that holds the conversation. `system` is `null` without a
- * system message, and absent where it was absent when it was read.
+ * system message, and absent where it was absent when it was read. Leave a `null` out
+ * of the request.
  *
  * @category models
  * @since 0.1.0

@@ -534,7 +534,7 @@ const valuesRule: StoreRule<VersionedStore.Service> = {
 }
 
 const refusalsRule: StoreRule<VersionedStore.Service> = {
-  name: "a value that is not JSON is refused, and nothing is written",
+  name: "values that are not JSON and limits that are not integers from 1 are refused, and nothing is written",
   check: Effect.fnUntraced(function* (store, part) {
     const key = `${part}refused`
     const hostile: ReadonlyArray<unknown> = [Number.NaN, undefined, new Date(0), JSON.parse(`{"__proto__":{}}`)]
@@ -545,7 +545,7 @@ const refusalsRule: StoreRule<VersionedStore.Service> = {
       yield* expectEqual("the reason", "Refused", error.reason._tag)
     }
     for (const limit of [0, -1, 1.5, Number.NaN]) {
-      const error = yield* expectError(`limit ${limit}`, "VersionedStoreError", store.list({ limit }))
+      const error = yield* expectError(`list with the limit ${limit}`, "VersionedStoreError", store.list({ limit }))
       yield* expectEqual("the reason", "Refused", error.reason._tag)
     }
     yield* expectEqual("get", none, yield* store.get(key))

@@ -119,6 +119,11 @@ describe("CONV-4 foreign Anthropic histories", () => {
     ["OrphanResult", 1, { messages: [asks, assistant({ ...found, type: "mcp_tool_result" })] }]
   ])
 
+  test("UnknownRole: the roles that Anthropic has are named", function* () {
+    const error = yield* Effect.flip(AnthropicMessages.toConversation({ messages: [{ role: "system", content: "x" }] }))
+    assert.include(error.message, `expected one of user, assistant, got another role. The role is "system"`)
+  })
+
   common.refusesForms(
     format,
     [

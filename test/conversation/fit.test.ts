@@ -149,10 +149,23 @@ describe("CONV-6 fit", () => {
     assert.strictEqual(beside.report.shortened.length, 1)
   })
 
-  test("a budget that is no number is too small", settings, function* () {
-    for (const budget of [0, -1, Number.NaN]) {
+  test("a budget that is no number from 0 is too small", settings, function* () {
+    for (const [budget, expected] of [
+      [0, "at most 0 tokens"],
+      [-1, "expected a number from 0, got -1"],
+      [Number.NaN, "expected a number from 0, got NaN"]
+    ] as const) {
       const error = yield* Effect.flip(Conversation.truncate(yield* three, { budget }))
       assert.strictEqual(error._tag, "BudgetTooSmall")
+      assert.include(error.message, expected)
+    }
+  })
+
+  test("a number of characters below 0 counts as 0", settings, function* () {
+    const self = yield* three
+    const least = yield* Conversation.truncate(self, { budget: 4800, keepOutput: 0 })
+    for (const keepOutput of [-1, Number.NaN]) {
+      assert.deepStrictEqual((yield* Conversation.truncate(self, { budget: 4800, keepOutput })).report, least.report)
     }
   })
 })

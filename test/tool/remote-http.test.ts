@@ -350,8 +350,9 @@ describe("RT-5 the server is a layer", () => {
     yield* Effect.promise(dispose)
   })
 
-  test("refuses an empty token, which every caller knows", function* () {
-    for (const token of [Redacted.make(""), {}, { alice: Redacted.make(" ") }]) {
+  test("refuses an empty token, which every caller knows, and one of two callers", function* () {
+    const twice = { alice: Redacted.make("a"), bob: Redacted.make("a") }
+    for (const token of [Redacted.make(""), {}, { alice: Redacted.make(" ") }, twice]) {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(serve({ token }))))
       assert.strictEqual(error._tag, "InvalidOption")
     }

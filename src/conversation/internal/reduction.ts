@@ -89,6 +89,7 @@ export class BudgetTooSmall extends Schema.TaggedError<BudgetTooSmall>("effect-e
   { needed: Schema.Number, budget: Schema.Number }
 ) {
   override get message(): string {
+    if (!(this.budget >= 0)) return `Budget of tokens: expected a number from 0, got ${this.budget}`
     return `Budget too small: expected at most ${this.budget} tokens in what must stay (the system message, the messages since the newest user message, and the rest of the request), got ${this.needed}. Raise the budget, shorten the instructions or limit the outputs of tools`
   }
 }
@@ -221,7 +222,7 @@ export const truncate: {
 interface TruncateOptions extends SizeOptions {
   /** The most tokens that the next request may weigh. */
   readonly budget: number
-  /** The number of characters that stay of a shortened tool output, default 400. Texts up to twice as long, and a marker, are left alone; files never are. */
+  /** The number of characters that stay of a shortened tool output, default 400; a number below 0 counts as 0. Texts up to twice as long, and a marker, are left alone; files never are. */
   readonly keepOutput?: number | undefined
 }
 
@@ -545,7 +546,7 @@ const truncateHistory = (
   const first = firstTurnIndex(all)
   const current = recentTurnsIndex(all, 1)
   const newest = all.findLastIndex((message) => message.role === "assistant")
-  const keep = Math.max(0, Math.floor(options.keepOutput ?? defaultKeepOutput))
+  const keep = Math.max(0, Math.floor(options.keepOutput ?? defaultKeepOutput) || 0)
   const entries = all.map((message, index) => weighMessage(message, index < newest ? keep : undefined, weigh))
 
   const beside = tokensBeside(self, overhead, weigh)

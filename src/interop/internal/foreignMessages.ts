@@ -196,7 +196,7 @@ export const checkMessages = Effect.fnUntraced(function* (
     const role = isObject(item) ? own(item, "role") : undefined
     if (typeof role === "string" && !roles.includes(role)) {
       const found = JSON.stringify(role.slice(0, 40))
-      return yield* new ConversationError.ConversationError({ reason: { _tag: "UnknownRole", index, found } })
+      return yield* new ConversationError.ConversationError({ reason: { _tag: "UnknownRole", index, roles, found } })
     }
   }
 })
