@@ -92,8 +92,8 @@ export class Denied extends Schema.TaggedError<Denied>("effect-emissary/tool/Den
 }) {}
 
 /**
- * An option of a layer in `RemoteTools` is not usable: an empty token, or a URL
- * that is none.
+ * An option of a layer in `RemoteTools` is not usable: an empty token, one token under
+ * two names, or a URL that is none.
  *
  * @category errors
  * @since 0.1.0
@@ -191,7 +191,7 @@ export const Api = remoteProtocol.Api
  */
 export interface ServerOptions<R = never> {
   /**
-   * The bearer token, or several by the name of their holder, to distinguish callers or to change a token without a
+   * The bearer token, or several different ones by the name of their holder, to distinguish callers or to change a token without a
    * pause.
    */
   readonly token: Redacted.Redacted<string> | { readonly [name: string]: Redacted.Redacted<string> }
@@ -510,6 +510,12 @@ const makeMatcher = Effect.fnUntraced(function* (tokens: ServerOptions["token"])
       : Object.entries(tokens).map(([name, token]) => [`token.${name}`, name, token])
   if (named.length === 0) {
     return yield* new InvalidOption({ option: "token", message: `"token" names no token` })
+  }
+  const values = named.map(([, , token]) => Redacted.value(token))
+  const twice = named.find(([, , token], index) => values.indexOf(Redacted.value(token)) < index)
+  if (twice !== undefined) {
+    const [option] = twice
+    return yield* new InvalidOption({ option, message: `"${option}" must not be the token of another name` })
   }
   const known = yield* Effect.forEach(named, ([option, name, token]) =>
     Effect.map(Effect.flatMap(checkToken(token, option), digestToken), (digest) => ({ name, digest }))

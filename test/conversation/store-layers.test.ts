@@ -1,6 +1,6 @@
-import { describe, it } from "@effect/vitest"
-import { Layer } from "effect"
-import { ConversationStore } from "effect-emissary"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { ConversationStore, VersionedStore } from "effect-emissary"
 import { Conformance } from "effect-emissary/testing"
 
 import { makeDirectory } from "./store/directory.ts"
@@ -15,6 +15,21 @@ describe("CONV-9 every layer of VersionedStore keeps its rules", () => {
       it.live(rule, () => check)
     }
   }
+
+  it.live("the rule of limits is named in the error of a store that takes any", () => {
+    const lenient = Layer.effect(
+      VersionedStore.VersionedStore,
+      Effect.map(VersionedStore.VersionedStore, (store) => ({ ...store, list: () => store.list() }))
+    )
+    const checks = Conformance.versionedStore("s", Layer.provide(lenient, VersionedStore.layerMemory), {})
+    const rule = checks.filter(({ name }) => name.includes("limits that are not integers from 1"))
+    return Effect.map(Effect.flip(Effect.forEach(rule, ({ check }) => check)), ({ message }) =>
+      assert.match(
+        message,
+        /limits that are not integers from 1 .*: list with the limit 0: expected VersionedStoreError/
+      )
+    )
+  })
 })
 
 describe("CONV-9 a ConversationStore on every layer of VersionedStore keeps its rules", () => {
