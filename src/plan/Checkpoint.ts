@@ -597,10 +597,11 @@ type Summary = Pick<Head, "status" | "digest" | "revision" | "iterations" | "com
   readonly run: string
 }
 
-/** A decision that a run has taken. */
-type Taken = Pick<Run.Decision, "callId" | "approved" | "path">
-
-const decisionsIn = (event: Run.Event | planRunParts.Event, path: ReadonlyArray<string>): ReadonlyArray<Taken> => {
+/** The decisions that an event records. */
+const decisionsIn = (
+  event: Run.Event | planRunParts.Event,
+  path: ReadonlyArray<string>
+): ReadonlyArray<Run.Decision> => {
   switch (event._tag) {
     case "ApprovalDecided":
       return [{ callId: event.callId, approved: event.approved, path }]
@@ -619,7 +620,7 @@ const decisionsIn = (event: Run.Event | planRunParts.Event, path: ReadonlyArray<
 /** The decisions to resume a run with: of those that it has taken, only the ones about what waits again. */
 const newDecisions = (
   { decisions }: ResumeOptions | AgentResumeOptions,
-  taken: ReadonlyArray<Taken>,
+  taken: ReadonlyArray<Run.Decision>,
   waiting: ReadonlyArray<runTransition.Waiting>
 ): ReadonlyArray<Run.Decision> | undefined =>
   decisions?.filter((decision) => {
@@ -647,7 +648,7 @@ interface Kind<S, E, B, X> {
   readonly summary: (state: S) => Summary
   readonly writes: (before: S | undefined, state: S) => ReadonlyArray<checkpointRecord.PendingWrite>
   readonly output: (state: S, record: number) => Option.Option<Schema.Json>
-  readonly taken: (events: ReadonlyArray<E>) => ReadonlyArray<Taken>
+  readonly taken: (events: ReadonlyArray<E>) => ReadonlyArray<Run.Decision>
 }
 
 type PlanKind = Kind<planTransition.State, planRunParts.Event, checkpointRecord.PlanInput, PlanError.PlanError>
@@ -816,7 +817,7 @@ interface Claim<S, B> {
   readonly state: S | undefined
   /** The head before the claim, which comes back if nothing happens. */
   readonly before: Head | undefined
-  readonly taken: ReadonlyArray<Taken>
+  readonly taken: ReadonlyArray<Run.Decision>
 }
 
 const checkKind = <S, E, B, X>(kind: Kind<S, E, B, X>, head: Head): Effect.Effect<void, Reason | X> => {
@@ -1181,8 +1182,7 @@ const runPlan =
       const all = { ...options, context, maxIterations, journal }
       return { result: Plan.run(plan, begin.input, all), events: Plan.stream(plan, begin.input, all) }
     }
-    const decisions = newDecisions(options, taken, planTransition.waitingItems(state))
-    const all = { ...options, decisions, journal }
+    const all = { ...options, decisions: newDecisions(options, taken, planTransition.waitingItems(state)), journal }
     return { result: Plan.resume(plan, state, all), events: Plan.resumeStream(plan, state, all) }
   }
 
@@ -1292,9 +1292,8 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
 
   const startPlan = Effect.fnUntraced(function* <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) {
     const { maxIterations, policy = "start" } = options
-    const context = yield* contextOf(options)
     const input = yield* performStep.resolveInput(plan.definition.name, options.input)
-    const begin = { generation: "", input, ...defined({ context, maxIterations }) }
+    const begin = { generation: "", input, ...defined({ context: yield* contextOf(options), maxIterations }) }
     const kind = kindOfPlan(store, plan.live)
     return yield* open(kind, runPlan(plan, { ...options, decisions: undefined }), yield* keyOf(options), {
       begin,
