@@ -90,7 +90,7 @@ export const inWorld = (...args: Parameters<typeof world>) => Effect.provide(wor
 /** A test in that world. */
 export const testGiven = (...args: Parameters<typeof world>) => testWith(world(...args))
 
-/** What each call returned: its value, or the type of its failure. */
+/** The value that each call returned, or the type of its failure. */
 export const toolResults = (conversation: Conversation.Conversation): ReadonlyArray<Schema.Json> =>
   Conversation.messages(conversation).flatMap((message) =>
     message.role === "tool" ? [message.result._tag === "Success" ? message.result.value : message.result.type] : []

@@ -120,7 +120,7 @@ const before = (given: typeof Before.Type, id: string): ReadonlyArray<Json> =>
       ]
     : [given]
 
-/** A failure says something. */
+/** The result of a failed call is not empty. */
 const result = ({ result }: typeof Use.Type, id: string): Json => ({
   ...result,
   tool_use_id: id,

@@ -18,7 +18,7 @@ export const list = <S extends Schema.Top>(item: S, maximum: number, minimum = 0
 /** Text that is not blank. */
 export const Said = Schema.String.check(Schema.makeFilter((text) => text.trim() !== "", { expected: "text" }))
 
-/** How far the keys of each object are turned. */
+/** The number of places by which the keys of each object are rotated. */
 export const Order = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))
 
 const Extra = Schema.Union([

@@ -22,7 +22,7 @@ export interface Format<Foreign> {
   ) => Result.Result<unknown, RenderError.RenderError>
 }
 
-/** What a module reads and writes, for the tests of its own. */
+/** The reader and the writer of a module, for the tests of its own. */
 export const inUse = <Options, Foreign>(module: {
   readonly toConversation: typeof OpenAiMessages.toConversation
   readonly fromConversation: (

@@ -22,7 +22,7 @@ const call = (id: string, params: unknown, metadata: Response.ProviderMetadata =
 
 const flags = { isFailure: false, providerExecuted: true, preliminary: false }
 
-/** What a tool of the provider returned. */
+/** The result of a tool of the provider. */
 const result = (result: Schema.Json, over?: object) =>
   Response.makePart("tool-result", { id: "p", name: "f", result, encodedResult: result, ...flags, ...over })
 

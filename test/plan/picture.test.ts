@@ -11,7 +11,7 @@ const to = (to: string, when: When.When = When.field(to).is(true)) => ({ to, whe
 
 type Drawn = Parameters<typeof Picture.toMermaid>
 
-/** What both languages draw. */
+/** The drawing that both languages make. */
 const both = Effect.fnUntraced(function* (...drawn: Drawn) {
   const one = yield* mermaid(Picture.toMermaid(...drawn))
   const other = yield* graphViz(Picture.toGraphViz(...drawn))
@@ -223,7 +223,7 @@ describe("PLAN-9 pictures of flows", () => {
 })
 
 const hostile = [
-  // What ends texts, boxes and lines, or begins an edge
+  // Characters that end texts, boxes and lines, or begin an edge
   ['"]', 'a"] --> b["', "a\nb --> c", "a|b", "a;b", "}}]])", ": = , ", "=== a", "--- title"],
   // Words and marks of the languages
   ["end", "subgraph", "click n0 href", "style n0 fill:red"],
@@ -233,7 +233,7 @@ const hostile = [
   ["1. one", "- item", "**bold** _it_ `code` $$x$$", "`md`", "fa:fa-car"],
   // Letters that are not seen, are none, or are put together
   ["\u202Eevil", "\u0000\u0007", "\uD800", "\u{1F468}\u200D\u{1F469}", "\u00e9\u4e2d\u0301", "", " "],
-  // What every object inherits, and a long name
+  // Names that every object inherits, and a long name
   ["__proto__", "constructor", "a".repeat(200)]
 ].flat()
 
