@@ -349,9 +349,15 @@ const openCallsOf = (conversation: history.Conversation): Head["open"] => {
   }))
 }
 
-/** The number of messages in segments. */
-const countOlder = ({ segments, segmentSize }: Head): number =>
-  segments.reduce((count, { batches }) => count + batches * segmentSize, 0)
+/** Refuses a conversation that would have too many messages with `added` ones, by the counts in its head. */
+const checkMessages = (
+  { conversation, segments, segmentSize }: Head,
+  added: number
+): Effect.Effect<void, PayloadError.PayloadError> => {
+  const older = segments.reduce((count, { batches }) => count + batches * segmentSize, 0)
+  const count = older + conversation.messages.length + added
+  return conversationCodec.checkCount(Math.min(count, Number.MAX_SAFE_INTEGER))
+}
 
 type StoredHead = storage.StoredHead<Head>
 
@@ -371,6 +377,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
 
   const loadWhole = Effect.fnUntraced(function* (at: StoredHead) {
     const { conversation } = at.head
+    yield* unreadable(at)(checkMessages(at.head, 0))
     const segments = yield* log.batches(at)
     for (const { messages, version } of segments) {
       if (version === conversation.version && messages.length === at.head.segmentSize) continue
@@ -422,9 +429,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
       const whole = Conversation.appendAll(yield* loadWhole(at), messages)
       return yield* replace(at.key, Option.some(at), yield* Effect.fromResult(whole))
     }
-    const count = countOlder(head) + conversation.messages.length + messages.length
-    const counted = { what: conversationCodec.codec.what, path: "/messages" }
-    yield* Effect.mapError(plainJson.checkCount("messages", count, counted), storage.refused)
+    yield* Effect.mapError(checkMessages(head, messages.length), storage.refused)
     const added = yield* encodeMessages(messages)
 
     const full = conversation.messages.length - (conversation.messages.length % segmentSize)

@@ -137,8 +137,10 @@ import type * as runParts from "../agent/internal/runParts.ts"
 import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
+import * as conversationCodec from "../conversation/internal/conversationCodec.ts"
 import * as storage from "../conversation/internal/storage.ts"
 import * as Digest from "../payload/Digest.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
 import { defined } from "../payload/internal/plainJson.ts"
@@ -634,6 +636,7 @@ const newDecisions = (
  *
  * - `changed`: the error of a run of another definition, as far as it is known before the run.
  * - `fold`: the state after all events.
+ * - `check`: refuses a state that is beyond the limits.
  * - `writes`: the writes that a state adds to the one before.
  * - `output`: the output of a record, for its write.
  * - `taken`: the decisions that events record.
@@ -645,6 +648,7 @@ interface Kind<S, E, B, X> {
   readonly conversation: (begin: B) => Conversation.Conversation | undefined
   readonly changed: (head: Head) => X | undefined
   readonly fold: (events: ReadonlyArray<E>) => Effect.Effect<Result.Result<S, { readonly message: string }>, X>
+  readonly check: (state: S) => Effect.Effect<void, PayloadError.PayloadError>
   readonly summary: (state: S) => Summary
   readonly writes: (before: S | undefined, state: S) => ReadonlyArray<checkpointRecord.PendingWrite>
   readonly output: (state: S, record: number) => Option.Option<Schema.Json>
@@ -715,6 +719,7 @@ const kindOfPlan = ({ plans }: Store, plan: livePlan.BoundPlan): PlanKind => ({
     const edited = engine.changedNestedPlan(rules, events)
     return edited === undefined ? planTransition.fold(rules, events) : yield* edited
   }),
+  check: () => Effect.void,
   summary: (state) =>
     summarize(state, {
       digest: state.digest,
@@ -747,6 +752,7 @@ const kindOfAgent = ({ agents }: Store, name: string): AgentKind => ({
     return head.name === name ? undefined : new AgentError({ agent: name, reason })
   },
   fold: (events) => Effect.succeed(Run.fold(events)),
+  check: ({ conversation }) => conversationCodec.checkCount(Conversation.messageCount(conversation)),
   summary: (state) =>
     summarize(state, { digest: state.definition, iterations: state.totalSteps, completed: state.totalSteps }),
   writes: () => [],
@@ -835,7 +841,7 @@ const checkLease = ({ head }: StoredHead): Effect.Effect<void, Reason> =>
 
 /** The state of a run, folded from its events, with the decisions in them; `undefined` if it has none. */
 const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
-  { fold, runs, summary, taken }: Kind<S, E, B, X>,
+  { check, fold, runs, summary, taken }: Kind<S, E, B, X>,
   at: StoredHead
 ): Effect.fn.Return<Pick<Claim<S, B>, "state" | "taken">, Conflict | Reason | X> {
   const { head, key } = at
@@ -845,6 +851,7 @@ const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
   const state = yield* Effect.mapError(Effect.fromResult(yield* fold(events)), ({ message }) =>
     damaged(`expected events that follow each other, got ${message}`)
   )
+  yield* Effect.mapError(check(state), (error) => storage.unreadable(runs.journalKey(key), error, at.version))
   const { revision, run } = summary(state)
   if (revision === head.revision && run === head.run) return { state, taken: taken(events) }
   const expected = `expected event ${head.revision} of run ${head.run ?? "unknown"}`
@@ -1014,6 +1021,7 @@ const makeWriter = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, 
   })
 
   const commit = Effect.fnUntraced(function* (events: ReadonlyArray<E>, next: S) {
+    yield* Effect.mapError(kind.check(next), storage.refused)
     const pending = yield* findPending(store, fork, kind.writes(run.state, next))
     const now = summary(next)
     const updated = yield* DateTime.now

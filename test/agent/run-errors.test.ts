@@ -5,9 +5,23 @@ import { inspect } from "node:util"
 import * as agentReason from "#src/agent/internal/agentReason.ts"
 import * as performAction from "#src/agent/internal/performAction.ts"
 import { Agent, AgentError, Run } from "effect-emissary"
+import type { VersionedCodec } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./run-events.ts"
+import {
+  answered,
+  at,
+  call,
+  conversation,
+  finished,
+  go,
+  input,
+  run,
+  started,
+  step,
+  toolStarted,
+  userMessage
+} from "./run-events.ts"
 import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
@@ -183,6 +197,28 @@ describe("events and states as JSON", () => {
       const error = yield* failsFor("Invalid", Run.stateCodec.decodeJson(broken))
       assert.notInclude(error.message, secret)
     }
+  })
+
+  test("TRUST-4 a conversation has at most maxMessages, in a state and in events, on both ways", function* () {
+    const long = conversation(...["a", "b", "c"].map((text) => userMessage(text)))
+    const event = started({ conversation: long })
+    const child: Run.Event = { _tag: "ChildEvent", at, callId: "a", event }
+    const holds = Effect.fnUntraced(function* <T>({ decode, encode }: VersionedCodec.VersionedCodec<T>, value: T) {
+      const json = yield* encode(value, { limits: { maxMessages: 3 } })
+      yield* decode(json, { limits: { maxMessages: 3 } })
+      const limits = { maxMessages: 2 }
+      for (const error of [
+        yield* Effect.flip(encode(value, { limits })),
+        yield* Effect.flip(decode(json, { limits }))
+      ]) {
+        const expected = /conversation\/messages: expected at most 2 messages, got at least 3\. .*maxMessages/
+        assert.match(error.message, expected)
+      }
+    })
+    yield* holds(Run.stateCodec, run(event))
+    yield* holds(Run.eventCodec, event)
+    yield* holds(Run.eventCodec, child)
+    yield* holds(Run.eventsCodec, [event])
   })
 
   test("L8 a secret's key is refused in the context and allowed in texts of models and tools", function* () {

@@ -104,6 +104,11 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
     ["newer head", "head", "Unreadable", edit(`"version":1`, `"version":9`)],
     ["newer wire", "head", "Unreadable", edit(`"conversation":{"version":1`, `"conversation":{"version":9`)],
     ["no head", "head", "Unreadable", () => ({ hello: words() })],
+    ...[2 ** 32 - 1, 1e8, Number.MAX_SAFE_INTEGER].map(
+      (count) => [`${count} batches`, "head", "Unreadable", edit(/"batches":\d+/, `"batches":${count}`)] as const
+    ),
+    ["one batch more", "head", "Damaged", edit(/"batches":\d+/, `"batches":4`)],
+    ["segments twice", "head", "Unreadable", edit(/"segments":\[(.*?)\]/, `"segments":[$1,$1]`)],
     ["segment missing", "segment", "Damaged", undefined],
     ["segment cut", "segment", "Damaged", edit(/"messages":.*\]/, `"messages":[]`)],
     ["segment of another place", "segment", "Damaged", edit(`"batch":0`, `"batch":1`)],
@@ -114,6 +119,7 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
       const store = yield* ConversationStore.ConversationStore
       const raw = yield* VersionedStore.VersionedStore
       for (const message of yield* users(7)) yield* store.append(id, [message])
+      yield* store.append("whole", yield* users(1))
       const head = `conversation/head/${id}`
       const { keys } = yield* raw.list({ prefix: `conversation/journal/${id.length}:${id}/` })
       const key = place === "head" ? head : (keys[0] ?? assert.fail("no segment"))
@@ -125,7 +131,13 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
       const error = yield* Effect.flip(store.load(id))
       assert.strictEqual(error.reason._tag, reason)
       assert.notInclude(error.message, "hidden words")
-      if (place === "head") {
+      // TRUST-4 One that is damaged does not hide the others
+      assert.deepStrictEqual((yield* store.list()).ids.toSorted(), [id, "whole"].toSorted())
+      assert.isTrue(Option.isSome(yield* store.load("whole")))
+      if (id.endsWith("batches")) {
+        const refusal = yield* Effect.flip(store.append(id, yield* users(1)))
+        assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "Refused")
+      } else if (place === "head" && reason === "Unreadable") {
         const expected = Option.map(before, ({ version }) => version)
         for (const write of [
           store.append(id, [yield* Message.user("x")]),
@@ -140,6 +152,20 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
       assert.deepStrictEqual(yield* store.load(id), Option.none())
     })
   }
+
+  test("TRUST-4 namespaces do not see each other, whatever they are called", VersionedStore.layerMemory, function* () {
+    for (const namespace of ["acme", "acme/head", "acme%2Fhead", "acme/head/1", ""]) {
+      const layer = ConversationStore.layer({ namespace })
+      const store = yield* Effect.provide(ConversationStore.ConversationStore, layer)
+      assert.deepStrictEqual((yield* store.list()).ids, [], namespace)
+      for (const id of ["head/1", "1"]) {
+        assert.isFalse(yield* store.delete(id))
+        yield* store.append(id, yield* users(1))
+      }
+    }
+    const raw = yield* VersionedStore.VersionedStore
+    assert.deepStrictEqual((yield* raw.list({ prefix: "acme/" })).keys, ["acme/head/1", "acme/head/head/1"])
+  })
 
   test("the storage: Unavailable, with the cause where it happened and nowhere else", function* () {
     const file = join(directory, "no directory", "store.sqlite")

@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, type Run, RunContext, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Limits, type Run, RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import type * as agentTypes from "#src/agent/internal/agentTypes.ts"
@@ -57,6 +57,17 @@ const transcript = ({ conversation }: { readonly conversation: Conversation.Conv
   Conversation.transcript(conversation)
 
 describe("PLAN-6 AGENT-7 an agent under a key", () => {
+  testStored("TRUST-4 its conversation has at most maxMessages when it is written and read", function* (checkpoint) {
+    const { ran, resume, run } = yield* shop()
+    const limited = (maxMessages: number) => Effect.provide(Limits.layer({ maxMessages }))
+    const tooLong = run({}, looks("a"), looks("b"), { text: "Here." }).pipe(limited(3))
+    assert.strictEqual(yield* fails(tooLong), "CheckpointError Refused")
+    assert.deepStrictEqual(ran, ["a"])
+    yield* resume({}, looks("b"), { text: "Here." })
+    assert.strictEqual(yield* fails(checkpoint.load(clerk, key).pipe(limited(5))), "CheckpointError Unreadable")
+    assert.isTrue(Option.isSome(yield* checkpoint.load(clerk, key).pipe(limited(6))))
+  })
+
   testStored("is kept, and returns its result again without running anything", function* (checkpoint) {
     const { ran, resume, run } = yield* shop()
     const first = yield* run({ context: { tenant: "acme" } }, looks("a"), { text: "Here." })

@@ -193,6 +193,34 @@ describe("PLAN-6 what is stored", () => {
     assert.deepStrictEqual(yield* keys, [])
   })
 
+  testStored("TRUST-4 counts in a head are checked against what is there", function* (checkpoint) {
+    const values = yield* store
+    const { bound } = yield* failedRun()
+    yield* checkpoint.run(bound, { ...begin, key: "whole" })
+    const { value, version } = Option.getOrThrow(yield* values.get("plan/head/k"))
+    // Sound: a head is an object with segments
+    const stored = value as { readonly segments: ReadonlyArray<{ readonly batches: number }> }
+    const counted = (batches: number) => stored.segments.map((segment) => ({ ...segment, batches }))
+    const wrong: ReadonlyArray<readonly [tag: string, segments: Schema.Json]> = [
+      ...[2 ** 32 - 1, 1e8, Number.MAX_SAFE_INTEGER].map((count) => ["Damaged", counted(count)] as const),
+      ...[2 ** 53, -1, 0.5, "1"].map((batches) => ["Unreadable", [{ epoch: 1, owner: "me", batches }]] as const),
+      ["Unreadable", [...counted(1), ...counted(1)]]
+    ]
+    let expected = version
+    for (const [tag, segments] of wrong) {
+      expected = yield* values.compareAndSet("plan/head/k", Option.some(expected), { ...stored, segments })
+      for (const attempt of [
+        Effect.asVoid(checkpoint.load(bound, key)),
+        Effect.asVoid(checkpoint.resume(bound, { key }))
+      ]) {
+        assert.strictEqual(yield* fails(attempt), `CheckpointError ${tag}`)
+      }
+      assert.deepStrictEqual((yield* checkpoint.list()).keys, [key, "whole"])
+    }
+    assert.strictEqual((yield* head("whole")).status, "done")
+    assert.isTrue(yield* checkpoint.remove(key, { force: true }))
+  })
+
   testStored("events that are missing, damaged or of another run are errors (I20)", function* (checkpoint) {
     const values = yield* store
     const { bound, ran } = yield* counting({ c: refuses("down") })

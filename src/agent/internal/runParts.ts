@@ -21,7 +21,7 @@ import * as history from "../../conversation/internal/history.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { defined, parsePointer } from "../../payload/internal/plainJson.ts"
+import { defined, parsePointer, toSchemaIssue } from "../../payload/internal/plainJson.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
 /**
@@ -120,18 +120,27 @@ export const Usage: Schema.Codec<Message.TokenUsage> = Message.TokenUsage
 
 const [, User, Assistant, Tool] = Message.Message.members
 
+const checkMessages = (count: number) =>
+  Effect.mapError(conversationCodec.checkCount(count), (error) => toSchemaIssue(error.problems, undefined))
+
 /**
- * A conversation, in version 1 of its own wire.
+ * A conversation, in version 1 of its own wire, with at most `maxMessages`.
  */
 const History: Schema.Codec<history.Conversation, unknown> = conversationCodec.Wire.pipe(
   Schema.decodeTo(Schema.declare(Conversation.isConversation), {
     decode: SchemaGetter.transformEffect((wire, options) =>
-      Effect.mapError(
-        Effect.fromResult(conversationCodec.readWire(wire)),
-        (error) => new SchemaIssue.InvalidValue({ message: error.message }, wire.messages, options)
+      Effect.flatMap(checkMessages(wire.messages.length), () =>
+        Effect.mapError(
+          Effect.fromResult(conversationCodec.readWire(wire)),
+          (error) => new SchemaIssue.InvalidValue({ message: error.message }, wire.messages, options)
+        )
       )
     ),
-    encode: SchemaGetter.transform(conversationCodec.writeWire)
+    encode: SchemaGetter.transformEffect((conversation) =>
+      Effect.map(checkMessages(Conversation.messageCount(conversation)), () =>
+        conversationCodec.writeWire(conversation)
+      )
+    )
   })
 )
 

@@ -267,6 +267,10 @@ export const writeWire = (self: Conversation): Wire => {
 
 const codecName = "Conversation"
 
+/** Refuses more messages than `Limits` allow, . */
+export const checkCount = (found: number): Effect.Effect<void, PayloadError.PayloadError> =>
+  plainJson.checkCount("messages", found, { what: codecName, path: "/messages" })
+
 /** The codec of a value that holds a conversation. The number of messages is checked before their schema. */
 const makeCodec = <T>(options: {
   readonly type: Schema.Codec<T>
@@ -279,7 +283,6 @@ const makeCodec = <T>(options: {
     toCurrent: options.toCurrent,
     fromCurrent: (value) => VersionedCodec.lossless(writeWire(options.conversationOf(value)))
   })
-  const checkCount = (found: number) => plainJson.checkCount("messages", found, { what: codecName, path: "/messages" })
   return VersionedCodec.make<T>({
     what: codecName,
     field: "version",

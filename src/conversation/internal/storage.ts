@@ -58,6 +58,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import * as Hex from "effect/encoding/Hex"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Json from "../../payload/Json.ts"
@@ -475,12 +476,20 @@ const Segment = Schema.Struct({ epoch: Epoch, owner: Schema.String, batches: Cou
 
 type Segment = typeof Segment.Type
 
+/** Every takeover increases the epoch, so no batch belongs to two segments. */
+const Segments = Schema.Array(Segment).check(
+  Schema.makeFilter(
+    (segments) => segments.every(({ epoch }, index) => index === 0 || epoch > (segments[index - 1]?.epoch ?? 0)),
+    { expected: "segments in ascending epochs" }
+  )
+)
+
 /** The members of a head that belong to the log. */
 export const logFields = {
   generation: Schema.String,
   epoch: Epoch,
   owner: Schema.String,
-  segments: Schema.Array(Segment),
+  segments: Segments,
   retired: Schema.Array(Schema.String)
 }
 
@@ -685,6 +694,11 @@ const withBatches = (log: Log, count: number): ReadonlyArray<Segment> => {
   return count === 0 ? log.segments : [...older, { ...segment, batches: segment.batches + count }]
 }
 
+/** The places of all batches, one after the other: a head can claim more than there are, and the first one missing ends it. */
+function* placesOf({ segments }: Log): Generator<{ readonly segment: Segment; readonly batch: number }> {
+  for (const segment of segments) for (let batch = 0; batch < segment.batches; batch++) yield { segment, batch }
+}
+
 /** The log of a head is no longer there. */
 const isReplaced = (head: Log, found: Option.Option<StoredHead<Log>>): boolean =>
   Option.isNone(found) || found.value.head.generation !== head.generation
@@ -854,12 +868,9 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
           ),
 
     batches: (at) =>
-      Effect.forEach(
-        at.head.segments.flatMap((segment) =>
-          Array.from({ length: segment.batches }, (_, batch) => ({ segment, batch }))
-        ),
-        ({ batch, segment }) => readBatch(at, segment, batch),
-        { concurrency }
+      Stream.fromIterable(placesOf(at.head)).pipe(
+        Stream.mapEffect(({ batch, segment }) => readBatch(at, segment, batch), { concurrency }),
+        Stream.runCollect
       ),
 
     sweep: (at) =>
