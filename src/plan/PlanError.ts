@@ -8,8 +8,10 @@
 
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { AgentError } from "../agent/AgentError.ts"
 import * as PlanRun from "./PlanRun.ts"
 import * as planFailure from "./internal/planFailure.ts"
+import type * as planRunParts from "./internal/planRunParts.ts"
 
 /**
  * A run failed. `state` is the last consistent state, with everything that was
@@ -20,7 +22,8 @@ import * as planFailure from "./internal/planFailure.ts"
  * `reason`:
  *
  * - `StepFailed`: a step failed, after its retries. `path` are the steps of the outer plans,
- *   `failure.type` is the tag or name of the error, `failure.message` its message.
+ *   `failure.type` is the tag or name of the error, `failure.message` its message. The
+ *   message of the `PlanError` does not repeat that of a function's error, because spans show it.
  * - `ReferenceFailed`: a step refers to a step that was skipped, or to an incomplete parallel group.
  * - `PredicateFailed`: a custom predicate failed. The step before it is done and does not run
  *   again.
@@ -87,7 +90,11 @@ export class PlanError extends Schema.TaggedError<PlanError>("effect-emissary/pl
    * @since 0.1.0
    */
   override get message(): string {
-    return `Plan ${JSON.stringify(this.plan)}: ${planFailure.explain(this.reason)}`
+    const cause = planFailure.causeOf(this)
+    const isOurs = cause instanceof PlanError || cause instanceof AgentError
+    const hasText = ({ message, type }: planRunParts.StepFailure) =>
+      isOurs || planFailure.isPlanReason(this, type) || message === planFailure.defectMessage(cause)
+    return `Plan ${JSON.stringify(this.plan)}: ${planFailure.explain(this.reason, hasText)}`
   }
 }
 

@@ -24,7 +24,7 @@ describe("failures", () => {
     const odd = new Odd({ message: "not even", retryable: true })
     const bound = yield* planOf({ name: "p" }, fnStep("a"), Step.make("b", { target: fn("b", () => Effect.fail(odd)) }))
     const error = yield* failsMidway("StepFailed", Plan.run(bound, "x"))
-    assert.strictEqual(error.message, `Plan "p": Step "b" failed with Odd: not even`)
+    assert.strictEqual(error.message, `Plan "p": Step "b" failed with Odd. The message is in reason.failure.message`)
     assert.deepStrictEqual(error.reason.failure, { type: "Odd", message: "not even", retryable: true })
     assert.deepStrictEqual(PlanError.causeOf(error), Option.some(odd))
     assert.deepStrictEqual(pluck(PlanRun.history(error.state), "step"), ["a"])

@@ -122,7 +122,8 @@ describe("the run", () => {
 })
 
 describe("spans", () => {
-  test("L8 plans and steps have spans under each other, without message text", function* () {
+  /** The spans of an effect that fails, and what an exporter shows of them. */
+  const traced = Effect.fnUntraced(function* <A, E>(effect: Effect.Effect<A, E>) {
     const spans: Array<Tracer.NativeSpan> = []
     const tracer = Tracer.make({
       span: (options) => {
@@ -131,6 +132,19 @@ describe("spans", () => {
         return span
       }
     })
+    const error = yield* effect.pipe(Effect.withSpan("caller"), Effect.withTracer(tracer), Effect.flip)
+    const shown = spans.map(({ attributes, status }) => {
+      const cause = status._tag === "Ended" && Exit.isFailure(status.exit) ? status.exit.cause : Cause.empty
+      return JSON.stringify([
+        Array.from(attributes),
+        Cause.pretty(cause),
+        Cause.prettyErrors(cause).map(({ message, stack }) => [message, stack])
+      ])
+    })
+    return { error, shown, spans }
+  })
+
+  test("L8 plans and steps have spans under each other, without message text", function* () {
     const { fnStep } = log()
     const inner = yield* planOf({ name: "inner" }, fnStep("i"))
     const broken = Step.target("broken", () => Effect.die(new Error(secret)))
@@ -139,28 +153,48 @@ describe("spans", () => {
       Step.make("o", { target: inner, context: secret }),
       Step.make("z", { target: broken })
     )
-    const exit = yield* Effect.exit(Effect.withTracer(Plan.run(bound, secret), tracer))
-    assert(Exit.isFailure(exit))
+    const { shown, spans } = yield* traced(Plan.run(bound, secret))
     assert.deepStrictEqual(
       spans.map(({ name, parent }) => [
         name,
         parent._tag === "Some" && parent.value._tag === "Span" ? parent.value.name : ""
       ]),
       [
-        ["invoke_plan outer", ""],
+        ["caller", ""],
+        ["invoke_plan outer", "caller"],
         ["step o", "invoke_plan outer"],
         ["invoke_plan inner", "step o"],
         ["step i", "invoke_plan inner"],
         ["step z", "invoke_plan outer"]
       ]
     )
-    const shown = spans.map(({ attributes, status }) =>
-      JSON.stringify([
-        Array.from(attributes),
-        status._tag === "Ended" && Exit.isFailure(status.exit) ? Cause.pretty(status.exit.cause) : ""
-      ])
-    )
     assert.notInclude(shown.join("\n"), secret)
-    assert.include(shown[4] ?? "", "Defect")
+    assert.include(shown[5] ?? "", "Defect")
   })
+  for (const [type, failure] of [
+    ["Error", new Error(secret)],
+    ["Error", secret],
+    ["Refused", { _tag: "Refused", message: secret }],
+    // Names of failures that plans detect themselves
+    ["Timeout", { _tag: "Timeout", message: secret }],
+    ["Defect", { _tag: "Defect", message: secret }]
+  ] as const) {
+    test(`L8 TRUST-5 the text of a function that fails with ${type} (${typeof failure}) stays off spans`, function* () {
+      const fails = Step.target("f", () => Effect.fail(failure))
+      const inner = yield* planOf({ name: "inner" }, Step.make("i", { target: fails }))
+      const { fn, fnStep } = log()
+      const route = Step.make("a", { target: fn("a"), routes: [["b", When.custom("p")]] })
+      for (const bound of [
+        yield* planOf(Step.make("a", { target: fails })),
+        yield* planOf(Step.make("o", { target: inner })),
+        yield* planOf({ predicates: { p: () => Effect.fail(failure) } }, route, fnStep("b"))
+      ]) {
+        const { error, shown } = yield* traced(Plan.run(bound, "x"))
+        assert.notInclude(shown.join("\n"), secret)
+        assert.include(shown[0] ?? "", type)
+        assert(error.reason._tag === "StepFailed" || error.reason._tag === "PredicateFailed")
+        assert.deepInclude(error.reason.failure, { type, message: secret })
+      }
+    })
+  }
 })

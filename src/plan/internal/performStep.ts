@@ -286,8 +286,8 @@ const saveMemory = (
   const save = target._tag === "Agent" ? run.bound.memories.get(target.name)?.save : undefined
   if (save === undefined || target._tag !== "Agent") return Effect.void
   return Effect.mapError(restore(save(output)), (error) => {
-    const { message, type } = planFailure.failureOf(error)
-    const problem = `The answer of the agent ${quote(target.name)} could not be saved in its memory: ${type}: ${message}. Resume the run: the agent is not asked again.`
+    const { type } = planFailure.failureOf(error)
+    const problem = `The answer of the agent ${quote(target.name)} could not be saved in its memory: ${type}. Resume the run: the agent is not asked again.`
     const failed = new PlanError.PlanError({
       plan: run.bound.definition.name,
       reason: { _tag: "JournalFailed", problem },
@@ -830,10 +830,9 @@ const attemptOfCause = (place: string, cause: Cause.Cause<unknown>): Effect.Effe
     return Effect.succeed(new FailedAttempt({ failure: planFailure.failureOf(error), again: true, cause: error }))
   }
   const defect = Cause.squash(cause)
-  const message = `It died of ${planFailure.defectKind(defect)}, which is a bug. It is logged, and PlanError.causeOf(error) in the process where it happened.`
   return Effect.as(
     Effect.logError(`${place} failed unexpectedly`, cause),
-    failedAttempt("Defect", message, { cause: defect })
+    failedAttempt("Defect", planFailure.defectMessage(defect), { cause: defect })
   )
 }
 

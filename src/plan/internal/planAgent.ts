@@ -5,7 +5,6 @@
 import type * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as AgentError from "../../agent/AgentError.ts"
@@ -20,17 +19,18 @@ import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
-import * as PayloadError from "../../payload/PayloadError.ts"
+import type * as PayloadError from "../../payload/PayloadError.ts"
 import { quote } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import * as PlanError from "../PlanError.ts"
+import type * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
 import * as engine from "./engine.ts"
 import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
+import * as planFailure from "./planFailure.ts"
 import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 import type * as stepSchema from "./stepSchema.ts"
@@ -304,27 +304,6 @@ const requestsOf = ({ pauses, requests }: PausedOutcome): ReadonlyArray<Run.Appr
   }))
 ]
 
-/** The failures that plans detect. Their messages have places and kinds, and quote only decisions. */
-const planReasonTypes: ReadonlySet<string> = new Set([
-  "Timeout",
-  "Denied",
-  "InputInvalid",
-  "OutputInvalid",
-  "OutputNotJson",
-  "MaxSteps",
-  "InvalidOutput",
-  "Stopped",
-  "Interrupted"
-])
-
-/** An error of a step can have any type; then it is the cause. */
-const isPlanReason = (error: PlanError.PlanError, type: string): boolean =>
-  planReasonTypes.has(type) &&
-  Option.match(PlanError.causeOf(error), {
-    onNone: () => true,
-    onSome: (cause) => cause instanceof PayloadError.PayloadError
-  })
-
 /** The place and tag of a failure, without the text of the error. */
 const failureProblem = (error: PlanError.PlanError): string | undefined => {
   const { reason } = error
@@ -332,7 +311,7 @@ const failureProblem = (error: PlanError.PlanError): string | undefined => {
     case "StepFailed": {
       const place = [...reason.path, reason.step].map(quote).join(" > ")
       const found = `the step ${place} failed with ${reason.failure.type}`
-      if (!isPlanReason(error, reason.failure.type)) return found
+      if (!planFailure.isPlanReason(error, reason.failure.type)) return found
       // The message is for models; advice is for the author of the plan
       return `${found}: ${reason.failure.message.replace(performStep.outputAdvice, "")}`
     }

@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
 import { quote, truncateText } from "../../payload/internal/base.ts"
 import { kindOf } from "../../payload/internal/plainJson.ts"
 import * as planRunParts from "./planRunParts.ts"
@@ -45,15 +46,22 @@ export type Reason = typeof Reason.Type
 /** One kind of reason. */
 export type ReasonOf<Tag extends Reason["_tag"]> = Extract<Reason, { readonly _tag: Tag }>
 
-/** A reason as a sentence. */
-export const explain = (reason: Reason): string => {
+/** A reason as a sentence, with the text of its failure where `hasText` allows it. */
+export const explain = (
+  reason: Reason,
+  hasText: (failure: planRunParts.StepFailure) => boolean = () => true
+): string => {
+  const show = (failure: planRunParts.StepFailure) =>
+    hasText(failure)
+      ? `${failure.type}: ${failure.message}`
+      : `${failure.type}. The message is in reason.failure.message`
   switch (reason._tag) {
     case "StepFailed":
-      return `Step ${quote(reason.step)} failed with ${reason.failure.type}: ${reason.failure.message}`
+      return `Step ${quote(reason.step)} failed with ${show(reason.failure)}`
     case "ReferenceFailed":
       return `Step ${quote(reason.step)}, ${reason.slot}: expected a result for ${reason.reference}, found that only ${JSON.stringify(reason.ran)} ran. A route skipped it; refer to a step that always runs.`
     case "PredicateFailed":
-      return `Step ${quote(reason.step)}: the predicate ${quote(reason.predicate)} of the route to ${quote(reason.to)} failed with ${reason.failure.type}: ${reason.failure.message}`
+      return `Step ${quote(reason.step)}: the predicate ${quote(reason.predicate)} of the route to ${quote(reason.to)} failed with ${show(reason.failure)}`
     case "MaxIterationsExceeded":
       return `expected to end within ${reason.limit} iterations, found that ${quote(reason.next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`
     case "PlanChanged":
@@ -104,6 +112,25 @@ export const withCause = <E extends object>(error: E, cause: unknown): E => {
 
 export const causeOf = (error: object): unknown => causes.get(error)
 
+/** The failures that plans detect. Their messages have places and kinds, and quote only decisions. */
+const planReasonTypes: ReadonlySet<string> = new Set([
+  "Timeout",
+  "Denied",
+  "InputInvalid",
+  "OutputInvalid",
+  "OutputNotJson",
+  "MaxSteps",
+  "InvalidOutput",
+  "Stopped",
+  "Interrupted"
+])
+
+/** True if the plan detected the failure behind an error. An error of a function can have any type; then it is the cause. */
+export const isPlanReason = (error: object, type: string): boolean => {
+  const cause = causes.get(error)
+  return planReasonTypes.has(type) && (cause === undefined || cause instanceof PayloadError.PayloadError)
+}
+
 const stringAt = (u: unknown, key: string): string | undefined => {
   const found = Predicate.hasProperty(u, key) ? u[key] : undefined
   return typeof found === "string" && found !== "" ? found : undefined
@@ -128,8 +155,12 @@ export const failureOf = (error: unknown): planRunParts.StepFailure => {
   }
 }
 
+/** The message of a failure that a defect caused. */
+export const defectMessage = (defect: unknown): string =>
+  `It died of ${defectKind(defect)}, which is a bug. It is logged, and PlanError.causeOf(error) in the process where it happened.`
+
 /** The kind of a defect without its message; its members may throw. */
-export const defectKind = (defect: unknown): string => {
+const defectKind = (defect: unknown): string => {
   if (!(defect instanceof Error)) return `a value that is not an Error (${kindOf(defect)})`
   const name = Result.getOrElse(
     Result.try(() => truncateText(`${defect.constructor.name === "Error" ? defect.name : defect.constructor.name}`)),
