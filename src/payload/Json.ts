@@ -172,8 +172,8 @@ const parseCandidate = (
   text: string,
   limits: plainJson.Limits
 ): Result.Result<Schema.Json, "malformed" | PayloadError.PayloadError> =>
-  Result.flatMap(Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const }), (value) =>
-    Result.mapError(plainJson.copyJson(value, limits), refuse)
+  Result.flatMap(Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const }), () =>
+    Result.mapError(plainJson.parseSized(text, limits), refuse)
   )
 
 /** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */

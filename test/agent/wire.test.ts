@@ -125,6 +125,28 @@ describe("agent wire version 1", () => {
     assert.include(error.message, `"turbo"`)
   })
 
+  test("L2 TRUST-5 errors echo no value other than names", function* () {
+    const secret = "hunter2"
+    const wrong = { description: [secret], parameters_schema: secret, timeout: secret }
+    const error = yield* refusal({
+      schema_version: 1,
+      identifier: [secret],
+      model: { [secret]: secret },
+      instructions: [secret],
+      model_options: secret,
+      max_steps: secret,
+      structured_output: secret,
+      structured_output_strategy: secret,
+      reasoning: secret,
+      tools: [secret, { name: [secret], ...wrong }, { name: "a", ...wrong }]
+    })
+    assert.lengthOf(paths(error), 16)
+    assert.notInclude(error.message, secret)
+    assert.notInclude(JSON.stringify(error), secret)
+    const { message } = yield* refusal({ ...minimal1, tools: secret })
+    assert.include(message, "/tools: expected a list of tools, got string")
+  })
+
   test("CODEC-4 a JSON Schema is kept verbatim", function* () {
     const odd = {
       $schema: "http://json-schema.org/draft-07/schema#",

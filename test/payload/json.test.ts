@@ -367,6 +367,10 @@ describe("AGENT-6 Json.extract", () => {
     '[1] {"outer": {"a": 1}',
     '{"a": {"__proto__": {}}}',
     'text {"constructor": {"prototype": 1}}',
+    // TRUST-5 A key that occurs twice
+    '{"a":1,"a":2}',
+    'Sure: {"b":[{"a":1,"\\u0061":2}]} or {"c":3}',
+    `${fence}json\n[{"a":1,"a":1}]\n${fence}`,
     "{x}".repeat(20) + '{"a":1}'
   ]
   for (const text of missing) {

@@ -7,16 +7,13 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined, isArray, isObject, own } from "../../payload/internal/plainJson.ts"
+import { defined, isArray, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
 import type { ToolContract } from "../../tool/ToolContract.ts"
 import * as agentData from "../internal/agentData.ts"
 
 const anything = Schema.optionalKey(Schema.Json)
 
-/**
- * Everything but the version is read by hand: the errors name the value that a
- * writer of names and numbers got wrong, and all problems come at once.
- */
+/** Everything but the version is read by hand, so that all problems come at once. */
 const Wire = Schema.Struct({
   schema_version: Schema.Literal(1),
   riffer_version: anything,
@@ -40,21 +37,26 @@ const wirePaths: agentData.WirePaths = {
   needs: { model: true, description: true, finiteTimeout: true }
 }
 
+/** The name of a level that does not exist. What is no single word is no name, and can be a secret. */
+const renderLevel = (found: unknown): string =>
+  typeof found === "string" && /^[a-z]{1,20}$/iu.test(found) ? agentData.renderValue(found) : kindOf(found)
+
 /** Reads values of a kind; `null` is an absent value, and a value of another kind is an issue. */
 const reader = () => {
   const issues: Array<PayloadError.Problem> = []
-  const refuse = (path: string, expected: string, found: Schema.Json | undefined): undefined => {
-    issues.push({ path, expected, found: agentData.renderValue(found) })
+  const refuse = (path: string, expected: string, found: Schema.Json | undefined, render = kindOf): undefined => {
+    issues.push({ path, expected, found: render(found) })
     return undefined
   }
   const value = <A extends Schema.Json>(
     path: string,
     expected: string,
     found: Schema.Json | undefined,
-    is: (json: Schema.Json) => json is A
+    is: (json: Schema.Json) => json is A,
+    render?: typeof renderLevel
   ): A | undefined => {
     if (found === undefined || found === null) return undefined
-    return is(found) ? found : refuse(path, expected, found)
+    return is(found) ? found : refuse(path, expected, found, render)
   }
   return { issues, refuse, value }
 }
@@ -120,7 +122,7 @@ const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
       name: read.value("/identifier", "text or null", wire.identifier, isText) || undefined,
       model: read.value("/model", `a model of the form ${agentData.expectedModelName}`, wire.model, isText),
       instructions: read.value("/instructions", "instructions as text, or null", wire.instructions, isText),
-      reasoning: read.value("/reasoning", levels, wire.reasoning, isReasoning),
+      reasoning: read.value("/reasoning", levels, wire.reasoning, isReasoning, renderLevel),
       output: schema && { schema, strategy: strategy ?? "native" }
     }),
     modelOptions: read.value("/model_options", "an object", wire.model_options, isObject) ?? {},

@@ -1164,7 +1164,8 @@ const checkText = (text: string, limits: Limits): Result.Result<void, PayloadErr
 const checkBytes = (found: number, limits: Limits): Result.Result<void, PayloadError.Reason> =>
   found > limits.maxBytes ? Result.fail(tooLarge("bytes", limits.maxBytes, found, "")) : Result.succeed(undefined)
 
-const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
+/** Reads a text whose size is within the limits. */
+export const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
   Result.flatMap(scanText(text, limits), (nodes) => {
     // Cannot throw: the scanner accepted the whole text.
     const json: Schema.Json = JSON.parse(text)
