@@ -137,7 +137,7 @@ export const make = ({
  *
  * - Writing fails with a `PayloadError` if the definition is not well-formed, if version 1
  *   has no form for it (no model, an infinite timeout), or if it holds a secret: a `Redacted`,
- *   or a key that `Json.secretNames` lists. It fails with a `LossyEncoding` if version 1
+ *   or a key that `Json.SecretNames` lists. It fails with a `LossyEncoding` if version 1
  *   would lose something that `allowLoss` does not name.
  * - Reading fails with a `PayloadError`: limits, forbidden keys, an unsupported version, or
  *   `Invalid` with every problem and its path. No service is needed; whether the provider of the

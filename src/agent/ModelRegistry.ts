@@ -168,7 +168,7 @@ const optionsPath = "/model_options"
  *
  * `options` is a Schema of what a definition may set, {@link Sampling} for
  * example; an option it does not declare is refused with its path, and so is
- * every key that `Json.secretNames` lists. `model` receives the part of
+ * every key that `Json.SecretNames` lists. `model` receives the part of
  * the name after the first slash and the decoded options. What its layer needs
  * (an HTTP client, a key) is provided to the layer of the registry.
  *

@@ -27,7 +27,16 @@ import type * as Schema from "effect/Schema"
 import * as PayloadError from "./PayloadError.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
-export { check, decode, parse, secretNames, stringify, type JsonObject, type Options } from "./internal/plainJson.ts"
+export {
+  check,
+  decode,
+  parse,
+  SecretNames,
+  secretNames,
+  stringify,
+  type JsonObject,
+  type Options
+} from "./internal/plainJson.ts"
 
 /**
  * True for a JSON value that is an object, neither an array nor `null`.
@@ -110,7 +119,8 @@ export const encode = <T, RE = never>(
  * **Details**
  *
  * Looks at every member of arrays, objects, class instances, maps and sets, at
- * any depth. Getters are not called.
+ * any depth. Getters are not called. `names` is the list of secret keys, `secretNames`
+ * unless given.
  *
  * **Example** (A key, and a Redacted value)
  *
@@ -129,8 +139,10 @@ export const encode = <T, RE = never>(
  * @category searching
  * @since 0.1.0
  */
-export const findSecret = (value: unknown): Option.Option<plainJson.Secret> =>
-  Option.fromUndefinedOr(plainJson.findSecret(value))
+export const findSecret = (
+  value: unknown,
+  options?: { readonly names?: ReadonlySet<string> | undefined }
+): Option.Option<plainJson.Secret> => Option.fromUndefinedOr(plainJson.findSecret(value, options))
 
 /** The offset at which a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
 const findClosing = (text: string, start: number): number => {

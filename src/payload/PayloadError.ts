@@ -107,7 +107,7 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
  *   `kind` distinguishes `"nothing"`, `"null"`, `"array"` ...
  * - `Invalid`: the data is JSON but not of the expected form. `issues` holds every
  *   problem up to `maxIssues` of the limits; `omitted` counts the others.
- * - `Secret`: a `Redacted` value, or a value under a key of `Json.secretNames`, was
+ * - `Secret`: a `Redacted` value, or a value under a key of `Json.SecretNames`, was
  *   about to be written. The value is never part of the error.
  *
  * @category models

@@ -237,7 +237,7 @@ export interface VersionedCodec<in out T> {
  * - `unversioned` is the version of a document without the field; none by default.
  *
  * Encoding fails with `Secret` for `Redacted` values and keys of
- * `Json.secretNames`, with `ForbiddenKey` for forbidden keys, and with
+ * `Json.SecretNames`, with `ForbiddenKey` for forbidden keys, and with
  * `LossyEncoding` for losses that the call does not allow.
  *
  * **Gotchas**
@@ -313,8 +313,9 @@ export const make = <T>(options: {
       const arm = yield* armOf(encodeOptions?.version ?? current)
       yield* refuseRedacted(what, value)
       const { losses, wire } = yield* arm.write(value, what)
+      const names = yield* plainJson.SecretNames
       const json = yield* plainJson.runWithLimits({ what }, (limits) =>
-        plainJson.copyRefusingSecrets(wire, limits, data)
+        plainJson.copyRefusingSecrets(wire, limits, data, names)
       )
       if (!Json.isObject(json) || json[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))

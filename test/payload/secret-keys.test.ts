@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Option, Redacted, Result } from "effect"
+import { Effect, Option, Redacted, Result, Schema } from "effect"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
-import { Json } from "effect-emissary/payload"
+import { Agent, AgentDefinition } from "effect-emissary"
+import { Json, VersionedCodec } from "effect-emissary/payload"
+import { test } from "../test.ts"
 
 const pathOf = (value: unknown, data?: ReadonlyArray<string>) =>
   plainJson.findSecret(value, data === undefined ? {} : { data })?.path
@@ -10,20 +12,43 @@ describe("L8 secret keys", () => {
   const secret =
     "api_key apikey apiKey API-KEY x-api-key ａｐｉ＿ｋｅｙ authorization Authorization secret client_secret password " +
     "Pass_Word access_token accessToken refresh.token private_key aws_secret_access_key credentials " +
-    "connectionString bearer_token cookie"
+    "connectionString bearer_token cookie " +
+    // TRUST-5 by their end
+    "mistral_api_key groqApiKey aws_bedrock_api_key replicate_api_token hf_token x-auth-token x-access-token oauth_token " +
+    "oauth_token_secret bot_token db_password USER_PASSWORD ssh_private_key secret_access_key app_secret jwt id_jwt dsn " +
+    "sentry_dsn database_url REPLICA_DATABASE_URL google_application_credentials"
   for (const key of [...secret.split(" "), "Api Key"]) {
     it(`L8 ${key} is on the list`, () => assert.isTrue(plainJson.isSecretName(key)))
   }
 
   const harmless =
     "max_tokens maxTokens max_output_tokens input_tokens tokens token token_count tokenizer prompt_cache_key cache_key " +
-    "key keys idempotency_key keyword author secretary passwordless password_env secret_name session _ constructor __proto__"
+    "key keys idempotency_key keyword author secretary passwordless password_env secret_name session _ constructor __proto__ " +
+    "max_token stop_token eos_token time_to_first_token cost_per_token next_page_token continuationToken skip_special_token " +
+    "webhook_url url betokened tokens_per_minute"
   for (const key of [...harmless.split(" "), ""]) {
     it(`L8 "${key}" is not on the list`, () => assert.isFalse(plainJson.isSecretName(key)))
   }
 
   it("L8 the published list is written without case and separators, or it would never match", () => {
-    for (const key of Json.secretNames) assert.match(key, /^[a-z0-9]+$/)
+    for (const key of Json.secretNames) assert.match(key, /^!?\*?[a-z0-9]+$/)
+  })
+
+  test("TRUST-5 a program has a list of its own, for every codec and for options of models", function* () {
+    const names = new Set([...Json.secretNames, "ssn", "*pin", "!hairpin", "!apitoken"])
+    const note = VersionedCodec.single({ what: "note", value: Schema.Record(Schema.String, Schema.Json) })
+    const agent = (modelOptions: Json.JsonObject) => Agent.encode(Agent.make("a", { model: "a/b", modelOptions }))
+    const keysOf = Effect.fnUntraced(function* (encode: (json: Json.JsonObject) => Effect.Effect<unknown, unknown>) {
+      const keys = ["ssn", "card_pin", "hairpin", "pin", "api_token", "api_key"]
+      return yield* Effect.filter(keys, (key) => Effect.isFailure(encode({ deep: { [key]: "hunter2" } })))
+    })
+    const digest = (modelOptions: Json.JsonObject) => AgentDefinition.digest({ modelOptions, maxSteps: 1, tools: [] })
+    for (const encode of [note.encode, agent, digest]) {
+      assert.deepStrictEqual(yield* keysOf(encode), ["api_token", "api_key"])
+      const own = Effect.provideService(keysOf(encode), Json.SecretNames, names)
+      assert.deepStrictEqual(yield* own, ["ssn", "card_pin", "api_key"])
+    }
+    assert.strictEqual(Option.getOrThrow(Json.findSecret({ card_pin: 1 }, { names })).path, "/card_pin")
   })
 
   it("L8 the first one in the order of writing is found, with its path", () => {
@@ -80,7 +105,7 @@ describe("L8 secret keys", () => {
       [{ a: { data: shared }, b: { data: shared } }, "/a/data", "/b/data/password"],
       [{ a: inner, b: inner }, "/a/data", "/b/data/password"]
     ] as const) {
-      const written = plainJson.copyRefusingSecrets(value, plainJson.defaultLimits, [data])
+      const written = plainJson.copyRefusingSecrets(value, plainJson.defaultLimits, [data], Json.secretNames)
       assert.deepInclude(Result.getOrThrow(Result.flip(written)), { _tag: "Secret", path })
     }
   })

@@ -330,12 +330,13 @@ const digestOfTool = (tool: ToolContract.ToolContract): Effect.Effect<string, Pa
 export const rejectSecrets = (
   options: JsonObject,
   { path, what }: { readonly path: string; readonly what: string }
-): Effect.Effect<void, PayloadError.PayloadError> => {
-  const secret = Option.getOrUndefined(Json.findSecret(options))
-  if (secret === undefined) return Effect.void
-  const reason = PayloadError.Reason.cases.Secret.make({ path: path + secret.path, key: secret.key, kind: secret.kind })
-  return Effect.fail(new PayloadError.PayloadError({ what, reason }))
-}
+): Effect.Effect<void, PayloadError.PayloadError> =>
+  Effect.flatMap(plainJson.SecretNames, (names) => {
+    const secret = plainJson.findSecret(options, { names })
+    if (secret === undefined) return Effect.void
+    const reason = PayloadError.Reason.cases.Secret.make({ ...secret, path: path + secret.path })
+    return Effect.fail(new PayloadError.PayloadError({ what, reason }))
+  })
 
 /** The digest of the definition's head and of the digests of its tools. */
 export const digest = Effect.fnUntraced(function* (

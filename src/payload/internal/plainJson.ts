@@ -560,17 +560,18 @@ interface CopyFrame {
  * answers later does not matter.
  */
 export const copyJson = (root: unknown, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
-  runCopier(new JsonCopier(limits, false), root)
+  runCopier(new JsonCopier(limits, undefined), root)
 
 /** Copies a value that is about to be written, and refuses secret keys in it; below the places in `data` keys are data. */
 export const copyRefusingSecrets = (
   root: unknown,
   limits: Limits,
-  data: ReadonlyArray<string>
+  data: ReadonlyArray<string>,
+  names: ReadonlySet<string>
 ): Result.Result<Schema.Json, PayloadError.Reason> => {
-  const copier = new JsonCopier(limits, true)
+  const copier = new JsonCopier(limits, names)
   return Result.flatMap(runCopier(copier, root), (json) => {
-    const secret = copier.hasSecretName ? findSecret(json, { data }) : undefined
+    const secret = copier.hasSecretName ? findSecret(json, { data, names }) : undefined
     return secret === undefined ? Result.succeed(json) : Result.fail(secret)
   })
 }
@@ -598,11 +599,11 @@ class JsonCopier {
   failure: PayloadError.Reason | undefined = undefined
   /** True when a key on the list of secrets was met; looked for only where that matters. */
   hasSecretName = false
-  readonly findsSecretNames: boolean
+  readonly secretNames: ReadonlySet<string> | undefined
 
-  constructor(limits: Limits, findsSecretNames: boolean) {
+  constructor(limits: Limits, secretNames: ReadonlySet<string> | undefined) {
     this.limits = limits
-    this.findsSecretNames = findsSecretNames
+    this.secretNames = secretNames
   }
 
   path(): string {
@@ -712,7 +713,7 @@ class JsonCopier {
     for (const key of keys) {
       if (key.length > max) this.tooLarge("string", max, key.length, this.path())
       this.grow(key.length)
-      this.hasSecretName ||= this.findsSecretNames && isSecretName(key)
+      this.hasSecretName ||= this.secretNames !== undefined && isSecretName(key, this.secretNames)
     }
     return keys
   }
@@ -752,48 +753,97 @@ const isPlainObject = (source: object, array: boolean): boolean => {
 
 const groups = [
   // API keys, also as the headers that carry them
-  "apikey apikeys apisecret apitoken xapikey xgoogapikey subscriptionkey ocpapimsubscriptionkey",
-  "openaiapikey anthropicapikey azureapikey geminiapikey googleapikey",
+  "apikey apikeys *apikey xgoogapikey subscriptionkey ocpapimsubscriptionkey",
   // Authorization
-  "auth authorization proxyauthorization basicauth authheader authkey authtoken bearer bearertoken",
-  "accesstoken refreshtoken idtoken sessiontoken securitytoken xamzsecuritytoken personalaccesstoken githubtoken",
-  "cookie cookies setcookie",
+  "auth authorization proxyauthorization basicauth authheader authkey bearer *token jwt *jwt cookie cookies setcookie",
   // Secrets and passwords
-  "secret secrets secretkey secretvalue clientsecret sharedsecret webhooksecret signingsecret jwtsecret",
-  "password passwords passwd pwd passphrase passcode credential credentials",
-  // Keys that open something
-  "accesskey accesskeyid secretaccesskey awsaccesskeyid awssecretaccesskey awssessiontoken",
-  "privatekey privatekeypem sshkey signingkey encryptionkey masterkey serviceaccountkey accountkey connectionstring"
+  "secret secrets *secret secretvalue password passwords *password passwd *passwd pwd passphrase passcode",
+  "credential credentials *credentials",
+  // Keys that open something, and addresses that hold a password
+  "*secretkey *accesskey accesskey accesskeyid *accesskeyid *privatekey privatekey privatekeypem secretkey sshkey",
+  "signingkey encryptionkey masterkey serviceaccountkey accountkey",
+  "connectionstring *connectionstring dsn *dsn databaseurl *databaseurl",
+  // Tokens of text and of pages
+  "!maxtoken !mintoken !starttoken !stoptoken !endtoken !bostoken !eostoken !padtoken !unktoken !septoken !masktoken",
+  "!prompttoken !inputtoken !outputtoken !completiontoken !*firsttoken !nexttoken !*specialtoken !*pertoken",
+  "!*pagetoken !continuationtoken !synctoken !cancellationtoken"
 ]
 
 /**
- * The keys under which nothing may be written, without case and separators.
+ * The keys under which nothing may be written, without case and separators. `*token` names every key that ends in `token`
+ * and has something before it, and `!maxtoken` or `!*pagetoken` is an exception from such an end.
  *
  * @category models
  * @since 0.1.0
  */
 export const secretNames: ReadonlySet<string> = new Set(groups.flatMap((names) => names.split(" ")))
 
+/**
+ * The list of secret keys of the current program, `Json.secretNames` unless another one is provided.
+ *
+ * **Example** (More secret keys)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Option } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const names = new Set([...Json.secretNames, "ssn", "*pin"])
+ * assert.ok(Option.isSome(Json.findSecret({ card_pin: "1234" }, { names })))
+ *
+ * const teller = Agent.make("teller", { model: "bank/teller", modelOptions: { card_pin: "1234" } })
+ * const program = Effect.provideService(Agent.encode(teller), Json.SecretNames, names)
+ * const error = await Effect.runPromise(Effect.flip(program))
+ * assert.ok(error._tag === "PayloadError" && error.reason._tag === "Secret")
+ * ```
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const SecretNames: Context.Reference<ReadonlySet<string>> = Context.Reference<ReadonlySet<string>>(
+  "effect-emissary/payload/SecretNames",
+  { defaultValue: () => secretNames }
+)
+
 const separators = /[^\p{L}\p{N}]/gu
 
 /** Putting a long run of these in order takes quadratic time; as separators they count for nothing anyway. */
 const combiningMarks = /\p{M}+/gu
 
-/** Keys met lately: the same few keys come again and again. */
-const knownKeys = new Map<string, boolean>()
+/** The ends in a list of names, and keys met lately: the same few keys come again and again. */
+interface SecretRules {
+  readonly ends: ReadonlyArray<string>
+  readonly exceptions: ReadonlyArray<string>
+  readonly known: Map<string, boolean>
+}
+
+const rulesOfNames = new WeakMap<ReadonlySet<string>, SecretRules>()
+
+const rulesOf = (names: ReadonlySet<string>): SecretRules => {
+  const found = rulesOfNames.get(names)
+  if (found !== undefined) return found
+  const endsAfter = (mark: string) =>
+    Array.from(names).flatMap((name) => (name.startsWith(mark) ? [name.slice(mark.length)] : []))
+  const rules = { ends: endsAfter("*"), exceptions: endsAfter("!*"), known: new Map<string, boolean>() }
+  rulesOfNames.set(names, rules)
+  return rules
+}
 
 const maxKnownKeys = 1000
 
 /** The greatest length of a key in the cache. */
 const maxKnownLength = 64
 
-export const isSecretName = (key: string): boolean => {
-  const known = knownKeys.get(key)
-  if (known !== undefined) return known
+export const isSecretName = (key: string, names: ReadonlySet<string> = secretNames): boolean => {
+  const { ends, exceptions, known } = rulesOf(names)
+  const before = known.get(key)
+  if (before !== undefined) return before
   const name = key.replace(combiningMarks, "").normalize("NFKC").replace(separators, "").toLowerCase()
-  const secret = secretNames.has(name)
-  if (knownKeys.size >= maxKnownKeys) knownKeys.clear()
-  if (key.length <= maxKnownLength) knownKeys.set(key, secret)
+  const hasEnd = (end: string) => name.length > end.length && name.endsWith(end)
+  const secret = names.has(name) || (ends.some(hasEnd) && !names.has(`!${name}`) && !exceptions.some(hasEnd))
+  if (known.size >= maxKnownKeys) known.clear()
+  if (key.length <= maxKnownLength) known.set(key, secret)
   return secret
 }
 
@@ -813,9 +863,13 @@ interface Place {
  */
 export const findSecret = (
   root: unknown,
-  options: { readonly keys?: boolean; readonly data?: ReadonlyArray<string> } = {}
+  options: {
+    readonly keys?: boolean
+    readonly data?: ReadonlyArray<string>
+    readonly names?: ReadonlySet<string> | undefined
+  } = {}
 ): Secret | undefined => {
-  const { data = [], keys = true } = options
+  const { data = [], keys = true, names } = options
   const stack: Array<Place> = [{ value: root, at: undefined, secret: false }]
   const seen = new Set<object>()
   for (let place = stack.pop(); place !== undefined; place = stack.pop()) {
@@ -826,7 +880,7 @@ export const findSecret = (
     if (Redacted.isRedacted(value)) return makeSecret(at, "redacted")
     const members: Array<Place> = []
     forEachMember(value, (key, member, named) => {
-      const marked = keys && named && isSecretName(key)
+      const marked = keys && named && isSecretName(key, names)
       if (marked || (typeof member === "object" && member !== null)) {
         members.push({ value: member, at: { parent: at, key }, secret: marked })
       }
