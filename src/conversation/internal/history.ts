@@ -522,6 +522,9 @@ type Calls = HashMap.HashMap<string, ToolCallPart>
 const noCalls: Calls = HashMap.empty()
 
 const noPositions: ReadonlyMap<string, number> = new Map()
+const noBatch: ReadonlyArray<ToolCallPart> = []
+type CallIds = HashMap.HashMap<string, "us" | "provider" | "provider answered">
+const noCallIds: CallIds = HashMap.empty()
 
 /** The facts about the messages that the laws need, kept as messages are added. A class, because its objects are made fast. */
 export class History extends Pipeable.Class implements Conversation {
@@ -538,14 +541,14 @@ export class History extends Pipeable.Class implements Conversation {
   /** `true` if the newest usage was reported about a longer history: messages were removed since. */
   readonly staleUsage: boolean = false
   /** Calls of the newest assistant message, in call order, and their positions. */
-  readonly batch: ReadonlyArray<ToolCallPart> = []
+  readonly batch: ReadonlyArray<ToolCallPart> = noBatch
   readonly positions: ReadonlyMap<string, number> = noPositions
   /** Those of them without a result. */
   readonly open: Calls = noCalls
   /** Calls of this turn that the provider runs and has not answered. */
   readonly providerOpen: Calls = noCalls
   /** Every call id, by who answers it. */
-  readonly callIds: HashMap.HashMap<string, "us" | "provider" | "provider answered"> = HashMap.empty()
+  readonly callIds: CallIds = noCallIds
 
   constructor(...parts: ReadonlyArray<Partial<Omit<History, keyof Conversation>>>) {
     super()
@@ -664,7 +667,7 @@ export const pushMessage = (self: History, input: Message): History => {
     case "system":
       return new History(self, added, { system: message })
     case "user":
-      return new History(self, added, { batch: [], positions: noPositions, providerOpen: noCalls })
+      return new History(self, added, { batch: noBatch, positions: noPositions, providerOpen: noCalls })
     case "assistant":
       return new History(self, added, { lastAssistant: message, ...usageReport(message), ...indexCalls(self, message) })
     case "tool":
