@@ -112,8 +112,8 @@ type Retry =
  * - `routesBy`: a field of the output that holds the name of the next step, instead of
  *   conditions.
  * - `afterBranches`: the routes are branches: a step that ends without a route of its own
- *   continues with this one. Without it, the plan continues with whatever is declared after the
- *   step the route went to.
+ *   continues with this one. A route to this step, or to one after it, leaves the branch. Without
+ *   it, the plan continues with whatever is declared after the step the route went to.
  * - `timeout`: for each try; default none. It fails the step with the type `Timeout`.
  * - `retry`: default none.
  *

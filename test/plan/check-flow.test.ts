@@ -23,8 +23,8 @@ const Script = Schema.Struct({
   draws: Schema.Array(Index).check(Schema.isMaxLength(60))
 })
 
-/** A plan whose routes are in order. */
-const planOf = ({ steps }: typeof Script.Type): PlanDefinition.PlanDefinition => {
+/** A plan whose routes are in order; without routes back if they only go `forward`. */
+const planOf = ({ steps }: typeof Script.Type, forward = false): PlanDefinition.PlanDefinition => {
   const isAlone = (index: number) => steps[index]?.parallel === false
   return plan(
     ...steps.map(({ parallel, rejoin, routes, sure }, index) => {
@@ -33,7 +33,7 @@ const planOf = ({ steps }: typeof Script.Type): PlanDefinition.PlanDefinition =>
       const isMiddle = back !== undefined && steps[back]?.parallel === true && steps[back - 1]?.parallel === true
       const rejoins = back === undefined || isMiddle ? undefined : back
       const targets = routes
-        .map((route) => route % steps.length)
+        .map((route) => (forward ? index + 1 + (route % Math.max(1, later)) : route % steps.length))
         .filter((target) => isAlone(target) && (rejoins === undefined || target < rejoins))
       const found = targets.map((target) => `s${target}`)
       const [first] = found
@@ -82,6 +82,21 @@ describe("ways through plans", () => {
       }
     },
     { arbitrary: { runs: 1500 }, timeout: 240_000 }
+  )
+
+  it.prop(
+    "TRUST-7 D1 no step runs twice in a plan without a route back, on any way",
+    [Script],
+    ([script]) => {
+      const definition = planOf(script, true)
+      const places = placesOf(definition)
+      for (const { next, position } of places) {
+        for (const place of next) assert.isAbove(places[place]?.position ?? -1, position)
+      }
+      const ran = walk(definition, script.draws).turns.flat()
+      assert.strictEqual(new Set(ran).size, ran.length, ran.join(" "))
+    },
+    { arbitrary: { runs: 5000 }, timeout: 240_000 }
   )
 
   it("PLAN-5 F18 an inner branch ends where the inner router specifies, then the outer branch where the outer router does", () => {

@@ -412,7 +412,7 @@ function* checkRejoin(
   for (const to of new Set(branches.map((name) => outline.positions.get(name) ?? -1))) {
     if (to < position) continue
     const target = to === position ? `${rejoin} itself` : `${quotedStep(outline, to)}, declared after ${rejoin}`
-    yield violation("RejoinBeforeRoute", slot, `a route to ${target}, which would run twice`)
+    yield violation("RejoinBeforeRoute", slot, `a route to ${target}, where branches have ended`)
   }
 }
 

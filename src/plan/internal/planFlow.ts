@@ -180,7 +180,7 @@ export const makeFlow = (definition: PlanDefinition.PlanDefinition): Flow => {
   const takeNoRoute = ({ branches, next, position }: FlowPlace, { any, routes }: StepExits) => {
     const members = groupAt(steps, position)
     const after = position + members.length
-    const rejoin = planTransition.rejoinAt(branches)
+    const rejoin = planTransition.rejoinAt(branches, positions)
     const declared = after < steps.length ? after : "end"
     const to = rejoin === undefined ? declared : (positions.get(rejoin.at) ?? { unknown: rejoin.at })
     const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : undefined

@@ -360,9 +360,15 @@ export const hasRoutes = ({ parallel, routes, routesBy }: PlanDefinition.StepDef
 
 type Rejoins = ReadonlyArray<Rejoin>
 
-/** Going to where a branch rejoins leaves it, and all branches that were taken inside of it. */
-const leaveBranches = (frames: Rejoins, at: string): Rejoins => {
-  const left = frames.findIndex(({ rejoin }) => rejoin === at)
+type Positions = ReadonlyMap<string, number>
+
+/** True where a branch has ended: at the step where it rejoins, and at every step after that one. */
+const isPast = (positions: Positions, rejoin: string, at: string): boolean =>
+  (positions.get(at) ?? 0) >= (positions.get(rejoin) ?? Infinity)
+
+/** Going to where a branch rejoins, or past it, leaves it and all branches that were taken inside of it. */
+const leaveBranches = (frames: Rejoins, at: string, positions: Positions): Rejoins => {
+  const left = frames.findIndex(({ rejoin }) => isPast(positions, rejoin, at))
   return left === -1 ? frames : frames.slice(0, left)
 }
 
@@ -371,21 +377,24 @@ export const enterBranch = (
   frames: Rejoins,
   router: PlanDefinition.StepDefinition,
   to: string,
-  positions: ReadonlyMap<string, number>
+  positions: Positions
 ): Rejoins => {
   const position = positions.get(to) ?? 0
   const { afterBranches: rejoin, name } = router
-  const kept = leaveBranches(frames, to).filter(
+  const kept = leaveBranches(frames, to, positions).filter(
     // A route back to a router or before it left that router's branch
-    (frame) => (positions.get(frame.router) ?? 0) < position && (rejoin === undefined || frame.router !== name)
+    (frame) => (positions.get(frame.router) ?? 0) < position
   )
-  return rejoin === undefined ? kept : [...kept, { router: name, rejoin }]
+  return rejoin === undefined || isPast(positions, rejoin, to) ? kept : [...kept, { router: name, rejoin }]
 }
 
 /** The next step after one that ends without a route inside a branch, and the branches left after it. */
-export const rejoinAt = (frames: Rejoins): { readonly at: string; readonly branches: Rejoins } | undefined => {
+export const rejoinAt = (
+  frames: Rejoins,
+  positions: Positions
+): { readonly at: string; readonly branches: Rejoins } | undefined => {
   const top = frames.at(-1)
-  return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin) }
+  return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin, positions) }
 }
 
 /**
@@ -835,9 +844,10 @@ const finishTurn = (
 
 /** The step after the turn at the cursor when no route is taken. */
 const advanceCursor = ({ definition }: Rules, self: State): Partial<StateFields> => {
-  const rejoined = rejoinAt(self.rejoins)
+  const positions = positionsOf(definition)
+  const rejoined = rejoinAt(self.rejoins, positions)
   if (rejoined !== undefined) return { cursor: rejoined.at, rejoins: rejoined.branches, choosing: undefined }
-  const position = self.cursor === undefined ? undefined : positionsOf(definition).get(self.cursor)
+  const position = self.cursor === undefined ? undefined : positions.get(self.cursor)
   const after = position === undefined ? undefined : position + stepsAt(definition, position).length
   return { cursor: after === undefined ? undefined : definition.steps[after]?.name, choosing: undefined }
 }
