@@ -41,6 +41,21 @@ describe("references", () => {
     })
   })
 
+  test("PLAN-5 S5.5 TRUST-7 D2 an input with an empty task has the text of its payload for one, for every target", function* () {
+    const fromStart = Step.make("a", { target: echo, task: Reference.fromStart })
+    const nested = yield* planOf(fromStart)
+    for (const [payload, text] of [
+      ["P", "P"],
+      [{ k: 1 }, `{"k":1}`]
+    ] as const) {
+      for (const bound of [nested, yield* planOf(Step.make("n", { target: nested, task: Reference.fromStart }))]) {
+        const { output, state } = completed(yield* Plan.run(bound, { task: "", payload }))
+        assert.deepStrictEqual(output, { task: text, payload, context: null, content: 0 })
+        assert.strictEqual(state.input.task, text)
+      }
+    }
+  })
+
   test("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", function* () {
     const { fn, ran, fnStep } = log()
     const bound = yield* planOf(

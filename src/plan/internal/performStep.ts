@@ -477,7 +477,7 @@ const misfit =
   (error: PayloadError.PayloadError): FailedAttempt =>
     failedAttempt(type, `${error.message}${advice}`, { cause: error })
 
-/** The input of a run. A payload that is absent or null is the task. */
+/** The input of a run. A payload that is absent or null is the task; the task, if it is absent or empty, the text of the payload. */
 export const resolveInput = (
   plan: string,
   input: planRunParts.Input
@@ -486,7 +486,7 @@ export const resolveInput = (
   const { content, context, task } = input
   const withPayload = (given: Schema.Json | undefined): planRunParts.ResolvedInput => {
     const payload = given ?? task ?? (given === null ? null : "")
-    return { task: task ?? payloadText(payload), payload, ...defined({ context, content }) }
+    return { task: task || payloadText(payload), payload, ...defined({ context, content }) }
   }
   if (input.payload === undefined) return Effect.succeed(withPayload(undefined))
   return Effect.mapBoth(Json.check(input.payload, { what: "the payload of the input" }), {
@@ -717,7 +717,7 @@ const runPlan = (
   }
   const { content, context, payload, task } = delivery
   const input = Effect.map(coercePayload(rules.bound, payload), (payload) => ({
-    task: task === "" ? payloadText(payload) : task,
+    task,
     payload,
     ...defined({ context, content: content.length === 0 ? undefined : content })
   }))

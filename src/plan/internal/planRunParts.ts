@@ -12,7 +12,8 @@ import * as ToolResult from "../../tool/ToolResult.ts"
  *
  * **Details**
  *
- * Without `payload` the payload is the task; without `task` the task is the payload as text.
+ * Without `payload` the payload is the task; without `task`, or with an empty one, the task is the
+ * payload as text.
  * `context` is side text. `content` are images and files, for steps whose task is `fromStart`
  * and for a first step whose task is `fromPrev`.
  */
