@@ -150,6 +150,35 @@ describe("registries of plans", () => {
     }
   })
 
+  test("PLAN-4 S18.4 B05 TRUST-7 D3 a step without a name has predicates of its derived name, or of <unnamed>", function* () {
+    const { name: _, ...nameless } = step({ routes: ["x"] })
+    const wire = plan(nameless, step({ name: "x" }))
+    const yes: planCodec.RegistryPredicate = () => true
+    const no: planCodec.RegistryPredicate = () => false
+    for (const registry of [
+      { predicates: { "routes:t:x": yes, "routes:<unnamed>:x": no } },
+      { predicates: { "routes:<unnamed>:x": yes } },
+      { routes: { t: { x: yes }, "<unnamed>": { x: no } } },
+      { routes: { "<unnamed>": { x: yes } } }
+    ]) {
+      const made = yield* Plan.decode(wire, registry)
+      const live = made.live.predicates.get("routes:t:x")
+      assert(live !== undefined)
+      assert.isTrue(yield* live({ step: "t", payload: "", text: "" }))
+      assert.deepStrictEqual(
+        yield* Plan.encode(made, { version: 2 }),
+        plan(step({ name: "t", routes: ["x"] }), step({ name: "x" }))
+      )
+    }
+    const place = "routes:t:x at step 0, routes[0]"
+    const twice = { predicates: { "routes:<unnamed>:x": yes }, routes: { "<unnamed>": { x: yes } } }
+    assert.deepStrictEqual(yield* entriesOf(wire, twice), [`AmbiguousEntry ${place}`])
+    const named = plan(step({ name: "t", routes: ["x"] }), step({ name: "x" }))
+    assert.deepStrictEqual(yield* entriesOf(named, { predicates: { "routes:<unnamed>:x": yes } }), [
+      `MissingEntry ${place}`
+    ])
+  })
+
   test("PLAN-4 predicates that are there twice or cannot be used are reported", function* () {
     const found = (x: planCodec.RegistryPredicate, predicates?: planCodec.PlanRegistry["predicates"]) =>
       entriesOf(routed, { predicates, routes: { s: { x } } })

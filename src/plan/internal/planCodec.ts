@@ -46,7 +46,7 @@ export type RegistryPredicate<R = unknown> =
  * - `targets`: functions and agents by name. Tools are no part of it: a plan is bound
  *   with them later.
  * - `predicates`: conditions that a plan only names. Versions 1 and 2 name each of
- *   them `routes:<step>:<target>`.
+ *   them `routes:<step>:<target>`, and `routes:<unnamed>:<target>` for all steps without a name.
  * - `routes`: the same for these versions, by step and then by target:
  *   `{ fetch: { apology: When.field("items").empty() } }`.
  * - `schemas`: by name. Versions 1 and 2 need one for each `output` and `input`; version
@@ -240,19 +240,31 @@ const unusable = (predicate: condition.When): string | undefined => {
   return custom === undefined ? undefined : `one that names another, ${base.quote(custom)}. Write it as a function`
 }
 
-/** The predicate of a name: an entry, or for the condition of LazyBridge's routes the entry of the route. */
+/** The entries of a predicate: that of its name, and for the condition of LazyBridge's routes also that of the route. */
+const predicateEntries = (
+  { registry: { predicates = {}, routes = {} } }: Lookup,
+  { isUnnamed, name: step }: planDraft.DraftStep,
+  { to, when }: { readonly to: string; readonly when: condition.When },
+  name: string
+): ReadonlyArray<RegistryPredicate> => {
+  const find = (key: string, ofStep: { readonly [to: string]: RegistryPredicate } = {}) =>
+    [plainJson.own(predicates, key), plainJson.own(ofStep, to)].filter((entry) => entry !== undefined)
+  if (!lazyBridge.isRouteCondition(when, step, to)) return find(name)
+  const found = find(name, plainJson.own(routes, step))
+  const { unnamed } = lazyBridge
+  return found.length > 0 || !isUnnamed ? found : find(lazyBridge.routeKey(unnamed, to), plainJson.own(routes, unnamed))
+}
+
 const resolvePredicate = (
-  { refusal, registry }: Lookup,
+  { refusal }: Lookup,
   name: string,
-  route: RegistryPredicate | undefined,
+  [entry, ...others]: ReadonlyArray<RegistryPredicate>,
   place: EntryPlace
 ): livePlan.LivePredicate | undefined => {
-  const named = plainJson.own(registry.predicates ?? {}, name)
-  const entry = named ?? route
   const expected = `a predicate named ${base.quote(name)} in the predicates of the registry`
   const refuse = refusal("predicates", name, place)
   if (entry === undefined) return refuse("MissingEntry", expected, noEntry)
-  if (named !== undefined && route !== undefined) {
+  if (others.length > 0) {
     return refuse("AmbiguousEntry", expected, "another one for that route in its routes")
   }
   if (typeof entry === "function") return livePlan.livePredicate(name, entry)
@@ -263,13 +275,12 @@ const resolvePredicate = (
 
 const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyMap<string, livePlan.LivePredicate> => {
   const found = new Map<string, livePlan.LivePredicate | undefined>()
-  for (const [index, { name: step, routes = [] }] of steps.entries()) {
-    for (const [at, { to, when }] of routes.entries()) {
-      const ofStep = plainJson.own(lookup.registry.routes ?? {}, step)
-      const route = lazyBridge.isRouteCondition(when, step, to) ? plainJson.own(ofStep ?? {}, to) : undefined
-      for (const name of condition.analyze(when).customs) {
+  for (const [index, step] of steps.entries()) {
+    for (const [at, route] of (step.routes ?? []).entries()) {
+      const place = { step: step.name, index, slot: `routes[${at}]` }
+      for (const name of condition.analyze(route.when).customs) {
         if (found.has(name)) continue
-        found.set(name, resolvePredicate(lookup, name, route, { step, index, slot: `routes[${at}]` }))
+        found.set(name, resolvePredicate(lookup, name, predicateEntries(lookup, step, route, name), place))
       }
     }
   }
@@ -285,7 +296,7 @@ const isNoSchema = ({ dialect }: planDraft.Draft, slot: planDraft.SchemaSlot, re
 const resolveStep = Effect.fnUntraced(function* (
   lookup: Lookup,
   draft: planDraft.Draft,
-  { input: _input, output: _output, target, ...rest }: planDraft.DraftStep,
+  { input: _input, isUnnamed: _isUnnamed, output: _output, target, ...rest }: planDraft.DraftStep,
   index: number
 ): Effect.fn.Return<livePlan.LiveStep> {
   const place = (slot: string): EntryPlace => ({ step: rest.name, index, slot })

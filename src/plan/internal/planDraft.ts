@@ -29,6 +29,8 @@ export interface OpenTarget {
 
 export interface DraftStep extends Omit<PlanDefinition.StepDefinition, "target"> {
   readonly target: PlanDefinition.StepDefinition["target"] | OpenTarget
+  /** True for a step of version 1 or 2 that has the name of its target, for want of one of its own. */
+  readonly isUnnamed?: true
 }
 
 export interface Draft extends Omit<PlanDefinition.PlanDefinition, "steps"> {
@@ -47,7 +49,7 @@ export const isNoSchema = (slot: SchemaSlot, ref: PlanDefinition.SchemaRef | und
 export const settleDraft = ({ dialect, ...draft }: Draft): PlanDefinition.PlanDefinition => {
   const schemaOf = (slot: SchemaSlot, ref: PlanDefinition.SchemaRef | undefined) =>
     dialect === "lazybridge" && isNoSchema(slot, ref) ? undefined : ref
-  const settleStep = ({ input, output, target, ...rest }: DraftStep): PlanDefinition.StepDefinition => ({
+  const settleStep = ({ input, isUnnamed: _, output, target, ...rest }: DraftStep): PlanDefinition.StepDefinition => ({
     ...rest,
     target: target.kind === "any" ? { kind: "function", name: target.name } : target,
     ...defined({ input: schemaOf("input", input), output: schemaOf("output", output) })

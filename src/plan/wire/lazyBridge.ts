@@ -83,6 +83,9 @@ type WireStep = typeof WireStep.Type
 /** The key under which LazyBridge looks up the predicate of a route. */
 export const routeKey = (step: string, to: string): string => `routes:${step}:${to}`
 
+/** The name of all steps without a name in the keys of their predicates. */
+export const unnamed = "<unnamed>"
+
 export const isRouteCondition = (when: condition.When, step: string, to: string): boolean =>
   when._tag === "Custom" && when.name === routeKey(step, to)
 
@@ -104,6 +107,7 @@ const readStep = (step: WireStep): planDraft.DraftStep => {
   const name = step.name ?? target.name
   return defined({
     name,
+    isUnnamed: step.name === undefined || step.name === null ? (true as const) : undefined,
     target: readTarget(target),
     task: step.task ?? Reference.fromPrev,
     context: step.context,
