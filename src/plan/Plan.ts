@@ -92,7 +92,7 @@ import * as planNames from "./internal/planNames.ts"
 import type * as planRunParts from "./internal/planRunParts.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
 
-export type { Bound, Plan, RunOptions } from "./internal/livePlan.ts"
+export type { Bound, Plan } from "./internal/livePlan.ts"
 
 /**
  * Legal parts of a plan that are probably not meant: `routes`, `routesBy` and

@@ -15,7 +15,8 @@ interface Limit {
 const limits: Record<string, Limit> = {
   "import circles, type imports included": { of: ({ circles }) => circles.length, most: 0 },
   files: { of: ({ files }) => files, least: 60, most: 110 },
-  "code lines of src": { of: ({ code }) => code, most: 22_500 },
+  // 22,500 was the limit of the redesign (22,483 were left); features that are added afterwards raise it
+  "code lines of src": { of: ({ code }) => code, most: 23_000 },
   "code lines of the largest file": { of: ({ largest }) => largest.code, most: 1100 },
   "files under 40 code lines": { of: ({ small }) => small.length, most: 15 },
   "imports in percent of code lines": { of: ({ importShare }) => importShare, most: 6 },
