@@ -116,7 +116,8 @@ export const warnings = (definition: PlanDefinition.PlanDefinition): ReadonlyArr
  *
  * Only the wire itself is checked: shapes, names, limits, JSON Schemas and conditions.
  * {@link decode} checks that the steps fit together. In versions 1 and 2, a target of an unknown kind is read as a function, and schemas called `str`
- * (of an output) and `Any` (of an input) as none.
+ * (of an output) and `Any` (of an input) as none. An `input` that version 3 has is decoded when
+ * the step runs: leave it out of a plan of an older version that it was a mere note in.
  *
  * **Example** (Bringing a plan of LazyBridge to the newest version)
  *
@@ -159,7 +160,10 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  * is bound with them.
  *
  * The JSON Schemas of version 3 need no entry; their guards are those of `CheckedSchema`.
- * Schemas that versions 1 and 2 only name are part of the plan once it is read.
+ * Schemas that versions 1 and 2 only name are part of the plan once it is read. The `input` of
+ * a step of these versions is compared with what comes before the step, and is no part of the
+ * plan: no value is decoded with it, and a tool takes the text of the task as ever. Only
+ * {@link encode} in these versions writes it again.
  *
  * The plan returns JSON: the type of its `output` in code is not known here. Decode
  * the output of a result with your own schema.
@@ -264,7 +268,7 @@ export const encode = (
   plan: Pick<livePlan.Plan<unknown, unknown>, "definition">,
   options?: VersionedCodec.EncodeOptions
 ): Effect.Effect<Json.JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
-  planCodec.definitionCodec.encode(plan.definition, options)
+  planCodec.encodePlan(plan.definition, options)
 
 /** The body of `Plan.make`. */
 const makePlan = Effect.fnUntraced(function* (

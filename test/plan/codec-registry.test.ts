@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Schema } from "effect"
-import type { LanguageModel } from "effect/ai"
+import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import type * as planCodec from "#src/plan/internal/planCodec.ts"
 import { Agent, type PayloadError } from "effect-emissary"
 import { Plan, Step, When, type PlanInvalid } from "effect-emissary/plan"
@@ -222,6 +222,52 @@ describe("schemas of plans", () => {
       assert.deepStrictEqual(yield* decode({ items: ["a"] }), { items: ["a"] })
       yield* Effect.flip(decode({ items: [1] }))
     }
+  })
+
+  test("PLAN-4 S3.1 TRUST-7 D4 the input of versions 1 and 2 is compared with what comes before, and is nothing at run time", function* () {
+    const toolkit = Toolkit.make(
+      Tool.make("rank", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
+    )
+    const handlers = toolkit.toLayer({ rank: ({ task }) => Effect.succeed(`ranked ${task}`) })
+    const targets = { fetch: fetchIt, sort: Step.target("sort", ({ task }) => Effect.succeed(`sorted ${task}`)) }
+    const schemas = { Hits, Text: Schema.Literal("no") }
+    const first = (rest = {}) => step({ name: "fetch", target: { kind: "callable", name: "fetch" }, ...rest })
+    const wireOf = (version: number, kind: string, name: string) => ({
+      ...plan(first(), step({ target: { kind, name }, input: "Hits" })),
+      version
+    })
+    for (const version of [1, 2]) {
+      for (const [kind, name, said] of [
+        ["tool", "rank", "ranked found x"],
+        ["callable", "sort", "sorted found x"]
+      ] as const) {
+        const wire = wireOf(version, kind, name)
+        const made = yield* Plan.decode(wire, { targets, schemas })
+        const bound = yield* Effect.provide(Plan.bind(made, { toolkit }), handlers)
+        const result = yield* Plan.run(bound, "x")
+        assert(result.outcome === "Completed")
+        assert.strictEqual(result.output, said)
+        // Written again, and no part of what is sent on in version 3.
+        assert.deepStrictEqual(yield* Plan.encode(bound, { version: 2 }), { ...wire, version: 2 })
+        const again = yield* Plan.decode(yield* Plan.encode(made), { targets })
+        assert.deepStrictEqual(again.definition, made.definition)
+        assert.strictEqual(again.digest, made.digest)
+      }
+      const never = plan(first({ output: "Text" }), step({ input: "Hits" }))
+      const error = yield* lacks({ ...never, version }, { targets, schemas })
+      assert.deepStrictEqual(
+        error.problems.map(({ code, slot, step }) => `${code} ${step} ${slot}`),
+        ["IncompatibleTypes s input"]
+      )
+    }
+    const native3 = native(
+      { name: "fetch", target: { kind: "function", name: "fetch" } },
+      { name: "s", target: { kind: "tool", name: "rank" }, input: { name: "Hits", schema: hits } }
+    )
+    const strict = yield* Plan.decode(native3, { targets })
+    const refused = yield* Effect.flip(Effect.provide(Plan.bind(strict, { toolkit }), handlers))
+    assert(refused._tag === "PlanInvalid")
+    assert.strictEqual(refused.problems[0]?.code, "ToolArguments")
   })
 
   test("PLAN-4 a schema of the same name is used only if it is equal", function* () {

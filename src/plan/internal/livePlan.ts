@@ -316,17 +316,16 @@ export const failWithProblems = (
     : Effect.fail(new PlanInvalid.PlanInvalid({ plan, problems: [first, ...rest] }))
 }
 
-/** Positions and digest; then the structural rules, together with problems that were found before. */
+/** Positions and digest; then the structural rules for `checked`, together with problems that were found before. */
 export const checkParts = Effect.fnUntraced(function* (
   parts: PlanParts,
-  found: ReadonlyArray<PlanInvalid.Problem> = []
+  found: ReadonlyArray<PlanInvalid.Problem> = [],
+  checked: PlanDefinition.PlanDefinition = parts.definition
 ): Effect.fn.Return<LivePlan, PlanInvalid.PlanInvalid> {
   const { definition } = parts
   const digest = yield* Effect.result(digestOf(definition))
   // In the order of the steps, problems of the plan itself first; the order within a step stays
-  const others = [...planCheck.checkStructure(definition), ...found].toSorted(
-    (a, b) => (a.index ?? -1) - (b.index ?? -1)
-  )
+  const others = [...planCheck.checkStructure(checked), ...found].toSorted((a, b) => (a.index ?? -1) - (b.index ?? -1))
   // A number that is not finite is reported by the check that knows its purpose, if there is one
   const problems = Result.isFailure(digest) && others.length === 0 ? [notJson(digest.failure)] : others
   yield* failWithProblems(definition.name, problems)

@@ -123,6 +123,15 @@ export const definitionCodec: VersionedCodec.VersionedCodec<PlanDefinition.PlanD
   arms: settledArms
 })
 
+/** Definitions of versions 1 and 2 with the inputs of their steps, which only these versions write, by that of the plan. */
+const withInputs = new WeakMap<PlanDefinition.PlanDefinition, PlanDefinition.PlanDefinition>()
+
+/** Writes the definition of a plan. */
+export const encodePlan = (definition: PlanDefinition.PlanDefinition, options: VersionedCodec.EncodeOptions = {}) => {
+  const { version = 3 } = options
+  return definitionCodec.encode(version === 3 ? definition : (withInputs.get(definition) ?? definition), options)
+}
+
 /** Definitions as they are read, for a registry to complete. */
 export const draftCodec: Pick<
   VersionedCodec.VersionedCodec<planDraft.Draft>,
@@ -316,6 +325,16 @@ const resolveStep = Effect.fnUntraced(function* (
   }
 })
 
+/**
+ * In LazyBridge's dialect the input of a step is compared with what comes before it, and that is all: no value is
+ * decoded with it, and a tool does not take it as its arguments.
+ */
+const withoutInput = ({ definition: { input: _, ...definition }, ...step }: livePlan.LiveStep): livePlan.LiveStep => ({
+  ...step,
+  definition,
+  input: undefined
+})
+
 /** The plan of a draft, or every problem of its registry. The caller knows `R`. */
 export const resolvePlan = Effect.fnUntraced(function* <R>(
   draft: planDraft.Draft,
@@ -323,17 +342,22 @@ export const resolvePlan = Effect.fnUntraced(function* <R>(
 ): Effect.fn.Return<livePlan.Plan<Schema.Json, R>, PlanInvalid.PlanInvalid> {
   const lookup = makeLookup(registry)
   const output = draft.output === undefined ? undefined : yield* resolveSchema(lookup, draft.output, { slot: "output" })
-  const steps = yield* Effect.forEach(draft.steps, (step, index) => resolveStep(lookup, draft, step, index))
+  const resolved = yield* Effect.forEach(draft.steps, (step, index) => resolveStep(lookup, draft, step, index))
   const predicates = resolvePredicates(lookup, draft)
   yield* livePlan.failWithProblems(draft.name, lookup.problems)
   const { description, maxIterations, name } = draft
-  const definition: PlanDefinition.PlanDefinition = {
+  const definitionOf = (steps: ReadonlyArray<livePlan.LiveStep>): PlanDefinition.PlanDefinition => ({
     name,
     maxIterations,
     steps: steps.map((step) => step.definition),
     ...defined({ description, output: output?.ref })
-  }
-  return livePlan.planFromLive<R>(yield* livePlan.checkParts({ definition, steps, predicates, output: output?.schema }))
+  })
+  const checked = definitionOf(resolved)
+  const steps = draft.dialect === "lazybridge" ? resolved.map(withoutInput) : resolved
+  const definition = definitionOf(steps)
+  withInputs.set(definition, checked)
+  const parts = { definition, steps, predicates, output: output?.schema }
+  return livePlan.planFromLive<R>(yield* livePlan.checkParts(parts, [], checked))
 }, interpret.sharePatternFuel)
 
 const member = (value: unknown, key: string): unknown =>
