@@ -129,6 +129,46 @@ describe("agents", () => {
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: "first" }, { text: "second" }])))
   )
 
+  testWith(ScriptedModel.layer([{ text: "asked" }]))(
+    "PLAN-5 TRUST-7 D5 an agent is not asked an empty text: the step fails, and names what returned nothing",
+    function* () {
+      const gives = (output: Schema.Json) => Step.make("a", { target: () => Effect.succeed(output) })
+      const asks = (task?: Reference.Reference) => Step.make("b", { target: writer, task, retry: { times: 3 } })
+      const memories = { writer: { text: Effect.succeed("") } }
+      for (const [bound, input, shown, why] of [
+        [yield* planOf(gives(null), asks()), "x", "fromPrev", `step "a" returned null`],
+        [
+          yield* planOf(gives(""), asks(Reference.fromStep("a"))),
+          "x",
+          `fromStep("a")`,
+          `step "a" returned an empty text`
+        ],
+        [yield* planOf(asks()), "", "fromPrev", "the input of the plan is empty"],
+        [yield* planOf(gives("full"), asks(Reference.fromStart)), "", "fromStart", "the input of the plan is empty"],
+        [yield* planOf(asks(Reference.literal(""))), "x", `literal("")`, "the text is empty"],
+        [
+          yield* Effect.flatMap(Plan.make(asks(Reference.fromMemory("writer"))), (plan) =>
+            Plan.bind(plan, { memories })
+          ),
+          "x",
+          `fromMemory("writer")`,
+          `nothing is kept for the agent "writer"`
+        ]
+      ] as const) {
+        const { reason } = yield* failsFor("StepFailed", Plan.run(bound, input))
+        const message = `task = ${shown}: expected a text for the agent "writer", found none: ${why}. Pass a text there, or route around this step.`
+        assert.deepStrictEqual(reason, {
+          _tag: "StepFailed",
+          step: "b",
+          path: [],
+          failure: { type: "InputInvalid", message, retryable: false }
+        })
+      }
+      const withContext = Step.make("b", { target: writer, context: "notes" })
+      assert.strictEqual(completed(yield* Plan.run(yield* planOf(gives(null), withContext), "x")).output, "asked")
+    }
+  )
+
   testWith(
     ScriptedModel.layer([
       { text: "1", usage: { inputTokens: 10, outputTokens: 1 } },

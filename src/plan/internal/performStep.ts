@@ -29,7 +29,7 @@ import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
 import type * as PlanRun from "../PlanRun.ts"
-import type { Reference } from "../Reference.ts"
+import * as Reference from "../Reference.ts"
 import * as Step from "../Step.ts"
 import * as condition from "./condition.ts"
 import * as livePlan from "./livePlan.ts"
@@ -397,7 +397,7 @@ const resolveReference = (
   { bound, recorder }: ActiveRun,
   step: string,
   slot: string,
-  reference: Reference
+  reference: Reference.Reference
 ): Effect.Effect<ReadValue, unknown> => {
   const state = recorder.state
   const { content, context, payload } = state.input
@@ -585,6 +585,30 @@ export const callFunction = Effect.fnUntraced(function* (
   return yield* Effect.mapError(encodeOutput(output, answer, "output"), misfit("OutputInvalid"))
 })
 
+/** Why the reference of a task found no text. */
+const describeNothing = (state: PlanRun.State, task: Reference.Reference): string => {
+  const record =
+    "step" in task
+      ? planTransition.recordOf(state, task.step)
+      : task._tag === "FromPrev"
+        ? planTransition.lastRecord(state)
+        : Option.none()
+  if (Option.isSome(record)) {
+    const { output, step } = record.value
+    return `step ${quote(step)} returned ${output === null ? "null" : "an empty text"}`
+  }
+  if ("agent" in task) return `nothing is kept for the agent ${quote(task.agent)}`
+  return task._tag === "Literal" ? "the text is empty" : "the input of the plan is empty"
+}
+
+/** The failure of a step whose agent would be asked nothing. */
+const emptyTask = ({ bound, recorder: { state } }: ActiveRun, step: string, agent: string): FailedAttempt => {
+  const task = stepOf(bound, step)?.definition.task ?? Reference.fromPrev
+  const expected = `task = ${planFlow.showReference(task)}: expected a text for the agent ${quote(agent)}`
+  const message = `${expected}, found none: ${describeNothing(state, task)}. Pass a text there, or route around this step.`
+  return failedAttempt("InputInvalid", message, { again: false })
+}
+
 /** The input of an agent: context, content and task, each as a part of its own. */
 const agentInput = ({ content, context, task }: Delivery): agentTypes.Input => {
   if (context === undefined && content.length === 0) return task
@@ -619,13 +643,18 @@ const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Resu
 
 /** Runs or resumes an agent. Fails when the run cannot be written. */
 const runAgent = (
-  { options, recorder, sink }: ActiveRun,
+  run: ActiveRun,
   agent: agentTypes.Agent<unknown>,
   child: Run.State | undefined,
   delivery: Delivery
 ): Effect.Effect<Attempt, PlanError.PlanError> =>
   Effect.suspend(() => {
+    const { options, recorder, sink } = run
     const { step } = delivery
+    const input = agentInput(delivery)
+    // It can have been cut off before it had its input
+    const hasInput = child !== undefined && runTransition.hasInput(child)
+    if (input === "" && !hasInput) return Effect.succeed(emptyTask(run, step, agent.name))
     const broken = Deferred.makeUnsafe<never, PlanError.PlanError>()
     const onState = (_: Run.State, event: Run.Event): Effect.Effect<void> =>
       Effect.catch(recorder.record({ _tag: "AgentChanged", at: event.at, step, event }), (error) =>
@@ -635,9 +664,7 @@ const runAgent = (
     const { context } = recorder.state
     const { timeouts } = options
     const handed: agentTypes.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
-    const input = agentInput(delivery)
-    // It can have been cut off before it had its input
-    const again = child !== undefined && !runTransition.hasInput(child) ? { ...handed, input } : handed
+    const again = hasInput ? handed : { ...handed, input }
     const watched = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
       AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
     const running =
