@@ -59,7 +59,17 @@ describe("registries of plans", () => {
       ]
     )
     assert.deepStrictEqual(error.problems[0]?.known, ["fetch", "searcher"])
-    for (const text of ["fetsh", "agent", "mystery", "type:Hitz", "type:int", "routes:s:b", "output", `"fetch"`]) {
+    for (const text of [
+      "fetsh",
+      "agent",
+      `kind "callable"`,
+      "mystery",
+      "type:Hitz",
+      "type:int",
+      "routes:s:b",
+      "output",
+      `"fetch"`
+    ]) {
       assert.include(error.message, text)
     }
   })

@@ -28,7 +28,8 @@ describe("resuming", () => {
     const one = yield* planOf(Step.make("a", { target: fn("a", () => Effect.fail("no")) }))
     const two = yield* planOf(Step.make("a", { target: fn("b") }))
     const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
-    yield* failsFor("PlanChanged", Plan.resume(two, state))
+    const { message } = yield* failsFor("PlanChanged", Plan.resume(two, state))
+    for (const word of [one.digest, two.digest, "Picture.diff"]) assert.include(message, word)
   })
 })
 

@@ -190,10 +190,16 @@ const toolTarget = (name: string): ResolvedTarget => ({ ref: { kind: "tool", nam
 const targetWords = { function: "a function", agent: "an agent", any: "a function or an agent" } as const
 
 /** A tool needs no entry: the plan is bound with it later. */
-const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place: EntryPlace): ResolvedTarget => {
+const resolveTarget = (
+  lookup: Lookup,
+  ref: planDraft.DraftStep["target"],
+  place: EntryPlace,
+  dialect: planDraft.Draft["dialect"]
+): ResolvedTarget => {
   const { kind, name } = ref
   if (kind === "tool") return toolTarget(name)
-  const written = kind === "any" ? ` (a target of the kind ${ref.wire})` : ""
+  const wire = kind === "any" ? ref.wire : kind === "function" && dialect === "lazybridge" ? `"callable"` : undefined
+  const written = wire === undefined ? "" : ` (a target of the kind ${wire})`
   const expected = `${targetWords[kind]} named ${base.quote(name)} in the targets of the registry${written}`
   const report = lookup.refusal("targets", name, place)
   const refuse = (code: planCheck.RegistryCode, found: string): ResolvedTarget =>
@@ -309,7 +315,7 @@ const resolveStep = Effect.fnUntraced(function* (
   index: number
 ): Effect.fn.Return<livePlan.LiveStep> {
   const place = (slot: string): EntryPlace => ({ step: rest.name, index, slot })
-  const resolved = resolveTarget(lookup, target, place("target"))
+  const resolved = resolveTarget(lookup, target, place("target"), draft.dialect)
   const schemaOf = Effect.fnUntraced(function* (slot: planDraft.SchemaSlot) {
     const ref = draft.steps[index]?.[slot]
     const found = ref === undefined ? undefined : yield* resolveSchema(lookup, ref, place(slot))

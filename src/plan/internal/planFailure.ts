@@ -65,7 +65,7 @@ export const explain = (
     case "MaxIterationsExceeded":
       return `expected to end within ${reason.limit} iterations, found that ${quote(reason.next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`
     case "PlanChanged":
-      return `expected to resume the plan ${reason.expected}, found ${reason.found}: it was edited since. Resume it with the plan it began with, or start a new run.`
+      return `expected to resume the plan ${reason.expected}, found ${reason.found}: it was edited since. Picture.diff shows which steps of two plans differ. Resume it with the plan it began with, or start a new run.`
     case "OutputInvalid":
       return `Step ${quote(reason.step)} returned an output that does not fit the output schema of the plan: ${reason.failure.message}`
     case "InvalidDecision":
