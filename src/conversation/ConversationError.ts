@@ -32,6 +32,7 @@ const result = { ...place, callId: Schema.String, open: Schema.Array(Schema.Stri
  * - `RepeatedCallId`: a call id used again while the first call has no result.
  * - `OpenCalls`: the next turn begins while calls are open.
  * - `NotJson`: arguments or a result in a prompt or a response that are not JSON.
+ * - `ArgumentsDiffer`: a call in a prompt whose argument text does not parse to its arguments.
  * - `InvalidKeepRecent`: `keepRecent` is not a non-negative integer.
  * - `EmptySummary`: the summary that replaces old turns is empty.
  *
@@ -49,6 +50,7 @@ export const Reason = Schema.TaggedUnion({
   RepeatedCallId: { ...place, callId: Schema.String },
   OpenCalls: { ...place, role: Schema.String, callIds: Schema.Array(Schema.String) },
   NotJson: { ...place, callId: Schema.String, what: Schema.Literals(["arguments", "result"]) },
+  ArgumentsDiffer: { ...place, callId: Schema.String },
   InvalidKeepRecent: { found: Schema.String },
   EmptySummary: { messages: Schema.Int }
 })
@@ -157,6 +159,12 @@ const explain = Reason.match({
     expected: `JSON as the ${what} of a call`,
     found: "another value",
     fix: `Encode the ${what} of call "${callId}" with the tool's schema first`
+  }),
+  ArgumentsDiffer: ({ callId, index }) => ({
+    path: messageAt(index),
+    expected: "argument text that parses to the arguments",
+    found: "text of other arguments",
+    fix: `Leave out the text of call "${callId}", or parse its arguments from the text`
   }),
   InvalidKeepRecent: ({ found }) => ({ path: "/keepRecent", expected: "a number of turns, an integer from 0", found }),
   EmptySummary: ({ messages }) => ({

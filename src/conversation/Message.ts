@@ -13,7 +13,6 @@ import * as Ref from "effect/Ref"
 import type * as ToolResult from "../tool/ToolResult.ts"
 import * as history from "./internal/history.ts"
 import type { ReasoningPart, ToolCallPart, ToolResultPart } from "./internal/history.ts"
-import * as modelMessages from "./internal/modelMessages.ts"
 
 export {
   assistant,
@@ -93,7 +92,7 @@ export const toolCallPart = (
 ): ToolCallPart =>
   "arguments" in options
     ? { type: "tool-call", ...options }
-    : { type: "tool-call", ...options, ...modelMessages.parseCallArguments(options.text) }
+    : { type: "tool-call", ...options, ...history.parseCallArguments(options.text) }
 
 /**
  * Makes the result of a tool that the provider ran itself.

@@ -93,6 +93,29 @@ describe("TOOL-7 approvals", () => {
     assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a", "delete /b"])
   })
 
+  testGiven([{ toolCalls: [{ id: "c1", name: "delete", arguments: `{ "path": "/a" }` }] }])(
+    "TRUST-1 a stored state or event whose call has another text than its arguments is refused",
+    function* () {
+      const events: Array<Run.Event> = []
+      const { state } = awaiting(
+        yield* agent.run("Go", { onState: (_, event) => Effect.sync(() => events.push(event)) })
+      )
+      const answered = events.find(({ _tag }) => _tag === "ModelAnswered")
+      assert(answered !== undefined)
+      const stored = [
+        [yield* Run.stateCodec.encodeJson(state), (text: string) => Effect.asVoid(Run.stateCodec.decodeJson(text))],
+        [yield* Run.eventCodec.encodeJson(answered), (text: string) => Effect.asVoid(Run.eventCodec.decodeJson(text))],
+        [yield* Run.eventsCodec.encodeJson(events), (text: string) => Effect.asVoid(Run.eventsCodec.decodeJson(text))]
+      ] as const
+      for (const [text, decode] of stored) {
+        yield* decode(text)
+        const forged = text.replace(String.raw`{ \"path\": \"/a\" }`, String.raw`{ \"path\": \"/\" }`)
+        const { message } = yield* Effect.flip(decode(forged))
+        assert.match(message, /content\/0\/text: expected the JSON text of the arguments of the call/)
+      }
+    }
+  )
+
   test("TOOL-7 running again without decisions runs nothing and asks for the same", world(mixed), function* () {
     const first = awaiting(yield* agent.run("Go"))
     const again = awaiting(yield* agent.resume(first.state))

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs"
 import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Redacted, Schema } from "effect"
-import { Conversation, ToolResult, type PayloadError } from "effect-emissary"
+import { Conversation, Message, ToolResult, type PayloadError } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
@@ -68,6 +68,41 @@ describe("CONV-8 wire", () => {
     const reason = yield* refused({ version: 2, messages: [] })
     assert(reason._tag === "UnsupportedVersion")
     assert.deepStrictEqual(reason.supported, [1])
+  })
+
+  test("TRUST-1 a call whose text does not parse to its arguments is refused, with its path, also by the repair", function* () {
+    const { arguments: args, text } = Message.toolCallPart({ id: "c1", name: "pay", text: `{ "to": "alice" }` })
+    const wire = (part: object) => ({
+      version: 1,
+      messages: [{ ...user("a"), role: "assistant", content: [{ type: "tool-call", id: "c1", name: "pay", ...part }] }]
+    })
+    const fitting: ReadonlyArray<object> = [
+      { arguments: args, text },
+      { arguments: args },
+      { arguments: {}, text: "" },
+      { arguments: "{bad", text: "{bad" },
+      { arguments: { n: 0 }, text: `{"n":-0}` }
+    ]
+    const lying: ReadonlyArray<object> = [
+      { arguments: { to: "bob" }, text },
+      { arguments: {}, text },
+      { arguments: args, text: "{bad" },
+      { arguments: args, text: "" },
+      { arguments: "words", text }
+    ]
+    const decoders = [
+      (part: object) => Effect.asVoid(Conversation.codec.decode(wire(part))),
+      (part: object) => Effect.asVoid(Conversation.repairingCodec.decode(wire(part)))
+    ]
+    for (const decode of decoders) {
+      for (const part of fitting) yield* decode(part)
+      for (const part of lying) {
+        const { message, reason } = yield* Effect.flip(decode(part))
+        assert.deepStrictEqual(issuesOf(reason), ["/messages/0/content/0/text"])
+        assert.include(message, "expected the JSON text of the arguments of the call")
+        assert.notInclude(message, "alice")
+      }
+    }
   })
 
   test("a history that breaks a law is refused with the path of the message", function* () {

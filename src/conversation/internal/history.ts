@@ -19,6 +19,7 @@ import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
+import * as Limits from "../../payload/Limits.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -142,6 +143,59 @@ export const ReasoningPart = Schema.Struct({
 /** @since 0.1.0 */
 export interface ReasoningPart extends Schema.Schema.Type<typeof ReasoningPart> {}
 
+// Arguments as they arrive from models
+
+export interface CallArguments {
+  readonly arguments: Schema.Json
+  readonly text?: string
+}
+
+export const parseCallArguments = (text: string): CallArguments => {
+  if (text.trim() === "") return { arguments: {}, text }
+  return Result.match(
+    Result.try((): Schema.Json => JSON.parse(text)),
+    {
+      onFailure: () => textArguments(text),
+      onSuccess: (json) => (isStorable(json) ? { arguments: json, text } : textArguments(text))
+    }
+  )
+}
+
+export const textArguments = (text: string): CallArguments => ({ arguments: text, text })
+
+// The rest is for the JSON around it: messages, events, events of children
+const maxDepth = Limits.defaults.maxDepth / 2
+
+/**
+ * Tests that codecs accept the value. A model must not be able to write a value that
+ * keeps a run from being stored: such arguments stay text, and the tool's validation
+ * rejects them.
+ */
+export const isStorable = (json: Schema.Json): boolean => {
+  const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const [value, depth] = next
+    if (typeof value !== "object" || value === null) continue
+    if (depth > maxDepth || hasForbiddenKey(value)) return false
+    for (const member of Object.values(value)) pending.push([member, depth + 1])
+  }
+  return true
+}
+
+const hasForbiddenKey = (value: object): boolean => {
+  if (Object.hasOwn(value, "__proto__")) return true
+  const inner: unknown = Object.getOwnPropertyDescriptor(value, "constructor")?.value
+  return typeof inner === "object" && inner !== null && Object.hasOwn(inner, "prototype")
+}
+
+/** True for a call without argument text, and where the text is that of the arguments. */
+export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean =>
+  text === undefined || text === args || Equal.equals(parseCallArguments(text).arguments, args)
+
+const textOfArguments = Schema.makeFilter<CallArguments>((call) =>
+  textFitsArguments(call) ? undefined : { path: ["text"], issue: "the JSON text of the arguments of the call" }
+)
+
 /**
  * The model asks for a tool.
  *
@@ -150,7 +204,8 @@ export interface ReasoningPart extends Schema.Schema.Type<typeof ReasoningPart> 
  * `arguments` are the parsed arguments, an object in all but malformed calls.
  * `text` is the argument text as it was received, where it was received as text:
  * renderers send it back byte by byte, which keeps the provider's prompt cache
- * warm. Text that does not parse appears in both fields.
+ * warm. Text that does not parse appears in both fields. A call with the text of other
+ * arguments is refused wherever it is read.
  *
  * `providerExecuted` marks a tool that the provider runs itself (web search, code
  * execution). Its result is a {@link ToolResultPart}, and no handler runs.
@@ -166,7 +221,9 @@ export const ToolCallPart = Schema.Struct({
   text: Schema.optionalKey(Schema.String),
   providerExecuted: Schema.optionalKey(Schema.Literal(true)),
   options: ProviderOptions
-}).annotate({ identifier: "ToolCallPart" })
+})
+  .check(textOfArguments)
+  .annotate({ identifier: "ToolCallPart" })
 
 /** @since 0.1.0 */
 export interface ToolCallPart extends Schema.Schema.Type<typeof ToolCallPart> {}

@@ -11,7 +11,6 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
-import * as Limits from "../../payload/Limits.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -54,28 +53,12 @@ export interface ToPromptOptions {
 
 const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
 
-interface CallArguments {
-  readonly arguments: Schema.Json
-  readonly text?: string
-}
-
 /** Arguments as they arrive: an object, text, or nothing. `None` where they are not JSON. */
-const callArguments = (params: unknown): Option.Option<CallArguments> => {
+const callArguments = (params: unknown): Option.Option<history.CallArguments> => {
   if (params === undefined) return Option.some({ arguments: {} })
-  if (typeof params === "string") return Option.some(parseCallArguments(params))
+  if (typeof params === "string") return Option.some(history.parseCallArguments(params))
   return Option.flatMap(toJson(params), (json) =>
-    isStorable(json) ? Option.some({ arguments: json }) : Option.map(stringifyJson(json), textArguments)
-  )
-}
-
-export const parseCallArguments = (text: string): CallArguments => {
-  if (text.trim() === "") return { arguments: {}, text }
-  return Result.match(
-    Result.try((): Schema.Json => JSON.parse(text)),
-    {
-      onFailure: () => textArguments(text),
-      onSuccess: (json) => (isStorable(json) ? { arguments: json, text } : textArguments(text))
-    }
+    history.isStorable(json) ? Option.some({ arguments: json }) : Option.map(stringifyJson(json), history.textArguments)
   )
 }
 
@@ -83,38 +66,11 @@ export const parseCallArguments = (text: string): CallArguments => {
 const resultValue = (value: unknown): Option.Option<Schema.Json> =>
   value === undefined
     ? Option.some(null)
-    : Option.flatMap(toJson(value), (json) => (isStorable(json) ? Option.some(json) : stringifyJson(json)))
+    : Option.flatMap(toJson(value), (json) => (history.isStorable(json) ? Option.some(json) : stringifyJson(json)))
 
 /** `None` where the value is nested deeper than the stack. */
 export const stringifyJson = (json: Schema.Json): Option.Option<string> =>
   Result.getSuccess(Result.try(() => JSON.stringify(json)))
-
-const textArguments = (text: string): CallArguments => ({ arguments: text, text })
-
-// The rest is for the JSON around it: messages, events, events of children
-const maxDepth = Limits.defaults.maxDepth / 2
-
-/**
- * Tests that codecs accept the value. A model must not be able to write a value that
- * keeps a run from being stored: such arguments stay text, and the tool's validation
- * rejects them.
- */
-const isStorable = (json: Schema.Json): boolean => {
-  const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    const [value, depth] = next
-    if (typeof value !== "object" || value === null) continue
-    if (depth > maxDepth || hasForbiddenKey(value)) return false
-    for (const member of Object.values(value)) pending.push([member, depth + 1])
-  }
-  return true
-}
-
-const hasForbiddenKey = (value: object): boolean => {
-  if (Object.hasOwn(value, "__proto__")) return true
-  const inner: unknown = Object.getOwnPropertyDescriptor(value, "constructor")?.value
-  return typeof inner === "object" && inner !== null && Object.hasOwn(inner, "prototype")
-}
 
 // Notes of lossless prompts
 
@@ -575,6 +531,7 @@ const readToolCall = Effect.fnUntraced(function* (index: number, part: Prompt.To
     ...(part.providerExecuted ? { providerExecuted: true } : undefined),
     ...given
   }
+  if (!history.textFitsArguments(call)) return yield* failWith({ _tag: "ArgumentsDiffer", index, callId: part.id })
   return call
 })
 
@@ -828,7 +785,7 @@ const partsOfBlock = (block: Block): ReadonlyArray<AssistantPart> => {
       type: "tool-call",
       id: block.id,
       name: block.name,
-      ...parseCallArguments(block.text),
+      ...history.parseCallArguments(block.text),
       ...(block.providerExecuted ? { providerExecuted: true } : undefined),
       ...options
     }
@@ -838,7 +795,7 @@ const partsOfBlock = (block: Block): ReadonlyArray<AssistantPart> => {
 /** The streamed text of arguments, where it holds more than the arguments do. */
 const receivedText = (text: string, args: Schema.Json): { readonly text: string } | undefined => {
   if (text.trim() === "" || Option.contains(stringifyJson(args), text)) return undefined
-  return Equal.equals(parseCallArguments(text).arguments, args) ? { text } : undefined
+  return Equal.equals(history.parseCallArguments(text).arguments, args) ? { text } : undefined
 }
 
 const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>
