@@ -3,11 +3,12 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Conversation, Run } from "effect-emissary"
-import { Plan, Step } from "effect-emissary/plan"
+import { Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
 
 import { gate } from "./checkpoints.ts"
 import { answered, around, asks, json, noted } from "./nested.ts"
-import { log, planOf } from "./support.ts"
+import { applyAll, journal, log, planOf } from "./support.ts"
+import { endsAs } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 import * as runTransition from "#src/agent/internal/runTransition.ts"
@@ -109,6 +110,31 @@ describe("approvals and pauses inside plans", () => {
     const done = yield* bound.resume(yield* json(half.state), approves("mail"))
     assert.strictEqual(done.outcome, "Completed")
     assert.deepStrictEqual([...ran].sort(), ["send", "y", "y", "z"])
+  })
+
+  test("TRUST-1 a tool step runs the call that was approved, whatever its references read by then, also after a kill", function* () {
+    const sent: Array<string> = []
+    const handlers = toolkit.toLayer({ send: ({ input }) => Effect.sync(() => String(sent.push(input))) })
+    let note = "alice"
+    const memories = { notes: { text: Effect.sync(() => note) } }
+    const plan = yield* Plan.make(Step.make("mail", { target: "send", task: Reference.fromMemory("notes") }))
+    const bound = yield* Effect.provide(Plan.bind(plan, { toolkit, memories }), handlers)
+    const waiting = yield* endsAs("Paused", Plan.run(bound, "go"))
+    assert.deepStrictEqual(pluck(waiting.requests, "arguments"), [{ input: "alice" }])
+    note = "mallory"
+    const { batches, write } = journal()
+    const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+    yield* endsAs("Completed", Plan.resume(bound, waiting.state, { decisions, journal: write }))
+    const events = batches.flat()
+    for (let length = 1; length < events.length - 1; length++) {
+      const cut = Result.getOrThrow(
+        applyAll({ definition: bound.live.definition, nested: new Map() }, waiting.state, events.slice(0, length))
+      )
+      const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(cut))
+      yield* endsAs("Completed", Plan.resume(bound, kept))
+    }
+    assert.isAbove(sent.length, 2)
+    assert.deepStrictEqual(new Set(sent), new Set(["alice"]))
   })
 
   test("PLAN-8 a decision that was recorded before a kill is not asked for again", function* () {

@@ -140,6 +140,8 @@ interface StepRun {
   readonly live: livePlan.BoundStep
   /** The decision about the pause before. */
   readonly decision: Step.Input["decision"]
+  /** The call that was approved. */
+  readonly approved: typeof planRunParts.CallRequest.Type | undefined
   /** Makes an effect interruptible again. */
   readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
@@ -149,7 +151,7 @@ const settled = (step: string, attempt: Effect.Effect<Attempt, unknown>): Effect
   Effect.catchCause(attempt, (cause) => attemptOfCause(`step ${quote(step)}`, cause))
 
 const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const { decision, live, run } = doing
+  const { approved, decision, live, run } = doing
   const { target } = live
   const { step } = delivery
   switch (target._tag) {
@@ -161,7 +163,7 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
       )
     }
     case "Tool":
-      return runTool(run, target, delivery, decision?.approved === true)
+      return runTool(run, target, delivery, approved)
     case "Agent":
       return Effect.matchCauseEffect(target.agent, {
         onFailure: (cause) => settled(step, Effect.failCause(cause)),
@@ -335,13 +337,11 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       if (live === undefined) return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       const { recorder } = run
       const status = planTransition.memberOf(recorder.state, step)?.status
-      const decision =
-        status?._tag === "Waiting" || status?._tag === "Running" || status?._tag === "Paused"
-          ? status.decision
-          : undefined
+      const { decision, request } =
+        status?._tag === "Waiting" || status?._tag === "Running" || status?._tag === "Paused" ? status : {}
       const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
       yield* live.target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
-      const doing: StepRun = { run, live, decision, restore }
+      const doing: StepRun = { run, live, decision, approved: decision && request, restore }
       const attempt =
         decision?.approved === false
           ? failedAttempt(
@@ -533,16 +533,16 @@ const isRetryable = new Set(["timeout_error", "remote_unavailable"])
 const toolFailureAttempt = ({ message, type }: ToolResult.Failure): Attempt =>
   failedAttempt(type, message, { retryable: isRetryable.has(type) })
 
-/** Runs a tool. `approved` is true if the call needs no approval any more. */
+/** Runs a tool. A call that was approved runs as it was, whatever its references read by now. */
 const runTool = Effect.fnUntraced(function* (
   { bound, level, options, recorder }: ActiveRun,
   target: livePlan.BoundToolTarget,
   delivery: Delivery,
-  approved: boolean
+  approved: StepRun["approved"]
 ): Effect.fn.Return<Attempt> {
   const { step } = delivery
   const state = recorder.state
-  const args = toolArgumentsOf(target.arguments, delivery)
+  const args = approved === undefined ? toolArgumentsOf(target.arguments, delivery) : approved.arguments
   if (args === undefined) {
     const expected = `an object, the arguments of the tool ${quote(target.name)}, as the payload that the task refers to`
     return failedAttempt("InputInvalid", `expected ${expected}`)
@@ -557,7 +557,7 @@ const runTool = Effect.fnUntraced(function* (
   if (Result.isFailure(prepared)) return toolFailureAttempt(prepared.failure)
   const call = prepared.success
   const tool = bound.tools.tools.get(target.name)
-  if (!approved && tool !== undefined) {
+  if (approved === undefined && tool !== undefined) {
     const about = { callId: step, context: state.context, messages: [] }
     const needed = yield* Effect.result(tool.needsApproval(call.arguments, about))
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)

@@ -35,6 +35,8 @@ const ChildWire: Schema.Codec<Child, unknown> = Schema.Union([
 
 const optionalChild = Schema.optionalKey(ChildWire)
 
+const optionalRequest = Schema.optionalKey(planRunParts.CallRequest)
+
 /** The decision about a step that paused. */
 const optionalDecision = Schema.optionalKey(
   Schema.Struct({ approved: Schema.Boolean, reason: Schema.optionalKey(Schema.String) })
@@ -50,7 +52,7 @@ const optionalDecision = Schema.optionalKey(
  *
  * - `Waiting`: it has not started since the run was started or resumed. `child` is the run
  *   inside it to resume, `attempt` the number of an attempt that was cut off, if it was not
- *   the first.
+ *   the first. `request` is the call that the `decision` is about: it runs as it was approved.
  * - `Running`: it runs, or ran when the process died. `attempt` counts its attempts.
  * - `Finished`: it returned an output. It does not run again in this turn.
  * - `Failed`: it failed, after its retries. A resumed run runs it again.
@@ -65,19 +67,21 @@ export const Member = Schema.Struct({
     Schema.TaggedStruct("Waiting", {
       attempt: Schema.optionalKey(runParts.Count),
       child: optionalChild,
-      decision: optionalDecision
+      decision: optionalDecision,
+      request: optionalRequest
     }),
     Schema.TaggedStruct("Running", {
       attempt: runParts.Count,
       startedAt: runParts.Time,
       child: optionalChild,
-      decision: optionalDecision
+      decision: optionalDecision,
+      request: optionalRequest
     }),
     Schema.TaggedStruct("Finished", { record: planRunParts.StepRecord }),
     Schema.TaggedStruct("Failed", { failure: planRunParts.StepFailure, child: optionalChild }),
     Schema.TaggedStruct("Paused", {
       reason: Schema.optionalKey(Schema.String),
-      request: Schema.optionalKey(planRunParts.CallRequest),
+      request: optionalRequest,
       child: optionalChild,
       decision: optionalDecision
     }),
@@ -747,12 +751,12 @@ const settleMember = (
 
 const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
   withMember(self, event, event.step, ["Waiting"], (member) => {
-    const { attempt, decision } = member.status._tag === "Waiting" ? member.status : {}
+    const { attempt, decision, request } = member.status._tag === "Waiting" ? member.status : {}
     const status: Status = {
       _tag: "Running",
       attempt: attempt ?? 1,
       startedAt: event.at,
-      ...defined({ child: childOf(member.status), decision })
+      ...defined({ child: childOf(member.status), decision, request })
     }
     return updateState(self, event, { turn: changeMember(self, member, { status }) })
   })
@@ -787,14 +791,19 @@ const applyStepDecided = (self: State, event: EventOf<"StepDecided">): ApplyResu
 const reopenMember = (member: Member): Member => {
   const { status } = member
   if (status._tag === "Finished" || status._tag === "Concluded") return member
-  const decision = status._tag === "Failed" ? undefined : status.decision
+  const { decision, request } = status._tag === "Failed" ? {} : status
   // An attempt that was cut off is made again; a step that failed or paused begins with its first one
   const attempt = status._tag === "Running" || status._tag === "Waiting" ? status.attempt : undefined
   return {
     ...member,
     status: {
       _tag: "Waiting",
-      ...defined({ attempt: attempt === 1 ? undefined : attempt, child: status.child, decision })
+      ...defined({
+        attempt: attempt === 1 ? undefined : attempt,
+        child: status.child,
+        decision,
+        request: decision && request
+      })
     }
   }
 }
