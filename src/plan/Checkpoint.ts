@@ -608,7 +608,7 @@ const decisionsIn = (
     case "ApprovalDecided":
       return [{ callId: event.callId, approved: event.approved, path }]
     case "StepDecided":
-      return [{ callId: event.step, approved: event.approved, path }]
+      return [{ callId: event.callId ?? event.step, approved: event.approved, path }]
     case "ChildEvent":
       return decisionsIn(event.event, [...path, event.callId])
     case "NestedChanged":

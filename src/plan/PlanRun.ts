@@ -63,7 +63,7 @@ const userDataPaths: ReadonlyArray<string> = [
  *
  *   // any other process that has the plan
  *   const state = yield* PlanRun.stateCodec.decodeJson(kept)
- *   return yield* Plan.resume(bound, state, { decisions: [{ callId: "ask", approved: true }] })
+ *   return yield* Plan.resume(bound, state, { decisions: [{ callId: "ask:1", approved: true }] })
  * })
  *
  * const result = await Effect.runPromise(program)

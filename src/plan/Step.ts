@@ -294,7 +294,7 @@ export const make: <
  *   const paused = yield* Plan.run(bound, "A customer is unhappy")
  *   assert(paused.outcome === "Paused")
  *   return yield* Plan.resume(bound, paused.state, {
- *     decisions: [{ callId: "ask", approved: true, reason: "for a week" }]
+ *     decisions: paused.pauses.map(({ callId }) => ({ callId, approved: true, reason: "for a week" }))
  *   })
  * })
  *

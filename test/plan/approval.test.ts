@@ -2,13 +2,13 @@
 import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Conversation, Run } from "effect-emissary"
-import { Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
+import { type Agent, Conversation, Run } from "effect-emissary"
+import { Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 
-import { gate } from "./checkpoints.ts"
+import { gate, service, testStored } from "./checkpoints.ts"
 import { answered, around, asks, json, noted } from "./nested.ts"
 import { applyAll, journal, log, planOf } from "./support.ts"
-import { endsAs } from "../outcomes.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 import * as runTransition from "#src/agent/internal/runTransition.ts"
@@ -38,7 +38,16 @@ const gated = Effect.gen(function* () {
   return { ran, bound: yield* planOf(waitsOnce("gate", ran)) }
 })
 
-const approves = (callId: string) => ({ decisions: [{ callId, approved: true }] })
+/** Approves what steps ask for. */
+const approves = ({ requests }: { readonly requests: ReadonlyArray<Run.ApprovalRequest> }, name = "gate") => ({
+  decisions: requests.flatMap((request) => (request.name === name ? [{ ...request, approved: true }] : []))
+})
+
+/** A run that waits. */
+const paused = <A>(result: Agent.Result<A>) => {
+  assert(result.outcome === "AwaitingApproval")
+  return result
+}
 
 describe("approvals and pauses inside plans", () => {
   test("PLAN-8 a pause of a function is a request under its step; approved, the step runs again", function* () {
@@ -46,15 +55,14 @@ describe("approvals and pauses inside plans", () => {
     const bound = yield* planOf(fnStep("a"), waitsOnce("gate", ran), fnStep("b"))
     const outer = around(bound)
     const done = yield* Effect.gen(function* () {
-      const waiting = yield* outer.run("hello")
-      assert(waiting.outcome === "AwaitingApproval")
-      assert.deepStrictEqual(waiting.requests, [
-        { callId: "gate", name: "gate", arguments: { reason: "gate waits" }, path: ["c1"] }
-      ])
+      const waiting = paused(yield* outer.run("hello"))
+      const [{ callId, ...request }] = waiting.requests
+      assert.match(callId, /^gate:2@run_/)
+      assert.deepStrictEqual(request, { name: "gate", arguments: { reason: "gate waits" }, path: ["c1"] })
       const same = yield* outer.resume(yield* json(waiting.state))
       assert.strictEqual(same.outcome, "AwaitingApproval")
       assert.deepStrictEqual(ran, ["a", "gate"])
-      return yield* outer.resume(yield* json(same.state), approves("gate"))
+      return yield* outer.resume(yield* json(same.state), approves(waiting))
     }).pipe(answered(asks, { text: "done" }))
     assert.strictEqual(done.text, "done")
     assert.include(JSON.stringify(Conversation.transcript(done.conversation)), "b(gate(a(go)))")
@@ -66,14 +74,16 @@ describe("approvals and pauses inside plans", () => {
     const bound = yield* planOf(waitsOnce("gate", ran), fnStep("b"))
     const outer = around(bound)
     const done = yield* Effect.gen(function* () {
-      const { state } = yield* outer.run("hello")
-      return yield* outer.resume(state, { decisions: [{ callId: "gate", approved: false, reason: "no" }] })
+      const { requests, state } = paused(yield* outer.run("hello"))
+      return yield* outer.resume(state, { decisions: [{ ...requests[0], approved: false, reason: "no" }] })
     }).pipe(answered(asks, { expect: { toolResult: "failed with Denied" }, text: "sorry" }))
     assert.strictEqual(done.text, "sorry")
     assert.deepStrictEqual(ran, ["gate"])
     ran.length = 0
     const waiting = yield* bound.run("hello")
-    const denied = yield* Effect.flip(bound.resume(waiting.state, { decisions: [{ callId: "gate", approved: false }] }))
+    const denied = yield* Effect.flip(
+      bound.resume(waiting.state, { decisions: [{ callId: "gate:1", approved: false }] })
+    )
     assert.strictEqual(denied.reason._tag, "DelegateFailed")
   })
 
@@ -99,15 +109,15 @@ describe("approvals and pauses inside plans", () => {
     assert.sameDeepMembers(
       [...waiting.requests],
       [
-        { callId: "mail", name: "send", arguments: { input: "go" } },
-        { callId: "y", name: "y", arguments: { reason: "y waits" } }
+        { callId: "mail:1", name: "send", arguments: { input: "go" } },
+        { callId: "y:1", name: "y", arguments: { reason: "y waits" } }
       ]
     )
     assert.notInclude(ran, "send")
-    const half = yield* bound.resume(yield* json(waiting.state), approves("y"))
+    const half = yield* bound.resume(yield* json(waiting.state), approves(waiting, "y"))
     assert(half.outcome === "AwaitingApproval")
-    assert.deepStrictEqual(pluck(half.requests, "callId"), ["mail"])
-    const done = yield* bound.resume(yield* json(half.state), approves("mail"))
+    assert.deepStrictEqual(pluck(half.requests, "callId"), ["mail:1"])
+    const done = yield* bound.resume(yield* json(half.state), approves(half, "send"))
     assert.strictEqual(done.outcome, "Completed")
     assert.deepStrictEqual([...ran].sort(), ["send", "y", "y", "z"])
   })
@@ -137,11 +147,79 @@ describe("approvals and pauses inside plans", () => {
     assert.deepStrictEqual(new Set(sent), new Set(["alice"]))
   })
 
+  testStored(
+    "TRUST-1 a decision that is delivered twice does not approve the next turn, of a tool or a function",
+    function* () {
+      const sent: Array<string> = []
+      const handlers = toolkit.toLayer({ send: ({ input }) => Effect.sync(() => String(sent.push(input))) })
+      const asks = Step.make("mail", {
+        target: ({ decision, task }) =>
+          decision === undefined ? Step.pause(`send ${task}?`) : Effect.sync(() => String(sent.push(task)))
+      })
+      for (const [key, mail] of Object.entries({ tool: Step.make("mail", { target: "send" }), asks })) {
+        let turn = 0
+        const prepare = Step.make("prepare", { target: () => Effect.sync(() => `bill ${++turn}`) })
+        const again = Step.make("again", {
+          target: ({ task }) => Effect.succeed(task),
+          routes: [["prepare", When.always]]
+        })
+        const plan = yield* Plan.make(prepare, mail, again)
+        const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
+        const checkpoint = yield* service
+        const first = yield* endsAs("Paused", checkpoint.run(bound, { key, input: "go" }))
+        const decisions = [...first.pauses, ...first.requests].map(({ callId }) => ({ callId, approved: true }))
+        assert.deepStrictEqual(pluck(decisions, "callId"), ["mail:2"])
+        const second = yield* endsAs("Paused", checkpoint.resume(bound, { key, decisions }))
+        assert.deepStrictEqual(pluck([...second.pauses, ...second.requests], "callId"), ["mail:5"])
+        const third = yield* endsAs("Paused", checkpoint.resume(bound, { key, decisions }))
+        assert.deepStrictEqual([third.pauses, third.requests], [second.pauses, second.requests])
+        yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
+        assert.deepStrictEqual(sent.splice(0), ["bill 1"])
+      }
+    }
+  )
+
+  test("TRUST-1 a step that asks for the same keeps its id; what it asks for next in its turn has an id of its own", function* () {
+    let amount = 1
+    const bound = yield* planOf(
+      Step.make("pay", {
+        target: ({ decision }) => (decision && amount > 2 ? Effect.fail("later") : Step.pause(`pay ${amount}`))
+      })
+    )
+    const first = yield* endsAs("Paused", Plan.run(bound, "go"))
+    const idsOf = ({ pauses }: typeof first) => pluck(pauses, "callId")
+    const same = yield* endsAs("Paused", Plan.resume(bound, first.state))
+    assert.deepStrictEqual([idsOf(first), idsOf(same)], [["pay:1"], ["pay:1"]])
+    amount = 2
+    const other = yield* endsAs("Paused", Plan.resume(bound, same.state))
+    assert.deepStrictEqual(idsOf(other), ["pay:1:2"])
+    const decisions = (callId: string) => ({ decisions: [{ callId, approved: true }] })
+    yield* failsFor("InvalidDecision", Plan.resume(bound, other.state, decisions("pay:1")))
+    // Decided, it asks for the same again: that is another decision
+    const decided = yield* endsAs("Paused", Plan.resume(bound, other.state, decisions("pay:1:2")))
+    assert.deepStrictEqual(idsOf(decided), ["pay:1:3"])
+  })
+
+  test("TRUST-1 a nested plan that starts again asks under other ids", function* () {
+    const inner = yield* planOf(
+      { name: "inner" },
+      Step.make("ask", {
+        target: ({ decision }) => (decision === undefined ? Step.pause("sure?") : Effect.succeed("yes"))
+      })
+    )
+    const again = Step.make("again", { target: ({ task }) => Effect.succeed(task), routes: [["nest", When.always]] })
+    const bound = yield* planOf(Step.make("nest", { target: inner }), again)
+    const first = yield* endsAs("Paused", Plan.run(bound, "go"))
+    const decisions = first.pauses.map(({ callId, path }) => ({ callId, path, approved: true }))
+    const second = yield* endsAs("Paused", Plan.resume(bound, first.state, { decisions }))
+    yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
+  })
+
   test("PLAN-8 a decision that was recorded before a kill is not asked for again", function* () {
     const { bound, ran } = yield* gated
-    const { state } = yield* bound.run("go")
+    const { requests, state } = paused(yield* bound.run("go"))
     const { events, onState } = yield* noted
-    yield* bound.resume(state, { ...approves("gate"), onState })
+    yield* bound.resume(state, { ...approves({ requests }), onState })
     assert.isAbove(events.length, 4)
     for (let length = 2; length < events.length; length++) {
       ran.length = 0
@@ -155,8 +233,8 @@ describe("approvals and pauses inside plans", () => {
 
   test("PLAN-8 decisions on a state at rest are applied as facts, without a run", function* () {
     const { bound } = yield* gated
-    const { state } = yield* bound.run("go")
-    const decided = Run.decide(state, approves("gate").decisions, yield* DateTime.now)
+    const { requests, state } = paused(yield* bound.run("go"))
+    const decided = Run.decide(state, approves({ requests }).decisions, yield* DateTime.now)
     const after = Result.getOrThrow(Run.applyAll(state, Result.getOrThrow(decided)))
     assert.deepStrictEqual(Run.approvalRequests(after), [])
     assert.strictEqual((yield* bound.resume(yield* json(after))).text, "gate(go)")

@@ -171,7 +171,7 @@ describe("a plan as an agent", () => {
     const bound = yield* planOf(fnStep("a"), Step.make("gate", { target: gate, task: Reference.fromStart }))
     const waiting = yield* bound.run("one")
     open = true
-    const decisions = [{ callId: "gate", approved: true }]
+    const decisions = [{ callId: "gate:2", approved: true }]
     const next = yield* bound.resume(waiting.state, { input: "two", decisions })
     assert.deepStrictEqual(Conversation.messages(next.conversation).map(Message.text), ["one", "one", "two", "two"])
     const asked = yield* Conversation.addUser(Conversation.empty, "hello")
@@ -263,7 +263,7 @@ describe("a plan as an agent", () => {
     const waiting = yield* bound.run("x")
     const text = yield* Run.stateCodec.encodeJson(waiting.state)
     const broken = yield* Run.stateCodec.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
-    const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a", approved: true }] }))
+    const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a:1", approved: true }] }))
     assert.strictEqual(error.reason._tag, "DelegateFailed")
     assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)
   })
@@ -344,7 +344,7 @@ describe("a plan as an agent", () => {
       const waiting = yield* counter.run("3")
       assert(waiting.outcome === "AwaitingApproval")
       assert.deepStrictEqual(waiting.requests[0].path, ["again", "again"])
-      const decisions = [{ callId: "work", approved: true }]
+      const decisions = [{ ...waiting.requests[0], approved: true }]
       return yield* counter.resume(yield* json(waiting.state), { decisions })
     }).pipe(Effect.provide(Layer.provide(Counter.layer, Layer.succeed(Step1, 1))))
     assert.strictEqual(done.text, "0!!!")

@@ -113,7 +113,7 @@ const runToEnd = Effect.fnUntraced(function* (
   const input = { payload: { n: 0 } }
   let result = yield* from === undefined ? Plan.run(bound, input, options) : Plan.resume(bound, from, options)
   for (let round = 1; result.outcome === "Paused"; round++) {
-    const waiting = [...result.pauses.map(({ path, step }) => ({ callId: step, path })), ...result.requests]
+    const waiting = [...result.pauses, ...result.requests]
     const decisions = waiting.map(({ callId, path = [] }) => ({ callId, path, approved: round !== denied }))
     result = yield* Plan.resume(bound, result.state, { ...options, decisions })
   }

@@ -17,7 +17,7 @@ describe("signals", () => {
     })
     const bound = yield* planOf(fnStep("a"), Step.make("door", { target: door, retry: { times: 3 } }), fnStep("c"))
     const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
-    assert.deepStrictEqual(paused.pauses, [{ step: "door", path: [], reason: "closed" }])
+    assert.deepStrictEqual(paused.pauses, [{ callId: "door:2", step: "door", path: [], reason: "closed" }])
     const again = yield* endsAs("Paused", Plan.resume(bound, paused.state))
     open = true
     const json = yield* PlanRun.stateCodec.encodeJson(again.state)
@@ -32,7 +32,7 @@ describe("signals", () => {
     const bound = yield* planOf(Step.make("door", { target: fn("door", () => Step.pause("closed")) }))
     const { state } = yield* Plan.run(bound, "x")
     const error = yield* Effect.flip(
-      Plan.resume(bound, state, { decisions: [{ callId: "door", approved: false, reason: "go away" }] })
+      Plan.resume(bound, state, { decisions: [{ callId: "door:1", approved: false, reason: "go away" }] })
     )
     assert(error.reason._tag === "StepFailed")
     assert.deepStrictEqual([error.reason.failure.type, ran.length], ["Denied", 1])
@@ -58,16 +58,19 @@ describe("signals", () => {
       )
     const settled = yield* refused(state, "a")
     assert.strictEqual(settled.problem, "notWaiting")
-    assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door".`)
-    assert.include((yield* refused(state, "window")).message, `"window": nothing of that name waits. Waiting: "door".`)
+    assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door:2".`)
+    assert.include(
+      (yield* refused(state, "window")).message,
+      `"window": nothing of that name waits. Waiting: "door:2".`
+    )
     for (const members of [{ approved: "false" }, { path: "door" }]) {
-      assert.strictEqual((yield* refused(state, "door", members)).problem, "malformed")
+      assert.strictEqual((yield* refused(state, "door:2", members)).problem, "malformed")
     }
     open = true
-    const done = yield* Plan.resume(bound, state, { decisions: [{ callId: "door", approved: true }] })
-    const over = yield* refused(done.state, "door")
+    const done = yield* Plan.resume(bound, state, { decisions: [{ callId: "door:2", approved: true }] })
+    const over = yield* refused(done.state, "door:2")
     assert.strictEqual(over.problem, "over")
-    assert.include(over.message, `"door": the run is over (Completed). Nothing waits.`)
+    assert.include(over.message, `"door:2": the run is over (Completed). Nothing waits.`)
   })
 
   test("PLAN-7 S16.3 conclude ends the plan with its answer", function* () {
@@ -97,7 +100,7 @@ describe("decisions", () => {
     const paused = yield* Plan.run(bound, "x")
     const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
     const decision = { approved: true, reason: "do" }
-    const result = yield* Plan.resume(bound, kept, { decisions: [{ callId: "ask", ...decision }] })
+    const result = yield* Plan.resume(bound, kept, { decisions: [{ callId: "ask:1", ...decision }] })
     assert.strictEqual(completed(result).output, "do")
     assert.deepStrictEqual(seen, [undefined, decision, decision])
     // Without a decision it is asked again

@@ -61,12 +61,12 @@ describe("tools", () => {
         { toolkit }
       )
       const paused = yield* endsAs("Paused", Plan.run(bound, { payload: { amount: 7 } }))
-      assert.deepStrictEqual(paused.requests, [{ callId: "transfer", name: "pay", arguments: { amount: 7 } }])
-      const approved = { callId: "transfer", approved: true }
+      assert.deepStrictEqual(paused.requests, [{ callId: "transfer:1", name: "pay", arguments: { amount: 7 } }])
+      const approved = { callId: "transfer:1", approved: true }
       const again = yield* endsAs("Paused", Plan.resume(bound, paused.state))
       const result = completed(yield* Plan.resume(bound, again.state, { decisions: [approved] }))
       assert.strictEqual(result.output, "paid 7")
-      const denied = Plan.resume(bound, paused.state, { decisions: [{ callId: "transfer", approved: false }] })
+      const denied = Plan.resume(bound, paused.state, { decisions: [{ callId: "transfer:1", approved: false }] })
       assert.strictEqual((yield* failureIn(denied)).type, "Denied")
 
       const much = yield* Plan.run(bound, { payload: { amount: 101 } })
@@ -386,7 +386,10 @@ describe("plans", () => {
     const inner = yield* planOf({ name: "inner" }, fnStep("i"), Step.make("j", { target: fn("j", () => answer) }))
     const bound = yield* planOf(Step.make("o", { target: inner }), fnStep("z"))
     const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
-    assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
+    assert.deepStrictEqual(
+      paused.pauses.map(({ callId: _, ...pause }) => pause),
+      [{ step: "j", path: ["o"], reason: "wait" }]
+    )
     answer = Step.conclude("all of it")
     const concluded = yield* endsAs("Concluded", Plan.resume(bound, paused.state))
     assert.strictEqual(concluded.answer, "all of it")

@@ -35,8 +35,8 @@ describe("PLAN-8 what waits inside of a plan", () => {
       { callId: "call_1", name: "refund", arguments: { amount: 5 }, path: ["agent"] }
     ])
     assert.deepStrictEqual(planTransition.pauses(state), [
-      { step: "ask", path: [], reason: "which account?" },
-      { step: "sign", path: ["nested"], reason: "the boss signs" }
+      { callId: "ask", step: "ask", path: [], reason: "which account?" },
+      { callId: "sign", step: "sign", path: ["nested"], reason: "the boss signs" }
     ])
     assert.deepStrictEqual(state.outcome, {
       _tag: "Paused",

@@ -249,7 +249,7 @@ describe("PLAN-5 parallel groups and what they keep", () => {
     })
     assert.deepStrictEqual(outcomeOf(failed("b"), paused), {
       _tag: "Paused",
-      pauses: [{ step: "c", path: [], reason: "who?" }],
+      pauses: [{ callId: "c", step: "c", path: [], reason: "who?" }],
       requests: []
     })
     assert.deepStrictEqual(outcomeOf({ _tag: "StepConcluded", at, step: "b", answer: "yes" }, paused), {

@@ -9,6 +9,7 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -299,6 +300,18 @@ const saveMemory = (
   })
 }
 
+/** The count of requests of a step in its turn. The request that still waits for its decision counts once. */
+const countAsked = (
+  member: planTransition.Member | undefined,
+  { reason, request }: Extract<Attempt, { readonly _tag: "Paused" }>
+) => {
+  if (reason === undefined && request === undefined) return undefined
+  const { asked = 0, question, status } = member ?? {}
+  const undecided = status?._tag === "Running" && status.decision === undefined
+  const isSame = undecided && question === reason && Equal.equals(status.request, request)
+  return isSame && asked > 0 ? asked : asked + 1
+}
+
 const stepEvent = Effect.fnUntraced(function* (
   doing: StepRun,
   attempt: Attempt
@@ -317,7 +330,8 @@ const stepEvent = Effect.fnUntraced(function* (
     }
     case "Paused": {
       const { reason, request } = attempt
-      return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ reason, request }) }
+      const asked = countAsked(planTransition.memberOf(run.recorder.state, step), attempt)
+      return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ reason, request, asked }) }
     }
     case "Concluded":
       return { _tag: "StepConcluded", at: yield* DateTime.now, step, answer: attempt.answer }

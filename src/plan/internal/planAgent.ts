@@ -289,15 +289,15 @@ const concludedAnswer = Effect.fnUntraced(function* (schema: stepSchema.StepCode
 type PausedOutcome = Extract<PlanRun.Outcome, { readonly _tag: "Paused" }>
 
 /**
- * A step that waits for a resume is a request under its own name: it fails when it is
+ * A step that waits for a resume is a request with its name: it fails when it is
  * denied, and runs again when the plan is resumed, which takes one decision about anything
  * that waits; so does a step in the same parallel group without a decision. A call is never made
  * without its own decision.
  */
 const requestsOf = ({ pauses, requests }: PausedOutcome): ReadonlyArray<Run.ApprovalRequest> => [
   ...requests,
-  ...pauses.map(({ path, reason, step }) => ({
-    callId: step,
+  ...pauses.map(({ callId, path, reason, step }) => ({
+    callId,
     name: step,
     arguments: { reason },
     ...(path.length === 0 ? undefined : { path })

@@ -3,6 +3,7 @@
  */
 
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -38,15 +39,22 @@ export const ResolvedInput = Schema.Struct({
 
 export type ResolvedInput = typeof ResolvedInput.Type
 
+const pause = { step: Schema.String, path: Schema.Array(Schema.String), reason: Schema.String }
+
 /**
  * A step that waits until the run is resumed. `path` are the steps of the outer plans, the
- * outermost first.
+ * outermost first. `callId` is what a decision about it names; in runs of an earlier release
+ * that is the step.
  */
-export const PauseRequest = Schema.Struct({
-  step: Schema.String,
-  path: Schema.Array(Schema.String),
-  reason: Schema.String
-})
+export const PauseRequest = Schema.Struct({ ...pause, callId: Schema.optionalKey(Schema.String) }).pipe(
+  Schema.decodeTo(
+    Schema.Struct({ ...pause, callId: Schema.String }),
+    SchemaTransformation.transform({
+      decode: (wire) => ({ callId: wire.step, ...wire }),
+      encode: ({ callId, ...wire }) => (callId === wire.step ? wire : { ...wire, callId })
+    })
+  )
+)
 
 /**
  * Why a step failed, as data: `type` is the tag or name of the error, `message` its
@@ -162,10 +170,16 @@ const OwnEvent = Schema.TaggedUnion({
   AgentChanged: { at, step, event: runParts.Event },
   StepFinished: { at, record: StepRecord },
   StepFailed: { at, step, failure: StepFailure },
-  StepPaused: { at, step, reason, request: Schema.optionalKey(CallRequest) },
+  StepPaused: {
+    at,
+    step,
+    reason,
+    request: Schema.optionalKey(CallRequest),
+    asked: Schema.optionalKey(runParts.Count)
+  },
   StepConcluded: { at, step, answer: Schema.String },
   RouteTaken: { at, step, to: Schema.optionalKey(Schema.String) },
-  StepDecided: { at, step, approved: Schema.Boolean, reason },
+  StepDecided: { at, step, callId: Schema.optionalKey(Schema.String), approved: Schema.Boolean, reason },
   PlanInterrupted: { at, reason },
   PlanFinished: { at, outcome: Outcome },
   PlanResumed: {
@@ -194,10 +208,10 @@ interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; reado
  * | `NestedChanged` | an event of the plan in a step; a `PlanStarted` begins its run, or another one after that ended |
  * | `StepFinished` | a step returned its output; in a parallel group it counts when all members have finished |
  * | `StepFailed` | a step failed, after its retries; the others of its parallel group continue to their end |
- * | `StepPaused` | a step waits: with `reason` for a resume, with `request` for a decision about the tool call that it is, with neither for something inside its agent or plan |
+ * | `StepPaused` | a step waits: with `reason` for a resume, with `request` for a decision about the tool call that it is, with neither for something inside its agent or plan; `asked` counts what it asked for in this turn |
  * | `StepConcluded` | a step ended the plan, and every plan around it, with an answer |
  * | `RouteTaken` | the step that follows a step with routes; without `to` the next as if it had none |
- * | `StepDecided` | the decision about a step that paused; decisions about calls inside an agent are its `ApprovalDecided` |
+ * | `StepDecided` | the decision about a step that paused, and the `callId` that it names; decisions about calls inside an agent are its `ApprovalDecided` |
  * | `PlanInterrupted` | the run was stopped: nothing starts any more, what runs may still end |
  * | `PlanFinished` | the run ended; it can continue after a `PlanResumed`, unless it completed |
  * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` or `context` stays as it was |

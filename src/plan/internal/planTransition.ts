@@ -48,11 +48,12 @@ const optionalDecision = Schema.optionalKey(
  * **Details**
  *
  * `usage` adds up what ran inside it in this turn, failed attempts and earlier processes
- * included; the `usage` of the state includes it. `status`:
+ * included; the `usage` of the state includes it. `asked` counts what it asked for in this turn,
+ * and `question` is the last reason to wait. `status`:
  *
  * - `Waiting`: it has not started since the run was started or resumed. `child` is the run
  *   inside it to resume, `attempt` the number of an attempt that was cut off, if it was not
- *   the first. `request` is the call that the `decision` is about: it runs as it was approved.
+ *   the first. `request` is the call that it asked about: approved, it runs as it is.
  * - `Running`: it runs, or ran when the process died. `attempt` counts its attempts.
  * - `Finished`: it returned an output. It does not run again in this turn.
  * - `Failed`: it failed, after its retries. A resumed run runs it again.
@@ -63,6 +64,8 @@ const optionalDecision = Schema.optionalKey(
 export const Member = Schema.Struct({
   step: Schema.String,
   usage: runParts.Usage,
+  asked: Schema.optionalKey(runParts.Count),
+  question: Schema.optionalKey(Schema.String),
   status: Schema.Union([
     Schema.TaggedStruct("Waiting", {
       attempt: Schema.optionalKey(runParts.Count),
@@ -273,15 +276,31 @@ export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
 const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
 
 /**
+ * The id of what a step asks for: one for each time that it asks, so that a decision counts
+ * once. Runs of an earlier release have the name of the step.
+ */
+const requestId = ({ depth, iterations, runId }: State, { asked, step }: Member): string => {
+  if (asked === undefined) return step
+  const id = asked === 1 ? `${step}:${iterations}` : `${step}:${iterations}:${asked}`
+  // A plan inside of a step starts again in every turn of the step
+  return depth === 0 ? id : `${id}@${runId}`
+}
+
+/** The step that asks for a decision under an id. */
+const stepOfRequest = (self: State, id: string): string =>
+  membersOf(self).find((member) => requestId(self, member) === id)?.step ?? id
+
+/**
  * The steps that wait for a resume, those of nested plans included.
  */
 export const pauses = (self: State): ReadonlyArray<typeof planRunParts.PauseRequest.Type> => pausesBelow(self, [])
 
 const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<typeof planRunParts.PauseRequest.Type> =>
-  membersOf(self).flatMap(({ status, step }) => {
+  membersOf(self).flatMap((member) => {
+    const { status, step } = member
     const child = childOf(status)
     const waits = status._tag === "Paused" && status.reason !== undefined && status.decision === undefined
-    const own = waits ? [{ step, path, reason: status.reason }] : []
+    const own = waits ? [{ callId: requestId(self, member), step, path, reason: status.reason }] : []
     return child?._tag === "Plan" ? [...own, ...pausesBelow(child.state, [...path, step])] : own
   })
 
@@ -291,8 +310,10 @@ const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<ty
  *
  * **Details**
  *
- * The `callId` of a tool that is a step is the step's name. `path` holds the steps of
- * the outer plans and the step of the agent, then the ids of enclosing calls.
+ * The `callId` of a tool that is a step is the name of the step with its turn, for example
+ * `pay:1`, then the count from the second request in one turn on, and in a nested plan the
+ * id of its run. `path` holds the steps of the outer plans and the step of the agent, then the
+ * ids of enclosing calls.
  *
  * @category getters
  * @since 0.1.0
@@ -301,10 +322,12 @@ export const approvalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest
   runTransition.disambiguate(requestsBelow(self, []))
 
 const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<Run.ApprovalRequest> =>
-  membersOf(self).flatMap(({ status, step }) => {
+  membersOf(self).flatMap((member) => {
+    const { status, step } = member
     const child = childOf(status)
     const waits = status._tag === "Paused" && status.request !== undefined && status.decision === undefined
-    const own = waits ? [{ callId: step, ...status.request, ...(path.length === 0 ? undefined : { path }) }] : []
+    const callId = requestId(self, member)
+    const own = waits ? [{ callId, ...status.request, ...(path.length === 0 ? undefined : { path }) }] : []
     if (child === undefined) return own
     const inside = [...path, step]
     const inner =
@@ -565,11 +588,13 @@ export const apply = (rules: Rules, self: State, event: planRunParts.Event): App
     case "StepFailed":
       return settleMember(self, event, event.step, (child) => ({ _tag: "Failed", failure: event.failure, ...child }))
     case "StepPaused":
-      return settleMember(self, event, event.step, (child) => ({
-        _tag: "Paused",
-        ...defined({ reason: event.reason, request: event.request }),
-        ...child
-      }))
+      return settleMember(
+        self,
+        event,
+        event.step,
+        (child) => ({ _tag: "Paused", ...defined({ reason: event.reason, request: event.request }), ...child }),
+        event.asked === undefined ? {} : defined({ asked: event.asked, question: event.reason })
+      )
     case "StepConcluded":
       return settleMember(self, event, event.step, () => ({ _tag: "Concluded", answer: event.answer }))
     case "RouteTaken":
@@ -741,11 +766,12 @@ const settleMember = (
   self: State,
   event: planRunParts.Event,
   step: string,
-  status: (child: { readonly child?: Child }) => Status
+  status: (child: { readonly child?: Child }) => Status,
+  asked: Pick<Member, "asked" | "question"> = {}
 ): ApplyResult =>
   withMember(self, event, step, ["Running"], (member) =>
     updateState(self, event, {
-      turn: changeMember(self, member, { status: status(defined({ child: childOf(member.status) })) })
+      turn: changeMember(self, member, { ...asked, status: status(defined({ child: childOf(member.status) })) })
     })
   )
 
@@ -802,7 +828,7 @@ const reopenMember = (member: Member): Member => {
         attempt: attempt === 1 ? undefined : attempt,
         child: status.child,
         decision,
-        request: decision && request
+        request
       })
     }
   }
@@ -970,12 +996,11 @@ interface WaitingItem {
 
 export const waitingItems = (self: State): ReadonlyArray<WaitingItem> => [
   ...approvalRequests(self).map(({ callId, path }) => ({ callId, path: path ?? [] })),
-  ...pauses(self).map(({ path, step }) => ({ callId: step, path }))
+  ...pauses(self).map(({ callId, path }) => ({ callId, path }))
 ]
 
 /**
- * The events that record decisions about calls and steps that wait (`callId` is the step). They go
- * before `PlanResumed`.
+ * The events that record decisions about calls and steps that wait. They go before `PlanResumed`.
  *
  * **Details**
  *
@@ -1021,7 +1046,10 @@ export const decide = (
 const decisionProblem = (self: State, { callId, path }: Run.Decision): InvalidDecision["problem"] => {
   if (self.outcome?._tag === "Completed" || self.outcome?._tag === "Concluded") return "over"
   const place = nestedStateAt(self, path ?? [])
-  return place !== undefined && isStepOfRun(place, callId) ? "notWaiting" : "unknown"
+  if (place === undefined) return "unknown"
+  const names = [...HashMap.keys(place.latest), ...membersOf(place).map(({ step }) => step)]
+  const step = names.find((name) => callId === name || callId.startsWith(`${name}:`))
+  return step !== undefined && isStepOfRun(place, step) ? "notWaiting" : "unknown"
 }
 
 /** The run of the plan at a path, if there is one now. */
@@ -1049,7 +1077,16 @@ const decideWithin = (
   at: DateTime.Utc
 ): planRunParts.Event | undefined => {
   const { approved, callId, reason } = decision
-  if (step === undefined) return { _tag: "StepDecided", at, step: callId, approved, ...defined({ reason }) }
+  if (step === undefined) {
+    const named = stepOfRequest(self, callId)
+    return {
+      _tag: "StepDecided",
+      at,
+      step: named,
+      approved,
+      ...defined({ callId: named === callId ? undefined : callId, reason })
+    }
+  }
   const child = childAt(self, step)
   if (child?._tag === "Plan") {
     const event = decideWithin(child.state, rest, decision, at)
