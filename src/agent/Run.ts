@@ -192,7 +192,8 @@ export {
    *   progress. `facts` are the new facts as JSON, in order. `requests` are those it waits for
    *   now; earlier decisions are part of the facts from here on. `limited` means that its
    *   budget is used up. `usage` is the usage since the event before.
-   * - `ApprovalRequested`: a call needs a decision before it may run.
+   * - `ApprovalRequested`: a call needs a decision before it may run. `arguments` are those that
+   *   will run: checked, with defaults filled in.
    * - `ApprovalDecided`: the decision about a call.
    * - `ToolStarted`: a call is about to run. From here on it never starts again.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
@@ -221,8 +222,8 @@ export {
    * - `calls` are the open calls in call order, `pending` user messages that wait for them.
    *   The `status` of a call is one of:
    *   - `Requested`: the model asked for it; nothing has been done.
-   *   - `AwaitingApproval`: it needs a decision before it may run.
-   *   - `Approved`: it may run.
+   *   - `AwaitingApproval`: it needs a decision before it may run with these `arguments`.
+   *   - `Approved`: it may run with these `arguments`.
    *   - `Settled`: its result is known and nothing is to be run: it was denied, or its
    *     answer was cut off, or it carried the agent's output.
    *   - `Started`: it runs, or ran when the process died. `child` is the state of the

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Ref, Schema, Stream } from "effect"
+import { Context, DateTime, Effect, Layer, Ref, Result, Schema, Stream } from "effect"
 import { Prompt, Tool, Toolkit } from "effect/ai"
-import { Agent, AgentEvent, Conversation, Message, RunContext, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
@@ -113,6 +113,59 @@ describe("TOOL-7 approvals", () => {
         const { message } = yield* Effect.flip(decode(forged))
         assert.match(message, /content\/0\/text: expected the JSON text of the arguments of the call/)
       }
+    }
+  )
+
+  test(
+    "TRUST-1 a request shows the arguments that run: checked, with defaults, without nulls and unknown keys",
+    ScriptedModel.layer([
+      {
+        toolCalls: [{ id: "c1", name: "wire", params: { to: "ann", amount: null, note: null, password: "x", more: 1 } }]
+      },
+      { text: "done" }
+    ]),
+    function* () {
+      const toolkit = Toolkit.make(
+        Tool.make("wire", {
+          parameters: Schema.Struct({
+            to: Schema.String,
+            amount: Schema.optionalKey(Schema.Finite.annotate({ default: 5000 })),
+            note: Schema.optionalKey(Schema.String),
+            password: Schema.String
+          }),
+          needsApproval: true
+        })
+      )
+      const ran: Array<unknown> = []
+      const handlers = toolkit.toLayer({ wire: (args) => Effect.sync(() => void ran.push(args)) })
+      const payer = Agent.make("payer", { toolkit })
+      yield* Effect.gen(function* () {
+        const facts: Array<Run.Event> = []
+        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => facts.push(event))
+        const events = yield* Stream.runCollect(payer.stream("Go", { onState }))
+        const last = events.at(-1)
+        assert(last?._tag === "RunFinished")
+        const waiting = awaiting(last.result)
+        assert.deepStrictEqual(waiting.requests, [
+          { callId: "c1", name: "wire", arguments: { to: "ann", amount: 5000, password: "x" } }
+        ])
+        assert.deepStrictEqual<ReadonlyArray<Run.ApprovalRequest>>(
+          events.flatMap((event) => (event._tag === "ApprovalRequested" ? [event.request] : [])),
+          waiting.requests
+        )
+        const state = yield* throughJson(waiting.state)
+        assert.deepStrictEqual(Run.approvalRequests(state), waiting.requests)
+        const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+        const decided = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
+        const text = yield* Run.stateCodec.encodeJson(Result.getOrThrow(Run.applyAll(state, decided)))
+        // The call that was approved is what is stored, and is not computed again
+        const kept = yield* Run.stateCodec.decodeJson(text.replaceAll(`"amount":5000`, `"amount":5001`))
+        yield* endsAs("Completed", payer.resume(kept))
+        assert.deepStrictEqual(ran, [{ to: "ann", amount: 5001, password: "x" }])
+        // A key that names a secret is data there
+        yield* Run.eventsCodec.encodeJson(facts)
+        yield* Effect.forEach(facts, (fact) => Run.eventCodec.encodeJson(fact))
+      }).pipe(Effect.provide(handlers))
     }
   )
 

@@ -442,8 +442,10 @@ const viewOf = (
       const duration = Duration.millis(event.durationMillis ?? 0)
       return { _tag: "ToolFinished", callId, name, result, duration, state }
     }
-    case "ApprovalRequested":
-      return { _tag: "ApprovalRequested", request: callOf(before, event.callId), state }
+    case "ApprovalRequested": {
+      const request = { ...callOf(before, event.callId), ...defined({ arguments: event.arguments }) }
+      return { _tag: "ApprovalRequested", request, state }
+    }
     default:
       return { _tag: "StateChanged", event, state }
   }

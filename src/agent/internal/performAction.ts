@@ -466,11 +466,11 @@ const overheadTokens = (
  */
 const grace = 1000
 
-/** A call before anything runs: it can run or has failed. One that `asks` needs an approval first. */
+/** A call before anything runs: it can run or has failed. `asks` is the arguments that need an approval first. */
 interface PreparedCall {
   readonly runnable: runTransition.RunnableCall
   readonly call: Result.Result<boundTool.BoundCall, ToolResult.Failure>
-  readonly asks: boolean
+  readonly asks?: Json.JsonObject | undefined
 }
 
 /** A call that may run now. */
@@ -485,7 +485,7 @@ const prepareCall = Effect.fnUntraced(function* (
 ): Effect.fn.Return<PreparedCall> {
   const { id, name, text, arguments: args } = runnable.part
   const { context, conversation, runId } = recorder.state
-  const request = { id, name, arguments: text ?? args }
+  const request = { id, name, arguments: runnable.arguments ?? text ?? args }
   const call = yield* boundTool.prepare(resolved.tools, request, {
     runId,
     context,
@@ -494,7 +494,7 @@ const prepareCall = Effect.fnUntraced(function* (
     progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
   })
   const tool = resolved.tools.tools.get(name)
-  const prepared = { runnable, call, asks: false }
+  const prepared = { runnable, call }
   if (Result.isFailure(call) || tool === undefined || runnable.approved || runnable.started) return prepared
   const asked = {
     callId: id,
@@ -504,9 +504,10 @@ const prepareCall = Effect.fnUntraced(function* (
       return modelMessages.toPrompt(conversation).content
     }
   }
-  return yield* Effect.match(tool.needsApproval(call.success.arguments, asked), {
+  const { arguments: checked } = call.success
+  return yield* Effect.match(tool.needsApproval(checked, asked), {
     onFailure: (failure): PreparedCall => ({ ...prepared, call: Result.fail(failure) }),
-    onSuccess: (asks): PreparedCall => ({ ...prepared, asks })
+    onSuccess: (asks): PreparedCall => ({ ...prepared, asks: asks ? checked : undefined })
   })
 })
 
@@ -519,7 +520,7 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
   const ready: Array<ReadyCall> = []
   for (const { asks, call, runnable } of prepared) {
     const { id: callId, name } = runnable.part
-    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId })
+    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: asks })
     else if (Result.isSuccess(call)) ready.push({ call: call.success, runnable })
     else yield* recorder.record(yield* driver.toolFinishedEvent({ callId, name, result: call.failure }))
     if (recorder.interruption) return
@@ -538,7 +539,7 @@ const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: Reado
     const callId = runnable.part.id
     if (!callIds.has(callId)) continue
     const { asks } = yield* prepareCall(step, runnable)
-    if (asks) yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId })
+    if (asks) yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: asks })
   }
 })
 

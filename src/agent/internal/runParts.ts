@@ -152,6 +152,9 @@ const History: Schema.Codec<history.Conversation, unknown> = conversationCodec.W
 export const userData: ReadonlyArray<string> = [
   "/**/content/*/arguments",
   "/**/requests/*/arguments",
+  "/**/event/arguments",
+  "/**/events/*/arguments",
+  "/**/status/arguments",
   "/**/result/value",
   "/**/output/value",
   "/**/outcome/output",
@@ -213,7 +216,11 @@ const OwnEvent = Schema.Union([
     limited: Schema.Boolean,
     usage: Schema.optionalKey(Usage)
   }),
-  Schema.TaggedStruct("ApprovalRequested", { at, callId: Schema.String }),
+  Schema.TaggedStruct("ApprovalRequested", {
+    at,
+    callId: Schema.String,
+    arguments: Schema.optionalKey(Schema.Json)
+  }),
   Schema.TaggedStruct("ApprovalDecided", {
     at,
     callId: Schema.String,
@@ -260,8 +267,8 @@ export const Event: Schema.Codec<Event, unknown> = Schema.Union([
 
 export type CallStatus =
   | { readonly _tag: "Requested" }
-  | { readonly _tag: "AwaitingApproval" }
-  | { readonly _tag: "Approved" }
+  | { readonly _tag: "AwaitingApproval"; readonly arguments?: Schema.Json }
+  | { readonly _tag: "Approved"; readonly arguments?: Schema.Json }
   | { readonly _tag: "Settled"; readonly result: ToolResults.ToolResult }
   | { readonly _tag: "Started"; readonly child?: State }
 
@@ -272,8 +279,8 @@ export interface OpenCall {
 
 const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
   Schema.TaggedStruct("Requested", {}),
-  Schema.TaggedStruct("AwaitingApproval", {}),
-  Schema.TaggedStruct("Approved", {}),
+  Schema.TaggedStruct("AwaitingApproval", { arguments: Schema.optionalKey(Schema.Json) }),
+  Schema.TaggedStruct("Approved", { arguments: Schema.optionalKey(Schema.Json) }),
   Schema.TaggedStruct("Settled", { result: Tool.fields.result }),
   Schema.TaggedStruct("Started", {
     child: Schema.optionalKey(Schema.suspend((): Schema.Codec<State, unknown> => StateSchema))

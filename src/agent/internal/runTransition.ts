@@ -137,6 +137,8 @@ export class EventError extends Schema.TaggedError<EventError>("effect-emissary/
 export interface RunnableCall {
   readonly part: Message.ToolCallPart
   readonly approved: boolean
+  /** The arguments that were approved. */
+  readonly arguments?: Schema.Json
   readonly started: boolean
   readonly child?: State
 }
@@ -292,18 +294,19 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
     case "ApprovalRequested":
       return self.limited
         ? outOfSteps(event)
-        : changeCall(self, event, event.callId, ["Requested"], { _tag: "AwaitingApproval" })
+        : changeCall(self, event, event.callId, ["Requested"], {
+            _tag: "AwaitingApproval",
+            ...defined({ arguments: event.arguments })
+          })
     case "ApprovalDecided":
       if (self.progress !== undefined) return applyProgressDecided(self, self.progress, event)
-      return changeCall(
-        self,
-        event,
-        event.callId,
-        ["AwaitingApproval"],
-        event.approved === true
-          ? { _tag: "Approved" }
-          : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
-      )
+      return withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {
+        const decided: CallStatus =
+          event.approved === true
+            ? { ...status, _tag: "Approved" }
+            : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
+        return updateState(self, event, { calls: withStatus(self.calls, event.callId, decided) })
+      })
     case "ToolStarted":
       return self.limited
         ? outOfSteps(event)
@@ -380,8 +383,10 @@ const nextForCalls = (self: State): Action => {
   for (const { part, status } of self.calls) {
     switch (status._tag) {
       case "Requested":
+        calls.push({ part, approved: false, started: false })
+        break
       case "Approved":
-        calls.push({ part, approved: status._tag === "Approved", started: false })
+        calls.push({ part, approved: true, ...defined({ arguments: status.arguments }), started: false })
         break
       case "Settled":
         settled.push(settleCall(part, status.result))
@@ -914,8 +919,9 @@ const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<A
   }
   self.progress?.requests.forEach(add)
   for (const { part, status } of self.calls) {
-    if (status._tag === "AwaitingApproval") add({ callId: part.id, name: part.name, arguments: part.arguments })
-    else if (status._tag === "Started" && status.child !== undefined) {
+    if (status._tag === "AwaitingApproval") {
+      add({ callId: part.id, name: part.name, arguments: status.arguments ?? part.arguments })
+    } else if (status._tag === "Started" && status.child !== undefined) {
       addRequests(status.child, [...path, part.id], requests)
     }
   }
