@@ -32,7 +32,7 @@ const result = { ...place, callId: Schema.String, open: Schema.Array(Schema.Stri
  * - `RepeatedCallId`: a call id used again while the first call has no result.
  * - `OpenCalls`: the next turn begins while calls are open.
  * - `NotJson`: arguments or a result in a prompt or a response that are not JSON.
- * - `ArgumentsDiffer`: a call in a prompt whose argument text does not parse to its arguments.
+ * - `ArgumentsDiffer`: a call whose argument text does not parse to its arguments.
  * - `InvalidKeepRecent`: `keepRecent` is not a non-negative integer.
  * - `EmptySummary`: the summary that replaces old turns is empty.
  *
@@ -73,6 +73,7 @@ const message = { index: Schema.Int, id: Schema.String }
  *   `interrupted` failure. `index` is that of the message that came too early.
  * - `CallRelabelled`: the call had no id, or the id of a call before it; its result
  *   follows it.
+ * - `CallTextDropped`: the text of the call did not parse to its arguments, which are kept.
  * - `ResultRenamed`: the result named another tool than its call.
  * - `SystemDemoted`: a system message that was not the first became a user message at
  *   its place, with a user's authority: the writer of a history must not be able to
@@ -86,6 +87,7 @@ export const Repair = Schema.TaggedUnion({
   PartDropped: { ...message, reason: Reason },
   CallSealed: { ...message, callId: Schema.String, name: Schema.String },
   CallRelabelled: { ...message, from: Schema.String, to: Schema.String },
+  CallTextDropped: { ...message, callId: Schema.String },
   ResultRenamed: { ...message, callId: Schema.String, from: Schema.String, to: Schema.String },
   SystemDemoted: message
 }).annotate({ identifier: "ConversationRepair" })

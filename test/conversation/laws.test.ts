@@ -72,6 +72,21 @@ describe("CONV-2 invalid states do not exist", () => {
     assert.deepStrictEqual(pluck(Conversation.openCalls(twice), "id"), ["a"])
   })
 
+  test("TRUST-1 a call with the text of other arguments is refused by every way to add it, and no message with it", function* () {
+    const part = { ...call("a", { arguments: { to: "alice" } }), text: `{"to":"mallory"}` }
+    assert.strictEqual((yield* refused(Conversation.addAssistant([part])))._tag, "ArgumentsDiffer")
+    const message = yield* Message.assistant([call("b"), part])
+    for (const made of [
+      Conversation.append(Conversation.empty, message),
+      Conversation.appendAll(Conversation.empty, [message]),
+      Conversation.fromMessages([message])
+    ]) {
+      const { reason } = yield* Effect.flip(Effect.fromResult(made))
+      assert.deepStrictEqual(reason, { _tag: "ArgumentsDiffer", index: 0, id: message.id, callId: "a" })
+    }
+    yield* chat(Conversation.addAssistant([{ ...part, text: ` { "to": "alice" }` }]))
+  })
+
   test("next turn while calls are open, of the user and the assistant", function* () {
     const open = yield* Conversation.addToolResult(yield* asking, { callId: "a", result: found })
     for (const next of [Conversation.addUser(open, "Well?"), Conversation.addAssistant(open, "Well")]) {

@@ -178,6 +178,16 @@ describe("CONV-8 repair", () => {
     assert.deepStrictEqual(result.details[1], { _tag: "CallRelabelled", index: 1, id: "a1", from: "c1", to: "c1_1_2" })
   })
 
+  test("TRUST-1 the text of other arguments is dropped, and the arguments stay", function* () {
+    const part = { ...call("c1", { arguments: { to: "alice" } }), text: `{"to":"mallory"}` }
+    const { conversation, repairs } = yield* Conversation.repair([user("u1"), assistant("a1", part, part)])
+    assert.deepStrictEqual(pluck(repairs, "_tag"), ["CallTextDropped", "CallTextDropped", "CallRelabelled"])
+    for (const open of Conversation.openCalls(conversation)) {
+      assert.deepStrictEqual(open.arguments, { to: "alice" })
+      assert.notProperty(open, "text")
+    }
+  })
+
   test("results take the name of the tool that was called", function* () {
     const result = yield* repaired(assistant("a1", call("c1")), tool("t1", "c1", "write"))
     assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])

@@ -86,7 +86,10 @@ const repairParts = (self: History, parts: ReadonlyArray<AssistantPart>, place: 
   const check = history.makePartChecker(self, place)
   const fresh = history.makeFreshIds(self, parts)
 
-  const addCall = (part: ToolCallPart): void => {
+  const addCall = (given: ToolCallPart): void => {
+    const { text: _, ...bare } = given
+    const part = history.textFitsArguments(given) ? given : bare
+    if (part === bare) repairs.push({ _tag: "CallTextDropped", ...place, callId: part.id })
     if (check(part) === undefined) {
       content.push(part)
       labels.set(part.id, [part.id])

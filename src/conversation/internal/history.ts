@@ -205,7 +205,7 @@ const textOfArguments = Schema.makeFilter<CallArguments>((call) =>
  * `text` is the argument text as it was received, where it was received as text:
  * renderers send it back byte by byte, which keeps the provider's prompt cache
  * warm. Text that does not parse appears in both fields. A call with the text of other
- * arguments is refused wherever it is read.
+ * arguments is refused wherever it is read, and by the conversation that it is added to.
  *
  * `providerExecuted` marks a tool that the provider runs itself (web search, code
  * execution). Its result is a {@link ToolResultPart}, and no handler runs.
@@ -1050,6 +1050,7 @@ export const makePartChecker = (self: History, place: Place) => {
 
   const checkCall = (part: ToolCallPart): Reason | undefined => {
     if (find(part.id) !== undefined) return { _tag: "RepeatedCallId", ...place, callId: part.id }
+    if (!textFitsArguments(part)) return { _tag: "ArgumentsDiffer", ...place, callId: part.id }
     opened.set(part.id, part)
     return undefined
   }
