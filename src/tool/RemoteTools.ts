@@ -240,6 +240,10 @@ export interface ClientOptions {
  * A defect is logged here, and the caller reads only that the tool failed
  * unexpectedly.
  *
+ * A call that names the digest of another contract is refused. It may name the
+ * tool's own, or that of what version 1 of an agent carries of it (no result
+ * schemas, no annotations), each with the tool's approval or a stricter one.
+ *
  * The services that the handlers' layer captured win over those of the HTTP
  * server, so that a handler with a confined `FileSystem` keeps it.
  *
@@ -312,10 +316,12 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
       const match = yield* makeMatcher(options.token)
       const services = yield* Effect.context<R | Tool.HandlerServices<Tools[keyof Tools]>>()
       const set = yield* boundTool.makeSet(yield* bindToolkit(toolkit))
+      const accepted = new Map<string, ReadonlySet<string>>()
+      for (const [name, { contract }] of set.tools) accepted.set(name, yield* acceptedDigests(contract))
       const { context } = options
       const judge: JudgeContext = (claimed, principal) =>
         context === undefined ? Effect.succeed({}) : Effect.provideContext(context(claimed, principal), services)
-      return Layer.provide(layerRoutes(set, judge, options), layerAuthorization(match))
+      return Layer.provide(layerRoutes(set, accepted, judge, options), layerAuthorization(match))
     })
   )
 
@@ -653,15 +659,36 @@ const encodeContract = (
   timeout: Duration.isFinite(contract.timeout) ? Duration.toMillis(contract.timeout) : null
 })
 
+/**
+ * The digests of a tool's contract as callers may hold it: the whole contract, or what version 1 of an agent carries of
+ * it, each with the tool's own approval or a stricter one.
+ */
+const acceptedDigests = Effect.fnUntraced(function* (contract: ToolContract.ToolContract) {
+  const { annotations: _, failure: __, success: ___, ...bare } = contract
+  const { literals } = ToolContract.ToolContract.fields.approval
+  const digests = literals
+    .slice(literals.indexOf(contract.approval))
+    .flatMap((approval) => [
+      ToolContract.digest({ ...contract, approval }),
+      ToolContract.digest({ ...bare, annotations: {}, approval })
+    ])
+  // a contract has a digest, so its parts have one
+  return new Set(yield* Effect.orDie(Effect.all(digests)))
+})
+
+/** By the name of the tool. */
+type AcceptedDigests = ReadonlyMap<string, ReadonlySet<string>>
+
 /** Runs the call. The result is sent with status 200. */
 const executeCall = Effect.fnUntraced(function* (
   set: boundTool.ToolSet,
+  accepted: AcceptedDigests,
   request: typeof remoteProtocol.Request.Type,
   context: Json.JsonObject
 ) {
   const { arguments: args, callId, contractDigest: found, deadline, name, runId } = request
   const expected = set.tools.get(name)?.contract.digest
-  if (expected !== undefined && found !== undefined && found !== expected) {
+  if (expected !== undefined && found !== undefined && accepted.get(name)?.has(found) !== true) {
     const message = `The server has another version of tool ${JSON.stringify(name)}`
     return yield* Effect.fail(remoteProtocol.ContractMismatch.make({ message, tool: name, expected, found }))
   }
@@ -692,7 +719,12 @@ const layerUnknownEndpoints = (path: ServerPath) => {
 type JudgeContext = NonNullable<ServerOptions["context"]>
 
 /** The routes as a layer over the router of the application. */
-const layerRoutes = (set: boundTool.ToolSet, judge: JudgeContext, { limits, path = "/" }: ServerOptions<unknown>) => {
+const layerRoutes = (
+  set: boundTool.ToolSet,
+  accepted: AcceptedDigests,
+  judge: JudgeContext,
+  { limits, path = "/" }: ServerOptions<unknown>
+) => {
   const api = Api.prefix(path)
   const read = readRequest(limits)
   const respond = (body: Schema.Json, what: string) =>
@@ -709,7 +741,7 @@ const layerRoutes = (set: boundTool.ToolSet, judge: JudgeContext, { limits, path
     const context = yield* Effect.mapError(judge(request.context ?? {}, { name }), ({ message }) =>
       remoteProtocol.Denied.make({ message })
     )
-    const result = yield* executeCall(set, request, context)
+    const result = yield* executeCall(set, accepted, request, context)
     return yield* Effect.catch(respondWith(request.callId, result), ({ message }) => {
       const unsendable = ToolResult.failure("execution_error", `The result cannot be sent: ${message}`)
       return Effect.orDie(respondWith(request.callId, unsendable))

@@ -13,6 +13,7 @@ import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Digest from "../payload/Digest.ts"
 import type { JsonObject } from "../payload/Json.ts"
+import type { PayloadError } from "../payload/PayloadError.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
@@ -25,12 +26,12 @@ import * as ToolSettings from "./ToolSettings.ts"
  * **Details**
  *
  * `parameters` is a closed JSON Schema; `success` and `failure` are present when
- * the tool declares them. `digest` covers name and parameters only: two
- * contracts with the same digest accept the same calls.
+ * the tool declares them. `digest` is what {@link digest} computes: two contracts
+ * with the same digest differ in their description at most.
  *
- * `approval`: a call needs an approval before it is executed never, always, or
- * depending on its arguments, which only the code of the tool can decide
- * (`"dynamic"`). `annotations` are the hints of a tool that were set explicitly; an
+ * `approval`: a call needs an approval before it is executed never, depending on
+ * its arguments, which only the code of the tool can decide (`"dynamic"`), or
+ * always. `annotations` are the hints of a tool that were set explicitly; an
  * absent key means the default of `effect/ai`.
  *
  * @category models
@@ -43,7 +44,7 @@ export const ToolContract = Schema.Struct({
   success: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   failure: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   timeout: Schema.Duration,
-  approval: Schema.Literals(["never", "always", "dynamic"]),
+  approval: Schema.Literals(["never", "dynamic", "always"]),
   annotations: Schema.Struct({
     title: Schema.optionalKey(Schema.String),
     readonly: Schema.optionalKey(Schema.Boolean),
@@ -69,7 +70,7 @@ export class ToolContractError extends Schema.TaggedError<ToolContractError>("ef
   "ToolContractError",
   {
     tool: Schema.String,
-    part: Schema.Literals(["name", "timeout", "parameters", "success", "failure", "handler"]),
+    part: Schema.Literals(["name", "timeout", "parameters", "success", "failure", "handler", "digest"]),
     path: Schema.String,
     problem: Schema.String
   }
@@ -136,19 +137,63 @@ export const make = (options: {
     if (timeout === undefined || !Duration.isPositive(timeout)) {
       return yield* refuse("timeout", `expected a positive duration, found ${String(options.timeout)}`)
     }
-    const digest = yield* Digest.sha256({ name, parameters }).pipe(
-      Effect.mapError((error) => refuse("parameters", error.message))
-    )
-    return {
+    const contract = {
       name,
       ...defined({ description: options.description }),
       parameters,
       ...defined({ success: options.success, failure: options.failure }),
       timeout,
       approval: options.approval ?? "never",
-      annotations: options.annotations ?? {},
-      digest
+      annotations: options.annotations ?? {}
     }
+    const computed = Effect.mapError(digest(contract), (error) => refuse("digest", error.message))
+    return { ...contract, digest: yield* computed }
+  })
+
+/**
+ * The SHA-256 digest of a contract, `"sha256:<hex>"`: of everything but its
+ * description, so that none of it can be weakened unnoticed.
+ *
+ * **Details**
+ *
+ * It is the digest of the canonical JSON of `name`, `parameters`, `success` and
+ * `failure` where they are present, `timeout` in milliseconds (or `"infinity"`),
+ * `approval` and `annotations`. Fails with a `PayloadError` on text without a
+ * canonical form (lone surrogates).
+ *
+ * **Example** (Whose approval was removed)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolContract } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function* () {
+ *   const pay = yield* ToolContract.make({ name: "pay", parameters: { type: "object" }, approval: "always" })
+ *   return (yield* ToolContract.digest({ ...pay, approval: "never" })) === pay.digest
+ * })
+ * assert.strictEqual(await Effect.runPromise(program), false)
+ * ```
+ *
+ * @category digests
+ * @since 0.1.0
+ */
+export const digest = ({
+  annotations,
+  approval,
+  failure,
+  name,
+  parameters,
+  success,
+  timeout
+}: Omit<ToolContract, "description" | "digest">): Effect.Effect<string, PayloadError> =>
+  Digest.sha256({
+    name,
+    parameters,
+    ...defined({ success, failure }),
+    timeout: Duration.isFinite(timeout) ? Duration.toMillis(timeout) : "infinity",
+    approval,
+    annotations: defined(annotations)
   })
 
 const defaultTimeout: Duration.Input = ToolSettings.Timeout.defaultValue()

@@ -54,6 +54,7 @@ describe("AgentDefinition.make", () => {
       "/output/schema/type",
       "/tools/1/name",
       "/tools/1/timeout",
+      "/tools/1/digest",
       "/tools/2/name",
       "/tools/2/description",
       "/tools/2/digest",
@@ -226,35 +227,42 @@ describe("AgentDefinition laws", () => {
   const expressible = Arbitrary.map(Arbitraries.agentDefinition(), (definition) => ({
     ...definition,
     model: definition.model ?? "openai/gpt-5.2",
-    tools: definition.tools.map((tool) => ({
-      ...tool,
-      description: tool.description ?? "A tool",
-      timeout: Duration.isFinite(tool.timeout) ? tool.timeout : Duration.seconds(1)
-    }))
+    tools: definition.tools.map((tool) =>
+      Effect.runSync(
+        ToolContract.make({
+          ...tool,
+          description: tool.description ?? "A tool",
+          timeout: Duration.isFinite(tool.timeout) ? tool.timeout : Duration.seconds(1)
+        })
+      )
+    )
   }))
 
   /** The definition without what is named as lost. */
   const without = (definition: AgentDefinition.AgentDefinition, losses: ReadonlyArray<PayloadError.Loss>) => {
     const lost = new Set(losses.map((loss) => loss.path))
     const { output } = definition
-    return {
-      ...definition,
-      ...(output !== undefined && lost.has("/output/strategy") ? { output: { ...output, strategy: "native" } } : {}),
-      tools: definition.tools.map((tool, i) => ({
+    const tools = Effect.forEach(definition.tools, (tool, i) =>
+      ToolContract.make({
         ...tool,
         success: lost.has(`/tools/${i}/success`) ? undefined : tool.success,
         failure: lost.has(`/tools/${i}/failure`) ? undefined : tool.failure,
         approval: lost.has(`/tools/${i}/approval`) ? "never" : tool.approval,
         annotations: lost.has(`/tools/${i}/annotations`) ? {} : tool.annotations
-      }))
-    }
+      })
+    )
+    return Effect.map(tools, (tools) => ({
+      ...definition,
+      ...(output !== undefined && lost.has("/output/strategy") ? { output: { ...output, strategy: "native" } } : {}),
+      tools
+    }))
   }
 
   test.prop("L3 version 1 loses exactly the listed losses", [expressible], function* ([definition]) {
     const written = yield* Effect.result(AgentDefinition.codec.encode(definition, { version: 1 }))
     const losses = written._tag === "Failure" && written.failure._tag === "LossyEncoding" ? written.failure.losses : []
     const wire = yield* AgentDefinition.codec.encode(definition, { version: 1, allowLoss: losses })
-    assert.deepStrictEqual(json(yield* AgentDefinition.codec.decode(wire)), json(without(definition, losses)))
+    assert.deepStrictEqual(json(yield* AgentDefinition.codec.decode(wire)), json(yield* without(definition, losses)))
   })
 
   test.prop("L3 the digest depends on the content only", [Arbitraries.agentDefinition()], function* ([definition]) {

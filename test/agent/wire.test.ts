@@ -2,8 +2,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import { AgentDefinition, type PayloadError } from "effect-emissary"
-import { Digest } from "effect-emissary/payload"
+import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
 import { failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
@@ -213,7 +212,7 @@ describe("agent wire version 2", () => {
         timeout: Duration.seconds(10),
         approval: "never",
         annotations: {},
-        digest: yield* Digest.sha256({ name: "t", parameters: schema })
+        digest: (yield* ToolContract.make({ name: "t", parameters: schema })).digest
       }
     ])
   })
@@ -228,13 +227,24 @@ describe("agent wire version 2", () => {
     assert.sameMembers(paths(error), ["/riffer_version", "/output/more", "/tools/0/annotations/color", "/tools/0/body"])
   })
 
-  test("CODEC-2 a digest that does not fit the parameters is refused", function* () {
-    const digest = yield* Digest.sha256({ name: "t", parameters: schema })
-    const read = (parameters: object) =>
-      AgentDefinition.codec.decode({ ...minimal2, tools: [{ name: "t", parameters, digest }] })
-    assert.strictEqual((yield* read({ ...schema })).tools[0]?.digest, digest)
-    const error = yield* Effect.flip(read({ ...schema, additionalProperties: true }))
-    assert.deepStrictEqual(paths(error), ["/tools/0/digest"])
+  test("CODEC-2 TRUST-2 a digest that does not fit the contract is refused", function* () {
+    const { digest } = yield* ToolContract.make({ name: "t", parameters: schema, approval: "always" })
+    const read = (over?: object) =>
+      AgentDefinition.codec.decode({
+        ...minimal2,
+        tools: [{ name: "t", parameters: { ...schema }, approval: "always", digest, ...over }]
+      })
+    assert.strictEqual((yield* read({ description: "in other words" })).tools[0]?.digest, digest)
+    const changes = [
+      { parameters: { ...schema, additionalProperties: true } },
+      { approval: "never" },
+      { timeout: 60_000 },
+      { annotations: { idempotent: true } },
+      { success: {} }
+    ]
+    for (const change of changes) {
+      assert.deepStrictEqual(paths(yield* Effect.flip(read(change))), ["/tools/0/digest"])
+    }
   })
 
   test("CODEC-2 values of the wrong form", function* () {

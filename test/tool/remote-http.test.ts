@@ -1,12 +1,12 @@
 import { assert, describe } from "@effect/vitest"
-import { type Cause, Context, Effect, FileSystem, Layer, Logger, Queue, Redacted, Schema } from "effect"
-import { RemoteTools } from "effect-emissary"
+import { type Cause, Context, Duration, Effect, FileSystem, Layer, Logger, Queue, Redacted, Schema } from "effect"
+import { RemoteTools, ToolContract } from "effect-emissary"
 import { Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientRequest, HttpRouter, HttpServer, FetchHttpClient } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import { connect, exchange } from "./fixtures/remote-raw.ts"
 import { http, routes, serve, token, url } from "./fixtures/remote-serve.ts"
-import { Probe, secret } from "./fixtures/remote-tools.ts"
+import { Probe, secret, Tools } from "./fixtures/remote-tools.ts"
 import { test } from "../test.ts"
 
 interface Answer {
@@ -140,6 +140,33 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     assert.match(getOrder.digest, /^sha256:/)
     const result = yield* execute("get_order", { id: "1" }, { contractDigest: getOrder.digest })
     assert.strictEqual(result._tag, "Success")
+  })
+
+  test.live("TRUST-2 a contract that was weakened is refused, a stricter one is not", serve(), function* () {
+    const answerTo = Effect.fnUntraced(function* (tool: "get_order" | "touch", change: object) {
+      const contract = { ...(yield* ToolContract.fromTool(Tools.tools[tool])), ...change }
+      const contractDigest = yield* ToolContract.digest(contract)
+      return (yield* post(request(tool, tool === "touch" ? {} : { id: "1" }, { contractDigest }))).status
+    })
+    /** The parts that version 1 of an agent carries. */
+    const bare = { success: undefined, failure: undefined, annotations: {} }
+    const cases = [
+      ["touch", {}, 200],
+      ["touch", bare, 200],
+      ["touch", { approval: "never" }, 409],
+      ["touch", { approval: "dynamic" }, 409],
+      ["touch", { ...bare, approval: "never" }, 409],
+      ["touch", { timeout: Duration.hours(1) }, 409],
+      ["touch", { annotations: { readonly: true } }, 409],
+      ["get_order", bare, 200],
+      ["get_order", { approval: "always" }, 200],
+      ["get_order", { ...bare, approval: "always" }, 200],
+      ["get_order", { annotations: { readonly: true, idempotent: true } }, 409],
+      ["get_order", { success: {} }, 409]
+    ] as const
+    for (const [tool, change, status] of cases) {
+      assert.strictEqual(yield* answerTo(tool, change), status, `${tool} ${JSON.stringify(change)}`)
+    }
   })
 
   test.live("publishes the OpenAPI document, with every refusal and the bearer scheme", serve(), function* () {

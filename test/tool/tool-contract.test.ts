@@ -50,14 +50,24 @@ describe("ToolContract", () => {
     assert.deepStrictEqual(contract.annotations, { title: "T", destructive: false, strict: true })
   })
 
-  test("the digest covers name and parameters only, whatever the order of keys", function* () {
-    const digest = (options: Parameters<typeof ToolContract.make>[0]) =>
-      Effect.map(ToolContract.make(options), (contract) => contract.digest)
-    const one = yield* digest({ name: "t", parameters })
+  test("TRUST-2 the digest covers everything but the description, whatever the order of keys", function* () {
+    const digest = (over: object) =>
+      Effect.map(ToolContract.make({ name: "t", parameters, ...over }), (contract) => contract.digest)
+    const one = yield* digest({})
     const reordered = Object.fromEntries(Object.entries(parameters).toReversed())
-    assert.strictEqual(yield* digest({ name: "t", parameters: reordered, description: "d", timeout: "1 second" }), one)
-    assert.notStrictEqual(yield* digest({ name: "u", parameters }), one)
-    assert.notStrictEqual(yield* digest({ name: "t", parameters: { ...parameters, required: [] } }), one)
+    assert.strictEqual(yield* digest({ parameters: reordered, description: "d", timeout: "10 seconds" }), one)
+    const changes = [
+      { name: "u" },
+      { parameters: { ...parameters, required: [] } },
+      { success: {} },
+      { failure: {} },
+      { timeout: "11 seconds" },
+      { timeout: Duration.infinity },
+      { approval: "always" },
+      { annotations: { readonly: true } }
+    ]
+    const others = yield* Effect.forEach(changes, digest)
+    assert.strictEqual(new Set([one, ...others]).size, 1 + changes.length)
   })
 
   test("is read off a tool once", function* () {

@@ -168,10 +168,11 @@ const checkedDigests = new WeakSet<ToolContract.ToolContract>()
 
 const checkDigest = Effect.fnUntraced(function* (path: string, tool: ToolContract.ToolContract) {
   if (checkedDigests.has(tool)) return []
-  const digest = yield* Digest.sha256({ name: tool.name, parameters: tool.parameters })
+  const digest = yield* ToolContract.digest(tool)
   if (tool.digest !== digest) {
-    const expected = `the digest of the tool's name and parameters (${digest})`
-    return [{ path: `${path}/digest`, expected, found: renderValue(tool.digest) }]
+    const expected = `the digest of the tool's contract (${digest})`
+    const fix = "Leave the digest out of the JSON, or make the contract with ToolContract.make."
+    return [{ path: `${path}/digest`, expected, found: renderValue(tool.digest), fix }]
   }
   checkedDigests.add(tool)
   return []
@@ -216,14 +217,17 @@ const toolIssues = Effect.fnUntraced(function* (tool: ToolContract.ToolContract,
     ...(success === undefined ? [] : yield* checkSchema(`${path}/success`, success)),
     ...(failure === undefined ? [] : yield* checkSchema(`${path}/failure`, failure)),
     ...(yield* Effect.catch(digest, (error) =>
-      Effect.succeed([{ path, expected: "a name and parameters that have a digest", found: error.message }])
+      Effect.succeed([{ path, expected: "a contract that has a digest", found: error.message }])
     ))
   ]
 })
 
-/** The digest of a tool that was just read. A tool that has none gets an empty one, and {@link check} reports the reason. */
-export const digestOf = (name: string, parameters: JsonObject): Effect.Effect<string> =>
-  Effect.orElseSucceed(Digest.sha256({ name, parameters }), () => "")
+/** A tool that was just read, with its digest. If none can be computed it is empty, and {@link check} reports the reason. */
+export const withDigest = (tool: Omit<ToolContract.ToolContract, "digest">): Effect.Effect<ToolContract.ToolContract> =>
+  Effect.map(
+    Effect.orElseSucceed(ToolContract.digest(tool), () => ""),
+    (digest) => ({ ...tool, digest })
+  )
 
 const toolNameIssues = (tools: ReadonlyArray<ToolContract.ToolContract>): ReadonlyArray<PayloadError.Problem> =>
   tools.flatMap(({ name }, index) => {
@@ -289,11 +293,8 @@ const Wire = Schema.Struct({
 
 const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps" }
 
-const readTool = (tool: typeof WireTool.Type): Effect.Effect<ToolContract.ToolContract> =>
-  Effect.map(
-    tool.digest === undefined ? digestOf(tool.name, tool.parameters) : Effect.succeed(tool.digest),
-    (digest) => ({ ...tool, digest })
-  )
+const readTool = ({ digest, ...tool }: typeof WireTool.Type): Effect.Effect<ToolContract.ToolContract> =>
+  digest === undefined ? withDigest(tool) : Effect.succeed({ ...tool, digest })
 
 export const currentArm = VersionedCodec.arm({
   version: 2,

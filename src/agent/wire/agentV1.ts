@@ -8,7 +8,6 @@ import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { defined, isArray, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
-import type { ToolContract } from "../../tool/ToolContract.ts"
 import * as agentData from "../internal/agentData.ts"
 
 const anything = Schema.optionalKey(Schema.Json)
@@ -94,16 +93,14 @@ const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, p
   const schema = own(tool, "parameters_schema")
   const parameters = schema && (read.value(schemaPath, "a JSON Schema", schema, isObject) ?? {})
   if (parameters === undefined || parameters === null) read.refuse(schemaPath, "a JSON Schema", schema)
-  const contract: ToolContract = {
+  return yield* agentData.withDigest({
     name,
     ...defined({ description }),
     parameters: parameters ?? {},
     timeout: readTimeout(read, `${path}/timeout`, own(tool, "timeout")),
     approval: "never",
-    annotations: {},
-    digest: yield* agentData.digestOf(name, parameters ?? {})
-  }
-  return contract
+    annotations: {}
+  })
 })
 
 const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
