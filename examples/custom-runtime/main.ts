@@ -67,6 +67,10 @@ Effect.gen(function* () {
   Effect.provide(layerLog),
   Effect.provide(layerDenyDestructive),
   Effect.provide(layerReplay({ 'get_order {"id":"42"}': "order 42: shipped" })),
-  Effect.provide([ToolResolver.layerStubs, ModelRegistry.layerAmbient.pipe(Layer.provide(modelLayer))]),
+  // the agent comes from this very program, so its own word on approvals is good enough
+  Effect.provide([
+    ToolResolver.layerStubs({ approval: "payload" }),
+    ModelRegistry.layerAmbient.pipe(Layer.provide(modelLayer))
+  ]),
   NodeRuntime.runMain
 )

@@ -28,7 +28,7 @@ const program = Effect.gen(function* () {
 })
 
 program.pipe(
-  Effect.provide([ToolResolver.layerStubs, modelsLayer, remoteLayer]),
+  Effect.provide([ToolResolver.layerStubs(), modelsLayer, remoteLayer]),
   Effect.provide(NodeServices.layer),
   NodeRuntime.runMain
 )

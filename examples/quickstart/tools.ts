@@ -1,5 +1,6 @@
 /**
- * The tools, with the code that only the origin has.
+ * The tools, with the code that only the origin has. All of them only read, so that the receiver may call them without
+ * an approval.
  */
 import { Effect, Schema } from "effect"
 import { RunContext, ToolSettings } from "effect-emissary"
@@ -37,7 +38,7 @@ const TrackParcel = Tool.make("track_parcel", {
   parameters: Schema.Struct({ parcel: Schema.String }),
   success: Schema.Struct({ place: Schema.String }),
   failure: CarrierUnavailable
-})
+}).annotate(Tool.Readonly, true)
 
 const QuoteDelivery = Tool.make("quote_delivery", {
   description: "What it costs to send goods to an address",
@@ -53,7 +54,7 @@ const QuoteDelivery = Tool.make("quote_delivery", {
   }),
   success: Schema.Struct({ price: Schema.Finite, currency: Schema.Literal("EUR"), paidBy: Schema.String }),
   failure: RunContext.RunContextError
-})
+}).annotate(Tool.Readonly, true)
 
 export const Tools = Toolkit.make(GetOrder, TrackParcel, QuoteDelivery)
 

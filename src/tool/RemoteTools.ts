@@ -362,7 +362,10 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * import assert from "node:assert"
  * import { createServer } from "node:http"
  *
- * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
+ * const Greet = Tool.make("greet", {
+ *   parameters: Schema.Struct({ name: Schema.String }),
+ *   success: Schema.String
+ * }).annotate(Tool.Readonly, true)
  * const toolkit = Toolkit.make(Greet)
  * const handlers = toolkit.toLayer({ greet: ({ name }) => Effect.succeed(`Hello ${name}`) })
  *
@@ -387,7 +390,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  *   const greet = yield* ToolContract.fromTool(Greet)
  *   const agent = yield* Agent.bind(yield* AgentDefinition.make({ tools: [greet] }))
  *   return yield* agent.ask("Greet Ada")
- * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, runtime, ModelRegistry.layer({}), model)))
+ * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs(), runtime, ModelRegistry.layer({}), model)))
  * assert.strictEqual(await Effect.runPromise(program), "Done.")
  * ```
  *
@@ -665,9 +668,9 @@ const encodeContract = (
  */
 const acceptedDigests = Effect.fnUntraced(function* (contract: ToolContract.ToolContract) {
   const { annotations: _, failure: __, success: ___, ...bare } = contract
-  const { literals } = ToolContract.ToolContract.fields.approval
-  const digests = literals
-    .slice(literals.indexOf(contract.approval))
+  const { approvals } = boundTool
+  const digests = approvals
+    .slice(approvals.indexOf(contract.approval))
     .flatMap((approval) => [
       ToolContract.digest({ ...contract, approval }),
       ToolContract.digest({ ...bare, annotations: {}, approval })

@@ -85,8 +85,10 @@ export class ToolResolver extends Context.Service<
  *
  * A contract fits when its schemas are those of the tool here; the order of keys
  * and words for people (`title`, `description` ...) do not count, and result
- * schemas count only where the contract carries them. The description for the
- * model and the timeout come from the contract. Of two approvals the stricter one counts.
+ * schemas count only where the contract carries them. The words for the model come from the
+ * contract. Of two approvals the stricter one counts, of two timeouts the shorter one, and
+ * annotations are those of the tool here. Arguments have to fit the parameters of the tool
+ * here, then those of the contract.
  * Services that tools name as `dependencies` are requirements of the layer.
  *
  * **Example** (Binding a contract)
@@ -125,39 +127,90 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
 > => Layer.effect(ToolResolver, Effect.map(entriesOf(Object.values(toolkit.tools)), makeResolver))
 
 /**
+ * Options of {@link layerStubs}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface StubOptions {
+  /**
+   * The calls that need an approval although their contract does not ask for one:
+   *
+   * - `"unlessReadonly"` (default): those of tools that are not annotated as `Readonly`.
+   * - `"always"`: those of every tool.
+   * - `"payload"`: none. The contract decides, so its author has to be trusted.
+   * - a function: those of the tools that it returns `true` for.
+   */
+  readonly approval?:
+    | "unlessReadonly"
+    | "always"
+    | "payload"
+    | ((contract: ToolContract.ToolContract) => boolean)
+    | undefined
+}
+
+/**
  * Turns every contract into a stub: it validates arguments, and results where
  * the contract carries a result schema, and leaves the execution to the tool
  * runtime.
  *
+ * **When to use**
+ *
+ * Use where an agent came as data and the code of its tools is elsewhere. Name with `approval` the tools
+ * that may run without an approval: a contract that asks for no approval may have been edited,
+ * or come from version 1 of an agent, which has no approvals.
+ *
  * **Gotchas**
+ *
+ * `Readonly` is a claim of the contract. A server of `RemoteTools` refuses a contract that
+ * is not its own; with another tool runtime decide by the names that you know.
  *
  * A tool that decides by a function whether it needs approval always asks as a
  * stub, because the function did not travel. Progress of a call that runs
  * elsewhere does not travel either: there are no `ToolProgress` events of it.
  *
- * **Example** (A tool without code)
+ * **Example** (Tools without code, one of which may run without asking)
  *
  * ```ts
- * import { Effect, Option } from "effect"
+ * import { Effect } from "effect"
  * import { ToolContract, ToolResolver } from "effect-emissary"
  * import assert from "node:assert"
  *
- * const program = Effect.gen(function* () {
+ * const resolve = Effect.fn(function* (name: string) {
  *   const { resolve } = yield* ToolResolver.ToolResolver
- *   return yield* resolve(yield* ToolContract.make({ name: "weather", parameters: { type: "object" } }))
- * }).pipe(Effect.provide(ToolResolver.layerStubs))
+ *   return yield* resolve(yield* ToolContract.make({ name, parameters: { type: "object" } }))
+ * })
  *
- * const tool = await Effect.runPromise(program)
- * assert.ok(tool.kind === "stub" && Option.isNone(tool.body))
+ * const program = Effect.all([resolve("weather"), resolve("pay")]).pipe(
+ *   Effect.provide(ToolResolver.layerStubs({ approval: ({ name }) => name !== "weather" }))
+ * )
+ * const approvals = (await Effect.runPromise(program)).map(({ contract }) => contract.approval)
+ * assert.deepStrictEqual(approvals, ["never", "always"])
  * ```
  *
  * @category layers
  * @since 0.1.0
  */
-export const layerStubs: Layer.Layer<ToolResolver> = Layer.succeed(
-  ToolResolver,
-  ToolResolver.of({ resolve: (contract) => refuseInvalid(boundTool.makeStub(contract)) })
-)
+export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => {
+  const { approval = "unlessReadonly" } = options ?? {}
+  const needsApproval = typeof approval === "function" ? approval : floors[approval]
+  return Layer.succeed(
+    ToolResolver,
+    ToolResolver.of({
+      resolve: (contract) => {
+        const isRaised = contract.approval === "never" && needsApproval(contract)
+        const raised = isRaised ? ToolContract.make({ ...contract, approval: "always" }) : Effect.succeed(contract)
+        return refuseInvalid(Effect.flatMap(raised, boundTool.makeStub))
+      }
+    })
+  )
+}
+
+const floors = {
+  unlessReadonly: ({ annotations }: ToolContract.ToolContract) => annotations.readonly !== true,
+  always: () => true,
+  payload: () => false
+}
 
 const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
   Effect.forEach(tools, (tool) =>
@@ -217,7 +270,9 @@ type KeyRole = "schema" | "names" | "data"
 
 const annotationKeys = new Set("$comment $schema deprecated description examples readOnly title writeOnly".split(" "))
 
-const nameMapKeys = new Set(["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"])
+const nameMapKeys = new Set(
+  "$defs definitions dependencies dependentRequired dependentSchemas patternProperties properties".split(" ")
+)
 
 const dataKeys = new Set(["const", "default", "enum"])
 

@@ -55,7 +55,10 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  * import { ScriptedModel } from "effect-emissary/testing"
  * import assert from "node:assert"
  *
- * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
+ * const Greet = Tool.make("greet", {
+ *   parameters: Schema.Struct({ name: Schema.String }),
+ *   success: Schema.String
+ * }).annotate(Tool.Readonly, true)
  *
  * const queue = ToolRuntime.layer({
  *   // here the call would be sent, and its result awaited
@@ -72,7 +75,7 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *   const greet = yield* ToolContract.fromTool(Greet)
  *   const agent = yield* Agent.bind(yield* AgentDefinition.make({ tools: [greet] }))
  *   return yield* agent.ask("Greet Ada")
- * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, queue, ModelRegistry.layer({}), model)))
+ * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs(), queue, ModelRegistry.layer({}), model)))
  * assert.strictEqual(await Effect.runPromise(program), "Done.")
  * ```
  *

@@ -7,10 +7,11 @@ import {
   Conversation,
   ModelRegistry,
   RunContext,
+  ToolContract,
   ToolResolver,
   ToolResult,
   ToolRuntime,
-  type AgentDefinition
+  AgentDefinition
 } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -39,7 +40,8 @@ const origin = Agent.make("support", { model: "scripted/any", instructions: "Hel
 
 const ambient = (turns: ScriptedModel.Script) => ModelRegistry.layerAmbient.pipe(Layer.provideMerge(world(turns)))
 
-const stubbed = (turns: ScriptedModel.Script) => Layer.provideMerge(ToolResolver.layerStubs, ambient(turns))
+const stubs = ToolResolver.layerStubs({ approval: "payload" })
+const stubbed = (turns: ScriptedModel.Script) => Layer.provideMerge(stubs, ambient(turns))
 const resolved = (turns: ScriptedModel.Script) => Layer.provideMerge(ToolResolver.layerToolkit(toolkit), ambient(turns))
 
 /** The agent as its wire returns it. */
@@ -191,6 +193,23 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     const decisions = [{ callId: "c1", approved: true }]
     yield* endsAs("Completed", Effect.provide(agent.resume(first.state, { decisions }), runtime))
     assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+  })
+
+  const deletes = { toolCalls: [call("c1", "delete", { path: "/a" })] }
+  const strict = Layer.provideMerge(ToolResolver.layerStubs(), ambient([deletes, deletes]))
+  test("TRUST-2 a payload that removes an approval asks nevertheless, whatever its version", strict, function* () {
+    const definition = yield* Agent.definition(origin)
+    const tools = yield* Effect.forEach(definition.tools, (tool) => ToolContract.make({ ...tool, approval: "never" }))
+    const weakened = yield* AgentDefinition.codec.encode(yield* AgentDefinition.make({ ...definition, tools }))
+    const asVersion1 = yield* Agent.encode(origin, {
+      version: 1,
+      allowLoss: ["/tools/*/approval", "/tools/*/success", "/tools/*/failure"]
+    })
+    for (const wire of [weakened, asVersion1]) {
+      const agent = yield* Agent.decode(wire)
+      yield* endsAs("AwaitingApproval", Effect.provide(agent.run("Go"), yield* forwarding))
+      assert.deepStrictEqual(yield* Probe.ran, [])
+    }
   })
 
   const greeting = resolved([{ text: "hi" }])

@@ -273,7 +273,7 @@ describe("AGENT-6 structured output", () => {
     }
   )
 
-  const rebuilding = Layer.mergeAll(ModelRegistry.layerAmbient, ToolResolver.layerStubs)
+  const rebuilding = Layer.mergeAll(ModelRegistry.layerAmbient, ToolResolver.layerStubs())
   const twoCities = Layer.provideMerge(rebuilding, world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
   test("CODEC-4 a rebuilt output is judged by the same interpreter, defaults included", twoCities, function* () {
     const definition = {

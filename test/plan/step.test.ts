@@ -267,7 +267,7 @@ describe("what the agent of a step answers", () => {
     const ofPlan = yield* outputOf(Step.make("a", { target: rebuiltPlan }))
     assert.deepStrictEqual(ofPlan?.json, read.definition.output?.json)
     const rebuilt = yield* Effect.flatMap(Agent.encode(critic), (wire) => Agent.decode(wire)).pipe(
-      Effect.provide([ToolResolver.layerStubs, ModelRegistry.layer({}), ScriptedModel.layer([])])
+      Effect.provide([ToolResolver.layerStubs(), ModelRegistry.layer({}), ScriptedModel.layer([])])
     )
     assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: rebuilt })), { json })
   })

@@ -1,9 +1,10 @@
 import { assert, describe } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Schema } from "effect"
+import { Context, Duration, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { call, kind } from "./support.ts"
+import { pluck } from "../pluck.ts"
 import { test, testWith } from "../test.ts"
 
 const Weather = Tool.make("weather", {
@@ -49,12 +50,11 @@ const changed = (change: Change) =>
 const text = (json: Schema.Json) => JSON.stringify(json)
 
 describe("CODEC-3 ToolResolver.layerToolkit", () => {
-  test("binds by name: the contract's words and timeout, the code of the tool here", layer, function* () {
-    const words = { description: "in other words", timeout: "3 seconds" } as const
+  test("binds by name: the contract's words, the code of the tool here", layer, function* () {
+    const words = { description: "in other words" }
     const bound = yield* resolve(yield* ToolContract.make({ ...(yield* weather), ...words }))
     assert.strictEqual(bound.kind, "local")
     assert.strictEqual(bound.contract.description, "in other words")
-    assert.strictEqual(Duration.toSeconds(bound.contract.timeout), 3)
     const result = yield* call(yield* boundTool.makeSet([bound]), "weather", { city: "Rome", unit: "c" })
     assert.deepStrictEqual(result, ToolResult.success({ degrees: 4 }))
   })
@@ -119,6 +119,57 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     }
   })
 
+  test("TRUST-2 the shorter timeout and the annotations of the tool here count", layer, function* () {
+    const own = yield* weather
+    const timeouts = ["3 seconds", "10 seconds", "1 hour", Duration.infinity] as const
+    const bound = yield* Effect.forEach(timeouts, (timeout) =>
+      Effect.flatMap(ToolContract.make({ ...own, timeout, annotations: { idempotent: true, strict: true } }), resolve)
+    )
+    const seconds = bound.map(({ contract }) => Duration.toSeconds(contract.timeout))
+    assert.deepStrictEqual(seconds, [3, 10, 10, 10])
+    for (const { contract } of bound) {
+      assert.deepStrictEqual(contract.annotations, own.annotations)
+      assert.strictEqual(contract.digest, yield* ToolContract.digest(contract))
+    }
+  })
+
+  const dependent = {
+    type: "object",
+    properties: { title: { type: "string" }, body: { type: "string" } },
+    dependentRequired: { title: ["body"] }
+  }
+  const Note = Tool.dynamic("note", { parameters: dependent, success: Schema.Json })
+  const noting = Toolkit.make(Note)
+  const notes = ToolResolver.layerToolkit(noting).pipe(
+    Layer.provide(noting.toLayer({ note: () => Effect.succeed("ok") }))
+  )
+
+  test("TRUST-2 dependentRequired of title is compared: a name is no word for people", notes, function* () {
+    const contract = yield* ToolContract.make({ name: "note", parameters: { ...dependent, dependentRequired: {} } })
+    const error = yield* Effect.flip(resolve(contract))
+    assert.deepInclude(error.reason, { _tag: "ContractMismatch", path: "/dependentRequired/title" })
+  })
+
+  test("TRUST-2 arguments have to fit the parameters of the tool here, then those of the contract", function* () {
+    const tool = Tool.dynamic("note", {
+      parameters: { type: "object", properties: { n: { type: "integer", default: 7 } } }
+    })
+    const seen: Array<unknown> = []
+    const handler = (args: unknown) => Effect.sync(() => seen.push(args))
+    const found = yield* boundTool.handlerOf(tool).pipe(Effect.provide(Toolkit.make(tool).toLayer({ note: handler })))
+    const bind = (parameters: object) =>
+      Effect.gen(function* () {
+        const contract = yield* ToolContract.make({ name: "note", parameters: { type: "object", ...parameters } })
+        return yield* boundTool.makeSet([yield* boundTool.fromHandler(contract, tool, Option.getOrThrow(found))])
+      })
+    const weaker = yield* bind({ properties: { n: { type: ["integer", "string"], default: "x" } } })
+    assert.strictEqual(kind(yield* call(weaker, "note", { n: "drop" })), "validation_error")
+    yield* call(weaker, "note", {})
+    const stricter = yield* bind({ properties: { n: { maximum: 6 } } })
+    assert.strictEqual(kind(yield* call(stricter, "note", {})), "validation_error")
+    assert.deepStrictEqual(seen, [{ n: 7 }])
+  })
+
   test("TOOL-7 of two approvals the stricter one counts", layer, function* () {
     const pay = yield* ToolContract.fromTool(Pay)
     const ask = (approval: ToolContract.ToolContract["approval"], amount: number) =>
@@ -145,7 +196,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
 })
 
 describe("CODEC-3 ToolResolver.layerStubs", () => {
-  test("makes stubs that validate arguments and results", ToolResolver.layerStubs, function* () {
+  test("makes stubs that validate arguments and results", ToolResolver.layerStubs(), function* () {
     const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
     const runtime = ToolRuntime.layer({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })
     assert.strictEqual(kind(yield* call(set, "weather", { city: 1 })), "validation_error")
@@ -154,7 +205,41 @@ describe("CODEC-3 ToolResolver.layerStubs", () => {
     assert.include(ToolResult.text(result), "degrees")
   })
 
-  test("refuses a contract that cannot be checked, with the place", ToolResolver.layerStubs, function* () {
+  type Approval = ToolContract.ToolContract["approval"]
+
+  /** The approval of a stub for each contract: one that asks for none, one that also only reads, one that decides, one that asks. */
+  const floors: ReadonlyArray<readonly [string, ToolResolver.StubOptions | undefined, ReadonlyArray<Approval>]> = [
+    ["by default unless it is read-only", undefined, ["always", "never", "dynamic", "always"]],
+    ["unlessReadonly", { approval: "unlessReadonly" }, ["always", "never", "dynamic", "always"]],
+    ["always", { approval: "always" }, ["always", "always", "dynamic", "always"]],
+    ["payload", { approval: "payload" }, ["never", "never", "dynamic", "always"]],
+    ["a function", { approval: ({ name }) => name !== "none" }, ["never", "always", "dynamic", "always"]]
+  ]
+  for (const [name, options, expected] of floors) {
+    test(`TRUST-2 the host's floor of approvals: ${name}`, ToolResolver.layerStubs(options), function* () {
+      const contracts = yield* Effect.forEach(
+        [
+          { name: "none" },
+          { name: "reads", annotations: { readonly: true } },
+          { name: "decides", approval: "dynamic" },
+          { name: "asks", approval: "always" }
+        ] as const,
+        (contract) => ToolContract.make({ ...contract, parameters: {} })
+      )
+      const bound = yield* Effect.forEach(contracts, resolve)
+      assert.deepStrictEqual(pluck(pluck(bound, "contract"), "approval"), expected)
+      const asks = yield* Effect.forEach(bound, ({ needsApproval }) =>
+        needsApproval({}, { callId: "1", context: {}, messages: [] })
+      )
+      assert.deepStrictEqual(
+        asks,
+        expected.map((approval) => approval !== "never")
+      )
+      for (const { contract } of bound) assert.strictEqual(contract.digest, yield* ToolContract.digest(contract))
+    })
+  }
+
+  test("refuses a contract that cannot be checked, with the place", ToolResolver.layerStubs(), function* () {
     const contract = yield* ToolContract.make({
       name: "t",
       parameters: { type: "object", properties: { a: { not: { type: "string" }, $dynamicRef: "#x" } } }

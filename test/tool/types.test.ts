@@ -19,7 +19,7 @@ describe("types", () => {
     expectTypeOf(ToolResolver.layerToolkit(toolkit)).toEqualTypeOf<
       Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError, Handlers>
     >()
-    expectTypeOf(ToolResolver.layerStubs).toEqualTypeOf<Layer.Layer<ToolResolver.ToolResolver>>()
+    expectTypeOf(ToolResolver.layerStubs()).toEqualTypeOf<Layer.Layer<ToolResolver.ToolResolver>>()
   })
 
   it("and the services that its tools name as dependencies", () => {

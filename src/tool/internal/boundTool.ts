@@ -204,6 +204,11 @@ export interface BoundTool {
   readonly tool: Tool.Any
   readonly parameters: JsonSchema.JsonSchema
   /**
+   * The parameters of the tool that is here, where the contract came from elsewhere. Arguments have to fit them before
+   * the contract's.
+   */
+  readonly own: JsonSchema.JsonSchema | undefined
+  /**
    * Judges results that come from elsewhere; present when the contract carries
    * a result schema.
    */
@@ -226,27 +231,45 @@ export interface BoundTool {
  * form of the tool's schemas. Services, spans, clock and `RunContext` of the call
  * win over those that the handler's layer captured.
  *
- * `contract` is the tool's own, or one that came from elsewhere: description,
- * timeout and checks come from it, the code from the tool. The stricter of the
- * two approvals applies.
+ * `contract` is the tool's own, or one that came from elsewhere. Of that one only
+ * the description and the words in the parameters count; it can shorten the
+ * timeout and ask for more approval, and arguments have to fit the parameters of
+ * the tool before they have to fit its.
  *
  * **Gotchas**
  *
  * Services that the tool names as `dependencies` must be in `handler.context` or
  * in the context of the call. {@link fromToolkit} provides them.
  */
-export const fromHandler = (
-  contract: ToolContract.ToolContract,
+export const fromHandler = Effect.fnUntraced(function* (
+  given: ToolContract.ToolContract,
   tool: Tool.Any,
   handler: Tool.Handler<string>
-): Effect.Effect<BoundTool, ToolContract.ToolContractError> =>
-  bindContract(contract, {
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const here = yield* ToolContract.fromTool(tool)
+  const contract = given === here ? here : yield* stricterOf(given, here)
+  return yield* bindContract(contract, {
     kind: "local",
     tool,
+    own: given === here ? undefined : yield* compileSchema(here, "parameters", here.parameters),
     result: undefined,
     needsApproval: makeApproval(contract, tool, handler.context),
     body: Option.some(makeBody(tool, handler))
   })
+})
+
+/** The contract of the tool here in the words of another one, which can be stricter and never weaker. */
+const stricterOf = (given: ToolContract.ToolContract, here: ToolContract.ToolContract) =>
+  ToolContract.make({
+    ...here,
+    description: given.description,
+    parameters: given.parameters,
+    timeout: Duration.min(given.timeout, here.timeout),
+    approval: approvals.findLast((approval) => approval === given.approval || approval === here.approval)
+  })
+
+/** From the weakest to the strictest. */
+export const approvals = ToolContract.ToolContract.fields.approval.literals
 
 const bindContract = (contract: ToolContract.ToolContract, rest: Omit<BoundTool, "contract" | "parameters">) =>
   Effect.map(compileSchema(contract, "parameters", contract.parameters), (parameters): BoundTool => ({
@@ -339,6 +362,7 @@ export const fromProviderTool = (tool: Tool.Any): Effect.Effect<BoundTool, ToolC
     bindContract(contract, {
       kind: "provider",
       tool,
+      own: undefined,
       result: undefined,
       needsApproval: () => Effect.succeed(false),
       body: Option.none()
@@ -370,6 +394,7 @@ export const makeStub = Effect.fnUntraced(function* (
     kind: "stub",
     tool,
     parameters,
+    own: undefined,
     result,
     needsApproval: () => Effect.succeed(contract.approval !== "never"),
     body: Option.none()
@@ -818,18 +843,15 @@ const parseArguments = (value: Schema.Json): Effect.Effect<Schema.Json, PayloadE
 }
 
 const checkArguments = Effect.fnUntraced(function* (
-  { contract, parameters }: BoundTool,
+  { contract, own, parameters }: BoundTool,
   value: Schema.Json
 ): Effect.fn.Return<Json.JsonObject, ToolResult.Failure> {
   const refuse = (problems: string) => Effect.fail(invalidArguments(contract.name, problems))
   const json = yield* Effect.catch(parseArguments(value), (error) => refuse(error.message))
   if (!Predicate.isObject(json)) return yield* refuse(`expected a JSON object, got ${plainJson.kindOf(json)}`)
-  const limits = yield* Limits.Limits
-  const checked = JsonSchema.validate(parameters, json, {
-    strict: contract.annotations.strict === true,
-    coerce: true,
-    limits
-  })
+  const options = { strict: contract.annotations.strict === true, coerce: true, limits: yield* Limits.Limits }
+  const first = own === undefined ? Result.succeed<Schema.Json>(json) : JsonSchema.validate(own, json, options)
+  const checked = Result.flatMap(first, (fitting) => JsonSchema.validate(parameters, fitting, options))
   if (Result.isFailure(checked)) return yield* refuse(PayloadError.render("", checked.failure))
   // Sound: the interpreter returns an object for an object
   return checked.success as Json.JsonObject

@@ -48,7 +48,7 @@ const bind = (given: Given, probe: fixtures.Probe) =>
       const fixture = given.tools.find((tool) => tool.name === contract.name)
       if (fixture === undefined || given.runtime.kind === "remote") {
         return Effect.flatMap(ToolResolver.ToolResolver, (resolver) => resolver.resolve(contract)).pipe(
-          Effect.provide(ToolResolver.layerStubs)
+          Effect.provide(ToolResolver.layerStubs())
         )
       }
       return fixtures.bind(contract, fixture, probe, (id) => textOf(given, id))

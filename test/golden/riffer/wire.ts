@@ -226,7 +226,7 @@ const models = ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer
 /** The tools that have a body here are found by name; if some have none, all are stubs. */
 const resolver = ({ tools }: AgentDefinition.AgentDefinition, resolve: ReadonlyArray<string> | undefined) => {
   const isLocal = resolve !== undefined && tools.every((tool) => resolve.includes(tool.name))
-  if (!isLocal) return ToolResolver.layerStubs
+  if (!isLocal) return ToolResolver.layerStubs()
   const toolkit = Toolkit.make(...tools.map(({ name, parameters }) => Tool.dynamic(name, { parameters })))
   const bodies = Object.fromEntries(tools.map(({ name }) => [name, () => Effect.succeed("done")]))
   return ToolResolver.layerToolkit(toolkit).pipe(Layer.provide(toolkit.toLayer(bodies)))
