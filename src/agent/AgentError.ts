@@ -24,6 +24,8 @@ export {
    *   the tag of the reason that `effect/ai` reports, `RateLimitError` for example;
    *   {@link causeOf} returns the `AiError`. `retryAfterMillis` is the pause that the
    *   provider asked for. `problem` is the model's description, if it may be shown.
+   * - `ApprovalByProvider`: the provider asks for an approval before it runs a tool of its own. The approvals of
+   *   a run are about tools that the application runs, so this one cannot be given; the answer is discarded.
    * - `ModelMistakes`: the model repeated mistakes that its provider's adapter rejects.
    * - `ModelRegistryFailed`: the model that the agent names is unavailable.
    * - `PreparationFailed`: the Effect that makes the instructions, the toolkit or the
@@ -70,6 +72,8 @@ const explainPlain = agentReason.PlainReason.match({
       ? `${found}. Try again: pass a modelRetry schedule, or resume the run from the state of this error.`
       : `${found}. ${seeCause}, then resume the run from the state of this error.`
   },
+  ApprovalByProvider: ({ approvalId, callId, tool = "unknown" }) =>
+    `expected the provider to run its tool ${JSON.stringify(tool)} without an approval, got the request ${JSON.stringify(approvalId)} to approve the call ${JSON.stringify(callId)}. Set the tool to need no approval, or offer a tool that the application runs.`,
   ModelMistakes: ({ limit, mistakes, step }) =>
     `expected an answer in step ${step} after at most ${limit} corrections, got mistake number ${mistakes}. Read state.mistakes, and check the descriptions of the tools.`,
   ModelRegistryFailed: ({ model, problem }) => `${modelName(model)} is unavailable: ${problem}`,

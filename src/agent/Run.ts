@@ -39,6 +39,7 @@
  * | `ConversationFitted` | sets the view; later messages enter it, too | when `next` is a model call |
  * | `StepStarted` | notes the step | when `next` is that step |
  * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), progress dropped | in a step |
+ * | `AnswerDiscarded` | usage added | in a step |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |
  * | `ProgressSaved` | facts added, requests set, decisions taken, the limit set, usage added | in a step |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval` | |
@@ -186,6 +187,8 @@ export {
    *   in the conversation. `output` is present when the agent has an output schema and this
    *   answer was read as its output. `outputCall` is the id of the call of the synthetic
    *   output tool.
+   * - `AnswerDiscarded`: an answer cannot be used, because the request broke off or the provider's adapter refused it.
+   *   `usage` is what it cost. An error of which no tokens were reported makes no event.
    * - `ModelMistaken`: the provider's adapter refused the answer, for an unknown tool or
    *   malformed arguments. The answer is not stored; `problem` is part of the next request.
    * - `ProgressSaved`: an answer that comes from no model, from a plan for example, made

@@ -5,7 +5,8 @@
  *
  * Use a conversation wherever messages are kept between model calls: it converts
  * to and from the prompts of `effect/ai`, is stored and sent as versioned JSON,
- * and cannot be in a state that providers refuse.
+ * and keeps the laws of providers. What a model may answer and a provider refuses
+ * to read again, such as reasoning that was cut off, {@link toPrompt} leaves out.
  *
  * **Details**
  *
@@ -21,7 +22,7 @@
  *   message in the same turn (the messages from one user message to the next),
  *   because providers pause long tools and continue in another message. A call of
  *   that kind that got no answer is left as it is and blocks nothing.
- * - A user message has text or a file.
+ * - A user message has text that is not white space, or a file.
  *
  * Adding a message takes constant time, shares the whole history with the
  * conversation it was added to, and changes nothing that you hold. Messages are
@@ -306,7 +307,7 @@ export const clear = (self: Conversation): Conversation => {
 
 /**
  * The content of a conversation without the members that differ from run to run: no
- * ids, times, durations, usage, reasoning or provider options. Plain data, equal under
+ * ids, times, durations, usage, reasoning, sources or provider options. Plain data, equal under
  * every driver and tool runtime.
  *
  * @category conversions
@@ -433,7 +434,7 @@ const TranscriptPart = Schema.Union([
  *
  * **Details**
  *
- * One entry for each message. Neighbouring texts are joined, and reasoning is left
+ * One entry for each message. Neighbouring texts are joined; reasoning and sources are left
  * out. Results of tools that the provider ran are in the assistant's content; other
  * results are entries of their own, in call order.
  *
@@ -470,6 +471,7 @@ const transcriptEntry = (message: Message.Message): Transcript[number] => {
 const transcriptPart = (part: Message.AssistantPart): ReadonlyArray<TranscriptPart> => {
   switch (part.type) {
     case "reasoning":
+    case "source":
       return []
     case "tool-call":
       return [{ type: "tool-call", name: part.name, arguments: part.arguments }]

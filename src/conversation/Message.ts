@@ -21,6 +21,7 @@ export {
   Message,
   MessageId,
   ReasoningPart,
+  SourcePart,
   sumUsage,
   system,
   SystemMessage,

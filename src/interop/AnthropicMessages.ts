@@ -83,8 +83,8 @@ interface History {
  *   reasoning with nothing after it, both of which Anthropic refuses. `"omit"`
  *   (default) leaves it out; `"refuse"` fails.
  * - `invalidArguments`: what becomes of tool arguments that are no object.
- *   `"refuse"` (default) fails; `"wrap"` sends `{ invalid_arguments }`, as
- *   `Conversation.toPrompt` does.
+ *   `"wrap"` (default) sends `{ invalid_arguments }`, as `Conversation.toPrompt` does;
+ *   `"refuse"` fails.
  * - `toolName`: maps tool names to those the provider knows; default the same.
  *
  * @category models
@@ -97,9 +97,9 @@ interface Options extends Omit<foreignMessages.RenderOptions, "toolFiles"> {}
  *
  * **Details**
  *
- * The encoder never writes what Anthropic refuses and drops no content:
- * open calls, a first message that is not from the user, empty messages,
- * an empty system message, arguments that are not an object and content without a form
+ * The encoder never writes what Anthropic refuses. It leaves out what `Conversation.toPrompt` leaves out:
+ * answers without content, reasoning with nothing after it, calls of earlier turns that Anthropic never
+ * answered, sources. Open calls, a first message that is not from the user, and content without a form
  * in the format are errors that name the message.
  *
  * **Example** (Results share one message)
@@ -495,7 +495,7 @@ const writeContent = (body: foreignMessages.MessageBody, form: foreignMessages.F
         ...(content.length > 0
           ? { content }
           : // A failed result needs content
-            defined({ content: failure && (isBlank(failure.type) ? "execution_error" : failure.type) })),
+            defined({ content: failure && (history.isBlank(failure.type) ? "execution_error" : failure.type) })),
         ...(failure && { is_error: true }),
         ...writeCache(body)
       }
@@ -503,14 +503,14 @@ const writeContent = (body: foreignMessages.MessageBody, form: foreignMessages.F
   }
 }
 
-const isBlank = (text: string): boolean => text.trim() === ""
-
 /** Parts as blocks; as a string, if that is allowed and they are one text. */
 const writeParts = (
   isTextAllowed: boolean,
   parts: ReadonlyArray<Message.AssistantPart>
 ): string | ReadonlyArray<Json.JsonObject> => {
-  const blocks = parts.filter((part) => part.type !== "text" || !isBlank(part.text)).map(writePart)
+  const blocks = parts.flatMap((part) =>
+    part.type === "source" || (part.type === "text" && history.isBlank(part.text)) ? [] : [writePart(part)]
+  )
   const [first] = blocks
   const text = first?.["type"] === "text" && !("cache_control" in first) ? first["text"] : undefined
   return isTextAllowed && blocks.length === 1 && typeof text === "string" ? text : blocks
@@ -524,9 +524,11 @@ const writeCache = (part: { readonly options?: Json.JsonObject }): Json.JsonObje
   return isObject(cacheControl) ? { cache_control: cacheControl } : {}
 }
 
-const writePart = (part: Message.AssistantPart): Json.JsonObject => ({ ...writeBlock(part), ...writeCache(part) })
+type SentPart = Exclude<Message.AssistantPart, Message.SourcePart>
 
-const writeBlock = (part: Message.AssistantPart): Json.JsonObject => {
+const writePart = (part: SentPart): Json.JsonObject => ({ ...writeBlock(part), ...writeCache(part) })
+
+const writeBlock = (part: SentPart): Json.JsonObject => {
   switch (part.type) {
     case "text":
       return { type: "text", text: part.text }
@@ -616,14 +618,15 @@ const withoutRefused = (json: Schema.Json, written: Schema.Json): Schema.Json =>
 }
 
 const isSentBlock = (block: Schema.Json): boolean =>
-  !isObject(block) || block["type"] !== "text" || typeof block["text"] !== "string" || !isBlank(block["text"])
+  !isObject(block) || block["type"] !== "text" || typeof block["text"] !== "string" || !history.isBlank(block["text"])
 
 const withoutBlankResult = (
   { content, ...block }: Json.JsonObject,
   { content: written }: Json.JsonObject
 ): Json.JsonObject => {
   const sent = isArray(content) ? content.filter(isSentBlock) : content
-  const isEmpty = sent === undefined || (isArray(sent) ? sent.length === 0 : typeof sent === "string" && isBlank(sent))
+  const isEmpty =
+    sent === undefined || (isArray(sent) ? sent.length === 0 : typeof sent === "string" && history.isBlank(sent))
   return { ...block, ...defined({ content: isEmpty ? (written ?? (content === "" ? "" : undefined)) : sent }) }
 }
 
@@ -649,13 +652,12 @@ const format: foreignMessages.Format = {
     return typeof json === "string" ? "text" : undefined
   },
   withoutRefused,
-  isSent: (text) => !isBlank(text),
+  isSent: (text) => !history.isBlank(text),
   unsupportedFile,
   supportedFiles: "text, a jpeg, png, gif or webp image, a PDF or plain text document, or the id of an uploaded file",
   hasResultFiles: true,
   keepsReasoning: (part) => writeThinking(part) !== undefined,
   supportedReasoning: "reasoning with Anthropic's signature, and content after it",
-  endsInReasoning: false,
   keepsProviderTool: (part) =>
     serverTypeOf(part) !== undefined && (part.type === "tool-call" || part.result.value !== undefined),
   supportedTools: "tools that the application or Anthropic runs"
@@ -713,7 +715,7 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
 
 const writeHistory = (self: history.Conversation, options: Options): Result.Result<History, RenderError.Reason> =>
   Result.gen(function* () {
-    yield* checkOrder(history.messages(self))
+    yield* checkFirst(history.messages(self))
     const written = yield* foreignMessages.writeMessages(format, self, options)
     let system: Schema.Json = null
     const messages: Array<Json.JsonObject> = []
@@ -744,24 +746,9 @@ const writeHistory = (self: history.Conversation, options: Options): Result.Resu
     return withoutSystem === true && system === null ? { messages } : { system, messages }
   })
 
-/**
- * Fails if an assistant message is first, or if a tool that Anthropic runs has no result before a user message: only at the end,
- * where Anthropic paused, may the result be absent.
- */
-const checkOrder = (messages: ReadonlyArray<Message.Message>): Result.Result<void, RenderError.Reason> => {
-  const first = messages.findIndex((message) => message.role !== "system")
-  const open = new Map<string, foreignMessages.MessagePlace>()
-  for (const [index, message] of messages.entries()) {
-    const { id, role } = message
-    if (index === first && role === "assistant") return Result.fail({ _tag: "AssistantFirst", index, id })
-    const [place] = open.values()
-    if (role === "user" && place !== undefined) {
-      return Result.fail({ _tag: "UnansweredCalls", ...place, callIds: [...open.keys()] })
-    }
-    for (const part of role === "assistant" ? message.content : []) {
-      if (part.type === "tool-call" && part.providerExecuted === true) open.set(part.id, { index, id })
-      if (part.type === "tool-result") open.delete(part.id)
-    }
-  }
-  return Result.void
+/** Fails if an assistant message is first. */
+const checkFirst = (messages: ReadonlyArray<Message.Message>): Result.Result<void, RenderError.Reason> => {
+  const index = messages.findIndex(({ role }) => role !== "system")
+  const first = messages[index]
+  return first?.role === "assistant" ? Result.fail({ _tag: "AssistantFirst", index, id: first.id }) : Result.void
 }

@@ -63,8 +63,8 @@ import * as foreignMessages from "./internal/foreignMessages.ts"
  * - `reasoning`: what becomes of reasoning that has no field in the format.
  *   `"omit"` (default) leaves it out, as OpenAI itself does; `"refuse"` fails.
  * - `invalidArguments`: what becomes of tool arguments that are no object.
- *   `"refuse"` (default) fails; `"wrap"` sends `{ invalid_arguments }`, as
- *   `Conversation.toPrompt` does.
+ *   `"wrap"` (default) sends `{ invalid_arguments }`, as `Conversation.toPrompt` does;
+ *   `"refuse"` fails.
  * - `toolFiles`: what becomes of files in tool results, which can hold text only.
  *   `"refuse"` (default) fails; `"describe"` sends `[image/png a.png omitted]`.
  * - `toolName`: maps tool names to those the provider knows; default the same.
@@ -79,9 +79,9 @@ interface Options extends foreignMessages.RenderOptions {}
  *
  * **Details**
  *
- * The encoder never writes what OpenAI refuses and drops no content: open
- * calls, empty messages, an empty system message, arguments that are not an
- * object and content without a form in the format are errors that name the message.
+ * The encoder never writes what OpenAI refuses. It leaves out what `Conversation.toPrompt` leaves out:
+ * answers without content, reasoning with nothing after it, sources. Open
+ * calls and content without a form in the format are errors that name the message.
  *
  * **Example** (A call and its result)
  *
@@ -507,7 +507,6 @@ const format: foreignMessages.Format = {
   hasResultFiles: false,
   keepsReasoning: (part) => reasoningFieldOf(part) !== undefined,
   supportedReasoning: "none, because Chat Completions has no place for it",
-  endsInReasoning: true,
   keepsProviderTool: () => false,
   supportedTools: "tools that the application runs"
 }

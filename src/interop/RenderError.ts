@@ -13,8 +13,6 @@ const place = { index: Schema.Int, id: Schema.String }
 export const Reason = Schema.TaggedUnion({
   UnansweredCalls: { ...place, callIds: Schema.Array(Schema.String) },
   AssistantFirst: place,
-  EmptyMessage: { ...place, role: Schema.String },
-  EmptySystem: place,
   InvalidArguments: { ...place, callId: Schema.String, name: Schema.String, found: Schema.String },
   UnsupportedContent: { ...place, expected: Schema.String, found: Schema.String },
   UnsupportedReasoning: { ...place, expected: Schema.String }
@@ -28,10 +26,8 @@ const explain = Reason.match({
     `the calls ${callIds.map((id) => JSON.stringify(id)).join(", ")} have no result. Add their results, or close them with Conversation.seal.`,
   AssistantFirst: () =>
     "expected the first message to be from the user, got an assistant message. Put a user message before it, or leave it out.",
-  EmptyMessage: ({ role }) => `the ${role} message has no text, file or tool call that can be sent. Leave it out.`,
-  EmptySystem: () => "the system message is empty. Start the conversation without one.",
   InvalidArguments: ({ callId, found, name }) =>
-    `the arguments of call "${callId}" (tool "${name}"): expected a JSON object, got ${found}. Pass { invalidArguments: "wrap" } to send them wrapped in one.`,
+    `the arguments of call "${callId}" (tool "${name}"): expected a JSON object, got ${found}. Leave { invalidArguments } out to send them wrapped in one.`,
   UnsupportedContent: ({ expected, found }) => `expected ${expected}, got ${found}.`,
   UnsupportedReasoning: ({ expected }) => `expected ${expected}. Pass { reasoning: "omit" } to leave it out.`
 })
@@ -47,8 +43,6 @@ const explain = Reason.match({
  * - `UnansweredCalls`: calls without a result (`callIds`).
  * - `AssistantFirst`: the first message after the system message is not from the
  *   user.
- * - `EmptyMessage`: nothing in the message can be sent; `EmptySystem`: the same of
- *   the system message.
  * - `InvalidArguments`: tool arguments that are not a JSON object.
  * - `UnsupportedContent`: the format cannot hold the content.
  * - `UnsupportedReasoning`: the format cannot hold the reasoning, or the

@@ -12,7 +12,7 @@ import * as AgentDefinition from "../agent/AgentDefinition.ts"
 import * as agentData from "../agent/internal/agentData.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import type * as Message from "../conversation/Message.ts"
-import type * as history from "../conversation/internal/history.ts"
+import * as history from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
@@ -70,11 +70,24 @@ const MessageDetails = Schema.Struct({
   options: Options
 })
 
+const SaidText = Schema.String.check(Schema.makeFilter((text: string) => !history.isBlank(text)))
+
+const SourcePart = Schema.Struct({
+  type: Schema.Literal("source"),
+  id: Schema.String,
+  title: optionalKey(Schema.String),
+  data: Schema.Union([
+    Schema.Struct({ type: Schema.Literal("url"), url: Schema.Literal("https://example.com/a") }),
+    Schema.Struct({ type: Schema.Literal("document"), mediaType: Schema.Literal("text/plain") })
+  ]),
+  options: Options
+})
+
 /** The turns of conversations, with parts as messages hold them. With `sendable` models accept all of them. */
 const makeTurn = (sendable: boolean) => {
   const TextPart = Schema.Struct({
     type: Schema.Literal("text"),
-    text: sendable ? Schema.NonEmptyString : Schema.String,
+    text: sendable ? SaidText : Schema.String,
     options: Options
   })
   const Content = Schema.NonEmptyArray(Schema.Union([TextPart, FilePart])).check(Schema.isMaxLength(3))
@@ -100,18 +113,17 @@ const makeTurn = (sendable: boolean) => {
   })
   const ReasoningPart = Schema.Struct({ type: Schema.Literal("reasoning"), text: Schema.String, options: Options })
   const Answer = Schema.Struct({
-    parts: atMost(4, Schema.Union([TextPart, FilePart, ReasoningPart, CallPart])),
+    parts: atMost(4, Schema.Union([TextPart, FilePart, ReasoningPart, SourcePart, CallPart])),
     model: optionalKey(Schema.Literals(["gpt-5.2", "claude"])),
     finishReason: optionalKey(Schema.Literals(["stop", "tool-calls", "length", "pause"])),
+    response: optionalKey(Schema.Struct({ id: optionalKey(Schema.String), metadata: Options })),
     details: MessageDetails,
     /** The results arrive last call first. */
     reversed: Schema.Boolean,
     /** The number of missing results, if this is the end. */
     open: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 3 }))
   })
-  const User = Schema.NonEmptyArray(
-    Schema.Union([Schema.Struct({ ...TextPart.fields, text: Schema.NonEmptyString }), FilePart])
-  )
+  const User = Schema.NonEmptyArray(Schema.Union([Schema.Struct({ ...TextPart.fields, text: SaidText }), FilePart]))
   return Schema.Struct({
     user: User.check(Schema.isMaxLength(3)),
     details: MessageDetails,
@@ -160,14 +172,19 @@ const buildMessages = (
     if (index > 0 || !head.greeting) all.push({ role: "user", ...stamp(turn.details), content: turn.user })
     let carried: ReadonlyArray<Message.ToolResultPart> = []
     for (const [position, answer] of turn.answers.entries()) {
-      const { content, later, results } = buildParts(answer, () => `call_${callCount++}`)
+      const isLast = position === turn.answers.length - 1
+      const providerOf = ({ provider }: Call) =>
+        options?.sendable !== true || provider === undefined || (provider === "next" && !isLast) ? provider : "here"
+      const { content, later, results } = buildParts(answer, providerOf, () => `call_${callCount++}`)
       const whole = [...carried, ...content]
       carried = later
-      const { finishReason, model } = answer
-      const spoken = options?.sendable === true && whole.length === 0 ? [ToolResult.textPart("Well.")] : whole
-      const fields = { content: spoken, ...defined({ model, finishReason }) }
+      const { finishReason, model, response } = answer
+      const said = history.saidParts(whole, (text) => !history.isBlank(text))
+      const sendable = said.length === 0 ? [ToolResult.textPart("Well.")] : said
+      const spoken = options?.sendable === true ? sendable : whole
+      const fields = { content: spoken, ...defined({ model, finishReason, response }) }
       all.push({ role: "assistant", ...stamp(answer.details), ...fields })
-      const isEnd = index === turns.length - 1 && position === turn.answers.length - 1
+      const isEnd = index === turns.length - 1 && isLast
       const missing = isEnd && options?.open !== false ? Math.min(answer.open, results.length) : 0
       const arrived = answer.reversed ? results.toReversed() : results
       for (const result of arrived.slice(0, results.length - missing)) all.push({ role: "tool", ...stamp(), ...result })
@@ -176,7 +193,7 @@ const buildMessages = (
   return all
 }
 
-const buildParts = (answer: Answer, nextId: () => string) => {
+const buildParts = (answer: Answer, providerOf: (call: Call) => Call["provider"], nextId: () => string) => {
   const content: Array<Message.AssistantPart> = []
   const later: Array<Message.ToolResultPart> = []
   const results: Array<Pick<Message.ToolMessage, "callId" | "name" | "result" | "options">> = []
@@ -186,7 +203,8 @@ const buildParts = (answer: Answer, nextId: () => string) => {
       continue
     }
     const id = nextId()
-    const { name, options, provider, resultOptions } = part
+    const { name, options, resultOptions } = part
+    const provider = providerOf(part)
     const result = { name, result: buildResult(part.result), ...defined({ options: resultOptions }) }
     const providerExecuted = provider === undefined ? undefined : (true as const)
     content.push({ type: "tool-call", id, name, ...buildArguments(part), ...defined({ providerExecuted, options }) })
@@ -220,7 +238,8 @@ interface ConversationOptions {
  *
  * Options: `open` (default `true`) allows open calls at the end, `maxTurns` (default 4) limits
  * the number of turns, `sendable` (default `false`) leaves out everything that models refuse:
- * arguments that are not an object, empty text and empty messages.
+ * arguments that are not an object, text of white space, empty messages, reasoning with nothing after it, and
+ * calls that the provider never answered.
  *
  * @category generators
  * @since 0.1.0

@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
-import { type Effect, type Layer, Schedule, Schema } from "effect"
-import { Tool } from "effect/ai"
+import { type Effect, Equal, type Layer, Schedule, Schema } from "effect"
+import { AiError, type Response, Tool } from "effect/ai"
 import { Agent, AgentEvent, Conversation, Message } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -218,6 +218,148 @@ describe("AGENT-3 what a model may answer", () => {
       assert.deepStrictEqual(toolResults(result.conversation), ["x", "validation_error", "unhandled_error"])
     }
   )
+})
+
+describe("SOUND-5 nothing from the model is lost", () => {
+  const usage = { inputTokens: 1000, outputTokens: 5 }
+  const finish = (usage: Message.TokenUsage, metadata?: Response.ProviderMetadata): Response.FinishPartEncoded => ({
+    type: "finish",
+    reason: "stop",
+    ...(metadata && { metadata }),
+    response: undefined,
+    usage: {
+      inputTokens: { uncached: undefined, total: usage.inputTokens, cacheRead: undefined, cacheWrite: undefined },
+      outputTokens: { total: usage.outputTokens, text: undefined, reasoning: undefined }
+    }
+  })
+
+  both(
+    "SOUND-5 sources, the id and time of a response, its metadata and that of its finish are kept, stored, and sent back",
+    [
+      {
+        finishReason: "missing",
+        parts: [
+          {
+            type: "response-metadata",
+            id: "resp_123",
+            modelId: "m",
+            timestamp: "2026-01-01T00:00:00.000Z",
+            metadata: { openai: { serviceTier: "flex" } }
+          },
+          { type: "text", text: "The paper describes it." },
+          { type: "source", sourceType: "url", id: "s1", url: "https://example.org/paper", title: "A paper" },
+          finish({ inputTokens: 1 }, { google: { grounding: true, access_token: 1 } })
+        ]
+      },
+      { text: "done" }
+    ],
+    function* (how) {
+      const { conversation, state } = yield* how()
+      const stored = yield* throughJson(state)
+      assert.isTrue(Equal.equals(stored.conversation, conversation))
+      const json = JSON.stringify(yield* Conversation.codec.encode(stored.conversation))
+      const metadata = { openai: { serviceTier: "flex" }, google: { grounding: true, access_token: 1 } }
+      for (const kept of [
+        "https://example.org/paper",
+        "resp_123",
+        "2026-01-01T00:00:00.000Z",
+        JSON.stringify(metadata)
+      ]) {
+        assert.include(json, kept)
+      }
+      yield* agent.run("Go on", { conversation: stored.conversation })
+      const [, second] = yield* ScriptedModel.requests
+      assert.deepStrictEqual(second?.prompt.content[1]?.options, metadata)
+      assert.deepStrictEqual(second?.messages[1], { role: "assistant", text: "The paper describes it." })
+    }
+  )
+
+  both(
+    "SOUND-5 one argument that is not JSON is a validation_error of its own call",
+    [
+      {
+        finishReason: "missing",
+        parts: [
+          { type: "tool-call", id: "c1", name: "echo", params: { text: "x" } },
+          { type: "tool-call", id: "c2", name: "echo", params: { text: Infinity } },
+          { type: "tool-call", id: "c3", name: "echo", params: `{"text":1e400}` },
+          finish(usage)
+        ]
+      },
+      { text: "done", usage }
+    ],
+    function* (how) {
+      const { conversation, state, usage } = yield* endsAs("Completed", how())
+      assert.deepStrictEqual(toolResults(conversation), ["x", "validation_error", "validation_error"])
+      assert.deepStrictEqual(usage, { inputTokens: 2000, outputTokens: 10 })
+      assert.isTrue(Equal.equals((yield* throughJson(state)).conversation, conversation))
+    }
+  )
+
+  for (const reason of ["InvalidOutputError", "InternalProviderError"] as const) {
+    testGiven([
+      { parts: [{ type: "text", text: "lost" }, finish(usage)], fail: { reason } },
+      { text: "done", usage }
+    ])(`SOUND-5 the usage of an answer that broke off counts (${reason})`, function* () {
+      const { conversation, state } = yield* endsAs("Completed", throughStream({ modelRetry: Schedule.recurs(1) }))
+      assert.deepStrictEqual(roles(conversation), ["user", "assistant"])
+      assert.deepStrictEqual((yield* throughJson(state)).usage, { inputTokens: 2000, outputTokens: 10 })
+    })
+  }
+
+  testGiven([
+    { fail: new AiError.InvalidOutputError({ description: "bad", usage: { promptTokens: 7, completionTokens: 1 } }) },
+    { fail: { reason: "AuthenticationError" }, parts: [finish(usage)] }
+  ])("SOUND-5 and of one that the adapter refused, also when the run fails afterwards", function* () {
+    const { state } = yield* failsMidway("ModelFailed", throughStream())
+    assert.deepStrictEqual(state.usage, { inputTokens: 1007, outputTokens: 6 })
+  })
+
+  both(
+    "SOUND-5 an answer without any part is a typed failure, and can be tried again",
+    [
+      { finishReason: "missing" },
+      { finishReason: "missing", text: "", parts: [{ type: "response-metadata", id: "r" }] },
+      { text: "done" }
+    ],
+    function* (how) {
+      const { message, reason, state } = yield* failsMidway("ModelFailed", how())
+      assert.deepInclude(reason, { error: "InternalProviderError", retryable: true })
+      assert.include(message, "an answer that ended before its first part")
+      assert.deepStrictEqual(roles(state.conversation), ["user"])
+      const retried = yield* endsAs("Completed", agent.resume(state, { modelRetry: Schedule.recurs(1) }))
+      assert.strictEqual(retried.text, "done")
+    }
+  )
+
+  const Mcp = Tool.providerDefined({
+    id: "openai.mcp",
+    customName: "Mcp",
+    providerName: "mcp",
+    parameters: Schema.Struct({ x: Schema.Finite }),
+    success: Schema.String
+  })(undefined)
+
+  for (const streaming of [false, true]) {
+    testGiven([
+      {
+        toolCalls: [{ id: "m1", name: "Mcp", params: { x: 1 }, providerExecuted: true }],
+        parts: [{ type: "tool-approval-request", approvalId: "ap1", toolCallId: "m1" }],
+        usage
+      }
+    ])(
+      `SOUND-5 a provider's request for approval fails the run and is named (${streaming ? "stream" : "run"})`,
+      function* () {
+        const hosted = Agent.make("hosted", { toolkit: [Mcp] })
+        const run = streaming ? AgentEvent.result(hosted.stream("Go")) : hosted.run("Go")
+        const { message, reason, state } = yield* failsMidway("ApprovalByProvider", run)
+        assert.deepInclude(reason, { approvalId: "ap1", callId: "m1", tool: "Mcp" })
+        assert.include(message, `tool "Mcp" without an approval, got the request "ap1"`)
+        assert.deepStrictEqual(roles(state.conversation), ["user"])
+        assert.deepStrictEqual(state.usage, usage)
+      }
+    )
+  }
 })
 
 describe("TOOL-4 mistakes that a provider's adapter raises", () => {

@@ -119,7 +119,8 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
     }
     emit({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
     for (let i = action.mistakes.length; i < script.mistakes && !stopped(); i++) {
-      emit({ _tag: "ModelMistaken", at: at(), problem: "no such tool", usage: { inputTokens: 1 } })
+      emit({ _tag: "AnswerDiscarded", at: at(), usage: { inputTokens: 1 } })
+      if (!stopped()) emit({ _tag: "ModelMistaken", at: at(), problem: "no such tool" })
     }
     if (stopped()) return
     turn += 1

@@ -12,8 +12,8 @@ const usageOf = (event: Run.Event): Message.TokenUsage =>
     ? usageOf(event.event)
     : event._tag === "ModelAnswered"
       ? (event.message.usage ?? {})
-      : event._tag === "ModelMistaken"
-        ? (event.usage ?? {})
+      : event._tag === "AnswerDiscarded"
+        ? event.usage
         : {}
 
 const options = (runs: number) => ({ arbitrary: { runs }, timeout: 300_000 })
@@ -121,6 +121,6 @@ describe("laws of the run core, over random plans of answers, results, interrupt
       assert.isTrue(outcomes.has(outcome), outcome)
     }
     const tags = new Set(logs.flatMap(({ events }) => events.map(({ _tag }) => _tag)))
-    assert.strictEqual(tags.size, 13)
+    assert.strictEqual(tags.size, 14)
   })
 })

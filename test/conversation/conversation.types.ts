@@ -1,5 +1,4 @@
 import type { Effect, Option, Result, Schema } from "effect"
-import type * as modelMessages from "#src/conversation/internal/modelMessages.ts"
 import { Conversation, Message, ToolResult, type ConversationError } from "effect-emissary"
 import { expectTypeOf } from "vitest"
 
@@ -21,9 +20,6 @@ expectTypeOf(Conversation.lastAssistantMessage(Conversation.empty)).toEqualTypeO
 >()
 expectTypeOf(Conversation.openCalls(Conversation.empty)).toEqualTypeOf<ReadonlyArray<Message.ToolCallPart>>()
 expectTypeOf(Conversation.Conversation).toExtend<Schema.Codec<Conversation.Conversation, Schema.Json>>()
-expectTypeOf<ReturnType<typeof modelMessages.fromResponseParts>>().toEqualTypeOf<
-  Result.Result<modelMessages.ResponseContent, ConversationError.ConversationError>
->()
 
 // @ts-expect-error a user message has content
 void Message.user([])

@@ -106,17 +106,39 @@ export const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID",
 /** Checks the histories that both providers refuse, and those that only this one does. */
 export const refusesUnsendable = <Foreign>({ write }: Format<Foreign>, own: ReadonlyArray<Unsendable>) => {
   const shared: ReadonlyArray<Unsendable> = [
-    ["EmptySystem", 0, Conversation.make({ system: "" })],
-    ["EmptyMessage", 1, Conversation.addAssistant(base, "")],
-    ["EmptyMessage", 1, Conversation.addAssistant(base, [])],
-    ["EmptyMessage", 1, Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
     ["UnansweredCalls", 1, Conversation.addAssistant(base, [call()])],
-    ["InvalidArguments", 1, answered(call({ arguments: [1] }))],
-    ["InvalidArguments", 1, answered(call({ arguments: "{bad", text: "{bad" }))],
-    ["InvalidArguments", 1, answered(call({ arguments: null }))],
     ["UnsupportedContent", 1, Conversation.addAssistant(base, [image])],
     ["UnsupportedContent", 1, Conversation.addAssistant(base, [given.own("p")])]
   ]
+  test("SOUND-5 what says nothing is left out, as in prompts", function* () {
+    const asked = yield* Effect.fromResult(write(base))
+    const made = [
+      given.chat(given.system(""), Conversation.addUser("go")),
+      Conversation.addAssistant(base, ""),
+      Conversation.addAssistant(base, []),
+      Conversation.addAssistant(base, [Message.reasoningPart("hm")])
+    ]
+    for (const self of yield* Effect.all(made)) {
+      same(yield* Effect.fromResult(write(self)), asked)
+      assert.deepStrictEqual(
+        Conversation.toPrompt(self).content.map(({ role }) => role),
+        ["user"]
+      )
+    }
+  })
+
+  test("arguments that are no object are refused if asked for", function* () {
+    for (const part of [
+      call({ arguments: [1] }),
+      call({ arguments: "{bad", text: "{bad" }),
+      call({ arguments: null })
+    ]) {
+      const error = yield* Effect.flip(Effect.fromResult(write(yield* answered(part), "strict")))
+      assert.strictEqual(error.reason._tag, "InvalidArguments")
+      assert(Result.isSuccess(write(yield* answered(part))))
+    }
+  })
+
   test("each refusal names the message", function* () {
     for (const [tag, index, made] of [...shared, ...own]) {
       const error = yield* Effect.flip(Effect.fromResult(write(yield* made)))
@@ -145,7 +167,7 @@ export const embeds = <Foreign>(
     same(yield* Schema.encodeEffect(Request)(request), { messages: foreign })
     const refused = yield* Effect.flip(Schema.decodeEffect(Request)({ messages: malformed }))
     assert.include(refused.message, path)
-    const messages = yield* Conversation.addAssistant(Conversation.empty, "")
+    const messages = yield* Conversation.addAssistant(Conversation.empty, [call()])
     assert.include((yield* Effect.flip(Schema.encodeEffect(Request)({ messages }))).message, "message 0")
   })
 

@@ -12,8 +12,8 @@ import { test } from "../test.ts"
 const { again, reasonOf, render } = common.inUse(OpenAiMessages)
 
 const options = {
-  lenient: { invalidArguments: "wrap", toolFiles: "describe" },
-  strict: { reasoning: "refuse" }
+  lenient: { toolFiles: "describe" },
+  strict: { reasoning: "refuse", invalidArguments: "refuse" }
 } as const
 
 const format: common.Format<unknown> = {

@@ -319,4 +319,4 @@ describe("L10 each message is converted once", () => {
 })
 
 const withoutEmptySystem = (transcript: Conversation.Transcript): Conversation.Transcript =>
-  transcript.filter((entry) => entry.role !== "system" || entry.text !== "")
+  transcript.filter((entry) => entry.role !== "system" || entry.text.trim() !== "")

@@ -13,6 +13,11 @@ export const PlainReason = Schema.TaggedUnion({
     model: Schema.optionalKey(Schema.String),
     problem: Schema.optionalKey(Schema.String)
   },
+  ApprovalByProvider: {
+    approvalId: Schema.String,
+    callId: Schema.String,
+    tool: Schema.optionalKey(Schema.String)
+  },
   ModelMistakes: { step: Schema.Int, mistakes: Schema.Int, limit: Schema.Int },
   ModelRegistryFailed: { model: Schema.String, problem: Schema.String },
   PreparationFailed: {

@@ -15,7 +15,7 @@ import * as Tracer from "effect/Tracer"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
-import type * as Response from "effect/ai/Response"
+import * as Response from "effect/ai/Response"
 import * as Telemetry from "effect/ai/Telemetry"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as ConversationError from "../../conversation/ConversationError.ts"
@@ -58,7 +58,7 @@ export const publicDescription = "effect-emissary/publicDescription"
 /** The reason for an error of `effect/ai`. */
 export const modelFailed = (error: AiError.AiError, model?: string): agentReason.ReasonOf<"ModelFailed"> => {
   const { reason } = error
-  const isPublic = reason._tag === "UnknownError" && reason.metadata[publicDescription] === true
+  const isPublic = "description" in reason && "metadata" in reason && reason.metadata[publicDescription] === true
   const problem = isPublic ? reason.description : undefined
   const retryAfterMillis = error.retryAfter && Duration.toMillis(error.retryAfter)
   return agentReason.makeReason(
@@ -84,17 +84,24 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   }
   yield* recorder.recordNow({ _tag: "StepStarted", step: action.step, purpose: action.purpose })
   if (recorder.interruption) return
-  const answered = yield* Effect.result(withRetries(step, action.step, withQuietSpans(sendRequest(step, action))))
+  const answered = yield* Effect.result(withRetries(step, action.step, withQuietSpans(requestAnswer(step, action))))
   if (Result.isFailure(answered)) {
     const problem = mistakeOf(answered.failure)
     return yield* problem === undefined
       ? recorder.fail(modelFailed(answered.failure, resolved.definition.model))
       : recorder.recordNow({ _tag: "ModelMistaken", problem })
   }
-  const { content, finishReason, model, usage } = answered.success
+  const { approvals, content, finishReason, model, response, usage } = answered.success
   const named = withCanonicalNames(content, resolved.tools)
+  const [approval] = approvals
+  if (approval !== undefined) {
+    yield* recordDiscarded(step, usage)
+    const call = named.find((part) => part.type === "tool-call" && part.id === approval.callId)
+    const tool = call?.type === "tool-call" ? call.name : undefined
+    return yield* recorder.fail(agentReason.makeReason("ApprovalByProvider", { ...approval, ...defined({ tool }) }))
+  }
   const relabelled = history.relabelCalls(recorder.state.conversation, named)
-  const message = yield* Message.assistant(relabelled, { usage, model, finishReason })
+  const message = yield* Message.assistant(relabelled, { usage, model, finishReason, response })
   yield* recorder.recordNow({ _tag: "ModelAnswered", message, ...(yield* checkOutput(resolved, message)) })
 })
 
@@ -243,14 +250,36 @@ const toolChoiceOf = (
     : { ...chosen, oneOf: chosen.oneOf.map((name) => providerName(name)) }
 }
 
-/** The answer of the model; the deltas of a streaming run are emitted as they arrive. */
-const sendRequest = (step: Step, action: runTransition.ActionOf<"CallModel">) => {
+/** The answer of the model. The tokens of one that cannot be used are recorded before the request fails. */
+const requestAnswer = (step: Step, action: runTransition.ActionOf<"CallModel">) =>
+  Effect.suspend(() => {
+    const accumulator = modelMessages.accumulator()
+    return sendRequest(step, action, accumulator).pipe(
+      Effect.flatMap((method) => finishAnswer(method, accumulator.result())),
+      Effect.tapError((error) => recordDiscarded(step, accumulator.result().usage ?? usageOfError(error)))
+    )
+  })
+
+const recordDiscarded = ({ recorder }: Step, usage: Message.TokenUsage | undefined): Effect.Effect<void> =>
+  usage === undefined ? Effect.void : recorder.recordNow({ _tag: "AnswerDiscarded", usage })
+
+const usageOfError = ({ reason }: AiError.AiError): Message.TokenUsage | undefined =>
+  "usage" in reason && reason.usage !== undefined
+    ? defined({ inputTokens: reason.usage.promptTokens, outputTokens: reason.usage.completionTokens })
+    : undefined
+
+/** Collects the parts of the answer, and returns the name of the method; the deltas of a streaming run are emitted as they arrive. */
+const sendRequest = (
+  step: Step,
+  action: runTransition.ActionOf<"CallModel">,
+  accumulator: modelMessages.StreamAccumulator
+): Effect.Effect<string, AiError.AiError> => {
   const { output } = step.resolved
   if (action.purpose === "structured" && output._tag === "Structured") {
-    return generateObject(step, promptOf(step, action), JsonSchema.toSchema(output.offered))
+    return generateObject(step, promptOf(step, action), JsonSchema.toSchema(output.offered), accumulator)
   }
   const request = requestOf(step, action)
-  return step.streaming ? streamAnswer(step, request) : generateAnswer(step, request)
+  return step.streaming ? streamAnswer(step, request, accumulator) : generateAnswer(step, request, accumulator)
 }
 
 type Request = ReturnType<typeof requestOf>
@@ -266,23 +295,36 @@ const requestOf = (step: Step, action: runTransition.ActionOf<"CallModel">) => {
   } as const
 }
 
-const generateAnswer = Effect.fnUntraced(function* ({ resolved }: Step, request: Request) {
+const generateAnswer = Effect.fnUntraced(function* (
+  { resolved }: Step,
+  request: Request,
+  accumulator: modelMessages.StreamAccumulator
+) {
   const response = yield* resolved.model.generateText(request)
-  return yield* finishAnswer("generateText", modelMessages.fromResponseParts(response.content))
+  response.content.forEach(accumulator.add)
+  return "generateText"
 })
 
-const streamAnswer = Effect.fnUntraced(function* ({ recorder, resolved }: Step, request: Request) {
-  const accumulator = modelMessages.accumulator()
+const streamAnswer = Effect.fnUntraced(function* (
+  { recorder, resolved }: Step,
+  request: Request,
+  accumulator: modelMessages.StreamAccumulator
+) {
   yield* Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
     accumulator.add(part)
     if (part.type === "text-delta") return recorder.emit({ _tag: "TextDelta", delta: part.delta })
     if (part.type === "reasoning-delta") return recorder.emit({ _tag: "ReasoningDelta", delta: part.delta })
     return part.type === "error" ? Effect.fail(streamError(part.error)) : Effect.void
   })
-  return yield* finishAnswer("streamText", accumulator.result())
+  return "streamText"
 })
 
-const generateObject = Effect.fnUntraced(function* (step: Step, prompt: Prompt.Prompt, offered: Schema.Top) {
+const generateObject = Effect.fnUntraced(function* (
+  step: Step,
+  prompt: Prompt.Prompt,
+  offered: Schema.Top,
+  accumulator: modelMessages.StreamAccumulator
+) {
   // Sound: the schema is only sent to the provider; the answer is read from its parts.
   const schema = offered as Schema.Codec<unknown, Record<string, unknown>>
   const outer = yield* Effect.serviceOption(Telemetry.CurrentSpanTransformer)
@@ -292,36 +334,40 @@ const generateObject = Effect.fnUntraced(function* (step: Step, prompt: Prompt.P
     parts = options.response
     if (Option.isSome(outer)) outer.value(options)
   }
-  const answer = yield* step.resolved.model.generateObject({ prompt, schema, objectName: "output" }).pipe(
-    Effect.provideService(Telemetry.CurrentSpanTransformer, observe),
-    Effect.flatMap((response) => finishAnswer("generateObject", modelMessages.fromResponseParts(response.content))),
-    Effect.catchReason("AiError", "StructuredOutputError", ({ responseText }) =>
-      parts === undefined
-        ? Effect.succeed<modelMessages.ResponseContent>({
-            content: [{ type: "text", text: responseText }],
-            errors: []
-          })
-        : finishAnswer("generateObject", modelMessages.fromResponseParts(parts))
+  const answer: ReadonlyArray<Response.AnyPart> = yield* step.resolved.model
+    .generateObject({ prompt, schema, objectName: "output" })
+    .pipe(
+      Effect.provideService(Telemetry.CurrentSpanTransformer, observe),
+      Effect.map((response) => response.content),
+      Effect.catchReason("AiError", "StructuredOutputError", ({ responseText }) =>
+        Effect.succeed(parts ?? [Response.makePart("text", { text: responseText })])
+      )
     )
-  )
+  answer.forEach(accumulator.add)
   if (step.streaming) {
-    for (const part of answer.content) {
+    for (const part of answer) {
       if (part.type === "text") yield* step.recorder.emit({ _tag: "TextDelta", delta: part.text })
     }
   }
-  return answer
+  return "generateObject"
 })
 
 const finishAnswer = (
   method: string,
-  result: ReturnType<modelMessages.StreamAccumulator["result"]>
+  answer: modelMessages.ResponseContent
 ): Effect.Effect<modelMessages.ResponseContent, AiError.AiError> => {
-  if (Result.isFailure(result)) {
-    return Effect.fail(failRequest(method, new AiError.InvalidOutputError({ description: result.failure.message })))
-  }
-  const { errors } = result.success
-  return errors.length > 0 ? Effect.fail(streamError(errors[0])) : Effect.succeed(result.success)
+  const { content, errors, finishReason } = answer
+  if (errors.length > 0) return Effect.fail(streamError(errors[0]))
+  return content.length === 0 && finishReason === undefined
+    ? Effect.fail(failRequest(method, emptyAnswer))
+    : Effect.succeed(answer)
 }
+
+/** A connection that was cut before the first part looks like this. */
+const emptyAnswer = new AiError.InternalProviderError({
+  description: "an answer that ended before its first part",
+  metadata: { [publicDescription]: true }
+})
 
 /** An `error` part fails the step as an error of the model does. */
 const streamError = (error: unknown): AiError.AiError => {

@@ -162,7 +162,9 @@ export const userData: ReadonlyArray<string> = [
   "/**/facts/**/payload",
   "/**/facts/**/request/arguments",
   "/**/message/metadata",
-  "/**/messages/*/metadata"
+  "/**/message/response/metadata",
+  "/**/messages/*/metadata",
+  "/**/messages/*/response/metadata"
 ]
 
 export const ApprovalRequest = Schema.Struct({
@@ -208,7 +210,8 @@ const OwnEvent = Schema.Union([
     output: Schema.optionalKey(OutputCheck),
     outputCall: Schema.optionalKey(Schema.String)
   }),
-  Schema.TaggedStruct("ModelMistaken", { at, problem: Schema.String, usage: Schema.optionalKey(Usage) }),
+  Schema.TaggedStruct("AnswerDiscarded", { at, usage: Usage }),
+  Schema.TaggedStruct("ModelMistaken", { at, problem: Schema.String }),
   Schema.TaggedStruct("ProgressSaved", {
     at,
     facts: Schema.Array(Schema.Json),

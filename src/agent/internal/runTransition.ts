@@ -280,11 +280,10 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
       return applyStepStarted(self, event)
     case "ModelAnswered":
       return applyModelAnswered(self, event)
+    case "AnswerDiscarded":
+      return inStep(self, event, () => ({ usage: addUsage(self.usage, event.usage) }))
     case "ModelMistaken":
-      return inStep(self, event, () => ({
-        mistakes: [...self.mistakes, event.problem],
-        usage: addUsage(self.usage, event.usage)
-      }))
+      return inStep(self, event, () => ({ mistakes: [...self.mistakes, event.problem] }))
     case "ProgressSaved":
       return inStep(self, event, () => ({
         progress: saveProgress(self.progress, event),
@@ -869,7 +868,7 @@ export const usageOf = (self: Event): Message.TokenUsage | undefined => {
   switch (self._tag) {
     case "ModelAnswered":
       return self.message.usage
-    case "ModelMistaken":
+    case "AnswerDiscarded":
     case "ProgressSaved":
       return self.usage
     case "ChildEvent":

@@ -289,8 +289,13 @@ const makeCodec = <T>(options: {
   return VersionedCodec.make<T>({
     what: codecName,
     field: "version",
-    // Arguments and results of tools are the application's words, not options
-    data: ["/messages/*/content/*/arguments", "/messages/*/content/*/result/value", "/messages/*/result/value"],
+    // Arguments and results of tools are the application's words, and metadata of responses the provider's, not options
+    data: [
+      "/messages/*/content/*/arguments",
+      "/messages/*/content/*/result/value",
+      "/messages/*/response/metadata",
+      "/messages/*/result/value"
+    ],
     type: options.type,
     arms: [
       {

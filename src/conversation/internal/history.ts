@@ -175,6 +175,8 @@ export const isStorable = (json: Schema.Json): boolean => {
   const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const [value, depth] = next
+    // `JSON.parse` reads 1e400 as Infinity
+    if (typeof value === "number" && !Number.isFinite(value)) return false
     if (typeof value !== "object" || value === null) continue
     if (depth > maxDepth || hasForbiddenKey(value)) return false
     for (const member of Object.values(value)) pending.push([member, depth + 1])
@@ -247,6 +249,35 @@ export const ToolResultPart = Schema.Struct({
 export interface ToolResultPart extends Schema.Schema.Type<typeof ToolResultPart> {}
 
 /**
+ * A source that the model used, a page that it found for example, to show with the text before it.
+ *
+ * **Details**
+ *
+ * Sources are kept, stored and streamed with their message. They are never sent to a model, because neither prompts nor the
+ * formats of providers have a place for them.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const SourcePart = Schema.Struct({
+  type: Schema.Literal("source"),
+  id: Schema.String,
+  title: Schema.optionalKey(Schema.String),
+  data: Schema.Union([
+    Schema.Struct({ type: Schema.Literal("url"), url: Schema.String }),
+    Schema.Struct({
+      type: Schema.Literal("document"),
+      mediaType: Schema.String,
+      fileName: Schema.optionalKey(Schema.String)
+    })
+  ]),
+  options: ProviderOptions
+}).annotate({ identifier: "SourcePart" })
+
+/** @since 0.1.0 */
+export interface SourcePart extends Schema.Schema.Type<typeof SourcePart> {}
+
+/**
  * A part of an assistant message.
  *
  * @category models
@@ -256,6 +287,7 @@ export const AssistantPart = Schema.Union([
   ToolResult.TextPart,
   ToolResult.FilePart,
   ReasoningPart,
+  SourcePart,
   ToolCallPart,
   ToolResultPart
 ])
@@ -312,6 +344,12 @@ export interface UserMessage extends Schema.Schema.Type<typeof UserMessage> {}
  * An answer of the model. The content may be empty, because models do answer with
  * nothing.
  *
+ * **Details**
+ *
+ * `response` is what the provider reported about the answer: its `id` and time there, and the
+ * metadata of the whole response, by provider. The metadata is sent back in the options of
+ * the message.
+ *
  * @category models
  * @since 0.1.0
  */
@@ -320,7 +358,14 @@ export const AssistantMessage = Schema.Struct({
   ...baseFields,
   content: Schema.Array(AssistantPart),
   model: Schema.optionalKey(Schema.String),
-  finishReason: Schema.optionalKey(Schema.String)
+  finishReason: Schema.optionalKey(Schema.String),
+  response: Schema.optionalKey(
+    Schema.Struct({
+      id: Schema.optionalKey(Schema.String),
+      createdAt: Schema.optionalKey(Schema.DateTimeUtcFromString),
+      metadata: ProviderOptions
+    })
+  )
 }).annotate({ identifier: "AssistantMessage" })
 
 /** @since 0.1.0 */
@@ -357,6 +402,9 @@ export type Message = typeof Message.Type
 
 /** Members without a value may be `undefined`: `freeze` leaves them out. */
 type Draft<A> = { readonly [Key in keyof A]: A[Key] | undefined }
+
+/** A position in a list. */
+export const Position = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
 /** Options of every message. `id` and `createdAt` override the services. */
 export interface Options extends Draft<Partial<Omit<SystemMessage, "role" | "content">>> {}
@@ -417,7 +465,8 @@ export const assistant = (
     ...base,
     content: typeof content === "string" ? [{ type: "text", text: content }] : content,
     model: options?.model,
-    finishReason: options?.finishReason
+    finishReason: options?.finishReason,
+    response: options?.response
   }))
 
 /**
@@ -578,6 +627,8 @@ type Calls = HashMap.HashMap<string, ToolCallPart>
 
 const noCalls: Calls = HashMap.empty()
 
+const noParts: ReadonlySet<AssistantPart> = new Set()
+
 const noPositions: ReadonlyMap<string, number> = new Map()
 const noBatch: ReadonlyArray<ToolCallPart> = []
 type CallIds = HashMap.HashMap<string, "us" | "provider" | "provider answered">
@@ -604,6 +655,8 @@ export class History extends Pipeable.Class implements Conversation {
   readonly open: Calls = noCalls
   /** Calls of this turn that the provider runs and has not answered. */
   readonly providerOpen: Calls = noCalls
+  /** Such calls of earlier turns: no result can follow. */
+  readonly unanswered: ReadonlySet<AssistantPart> = noParts
   /** Every call id, by who answers it. */
   readonly callIds: CallIds = noCallIds
 
@@ -724,13 +777,18 @@ export const pushMessage = (self: History, input: Message): History => {
     case "system":
       return new History(self, added, { system: message })
     case "user":
-      return new History(self, added, { batch: noBatch, positions: noPositions, providerOpen: noCalls })
+      return new History(self, added, { batch: noBatch, positions: noPositions, ...closeTurn(self) })
     case "assistant":
       return new History(self, added, { lastAssistant: message, ...usageReport(message), ...indexCalls(self, message) })
     case "tool":
       return new History(self, added, { open: HashMap.remove(self.open, message.callId) })
   }
 }
+
+const closeTurn = ({ providerOpen, unanswered }: History) =>
+  HashMap.isEmpty(providerOpen)
+    ? undefined
+    : { providerOpen: noCalls, unanswered: new Set([...unanswered, ...HashMap.values(providerOpen)]) }
 
 const usageReport = (message: AssistantMessage) =>
   (message.usage?.inputTokens ?? 0) > 0 && !hasMark(message, viewMark)
@@ -993,7 +1051,7 @@ const checkOpenCalls = (self: History, { role }: Message, place: Place): Reason 
     : { _tag: "OpenCalls", ...place, role, callIds: openCalls(self).map((call) => call.id) }
 
 export const checkContent = (message: UserMessage, place: Place): Reason | undefined =>
-  message.content.some((part) => part.type === "file" || part.text !== "")
+  message.content.some((part) => part.type === "file" || !isBlank(part.text))
     ? undefined
     : { _tag: "EmptyContent", ...place, role: message.role }
 
@@ -1137,6 +1195,29 @@ const openLabelOf = (self: History, { id, name }: ToolResultPart): string | unde
   )
   return relabelled.length === 1 ? relabelled[0]?.id : undefined
 }
+
+// Messages to models
+
+export const isBlank = (text: string): boolean => text.trim() === ""
+
+/**
+ * The parts of an answer that are sent, of those that the receiver can hold. Providers refuse reasoning with nothing after
+ * it, and a message without content: nothing is left of such an answer, and every prompt and format leaves it out.
+ */
+export const saidParts = (
+  parts: ReadonlyArray<AssistantPart>,
+  isSent: (text: string) => boolean
+): ReadonlyArray<Exclude<AssistantPart, SourcePart>> => {
+  const sent = parts.filter((part) => part.type !== "source")
+  const isSaid = sent.some((part) => part.type !== "reasoning" && (part.type !== "text" || isSent(part.text)))
+  return isSaid ? sent.slice(0, sent.findLastIndex((part) => part.type !== "reasoning") + 1) : []
+}
+
+/** The message without the calls of earlier turns that the provider never answered: it refuses them. */
+export const withoutUnanswered = <M extends Message>({ unanswered }: History, message: M): M =>
+  message.role === "assistant" && message.content.some((part) => unanswered.has(part))
+    ? { ...message, content: message.content.filter((part) => !unanswered.has(part)) }
+    : message
 
 // The open end
 

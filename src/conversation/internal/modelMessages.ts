@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import { identity } from "effect/Function"
+import { format } from "effect/Formatter"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -19,12 +20,14 @@ import * as ConversationError from "../ConversationError.ts"
 import * as conversationCodec from "./conversationCodec.ts"
 import * as history from "./history.ts"
 import type {
+  AssistantMessage,
   AssistantOptions,
   AssistantPart,
   Conversation,
   History,
   Message,
   MessageGroup,
+  SourcePart,
   TokenUsage,
   ToolCallPart,
   ToolMessage,
@@ -62,6 +65,13 @@ const callArguments = (params: unknown): Option.Option<history.CallArguments> =>
   )
 }
 
+/** The text of a value that is not JSON. */
+const textOf = (value: unknown): string =>
+  Result.getOrElse(
+    Result.try(() => format(value)),
+    () => "not JSON"
+  )
+
 /** The result of a tool that the provider ran; a value that cannot be stored becomes its JSON text. */
 const resultValue = (value: unknown): Option.Option<Schema.Json> =>
   value === undefined
@@ -81,6 +91,8 @@ const Note = Schema.Struct({
   message: Schema.optionalKey(
     history.AssistantMessage.mapFields(({ content: _content, options: _options, role: _role, ...fields }) => fields)
   ),
+  /** The sources of an answer, with their positions in its content. */
+  sources: Schema.optionalKey(Schema.Array(Schema.Struct({ at: history.Position, part: history.SourcePart }))),
   /** The arguments of the prompt are those of the call. */
   exact: Schema.optionalKey(Schema.Literal(true)),
   /** Argument text as received. */
@@ -210,9 +222,15 @@ const writerOf = ({ lossless, toolName = identity }: ToPromptOptions): Writer =>
  *
  * The results that answer one assistant message become one tool message. A result
  * travels as `modelOutput`, next to its value. What providers refuse is left out or
- * made acceptable: empty text and empty messages are left out, arguments that are no
- * object become `{ invalid_arguments }`. A prompt never holds approval parts, which
- * would make `effect/ai` execute tools by itself.
+ * made acceptable: arguments that are no object become `{ invalid_arguments }`, and left out are
+ *
+ * - text of white space, and an empty system message,
+ * - reasoning with nothing after it, and an answer without other content, which was cut off while the
+ *   model was thinking,
+ * - calls of earlier turns that the provider was to run and never answered.
+ *
+ * Sources are not sent, because prompts have no place for them. A prompt never holds approval parts,
+ * which would make `effect/ai` execute tools by itself.
  *
  * Each message is converted once: the next prompt of the same conversation, or of
  * a longer one, holds the same objects.
@@ -235,10 +253,10 @@ const writerOf = ({ lossless, toolName = identity }: ToPromptOptions): Writer =>
  * @since 0.1.0
  */
 export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Prompt.Prompt => {
-  const groups = history.messageGroups(self)
   const [first] = history.messages(self)
   if (first === undefined) return Prompt.empty
   const writer = writerOf(options)
+  const groups = writer.lossless ? history.messageGroups(self) : answeredGroups(history.asHistory(self))
   const line = writer.lines.get(first)
   const from = groups.slice(0, -1)
   const before = line !== undefined && startsWith(from, line.from) ? line : { from: [], content: [] }
@@ -247,6 +265,14 @@ export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Pro
   writer.lines.set(first, { from, content })
   return Prompt.fromMessages([...content, ...groups.slice(-1).flatMap(convert)])
 }
+
+const answeredGroups = (self: History): ReadonlyArray<MessageGroup> =>
+  self.unanswered.size === 0
+    ? history.messageGroups(self)
+    : history.messageGroups(self).map((group) => {
+        const message = group.message && history.withoutUnanswered(self, group.message)
+        return message === group.message ? group : { ...group, message }
+      })
 
 const startsWith = <A>(all: ReadonlyArray<A>, start: ReadonlyArray<A>): boolean =>
   start.every((one, index) => one === all[index])
@@ -276,21 +302,36 @@ const promptMessage = (message: Exclude<Message, ToolMessage>, writer: Writer): 
   const options = writer.lossless ? addMessageNote(message, {}) : message.options
   switch (message.role) {
     case "system":
-      return message.content === "" && !writer.lossless
+      return history.isBlank(message.content) && !writer.lossless
         ? []
         : [Prompt.systemMessage({ content: message.content, options })]
     case "user":
       return [Prompt.userMessage({ content: promptContent(message.content, writer), options })]
-    case "assistant": {
-      const content = sentParts(message.content, writer).map((part) => promptPart(part, writer))
-      return content.length === 0 && !writer.lossless ? [] : [Prompt.assistantMessage({ content, options })]
-    }
+    case "assistant":
+      return writer.lossless ? [losslessAnswer(message, writer)] : sentAnswer(message, writer)
   }
 }
 
-// Providers reject empty text; text with options may carry a signature
+const sentAnswer = (message: AssistantMessage, writer: Writer): ReadonlyArray<Prompt.Message> => {
+  const parts = history.saidParts(sentParts(message.content, writer), (text) => !history.isBlank(text))
+  const options = mergeMetadata(message.response?.metadata ?? {}, message.options ?? {})
+  const content = parts.map((part) => promptPart(part, writer))
+  return content.length === 0 ? [] : [Prompt.assistantMessage({ content, options })]
+}
+
+const losslessAnswer = (message: AssistantMessage, writer: Writer): Prompt.Message => {
+  const sources = message.content.flatMap((part, at) => (part.type === "source" ? [{ at, part }] : []))
+  return Prompt.assistantMessage({
+    content: message.content.flatMap((part) => (part.type === "source" ? [] : [promptPart(part, writer)])),
+    options: addMessageNote(message, sources.length === 0 ? {} : { sources })
+  })
+}
+
+// Providers reject text of white space; text with options may carry a signature
 const sentParts = <P extends AssistantPart>(parts: ReadonlyArray<P>, { lossless }: Writer): ReadonlyArray<P> =>
-  lossless ? parts : parts.filter((part) => part.type !== "text" || part.text !== "" || part.options !== undefined)
+  lossless
+    ? parts
+    : parts.filter((part) => part.type !== "text" || !history.isBlank(part.text) || part.options !== undefined)
 
 const promptContent = (content: ReadonlyArray<ToolResult.Content>, writer: Writer) =>
   sentParts(content, writer).map(toPromptPart)
@@ -307,7 +348,7 @@ const toPromptData = (data: ToolResult.FilePart["data"]): string | URL => {
   return URL.canParse(data.url) ? new URL(data.url) : data.url
 }
 
-const promptPart = (part: AssistantPart, writer: Writer): Prompt.AssistantMessagePart => {
+const promptPart = (part: Exclude<AssistantPart, SourcePart>, writer: Writer): Prompt.AssistantMessagePart => {
   switch (part.type) {
     case "reasoning":
       return Prompt.reasoningPart({ text: part.text, options: part.options })
@@ -468,7 +509,7 @@ const readMessage = (self: History, index: number, message: Prompt.Message): Rea
         : Effect.map(history.user(content, options), (message) => [message])
     }
     case "assistant":
-      return readAssistant(self, index, message, options)
+      return readAssistant(self, index, message, { note, options })
     case "tool":
       return readToolMessages(index, message)
   }
@@ -479,7 +520,7 @@ const readAssistant = Effect.fnUntraced(function* (
   self: History,
   index: number,
   message: Prompt.AssistantMessage,
-  options: AssistantOptions
+  { note, options }: { readonly note: Note; readonly options: AssistantOptions }
 ) {
   const content: Array<AssistantPart> = []
   const results: Array<ToolMessage> = []
@@ -510,6 +551,7 @@ const readAssistant = Effect.fnUntraced(function* (
         content.push(boundTool.fromPromptPart(part))
     }
   }
+  for (const { at, part } of note.sources ?? []) content.splice(at, 0, part)
   return [yield* history.assistant(content, options), ...results]
 })
 
@@ -557,6 +599,12 @@ const readToolResult = Effect.fnUntraced(function* (index: number, part: Prompt.
   return { ...noted, result: resultFromPart(part, value.value, noted.note) }
 })
 
+/** A request of the provider for the approval of a tool that it runs itself. */
+interface ProviderApproval {
+  readonly approvalId: string
+  readonly callId: string
+}
+
 /**
  * The content of a response.
  *
@@ -571,44 +619,30 @@ export interface ResponseContent {
   readonly usage?: TokenUsage | undefined
   readonly finishReason?: Response.FinishReason | undefined
   readonly model?: string | undefined
+  readonly response?: AssistantMessage["response"]
+  readonly approvals: ReadonlyArray<ProviderApproval>
   readonly errors: ReadonlyArray<unknown>
 }
 
 /**
- * Collects the parts of one response as they arrive.
+ * Collects the parts of one response as they arrive. `result` may be read at any time.
  *
  * **Details**
  *
- * Deltas without a start open a block. Blocks that never end are kept. `result`
- * may be read at any time, also in the middle of a stream; it fails where
- * arguments or results are not JSON.
- */
-export interface StreamAccumulator {
-  readonly add: (part: Response.AnyPart) => void
-  readonly result: () => Result.Result<ResponseContent, ConversationError.ConversationError>
-}
-
-/**
- * Converts the parts of a whole response, or of a whole stream: equal content becomes
- * equal messages either way.
+ * Equal content becomes equal messages, streamed or not. Deltas without a start open a block. Blocks that never end are kept.
  *
- * **Details**
- *
- * Text, reasoning, files, tool calls and results of tools that the provider ran
- * are kept in order with their provider metadata. Sources and approval requests
- * are left out, as are results of tools that `effect/ai` resolved itself and
- * preliminary results.
+ * Text, reasoning, sources, files, tool calls and results of tools that the provider ran
+ * are kept in order with their provider metadata. Results of tools that `effect/ai` resolved itself and
+ * preliminary results are left out.
  *
  * Arguments that arrive as text are parsed; the text is kept next to them. A
  * stream's argument text is kept where it is not the compact JSON of the
- * arguments. Text that does not parse replaces the arguments; empty text is `{}`.
+ * arguments. Text that does not parse replaces the arguments; empty text is `{}`. A value that is not JSON is replaced by a
+ * text that shows it, so that only its own call fails.
  */
-export const fromResponseParts = (
-  parts: Iterable<Response.AnyPart>
-): Result.Result<ResponseContent, ConversationError.ConversationError> => {
-  const collected = accumulator()
-  for (const part of parts) collected.add(part)
-  return collected.result()
+export interface StreamAccumulator {
+  readonly add: (part: Response.AnyPart) => void
+  readonly result: () => ResponseContent
 }
 
 type Metadata = ToolResult.ProviderOptions
@@ -633,10 +667,15 @@ interface Block {
 export const accumulator = (): StreamAccumulator => {
   const blocks: Array<Block> = []
   const open = { text: new Map<string, Block>(), reasoning: new Map<string, Block>(), call: new Map<string, Block>() }
+  const approvals: Array<ProviderApproval> = []
   const errors: Array<unknown> = []
-  let position = -1
-  let problem: ConversationError.Reason | undefined
-  let about: Pick<ResponseContent, "usage" | "finishReason" | "model"> = {}
+  let about: Pick<ResponseContent, "usage" | "finishReason" | "model" | "response"> = {}
+
+  const addAbout = ({ metadata, response, ...fields }: typeof about & { readonly metadata: Metadata }): void => {
+    const merged = mergeMetadata(about.response?.metadata ?? {}, metadata)
+    const whole = defined({ ...about.response, ...response, metadata: isEmpty(merged) ? undefined : merged })
+    about = { ...about, ...defined(fields), ...(isEmpty(whole) ? undefined : { response: whole }) }
+  }
 
   const put = (kind: Kind, id: string, values: Partial<Block>): Block => {
     const block: Block = {
@@ -667,18 +706,15 @@ export const accumulator = (): StreamAccumulator => {
 
   const addCall = (part: Response.ToolCallPart<string, unknown>): void => {
     const started = open.call.get(part.id)
-    const parsed = callArguments(part.params === undefined ? started?.text : part.params)
-    if (Option.isNone(parsed)) {
-      problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "arguments" }
-      return
-    }
+    const given = part.params === undefined ? started?.text : part.params
+    const args = Option.getOrElse(callArguments(given), () => history.textArguments(started?.text || textOf(given)))
     const block = started ?? put("call", part.id, {})
     block.part = {
       type: "tool-call",
       id: part.id,
       name: part.name,
-      ...receivedText(block.text, parsed.value.arguments),
-      ...parsed.value,
+      ...receivedText(block.text, args.arguments),
+      ...args,
       ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
       ...partOptions(mergeMetadata(block.metadata, part.metadata))
     }
@@ -687,12 +723,8 @@ export const accumulator = (): StreamAccumulator => {
 
   const addResult = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
     if (part.preliminary || !part.providerExecuted) return
-    const value = resultValue(part.encodedResult)
-    if (Option.isNone(value)) {
-      problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "result" }
-      return
-    }
-    const result = resultFromPart(part, value.value)
+    const value = Option.getOrElse(resultValue(part.encodedResult), () => textOf(part.encodedResult))
+    const result = resultFromPart(part, value)
     addPart({ type: "tool-result", id: part.id, name: part.name, result, ...partOptions(part.metadata) })
   }
 
@@ -701,7 +733,6 @@ export const accumulator = (): StreamAccumulator => {
   }
 
   const add = (part: Response.AnyPart): void => {
-    position += 1
     switch (part.type) {
       case "text":
       case "reasoning":
@@ -739,33 +770,45 @@ export const accumulator = (): StreamAccumulator => {
       case "file":
         addPart(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
         return
-      case "response-metadata":
-        about = { ...about, model: part.modelId ?? about.model }
+      case "source": {
+        const { id, title } = part
+        addPart({ type: "source", id, ...defined({ title }), data: sourceData(part), ...partOptions(part.metadata) })
         return
+      }
+      case "response-metadata": {
+        const { id, metadata, modelId: model, timestamp: createdAt } = part
+        addAbout({ model, response: defined({ id, createdAt }), metadata })
+        return
+      }
       case "finish":
-        about = { ...about, finishReason: part.reason, usage: usageOf(part.usage) }
+        addAbout({ finishReason: part.reason, usage: usageOf(part.usage), metadata: part.metadata })
         return
       case "error":
         errors.push(part.error)
         return
-      case "source":
       case "tool-approval-request":
+        approvals.push({ approvalId: part.approvalId, callId: part.toolCallId })
         return
     }
   }
 
   return {
     add,
-    result: () =>
-      problem === undefined
-        ? Result.succeed({
-            content: blocks.flatMap(partsOfBlock),
-            ...about,
-            errors: [...errors]
-          })
-        : Result.fail(new ConversationError.ConversationError({ reason: problem }))
+    result: () => ({
+      content: blocks.flatMap(partsOfBlock),
+      ...about,
+      approvals: [...approvals],
+      errors: [...errors]
+    })
   }
 }
+
+const isEmpty = (record: object): boolean => Object.keys(record).length === 0
+
+const sourceData = (part: Response.UrlSourcePart | Response.DocumentSourcePart): SourcePart["data"] =>
+  part.sourceType === "url"
+    ? { type: "url", url: String(part.url) }
+    : { type: "document", mediaType: part.mediaType, ...defined({ fileName: part.fileName }) }
 
 const kindOf = (type: string): Kind => {
   if (type.startsWith("text")) return "text"
@@ -799,7 +842,7 @@ const receivedText = (text: string, args: Schema.Json): { readonly text: string 
 }
 
 const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>
-  Object.keys(metadata).length === 0 ? undefined : { options: metadata }
+  isEmpty(metadata) ? undefined : { options: metadata }
 
 /** Later metadata over earlier, key by key within a provider. */
 const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {

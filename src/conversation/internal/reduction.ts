@@ -490,6 +490,8 @@ const partTokens = (counter: TokenCounter.TokenCounter, part: AssistantPart): nu
       return callOverhead + counter.count(part.name) + counter.count(argumentText(part))
     case "tool-result":
       return partsTokens(counter, ToolResult.content(part.result))
+    case "source":
+      return 0
   }
 }
 

@@ -49,8 +49,6 @@ export interface Format {
   /** The reasoning has a place in the format. */
   readonly keepsReasoning: (part: Message.ReasoningPart) => boolean
   readonly supportedReasoning: string
-  /** A message can end in reasoning. */
-  readonly endsInReasoning: boolean
   /** The provider itself ran the tool, and the format has a form for it. */
   readonly keepsProviderTool: (part: Message.ToolCallPart | Message.ToolResultPart) => boolean
   readonly supportedTools: string
@@ -335,11 +333,19 @@ export const writeMessages = (
     const messages = history.messages(self)
     yield* checkClosed(self, messages)
     const prepared: Array<Message.Message> = []
-    for (const [index, message] of messages.entries()) {
-      prepared.push(yield* prepareMessage(format, message, { index, id: message.id }, options))
+    for (const [index, whole] of messages.entries()) {
+      const message = history.withoutUnanswered(history.asHistory(self), whole)
+      const sent = yield* prepareMessage(format, message, { index, id: message.id }, options)
+      if (hasContent(format, sent)) prepared.push(sent)
     }
     return restoreOrder(format.key, prepared).map((message) => ({ message, json: writeMessage(format, message) }))
   })
+
+/** Empty answers and an empty system message are left out, as prompts do. */
+const hasContent = (format: Format, message: Message.Message): boolean =>
+  message.role === "system"
+    ? format.isSent(message.content)
+    : message.role !== "assistant" || message.content.length > 0
 
 /** Fails where the end of a conversation is open. */
 const checkClosed = (self: history.Conversation, messages: ReadonlyArray<Message.Message>): Check<void> => {
@@ -358,11 +364,9 @@ const prepareMessage = (
 ): Check<Message.Message> => {
   switch (message.role) {
     case "system":
-      return format.isSent(message.content) ? Result.succeed(message) : Result.fail({ _tag: "EmptySystem", ...place })
+      return Result.succeed(message)
     case "user":
-      return message.content.some((part) => part.type === "file" || format.isSent(part.text))
-        ? checkFiles(format, message, message.content, place)
-        : refuseEmpty(place, message.role)
+      return checkFiles(format, message, message.content, place)
     case "assistant":
       return Result.map(prepareParts(format, message, place, options), (content) => ({ ...message, content }))
     case "tool": {
@@ -382,9 +386,6 @@ const refuseContent = (place: MessagePlace, found: string, expected: string): Ch
 
 const refuseFile = (place: MessagePlace, { mediaType }: ToolResult.FilePart, expected: string): Check<never> =>
   refuseContent(place, `a file of type ${mediaType}`, expected)
-
-const refuseEmpty = (place: MessagePlace, role: string): Check<never> =>
-  Result.fail({ _tag: "EmptyMessage", ...place, role })
 
 /** The message, if the provider accepts the files of its content. */
 const checkFiles = (
@@ -446,12 +447,13 @@ const prepareParts = (
         }
         case "file":
           return yield* refuseFile(place, part, "text and tool calls in an assistant message")
+        case "source":
+          break
       }
     }
-    const length = content.findLastIndex((part) => part.type !== "reasoning") + 1
-    if (length === 0) return yield* refuseEmpty(place, message.role)
-    if (format.endsInReasoning || length === content.length) return content
-    return options.reasoning === "refuse" ? yield* refuseReasoning() : content.slice(0, length)
+    const sent = history.saidParts(content, format.isSent)
+    const left = content.slice(sent.length).some((part) => part.type === "reasoning")
+    return left && options.reasoning === "refuse" ? yield* refuseReasoning() : sent
   })
 
 /** A call under the name and with the arguments that are sent. */
@@ -462,10 +464,10 @@ const prepareCall = (
 ): Check<Message.ToolCallPart> => {
   const name = part.providerExecuted === true ? part.name : (options.toolName?.(part.name) ?? part.name)
   if (isObject(part.arguments)) return Result.succeed({ ...part, name })
-  if (options.invalidArguments === "wrap") {
-    const { text: _, ...rest } = part
-    return Result.succeed({ ...rest, name, arguments: { invalid_arguments: part.arguments } })
+  if (options.invalidArguments === "refuse") {
+    const found = kindOf(part.arguments)
+    return Result.fail({ _tag: "InvalidArguments", ...place, callId: part.id, name: part.name, found })
   }
-  const found = kindOf(part.arguments)
-  return Result.fail({ _tag: "InvalidArguments", ...place, callId: part.id, name: part.name, found })
+  const { text: _, ...rest } = part
+  return Result.succeed({ ...rest, name, arguments: { invalid_arguments: part.arguments } })
 }
