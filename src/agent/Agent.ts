@@ -131,8 +131,10 @@ export {
    * - `budget`: what to do when a request would become too long, default that of the
    *   agent; `"off"` for nothing.
    * - `maxDepth`: how deep agents may call agents, default 8.
-   * - `defects`: `"result"` (default) returns an `unhandled_error` to the model for a
-   *   handler's defect; `"die"` ends the run with it after the siblings settled.
+   * - `defects`: for a handler's defect `"result"` (default) returns an `unhandled_error` to the
+   *   model that reads "The tool failed unexpectedly"; its text is in the log only, because it may
+   *   quote secrets. `"describe"` returns its class and text, too; `"die"` ends the run with it
+   *   after the siblings settled.
    * - `onState`: called after every applied event with the state that holds it, and
    *   once more, uninterruptibly, when the run's fiber is interrupted.
    * - `interruptWhen`: asked after every event, those of agents used as tools included

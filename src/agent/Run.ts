@@ -200,8 +200,8 @@ export {
    * - `ApprovalDecided`: the decision about a call.
    * - `ToolStarted`: a call is about to run. From here on it never starts again.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
-   *   nothing was run for. `cause` is the rendered cause of a defect, for inspection; it is
-   *   never sent anywhere.
+   *   nothing was run for. `cause` names what ended the call unexpectedly, such as the
+   *   class of a defect; its text is in the log.
    * - `ChildEvent`: an event in the run of an agent that is a tool of this one.
    * - `RunInterrupted`: the run was stopped. Calls that had started still get their results.
    * - `RunFinished`: the run ended. It continues after a `RunResumed`.

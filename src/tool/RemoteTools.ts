@@ -602,28 +602,14 @@ const readRequest = (limits: Partial<Limits.Limits> | undefined) => {
   })
 }
 
-const unexpectedFailure = ToolResult.failure(
-  "unhandled_error",
-  "The tool failed unexpectedly. The details are in the log of the tool server."
-)
-
 /**
- * The body as the server runs it. A defect is logged here; the caller receives nothing of it. The services that the
- * handler captured win over those of the HTTP server: a handler with a confined `FileSystem` must not get the server's
+ * The body as the server runs it. The services that the handler captured win over those of the HTTP server: a handler with a confined `FileSystem` must not get the server's
  * own. The span and the scope are those of the request.
  */
-const serveBody = (body: boundTool.Body, { name }: Tool.Any, handler: Tool.Handler<string>): boundTool.Body => {
+const serveBody = (body: boundTool.Body, handler: Tool.Handler<string>): boundTool.Body => {
   const own = boundTool.withoutBindingScope(handler.context)
   return (args, call) =>
-    body(args, call).pipe(
-      Effect.updateContext((request: Context.Context<never>) => Context.merge(request, own)),
-      Effect.catchCauseIf(Cause.hasDies, (cause) =>
-        Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
-          Effect.annotateLogs({ runId: call.runId, callId: call.callId }),
-          Effect.as(unexpectedFailure)
-        )
-      )
-    )
+    Effect.updateContext(body(args, call), (request: Context.Context<never>) => Context.merge(request, own))
 }
 
 /** Binds the tools that have a handler: those that a model provider runs have none. */
@@ -635,7 +621,7 @@ const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, To
     const handler = yield* boundTool.handlerOf(tool)
     if (Option.isNone(handler)) continue
     const local = yield* boundTool.fromTool(tool, handler.value)
-    bound.push({ ...local, body: Option.map(local.body, (body) => serveBody(body, tool, handler.value)) })
+    bound.push({ ...local, body: Option.map(local.body, (body) => serveBody(body, handler.value)) })
   }
   return bound
 })
@@ -697,7 +683,7 @@ const executeCall = Effect.fnUntraced(function* (
   }
   const call = yield* boundTool.prepare(set, { id: callId, name, arguments: args }, { runId, context, deadline })
   if (Result.isFailure(call)) return call.failure
-  return yield* boundTool.local(call.success)
+  return yield* Effect.annotateLogs(boundTool.local(call.success), { runId, callId })
 })
 
 type ServerPath = NonNullable<ServerOptions["path"]>

@@ -265,22 +265,28 @@ describe("AGENT-2 run", () => {
     { text: "done" }
   ])
   test(
-    "RT-3 the cause of a defect is in the ToolFinished event, not in what the model receives",
+    "RT-3 TRUST-5 the class of a defect is in the ToolFinished event, its text neither there nor in the conversation",
     bugAndEcho,
     function* () {
       const finished: Array<runParts.EventOf<"ToolFinished">> = []
       const onState = (_: Run.State, event: Run.Event) =>
         Effect.sync(() => void (event._tag === "ToolFinished" && finished.push(event)))
-      yield* agent.run("Hello", { onState })
+      const { conversation } = yield* agent.run("Hello", { onState })
+      assert.notInclude(JSON.stringify([finished, conversation]), "a bug")
       assert.deepStrictEqual(
         finished.map(({ cause, message }) => [message.name, cause]),
         [
-          ["boom", "Error: a bug"],
+          ["boom", "Error"],
           ["echo", undefined]
         ]
       )
     }
   )
+
+  test('TRUST-5 with defects: "describe" the model reads class and text', bugAndEcho, function* () {
+    const { conversation } = yield* agent.run("Hello", { defects: "describe" })
+    assert.include(JSON.stringify(Conversation.messages(conversation)), "Error executing tool: Error: a bug")
+  })
 
   test('RT-3 defects: "die" ends the run with the bug after the siblings settled', bugAndEcho, function* () {
     const exit = yield* Effect.exit(agent.run("Hello", { defects: "die" }))

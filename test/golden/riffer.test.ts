@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { type Case, list, type Omission, suite } from "./family.ts"
+import { type Case, type Json, list, objects, type Omission, suite } from "./family.ts"
 import { dispatch } from "./riffer/dispatch.ts"
 import { loop } from "./riffer/loop.ts"
 import { messages, session } from "./riffer/messages.ts"
@@ -48,6 +48,16 @@ suite({
   omissions,
   deviations: [
     { reason: "what the case itself asks of a strict library", expect: ({ deviation }) => deviation?.expect },
+    {
+      reason: `the text of a defect can quote secrets: it is in the log, and the model reads it with defects: "describe" only`,
+      cases: "R148 R150 R155c R155d",
+      expect: ({ expect }) => {
+        const quotes = (result: Json) => result["error_type"] === "unhandled_error" && list(result["mentions"]).length > 0
+        const results = objects(expect["results"])
+        const plain = results.map((result) => (quotes(result) ? { ...result, mentions: ["unexpectedly"] } : result))
+        return results.some(quotes) ? { ...expect, results: plain } : undefined
+      }
+    },
     {
       reason: "conversations are values without observers, so that nothing fires",
       expect: ({ expect: { fired, ...expect } }) => (fired === undefined ? undefined : expect)

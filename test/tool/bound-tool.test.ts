@@ -256,7 +256,7 @@ describe("TOOL-7 approvals", () => {
       assert.include(wrong.message, "amount")
     }
     const error = yield* Effect.flip(ask(set, "dies", { amount: "1" }))
-    assert.strictEqual(error.type, "unhandled_error")
+    assert.strictEqual(error.message, "The tool failed unexpectedly. The log has the details.")
   })
 
   test("a stub that cannot decide asks always", function* () {

@@ -41,14 +41,25 @@ describe("L6 siblings settle", () => {
     inline: Layer.merge(ToolRuntime.layerInline, quiet),
     concurrent: muted
   })) {
-    test(`RT-3 defects of every kind are unhandled_error, named by class and text (${name})`, layer, function* () {
-      const batch = yield* calls(yield* tools, sleep(0), "boom", "throws", "self", "garbage", sleep(0))
-      const results = yield* after("1 second", boundTool.run(batch))
-      const unhandled = "unhandled_error"
-      assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
-      assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
-      assert.strictEqual(ToolResult.text(results[2]!), "Error executing tool: Boom: thrown")
-    })
+    test(
+      `RT-3 TRUST-5 defects of every kind are one unhandled_error, described if asked for (${name})`,
+      layer,
+      function* () {
+        const batch = yield* calls(yield* tools, sleep(0), "boom", "throws", "self", "garbage", sleep(0))
+        const results = yield* after("1 second", boundTool.run(batch))
+        const unhandled = "unhandled_error"
+        assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
+        const texts = new Set(results.slice(1, 5).map(ToolResult.text))
+        assert.deepStrictEqual([...texts], ["The tool failed unexpectedly. The log has the details."])
+        const described = yield* after("1 second", boundTool.run(batch, { defects: "describe" }))
+        assert.deepStrictEqual(kinds(described), kinds(results))
+        assert.deepStrictEqual(described.slice(1, 4).map(ToolResult.text), [
+          "Error executing tool: Boom: the text",
+          "Error executing tool: Boom: thrown",
+          "Error executing tool: it interrupted itself"
+        ])
+      }
+    )
   }
 
   test("RT-1 onFinished runs the moment each call ends, with its duration", concurrent, function* () {

@@ -77,7 +77,7 @@ export interface ResumeOptions {
   readonly modelMistakes?: number | undefined
   readonly budget?: Budget | "off" | undefined
   readonly maxDepth?: number | undefined
-  readonly defects?: "result" | "die" | undefined
+  readonly defects?: "result" | "describe" | "die" | undefined
   readonly onState?: ((state: State, event: Event) => Effect.Effect<void>) | undefined
   readonly interruptWhen?:
     | ((event: Event, state: State) => Interruption | undefined | Effect.Effect<Interruption | undefined>)

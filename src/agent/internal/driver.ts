@@ -26,6 +26,7 @@ import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
+import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
@@ -474,7 +475,7 @@ export const toolFinishedEvent = Effect.fnUntraced(function* (
 })
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
-  cause.reasons.map((reason) => (reason._tag === "Die" ? String(reason.defect) : reason._tag)).join("; ")
+  cause.reasons.map((reason) => (reason._tag === "Die" ? boundTool.defectName(reason.defect) : reason._tag)).join("; ")
 
 /** Ends the run as `Interrupted`: calls that started get their results first. */
 export const interrupt = Effect.fnUntraced(function* (recorder: AgentRecorder, reason: string | undefined) {

@@ -134,12 +134,20 @@ const readDefect = (defect: unknown): string => {
   return typeof defect === "object" || typeof defect === "function" ? "something that is not an Error" : String(defect)
 }
 
-/** `<Class>: <message>`, whatever was thrown, even an object whose members throw. */
-const describeDefect = (defect: unknown): string =>
+/** A reading of whatever was thrown, even of an object whose members throw. */
+const readSafely = (read: (defect: unknown) => string) => (defect: unknown) =>
   Result.getOrElse(
-    Result.try(() => readDefect(defect)),
+    Result.try(() => read(defect)),
     () => "an error that cannot be described"
   )
+
+/** `<Class>: <message>`. */
+const describeDefect = readSafely(readDefect)
+
+/** The class of a defect, without its text. */
+export const defectName = readSafely((defect) =>
+  defect instanceof Error ? className(defect) : "something that is not an Error"
+)
 
 /** The same for the first defect of a cause; interruption from inside has no class. */
 const describeCause = (cause: Cause.Cause<unknown>): string => {
@@ -430,14 +438,7 @@ const makeApproval = (
         return typeof answer === "boolean" ? Effect.succeed(answer) : answer
       })
     ).pipe(
-      Effect.catchDefect((error) =>
-        Effect.fail(
-          ToolResult.failure(
-            "unhandled_error",
-            `Error deciding whether the call needs approval: ${describeDefect(error)}`
-          )
-        )
-      ),
+      Effect.catchDefect((error) => Effect.flatMap(unhandledFailure(tool.name, Cause.die(error)), Effect.fail)),
       provideServices(captured, context.context)
     )
 }
@@ -866,12 +867,24 @@ export const timeoutFailure = (timeout: Duration.Duration): ToolResult.Failure =
   )
 }
 
-/** A handler or a runtime failed unexpectedly. */
+/** All that a model and a stored conversation learn of a defect, in whatever process it happened. */
+const unexpectedFailure = ToolResult.failure(
+  "unhandled_error",
+  "The tool failed unexpectedly. The log has the details."
+)
+
+/** A handler or a runtime failed unexpectedly. The cause is in the log. */
 const unhandledFailure = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
   Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
     Effect.andThen(reportCause(cause)),
-    Effect.as(ToolResult.failure("unhandled_error", `Error executing tool: ${describeCause(cause)}`))
+    Effect.as(unexpectedFailure)
   )
+
+/** The same failure with the class and the text of the defect. */
+const describeFailure = (result: ToolResult.ToolResult, cause: Cause.Cause<unknown> | undefined) =>
+  cause !== undefined && result._tag === "Failure" && result.type === unexpectedFailure.type
+    ? { ...result, message: `Error executing tool: ${describeCause(cause)}` }
+    : result
 
 /** The time a call may take: its timeout, cut short by the deadline of the run. */
 export const remainingTime = ({
@@ -1011,10 +1024,11 @@ interface BatchOptions<E = never, R = never> {
       ) => Effect.Effect<void, E, R>)
     | undefined
   /**
-   * With `"die"` the defect of a handler is raised again after all calls of the
-   * batch have ended. Default `"result"`.
+   * With `"describe"` the result of a call that had a defect names its class and its
+   * text. With `"die"` the defect is raised again after all calls of the batch have
+   * ended. Default `"result"`.
    */
-  readonly defects?: "result" | "die" | undefined
+  readonly defects?: "result" | "describe" | "die" | undefined
 }
 
 /**
@@ -1054,9 +1068,10 @@ export const run = <E = never, R = never>(
             Effect.flatMap((exit) => settleCall(call, exit, restore)),
             Effect.provideService(CallCause, slot)
           )
-          const result = settled ?? interruptedFailure
+          const plain = settled ?? interruptedFailure
           const duration = Duration.millis((yield* Clock.currentTimeMillis) - startedAt)
-          const cause = result._tag === "Failure" ? slot.cause : undefined
+          const cause = plain._tag === "Failure" ? slot.cause : undefined
+          const result = options?.defects === "describe" ? describeFailure(plain, cause) : plain
           if (cause !== undefined && Cause.hasDies(cause)) defects.set(index, cause)
           results[index] = result
           if (options?.onFinished !== undefined) yield* options.onFinished(call.id, result, duration, cause)
