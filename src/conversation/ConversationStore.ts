@@ -65,6 +65,7 @@ import * as Schema from "effect/Schema"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
+import * as gate from "../payload/internal/gate.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as Conversation from "./Conversation.ts"
@@ -310,10 +311,10 @@ const decodeWith = (
   { conversation }: Head,
   messages: WireMessages
 ): Effect.Effect<history.Conversation, PayloadError.PayloadError> =>
-  conversationCodec.codec.decode({ ...conversation, messages }, { limits: togetherLimits })
+  gate.inside(conversationCodec.codec.decode({ ...conversation, messages }, { limits: togetherLimits }))
 
 const encodeWire = (conversation: history.Conversation): Effect.Effect<Wire, storage.Reason> =>
-  conversationCodec.codec.encode(conversation).pipe(
+  gate.inside(conversationCodec.codec.encode(conversation)).pipe(
     // The newest version loses nothing
     Effect.catchTag("LossyEncoding", Effect.die),
     Effect.mapError(storage.refused),
@@ -389,7 +390,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     // Only what is read in parts may be larger than one value
     const decoded =
       older.length === 0
-        ? conversationCodec.codec.decode(conversation)
+        ? gate.inside(conversationCodec.codec.decode(conversation))
         : decodeWith(at.head, [...older, ...conversation.messages])
     return yield* unreadable(at)(decoded)
   })

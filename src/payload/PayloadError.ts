@@ -109,6 +109,11 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
  *   problem up to `maxIssues` of the limits; `omitted` counts the others.
  * - `Secret`: a `Redacted` value, or a value under a key of `Json.SecretNames`, was
  *   about to be written. The value is never part of the error.
+ * - `Untrusted`: the host requires a signature, and this data has none that it trusts.
+ *   `why`: there is none (`unsigned`) or none that can be read (`malformed`); it is for another
+ *   artefact (`kind`); the key is not known (`unknownKey`), revoked, not for this artefact
+ *   (`keyKind`) or not for that time (`keyTime`); the data or the signature was changed
+ *   (`signature`); it is too old (`expired`) or from the future (`notYetValid`).
  *
  * @category models
  * @since 0.1.0
@@ -130,7 +135,22 @@ export const Reason = Schema.TaggedUnion({
     supported: Schema.Array(Schema.Int)
   },
   Invalid: { issues: Schema.Array(Problem), omitted: Schema.Int },
-  Secret: { path: Schema.String, key: Schema.String, kind: Schema.Literals(["key", "redacted"]) }
+  Secret: { path: Schema.String, key: Schema.String, kind: Schema.Literals(["key", "redacted"]) },
+  Untrusted: {
+    why: Schema.Literals([
+      "unsigned",
+      "malformed",
+      "kind",
+      "unknownKey",
+      "revoked",
+      "keyKind",
+      "keyTime",
+      "signature",
+      "expired",
+      "notYetValid"
+    ]),
+    keyId: Schema.optionalKey(Schema.String)
+  }
 })
 
 /**
@@ -148,6 +168,23 @@ const measures = {
   array: ["items in one array", "maxArrayLength"],
   tools: ["tools", "maxTools"],
   messages: ["messages", "maxMessages"]
+} as const
+
+const askSigner = "Get it from its signer again"
+const trustKey = "Add the key to TrustedKeys if you trust it"
+const signAgain = "Ask its signer to sign it again"
+
+const signatureProblems = {
+  unsigned: ["a signed one", "data without a signature", "Sign it with Signed.sign"],
+  malformed: ["a signature as Signed.sign writes it", "another text", "Sign it with Signed.sign"],
+  kind: ["a signature of this artefact", "that of another one", "Sign it as what it is"],
+  unknownKey: ["a trusted key", "a key that is not known here", trustKey],
+  revoked: ["a trusted key", "a revoked key", "Ask for a signature with another key"],
+  keyKind: ["a key for this artefact", "a key for others", trustKey],
+  keyTime: ["a key for the time of the signature", "a key for another time", signAgain],
+  signature: ["data as it was signed", "changed data, or a changed signature", askSigner],
+  expired: ["a valid signature", "an expired one", signAgain],
+  notYetValid: ["a valid signature", "one from the future", "Compare the clock with that of the signer"]
 } as const
 
 const explainKey = (key: string): string => {
@@ -192,7 +229,11 @@ const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.match({
       found: kind === "redacted" ? "a Redacted value" : `the secret key ${base.quote(key)}`,
       fix: "Refer to the secret by name, and provide it where it is used"
     }
-  ]
+  ],
+  Untrusted: ({ keyId, why }) => {
+    const [expected, found, fix] = signatureProblems[why]
+    return [{ path: "", expected, found: keyId === undefined ? found : `${found} (key ${base.quote(keyId)})`, fix }]
+  }
 })
 
 /**

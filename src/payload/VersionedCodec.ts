@@ -18,6 +18,7 @@ import * as Json from "./Json.ts"
 import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as base from "./internal/base.ts"
+import * as gate from "./internal/gate.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
 /** A value written in some version, and what that version could not hold. */
@@ -308,7 +309,9 @@ export const make = <T>(options: {
       return yield* arm.read(tagged, what)
     })
 
-  const write = (value: T, encodeOptions: EncodeOptions | undefined) =>
+  const open = (json: Schema.Json) => gate.open(json, what, read)
+
+  const writeUnsealed = (value: T, encodeOptions: EncodeOptions | undefined) =>
     Effect.gen(function* () {
       const arm = yield* armOf(encodeOptions?.version ?? current)
       yield* refuseRedacted(what, value)
@@ -326,8 +329,11 @@ export const make = <T>(options: {
       return json
     })
 
+  const write = (value: T, encodeOptions: EncodeOptions | undefined) =>
+    gate.seal(what, writeUnsealed(value, encodeOptions))
+
   const decode = (input: unknown, decodeOptions?: LimitOptions) =>
-    withLimits(decodeOptions, Effect.flatMap(Json.check(input, { what }), read))
+    withLimits(decodeOptions, Effect.flatMap(Json.check(input, { what }), open))
 
   const encode = (value: T, encodeOptions?: EncodeOptions) => withLimits(encodeOptions, write(value, encodeOptions))
 
@@ -337,7 +343,7 @@ export const make = <T>(options: {
     versions,
     current,
     decode,
-    decodeJson: (input, decodeOptions) => withLimits(decodeOptions, Effect.flatMap(Json.parse(input, { what }), read)),
+    decodeJson: (input, decodeOptions) => withLimits(decodeOptions, Effect.flatMap(Json.parse(input, { what }), open)),
     encode,
     encodeJson: (value, encodeOptions) =>
       withLimits(

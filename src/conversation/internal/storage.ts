@@ -66,6 +66,7 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as gate from "../../payload/internal/gate.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 
 // Keys that databases sort, and versions that never come back
@@ -615,7 +616,7 @@ export const documents = (store: Service) => {
         Effect.fnUntraced(function* () {
           const found = yield* find(stored)
           // Deleted meanwhile: the log was replaced, and the write of the head reports it
-          if (Option.isNone(found) || Equal.equals(found.value.value, json)) return
+          if (Option.isNone(found) || Equal.equals(gate.contentOf(found.value.value), gate.contentOf(json))) return
           return yield* Effect.fail(damaged(stored, "expected nothing, got a value that another writer wrote"))
         })
       )

@@ -1,0 +1,49 @@
+/**
+ * The gate between what is exchanged and what codecs read and write: a host that
+ * requires signatures sets it, see `Signed.required`.
+ */
+
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import type * as PayloadError from "../PayloadError.ts"
+import { isObject, type JsonObject } from "./plainJson.ts"
+
+/** `what` is the name of the artefact's codec. */
+export interface Gate {
+  readonly open: (json: Schema.Json, what: string) => Effect.Effect<Schema.Json, PayloadError.PayloadError>
+  readonly seal: (json: JsonObject, what: string) => Effect.Effect<JsonObject, PayloadError.PayloadError>
+}
+
+export const Gate = Context.Reference<Gate | undefined>("effect-emissary/payload/internal/Gate", {
+  defaultValue: () => undefined
+})
+
+/** Reads or writes what is inside an artefact, or a part of one: it passes no gate of its own. */
+export const inside: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> = Effect.provideService(
+  Gate,
+  undefined
+)
+
+/** Opens an artefact, then reads it. */
+export const open = <A>(
+  json: Schema.Json,
+  what: string,
+  read: (json: Schema.Json) => Effect.Effect<A, PayloadError.PayloadError>
+): Effect.Effect<A, PayloadError.PayloadError> =>
+  Effect.flatMap(Gate, (gate) =>
+    gate === undefined ? read(json) : Effect.flatMap(gate.open(json, what), (opened) => inside(read(opened)))
+  )
+
+/** Writes an artefact, then seals it. */
+export const seal = <E>(
+  what: string,
+  write: Effect.Effect<JsonObject, E>
+): Effect.Effect<JsonObject, E | PayloadError.PayloadError> =>
+  Effect.flatMap(Gate, (gate) =>
+    gate === undefined ? write : Effect.flatMap(inside(write), (json) => gate.seal(json, what))
+  )
+
+/** The content of a sealed artefact, which is not verified here, or else the artefact itself. */
+export const contentOf = (json: Schema.Json): Schema.Json | undefined =>
+  isObject(json) && Object.hasOwn(json, "signature") ? json["payload"] : json

@@ -1,0 +1,415 @@
+import { assert, describe } from "@effect/vitest"
+import * as storage from "#src/conversation/internal/storage.ts"
+import * as checkpointRecord from "#src/plan/internal/checkpointRecord.ts"
+import { DateTime, Effect, Equal, Layer, Option, Redacted, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import {
+  Agent,
+  AgentDefinition,
+  Conversation,
+  ConversationStore,
+  Message,
+  ModelRegistry,
+  Run,
+  ToolResolver,
+  VersionedStore
+} from "effect-emissary"
+import { Digest, Json, Signed, VersionedCodec } from "effect-emissary/payload"
+import { Plan, PlanRun } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+import * as nodeCrypto from "node:crypto"
+import { readFileSync } from "node:fs"
+import { inspect } from "node:util"
+import { failsFor } from "../outcomes.ts"
+import { counting, service, layer as checkpoints } from "../plan/checkpoints.ts"
+import { test } from "../test.ts"
+
+const golden = (path: string): Schema.Json => JSON.parse(readFileSync(new URL(`../${path}`, import.meta.url), "utf8"))
+
+const agentWire = golden("golden/wire/agent-v2-written.wire.json")
+const conversationWire = golden("golden/wire/conversation-v1.wire.json")
+
+/** The key pair of RFC 8037, A.1: what it signs is the same in every run. */
+const jwk = {
+  kty: "OKP",
+  crv: "Ed25519",
+  d: "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+  x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
+}
+const known = nodeCrypto.createPrivateKey({ key: jwk, format: "jwk" })
+const privateKey = Redacted.make(known.export({ type: "pkcs8", format: "pem" }).toString())
+const publicKey = nodeCrypto.createPublicKey(known).export({ type: "spki", format: "pem" }).toString()
+const key = { keyId: "team-a", privateKey }
+
+const as = AgentDefinition.codec
+const trusting = (options: Partial<Signed.TrustedKey> = {}) =>
+  Signed.layerTrustedKeys([{ keyId: "team-a", publicKey, ...options }])
+
+const verify = (input: unknown, keys = trusting()) => Effect.provide(Signed.verify(input, { as }), keys)
+
+/** Why an envelope is refused. */
+const whyNot = (input: unknown, keys = trusting()) =>
+  Effect.map(failsFor("Untrusted", verify(input, keys)), ({ reason }) => reason.why)
+
+const base64url = (text: string) => Buffer.from(text).toString("base64url")
+
+/** Signs any header and canonical payload as a holder of the key could. */
+const forge = (header: string, payload: Schema.Json) => {
+  const encoded = base64url(header)
+  const signature = nodeCrypto.sign(null, Buffer.from(`${encoded}.${base64url(JSON.stringify(payload))}`), known)
+  return { payload, signature: `${encoded}..${signature.toString("base64url")}` }
+}
+
+describe("TRUST-9 a signature is a detached JWS over canonical JSON", () => {
+  test("an independent implementation signs the same bytes", function* () {
+    yield* TestClock.setTime(1_800_000_000_123)
+    const envelope = yield* Signed.sign(agentWire, { as, key, expiresIn: "1 hour" })
+    const [header = "", payload, signature = ""] = envelope.signature.split(".")
+    assert.strictEqual(payload, "")
+    assert.deepStrictEqual(JSON.parse(Buffer.from(header, "base64url").toString()), {
+      alg: "Ed25519",
+      typ: "effect-emissary+jws",
+      kid: "team-a",
+      kind: "Agent definition",
+      iat: 1_800_000_000.123,
+      exp: 1_800_003_600.123
+    })
+    const canonical = yield* Effect.fromResult(Digest.canonicalize(agentWire))
+    const signed = `${header}.${Buffer.from(canonical).toString("base64url")}`
+    assert.isTrue(
+      nodeCrypto.verify(
+        null,
+        Buffer.from(signed),
+        nodeCrypto.createPublicKey(known),
+        Buffer.from(signature, "base64url")
+      )
+    )
+  })
+
+  test("white space and the order of keys do not matter, and both parts can be kept apart", function* () {
+    const { payload, signature } = yield* Signed.sign({ schema_version: 2, model: "m", name: "n" }, { as, key })
+    assert.deepStrictEqual(payload, { schema_version: 2, model: "m", name: "n" })
+    const other = yield* Json.parse(` { "name" : "\\u006e",\n "model":"m", "schema_version": 2.0 } `)
+    const verified = yield* verify({ payload: other, signature })
+    assert.deepStrictEqual([verified.keyId, verified.kind], ["team-a", "Agent definition"])
+    assert.deepStrictEqual(verified.payload, payload)
+  })
+
+  test("new keys sign and verify, and neither they nor errors show the private half", function* () {
+    const made = yield* Signed.generateKeys
+    const envelope = yield* Signed.sign(agentWire, { as, key: { keyId: "new", privateKey: made.privateKey } })
+    const keys = Signed.layerTrustedKeys([{ keyId: "new", publicKey: made.publicKey }])
+    assert.strictEqual((yield* verify(envelope, keys)).keyId, "new")
+    assert.strictEqual(yield* whyNot({ ...envelope, payload: {} }, keys), "signature")
+
+    const secret = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06"
+    const broken = {
+      keyId: "k",
+      privateKey: Redacted.make(`-----BEGIN PRIVATE KEY-----\n${secret}\n-----END PRIVATE KEY-----`)
+    }
+    const error = yield* Effect.flip(Signed.sign(agentWire, { as, key: broken }))
+    assert.match(error.message, /signing key at \/privateKey: expected an Ed25519 key as PEM/)
+    for (const text of [inspect(error, { depth: 9 }), JSON.stringify(error), inspect(made)]) {
+      assert.notInclude(text, secret)
+      assert.notInclude(text, "BEGIN PRIVATE KEY-----\nMC")
+    }
+  })
+})
+
+describe("TRUST-9 a changed byte is detected", () => {
+  test("each bit of the envelope: it is refused, or it is the same JSON", function* () {
+    const envelope = yield* Signed.sign({ schema_version: 2, model: "m", temperature: 0.5, é: ["ü", -0] }, { as, key })
+    const bytes = new TextEncoder().encode(JSON.stringify(envelope))
+    const keys = yield* Layer.build(trusting())
+    const refusals = new Map<string, number>()
+    let isSame = 0
+    for (let at = 0; at < bytes.length; at++) {
+      for (let bit = 0; bit < 8; bit++) {
+        const changed = bytes.slice()
+        changed[at] = (changed[at] ?? 0) ^ (1 << bit)
+        const result = yield* Effect.result(
+          Effect.provide(
+            Effect.flatMap(Json.parse(changed), (json) =>
+              Effect.map(Signed.verify(json, { as }), () => Equal.equals(json, JSON.parse(JSON.stringify(envelope))))
+            ),
+            keys
+          )
+        )
+        if (result._tag === "Success") {
+          assert.isTrue(result.success, `bit ${bit} of byte ${at} was changed, and accepted`)
+          isSame++
+        } else {
+          const { reason } = result.failure
+          const why = reason._tag === "Untrusted" ? reason.why : reason._tag
+          refusals.set(why, (refusals.get(why) ?? 0) + 1)
+        }
+      }
+    }
+    assert.strictEqual(isSame, 0)
+    for (const why of ["NotJson", "malformed", "signature", "unsigned"]) assert.isAbove(refusals.get(why) ?? 0, 0, why)
+  })
+
+  test("each value of the artefact that is removed, added or changed", function* () {
+    const envelope = yield* Signed.sign(agentWire, { as, key })
+    const keys = yield* Layer.build(trusting())
+    let count = 0
+    const check = (payload: unknown) =>
+      Effect.gen(function* () {
+        count++
+        const error = yield* failsFor(
+          "Untrusted",
+          Effect.provide(Signed.verify({ ...envelope, payload }, { as }), keys)
+        )
+        assert.strictEqual(error.reason.why, "signature")
+      })
+    const visit = (value: Schema.Json, put: (value: unknown) => unknown): Effect.Effect<void, unknown> =>
+      Effect.gen(function* () {
+        for (const other of [null, "other", 1e9, [], {}]) if (!Equal.equals(other, value)) yield* check(put(other))
+        if (Json.isObject(value)) {
+          yield* check(put({ ...value, extra: 1 }))
+          for (const [name, member] of Object.entries(value)) {
+            const { [name]: _, ...rest } = value
+            yield* check(put(rest))
+            yield* visit(member, (changed) => put({ ...value, [name]: changed }))
+          }
+        } else if (Array.isArray(value)) {
+          yield* check(put([...value, 1]))
+          for (const [index, item] of value.entries()) yield* visit(item, (changed) => put(value.with(index, changed)))
+        }
+      })
+    yield* visit(agentWire, (value) => value)
+    assert.isAbove(count, 200)
+  })
+})
+
+describe("TRUST-9 a signature is accepted for what, by whom and when it was made", () => {
+  test("an artefact of another kind, an unsigned one, an unknown key, a key for others", function* () {
+    const conversation = yield* Signed.sign(conversationWire, { as: Conversation.codec, key })
+    assert.strictEqual(yield* whyNot(conversation), "kind")
+    assert.strictEqual(yield* whyNot(agentWire), "unsigned")
+    assert.strictEqual(yield* whyNot({ payload: agentWire }), "unsigned")
+    const envelope = yield* Signed.sign(agentWire, { as, key })
+    assert.strictEqual(yield* whyNot({ ...envelope, note: 1 }), "unsigned")
+    assert.strictEqual(yield* whyNot(envelope, trusting({ keyId: "team-b" })), "unknownKey")
+    assert.strictEqual(yield* whyNot(envelope, trusting({ kinds: [Plan.codec] })), "keyKind")
+    const { publicKey: another } = yield* Signed.generateKeys
+    assert.strictEqual(yield* whyNot(envelope, trusting({ publicKey: another })), "signature")
+  })
+
+  test("rotation and revocation", function* () {
+    const at = (text: string) => DateTime.makeUnsafe(text)
+    yield* TestClock.setTime(DateTime.toEpochMillis(at("2026-06-01T00:00:00Z")))
+    const envelope = yield* Signed.sign(agentWire, { as, key })
+    yield* TestClock.adjust("365 days")
+    yield* verify(envelope)
+    yield* verify(envelope, trusting({ from: at("2026-06-01T00:00:00Z"), until: at("2026-06-01T00:00:01Z") }))
+    assert.strictEqual(yield* whyNot(envelope, trusting({ until: at("2026-06-01T00:00:00Z") })), "keyTime")
+    assert.strictEqual(yield* whyNot(envelope, trusting({ from: at("2026-06-01T00:00:01Z") })), "keyTime")
+    assert.strictEqual(yield* whyNot(envelope, trusting({ revoked: true })), "revoked")
+    const twice = Signed.layerTrustedKeys([
+      { keyId: "a", publicKey },
+      { keyId: "a", publicKey }
+    ])
+    const error = yield* Effect.flip(Layer.build(twice))
+    assert.match(error.message, /trusted keys at \/1\/keyId: expected an id of its own/)
+    const unreadable = yield* Effect.flip(Layer.build(trusting({ publicKey: "ssh-ed25519 AAAA" })))
+    assert.match(unreadable.message, /trusted keys at \/0\/publicKey: expected an Ed25519 key as PEM/)
+  })
+
+  test("expiry and the future, by the clock", function* () {
+    yield* TestClock.setTime(1_000_000_000_000)
+    const envelope = yield* Signed.sign(agentWire, { as, key, expiresIn: "1 minute" })
+    const verified = yield* verify(envelope)
+    assert.strictEqual(verified.expiresAt?.epochMilliseconds, 1_000_000_060_000)
+    yield* TestClock.adjust("59 seconds")
+    yield* verify(envelope)
+    yield* TestClock.adjust("1 second")
+    assert.strictEqual(yield* whyNot(envelope), "expired")
+    yield* TestClock.setTime(1_000_000_000_000 - 60_000)
+    yield* verify(envelope)
+    yield* TestClock.setTime(1_000_000_000_000 - 60_001)
+    assert.strictEqual(yield* whyNot(envelope), "notYetValid")
+  })
+
+  test("other algorithms, keys of the header twice, critical extensions, spare bits", function* () {
+    const payload = { model: "m", schema_version: 2 }
+    const header = { alg: "Ed25519", typ: "effect-emissary+jws", kid: "team-a", kind: as.what, iat: 0 }
+    const text = JSON.stringify(header)
+    yield* verify(forge(text, payload))
+
+    const bad: ReadonlyArray<string> = [
+      ...["none", "HS256", "EdDSA", "ed25519", ""].map((alg) => JSON.stringify({ ...header, alg })),
+      JSON.stringify({ ...header, typ: "JWT" }),
+      JSON.stringify({ ...header, crit: ["b64"], b64: false }),
+      JSON.stringify({ ...header, jwk }),
+      JSON.stringify({ ...header, iat: "0" }),
+      JSON.stringify({ ...header, iat: 1e300 }),
+      JSON.stringify({ ...header, exp: 1e300 }),
+      text.replace(`"kid":`, `"kid":"team-b","kid":`),
+      `\uFEFF${text}`,
+      "[]",
+      "{"
+    ]
+    for (const forged of bad) assert.strictEqual(yield* whyNot(forge(forged, payload)), "malformed", forged)
+
+    const { signature } = forge(text, payload)
+    const [encoded = "", , bytes = ""] = signature.split(".")
+    const last = bytes.at(-1) ?? ""
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    const spare = alphabet[alphabet.indexOf(last) ^ 1] ?? ""
+    for (const changed of [
+      "",
+      "..",
+      bytes,
+      `${encoded}..`,
+      `${encoded}..${bytes}=`,
+      `${encoded}..${bytes.slice(0, -1)}${spare}`,
+      `${encoded}..${bytes}.`,
+      `${encoded}.e30.${bytes}`
+    ]) {
+      const why = yield* whyNot({ payload, signature: changed })
+      assert.strictEqual(why, changed === `${encoded}..` ? "signature" : "malformed", changed)
+    }
+
+    // S + L is the same signature to careless implementations
+    const raw = Buffer.from(bytes, "base64url")
+    const order = 2n ** 252n + 27742317777372353535851937790883648493n
+    const s = BigInt(`0x${Buffer.from(raw.subarray(32).toReversed()).toString("hex")}`) + order
+    const larger = Buffer.from(s.toString(16).padStart(64, "0"), "hex").reverse()
+    const malleable = `${encoded}..${Buffer.concat([raw.subarray(0, 32), larger]).toString("base64url")}`
+    assert.strictEqual(yield* whyNot({ payload, signature: malleable }), "signature")
+  })
+})
+
+describe("TRUST-9 a host requires signatures", () => {
+  const binding = Layer.mergeAll(ToolResolver.layerStubs(), ModelRegistry.layerAmbient).pipe(
+    Layer.provideMerge(ScriptedModel.layer([]))
+  )
+  const requiring = (options?: Parameters<typeof Signed.required>[0]) =>
+    Layer.provide(Signed.required(options), trusting())
+
+  test("every codec refuses unsigned data, and reads signed data", requiring(), function* () {
+    const check = <A>(codec: VersionedCodec.VersionedCodec<A>, wire: Schema.Json) =>
+      Effect.gen(function* () {
+        const error = yield* failsFor("Untrusted", codec.decode(wire))
+        assert.strictEqual(error.reason.why, "unsigned", codec.what)
+        const envelope = yield* Signed.sign(wire, { as: codec, key })
+        yield* codec.decode(envelope)
+        yield* codec.decodeJson(JSON.stringify(envelope, null, 2))
+        const confused = yield* Signed.sign(wire, { as: { what: "another" }, key })
+        assert.strictEqual((yield* failsFor("Untrusted", codec.decode(confused))).reason.why, "kind")
+      })
+    yield* check(AgentDefinition.codec, agentWire)
+    yield* check(Conversation.codec, conversationWire)
+    yield* check(Conversation.repairingCodec, conversationWire)
+    yield* check(Plan.codec, golden("plan/golden-wire/plan-v3-everything-written.wire.json"))
+    yield* check(Run.stateCodec, golden("agent/golden/run-state-waiting-v1.json"))
+    yield* check(Run.eventsCodec, golden("agent/golden/run-events-waiting-v1.json"))
+    yield* check(PlanRun.stateCodec, golden("plan/golden-run/plan-run-state-waiting-v1.json"))
+    yield* check(PlanRun.eventsCodec, golden("plan/golden-run/plan-run-events-waiting-v1.json"))
+  })
+
+  test("Agent.decode and Plan.decode require them, and the host sees who signed", binding, function* () {
+    const seen: Array<string> = []
+    const host = requiring({
+      kinds: [AgentDefinition.codec, Plan.codec],
+      onVerified: ({ keyId, kind }) => Effect.sync(() => seen.push(`${kind} by ${keyId}`))
+    })
+    const plan = golden("plan/golden-wire/plan-v3-least-read.wire.json")
+    yield* Effect.gen(function* () {
+      const error = yield* failsFor("Untrusted", Agent.decode(agentWire))
+      assert.strictEqual(
+        error.message,
+        "Agent definition at the root: expected a signed one, got data without a signature. Sign it with Signed.sign"
+      )
+      const wire = { schema_version: 2, model: "openai/gpt-5.2" }
+      yield* Agent.decode(yield* Signed.sign(wire, { as, key }))
+      assert.strictEqual((yield* Effect.flip(Plan.decode(plan)))._tag, "PayloadError")
+      yield* Plan.decode(JSON.stringify(yield* Signed.sign(plan, { as: Plan.codec, key })))
+      yield* Conversation.codec.decode(conversationWire)
+    }).pipe(Effect.provide(host))
+    assert.deepStrictEqual(seen, ["Agent definition by team-a", "Plan by team-a"])
+  })
+
+  test("stores write signed records, and refuse those of others", VersionedStore.layerMemory, function* () {
+    const conversations = ConversationStore.layer({ segmentSize: 2 })
+    const users = yield* Effect.forEach(["a", "b", "c", "d", "e"], (text) => Message.user(text))
+    yield* Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      for (const message of users) yield* store.append("c", [message])
+      const { conversation } = Option.getOrThrow(yield* store.load("c"))
+      assert.strictEqual(Conversation.messageCount(conversation), 5)
+    }).pipe(Effect.provide(conversations), Effect.provide(requiring({ key })))
+
+    const port = yield* VersionedStore.VersionedStore
+    const { keys } = yield* port.list({})
+    assert.isAbove(keys.length, 2)
+    const stored = yield* Effect.forEach(keys, (name) => Effect.map(port.get(name), Option.getOrThrow))
+    for (const { value } of stored) assert.hasAllKeys(value, ["payload", "signature"])
+
+    // Someone who can write to the store, but has no key
+    const [name = ""] = keys
+    const [first] = stored
+    assert(first !== undefined && Json.isObject(first.value))
+    yield* port.compareAndSet(name, Option.some(first.version), first.value["payload"] ?? null)
+    const error = yield* Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      return yield* Effect.flip(store.load("c"))
+    }).pipe(Effect.provide(conversations), Effect.provide(requiring({ key })))
+    assert.match(error.message, /expected a signed one/)
+  })
+
+  test("a record that is written once may be written again later", VersionedStore.layerMemory, function* () {
+    const note = VersionedCodec.single({ what: "note", value: Schema.Struct({ title: Schema.String }) })
+    const { get, setOnce } = storage.documents(yield* VersionedStore.VersionedStore)
+    yield* Effect.gen(function* () {
+      yield* setOnce(note, "n", { title: "Milk" })
+      yield* TestClock.adjust("1 hour")
+      yield* setOnce(note, "n", { title: "Milk" })
+      assert.strictEqual((yield* Effect.flip(setOnce(note, "n", { title: "Bread" })))._tag, "Damaged")
+      assert.deepStrictEqual(Option.getOrThrow(yield* get(note, "n")).value, { title: "Milk" })
+    }).pipe(Effect.provide(requiring({ key })))
+  })
+
+  test("checkpoints resume under signatures, and are refused without", checkpoints(), function* () {
+    const host = requiring({ key })
+    const { bound, ran } = yield* counting()
+    const checkpoint = yield* service
+    yield* Effect.provide(checkpoint.run(bound, { key: "k", input: "go" }), host)
+    assert.strictEqual((yield* ran).length, 3)
+    const state = Option.getOrThrow(yield* Effect.provide(checkpoint.load(bound, "k"), host))
+    assert.isDefined(state)
+    const port = yield* VersionedStore.VersionedStore
+    const { keys } = yield* port.list({})
+    const head = keys.find((name) => name.includes("/head/")) ?? ""
+    const { value, version } = Option.getOrThrow(yield* port.get(head))
+    assert(Json.isObject(value))
+    yield* checkpointRecord.headCodec.decode(value["payload"])
+    yield* port.compareAndSet(head, Option.some(version), value["payload"] ?? null)
+    const error = yield* Effect.flip(Effect.provide(checkpoint.load(bound, "k"), host))
+    assert.match(error.message, /expected a signed one/)
+  })
+
+  test("a codec of a program's own type signs and requires, too", requiring({ key }), function* () {
+    const note = VersionedCodec.single({ what: "note", value: Schema.Struct({ title: Schema.String }) })
+    const json = yield* note.encode({ title: "Milk" })
+    assert.hasAllKeys(json, ["payload", "signature"])
+    assert.deepStrictEqual(yield* note.decode(json), { title: "Milk" })
+    const outer = VersionedCodec.single({ what: "notes", value: Schema.Array(note.schema), member: "notes" })
+    const both = yield* outer.encode([{ title: "Milk" }, { title: "Bread" }])
+    assert.deepStrictEqual(both["payload"], {
+      version: 1,
+      notes: [
+        { version: 1, title: "Milk" },
+        { version: 1, title: "Bread" }
+      ]
+    })
+    assert.strictEqual((yield* outer.decode(both)).length, 2)
+  })
+
+  test("an older artefact with its signature is accepted again: this is no protection against replay", function* () {
+    const older = yield* Signed.sign({ schema_version: 2, model: "a" }, { as, key })
+    yield* Signed.sign({ schema_version: 2, model: "b" }, { as, key })
+    yield* verify(older)
+  })
+})
