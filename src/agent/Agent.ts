@@ -296,9 +296,10 @@ export const make = <
  *
  * **Details**
  *
- * The layer binds the handlers of a static toolkit once, when it is built. What it
- * captures lies under the context of each call, so the `RunContext`, clock, log level,
- * span and tool runtime of the caller reach instructions and handlers.
+ * The layer binds the handlers of a static toolkit once, when it is built. The agent keeps
+ * the services that the layer was built with, whatever is around a call. The `RunContext`,
+ * clock, log level, span and tool runtime of the caller reach instructions and handlers, see
+ * `RunContext.CallReferences`. What they acquire is released when the run ends.
  *
  * **Gotchas**
  *

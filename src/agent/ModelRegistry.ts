@@ -12,16 +12,16 @@
  * @since 0.1.0
  */
 
-import * as Cache from "effect/Cache"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as RcMap from "effect/RcMap"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import * as ScopedCache from "effect/ScopedCache"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
@@ -89,7 +89,8 @@ export const causeOf = (error: ModelRegistryError): Option.Option<Cause.Cause<un
  * **Details**
  *
  * `resolve` takes the name and the options of a definition and answers with the
- * `LanguageModel` service. It fails with a {@link ModelRegistryError}.
+ * `LanguageModel` service, which may be used until the scope closes: a run resolves its
+ * model in a scope of its own. It fails with a {@link ModelRegistryError}.
  *
  * @category services
  * @since 0.1.0
@@ -100,7 +101,7 @@ export class ModelRegistry extends Context.Service<
     readonly resolve: (
       model: string,
       options: Json.JsonObject
-    ) => Effect.Effect<LanguageModel.LanguageModel, ModelRegistryError>
+    ) => Effect.Effect<LanguageModel.LanguageModel, ModelRegistryError, Scope.Scope>
   }
 >()("effect-emissary/agent/ModelRegistry") {}
 
@@ -233,10 +234,10 @@ const capacity = 256
  *
  * **Details**
  *
- * A model is built when it is first asked for, once per name and options, and
- * lives as long as the layer; a build that failed is tried again next time. The
- * 256 models used most recently are kept ready. Layers that several models share
- * are built once. Errors of building become `ModelUnavailable`; names that are
+ * A model is built when it is first asked for, once per name and options; a build
+ * that failed is tried again next time. The 256 models used most recently are kept
+ * ready. Another one is released as soon as no run uses it, and all of them with the
+ * layer. Layers that several models share are built once. Errors of building become `ModelUnavailable`; names that are
  * malformed or have an unknown provider, and options the provider does not take,
  * have reasons of their own, see {@link ModelRegistryError}.
  *
@@ -270,7 +271,7 @@ const capacity = 256
  *   )
  *   const refused = yield* Effect.flip(registry.resolve("nobody/small", {}))
  *   return [text, refused.message]
- * }).pipe(Effect.provide(Registry))
+ * }).pipe(Effect.scoped, Effect.provide(Registry))
  *
  * const [text, refused] = await Effect.runPromise(program)
  * assert.strictEqual(text, "small at 0.2")
@@ -293,18 +294,14 @@ const fromProviders = <R>(providers: {
     ModelRegistry,
     Effect.gen(function* () {
       const context = yield* Effect.context<R>()
-      const scope = yield* Effect.scope
       const memoMap = yield* Layer.makeMemoMap
       const known = Object.keys(providers).sort()
 
       const build = Effect.fnUntraced(function* ({ entry, model, name, options }: Key<R>) {
         const modelLayer = yield* entry.build(name.model, options).pipe(Effect.mapError(invalidOptions(model, name)))
-        // a scope of its own, so that a build that fails leaves nothing behind
-        const own = yield* Scope.fork(scope)
-        const services = yield* Layer.buildWithMemoMap(modelLayer, memoMap, own).pipe(
+        const services = yield* Layer.buildWithMemoMap(modelLayer, memoMap, yield* Effect.scope).pipe(
           // the context of the layer and nothing of the run that happens to ask first: the model outlives it
           Effect.updateContext((_: Context.Context<never>) => context),
-          Effect.onError((cause) => Scope.close(own, Exit.failCause(cause))),
           Effect.catchCause((cause) =>
             Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.fail(failUnavailable(model, cause))
           )
@@ -312,10 +309,9 @@ const fromProviders = <R>(providers: {
         return Context.get(services, LanguageModel.LanguageModel)
       })
 
-      const models = yield* Cache.makeWith(build, {
-        capacity,
-        timeToLive: (exit) => (Exit.isSuccess(exit) ? Duration.infinity : Duration.zero)
-      })
+      // A model is there for as long as something holds it: the runs that use it, and `ready`.
+      const models = yield* RcMap.make({ lookup: build })
+      const ready = yield* ScopedCache.make({ lookup: (key: Key<R>) => RcMap.get(models, key), capacity })
 
       return ModelRegistry.of({
         resolve: Effect.fnUntraced(function* (model, options) {
@@ -325,7 +321,13 @@ const fromProviders = <R>(providers: {
             return yield* refuse(model, { _tag: "UnknownProvider", provider: name.provider, known })
           }
           const checked = yield* checkOptions(model, name, options)
-          return yield* Cache.get(models, { entry, model, name, options: checked })
+          const key = { entry, model, name, options: checked }
+          const hold = yield* Scope.fork(yield* Effect.scope)
+          const found = yield* Scope.provide(RcMap.get(models, key), hold).pipe(
+            Effect.onError((cause) => Scope.close(hold, Exit.failCause(cause)))
+          )
+          yield* ScopedCache.get(ready, key)
+          return found
         })
       })
     })
@@ -354,7 +356,7 @@ const fromProviders = <R>(providers: {
  *   const registry = yield* ModelRegistry.ModelRegistry
  *   const model = yield* registry.resolve("openai/gpt-5.2", {})
  *   return (yield* model.generateText({ prompt: "Hi" })).text
- * })
+ * }).pipe(Effect.scoped)
  *
  * const text = await program.pipe(
  *   Effect.provide(ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer([{ text: "Hello." }])))),

@@ -778,9 +778,9 @@ interface ServiceClass<Self, Name extends string, A, E, R> extends Context.Servi
  * **Details**
  *
  * `plan` makes and binds the plan; it is run once, when the layer is built, and its
- * errors are those of the layer. What the code of the plan requires is captured there. It
- * lies under the context of each call, so the `RunContext`, clock, span and tool runtime
- * of the caller reach the steps.
+ * errors are those of the layer. What the code of the plan requires is captured there, and
+ * stays whatever is around a call. The `RunContext`, clock, span and tool runtime of the
+ * caller reach the steps, see `RunContext.CallReferences`.
  *
  * **Gotchas**
  *

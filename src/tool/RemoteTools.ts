@@ -38,7 +38,6 @@
 import * as ByteSize from "effect/ByteSize"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { FileSystem } from "effect/FileSystem"
@@ -602,16 +601,6 @@ const readRequest = (limits: Partial<Limits.Limits> | undefined) => {
   })
 }
 
-/**
- * The body as the server runs it. The services that the handler captured win over those of the HTTP server: a handler with a confined `FileSystem` must not get the server's
- * own. The span and the scope are those of the request.
- */
-const serveBody = (body: boundTool.Body, handler: Tool.Handler<string>): boundTool.Body => {
-  const own = boundTool.withoutBindingScope(handler.context)
-  return (args, call) =>
-    Effect.updateContext(body(args, call), (request: Context.Context<never>) => Context.merge(request, own))
-}
-
 /** Binds the tools that have a handler: those that a model provider runs have none. */
 const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
@@ -620,8 +609,7 @@ const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, To
   for (const tool of Object.values(toolkit.tools)) {
     const handler = yield* boundTool.handlerOf(tool)
     if (Option.isNone(handler)) continue
-    const local = yield* boundTool.fromTool(tool, handler.value)
-    bound.push({ ...local, body: Option.map(local.body, (body) => serveBody(body, handler.value)) })
+    bound.push(yield* boundTool.fromTool(tool, handler.value))
   }
   return bound
 })

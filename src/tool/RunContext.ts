@@ -28,6 +28,55 @@ export const RunContext = Context.Reference<JsonObject>("effect-emissary/tool/Ru
 })
 
 /**
+ * References of the application that each call brings, as it brings `RunContext`.
+ *
+ * **When to use**
+ *
+ * Use for a reference of your own that changes from call to call: a locale, a request id.
+ * Provide the list once, around the whole program.
+ *
+ * **Details**
+ *
+ * The layer of an agent, of a plan or of handlers keeps the services that it was built with,
+ * whatever is around a call. A call changes references of Effect (clock, tracer, log level,
+ * log annotations, random numbers, console ...), `RunContext`, `ToolRuntime`,
+ * `Message.MessageId`, and those in this list. Other references count as services: a call
+ * provides them only where the layer was built without them.
+ *
+ * **Example** (A locale for each call)
+ *
+ * ```ts
+ * import { Context, Effect, Layer } from "effect"
+ * import { Agent, RunContext } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const Locale = Context.Reference<string>("app/Locale", { defaultValue: () => "en" })
+ *
+ * class Greeter extends Agent.Service<Greeter>()("greeter", {
+ *   instructions: Effect.map(Locale, (locale) => `Answer in ${locale}.`)
+ * }) {}
+ *
+ * const model = ScriptedModel.layer(({ messages }) => ({ text: messages[0]?.text ?? "" }))
+ *
+ * const program = Greeter.use((greeter) => greeter.ask("Hi")).pipe(
+ *   Effect.provideService(Locale, "fr"),
+ *   Effect.provide(Greeter.layer.pipe(Layer.provide(model))),
+ *   Effect.provideService(Locale, "de"),
+ *   Effect.provideService(RunContext.CallReferences, [Locale])
+ * )
+ * assert.strictEqual(await Effect.runPromise(program), "Answer in fr.")
+ * ```
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export const CallReferences = Context.Reference<ReadonlyArray<Context.Key<never, unknown>>>(
+  "effect-emissary/tool/CallReferences",
+  { defaultValue: () => [] }
+)
+
+/**
  * The context of the run does not hold what was asked for.
  *
  * **Details**

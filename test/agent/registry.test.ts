@@ -1,7 +1,8 @@
 import { assert, describe, expectTypeOf, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from "effect"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema, Scope } from "effect"
 import { LanguageModel } from "effect/ai"
-import { ModelRegistry } from "effect-emissary"
+import { TestClock } from "effect/testing"
+import { Agent, ModelRegistry } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
@@ -165,6 +166,60 @@ describe("ModelRegistry", () => {
       yield* resolve("demo/m")
     }).pipe(Effect.provide(flaky))
     assert.strictEqual(yield* Ref.get(attempts), 2)
+  })
+
+  /** A registry whose models are counted while they are there, by seed. */
+  const counted = (build: Effect.Effect<void, string> = Effect.void) => {
+    const alive = new Set<number>()
+    const acquired = (seed: number) =>
+      Effect.acquireRelease(
+        Effect.sync(() => alive.add(seed)),
+        () => Effect.sync(() => alive.delete(seed))
+      )
+    const layer = demo((_, { seed = 0 }) => {
+      const model = Layer.fresh(ScriptedModel.layer(() => ({ text: String(alive.has(seed)) })))
+      return Layer.merge(model, Layer.effectDiscard(Effect.andThen(acquired(seed), build)))
+    })
+    return { alive, layer }
+  }
+
+  test("SOUND-4 models that leave the cache are released, the oldest first, unless they are in use", function* () {
+    const { alive, layer } = counted()
+    yield* Effect.gen(function* () {
+      const agent = Agent.make("a", { model: "demo/m", modelOptions: { seed: 0 } })
+      assert.strictEqual(yield* agent.ask("q"), "true")
+      const inUse = yield* Scope.make()
+      const model = yield* Scope.provide(resolve("demo/m", { seed: 1 }), inUse)
+      for (let seed = 2; seed < 300; seed++) yield* Effect.scoped(resolve("demo/m", { seed }))
+      assert.deepStrictEqual([alive.size, alive.has(0), alive.has(1), alive.has(299)], [257, false, true, true])
+      assert.strictEqual((yield* model.generateText({ prompt: "x" })).text, "true")
+      yield* Scope.close(inUse, Exit.void)
+      assert.deepStrictEqual([alive.size, alive.has(1)], [256, false])
+      assert.strictEqual(yield* agent.ask("q"), "true")
+    }).pipe(Effect.provide(layer))
+    assert.strictEqual(alive.size, 0)
+  })
+
+  for (const [how, build] of Object.entries({
+    fails: Effect.fail("no key"),
+    dies: Effect.die("x"),
+    hangs: Effect.never
+  })) {
+    test(`SOUND-4 a build that ${how} releases what it had acquired at once`, function* () {
+      const { alive, layer } = counted(build)
+      yield* Effect.gen(function* () {
+        const fiber = yield* Effect.forkChild(resolve("demo/m"))
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(alive.size, how === "hangs" ? 1 : 0)
+        yield* Fiber.interrupt(fiber)
+        assert.strictEqual(alive.size, 0)
+      }).pipe(Effect.provide(layer))
+    })
+  }
+
+  test("AGENT-9 the reasoning level of a definition reaches the provider with the options", registry, function* () {
+    const agent = Agent.make("a", { model: "alpha/m", modelOptions: { seed: 1 }, reasoning: "high" })
+    assert.strictEqual(yield* agent.ask("q"), `m {"seed":1,"reasoning":"high"}`)
   })
 
   testWith(

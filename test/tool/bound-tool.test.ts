@@ -149,7 +149,7 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
   class Captured extends Context.Service<Captured, string>()("test/Captured") {}
   class PerRequest extends Context.Service<PerRequest, string>()("test/PerRequest") {}
 
-  test("what its layer captured lies under the context of the call", function* () {
+  test("SOUND-2 the services that were captured for it, and the references of the call", function* () {
     const toolkit = Toolkit.make(Tool.make("who", { success: Schema.Array(Schema.String) }).addDependency(PerRequest))
     const handlers = toolkit.toLayer(
       Effect.map(Captured, (fixed) => ({
@@ -168,10 +168,10 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
     const who = call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } })
     assert.include(JSON.stringify(yield* who), "where the tool was bound")
     const result = yield* who.pipe(
-      Effect.provideService(PerRequest, "request"),
+      Effect.provideService(PerRequest, "where the call was made"),
       Effect.provideService(References.MinimumLogLevel, "Warn")
     )
-    assert.deepStrictEqual(result, ToolResult.success(["captured", "request", "acme", "Warn"]))
+    assert.deepStrictEqual(result, ToolResult.success(["captured", "where the tool was bound", "acme", "Warn"]))
   })
 
   test("the id of the call", function* () {

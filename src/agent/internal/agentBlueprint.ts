@@ -7,8 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as Scope from "effect/Scope"
-import * as Tracer from "effect/Tracer"
+import type * as Scope from "effect/Scope"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -20,6 +19,7 @@ import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 import * as AgentDefinition from "../AgentDefinition.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as ModelRegistry from "../ModelRegistry.ts"
@@ -47,7 +47,8 @@ export interface Blueprint<out A> {
   /** The Schema of its answer, as its author wrote it. */
   readonly output: Schema.Top
   readonly define: Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
-  readonly resolve: Effect.Effect<ResolvedAgent<A>, AgentError.Reason>
+  /** The scope is that of the run. */
+  readonly resolve: Effect.Effect<ResolvedAgent<A>, AgentError.Reason, Scope.Scope>
   /** Further digests of states that it may continue. */
   readonly digestsOfOrigin: Effect.Effect<ReadonlyArray<string>, AgentError.Reason>
 }
@@ -388,35 +389,8 @@ export const makeAgent = <A>(
   }
 }
 
-/** Services that are in the context only because an enclosing agent had captured them. */
-const FromOutside = Context.Reference<ReadonlyMap<string, unknown>>("effect-emissary/agent/internal/FromOutside", {
-  defaultValue: () => new Map()
-})
-
-/** Services of the place where a layer was built. */
-const neverCaptured = [Scope.Scope.key, Tracer.ParentSpan.key, FromOutside.key]
-
-/**
- * Runs an effect over captured services.
- *
- * Services of the caller take precedence. Services that an enclosing agent had captured for itself do not, or an agent
- * inside another one would run on the outer one's model.
- */
-export const withCaptured =
-  (captured: Context.Context<never>): Wrap =>
-  (effect) =>
-    Effect.updateContext(effect, (current: Context.Context<never>): Context.Context<never> => {
-      const outer = Context.get(current, FromOutside)
-      const under = new Map(captured.mapUnsafe)
-      for (const key of neverCaptured) under.delete(key)
-      const own = new Map<string, unknown>()
-      for (const [key, value] of current.mapUnsafe) {
-        if (!outer.has(key) || outer.get(key) !== value) {
-          own.set(key, value)
-          under.delete(key)
-        } else if (!under.has(key)) {
-          under.set(key, value)
-        }
-      }
-      return Context.add(Context.makeUnsafe<never>(new Map([...under, ...own])), FromOutside, under)
-    })
+/** Runs an effect over captured services, which stay those that were captured, see {@link callContext.over}. */
+export const withCaptured = (captured: Context.Context<never>): Wrap => {
+  const over = callContext.over(captured)
+  return (effect) => Effect.updateContext(effect, over)
+}

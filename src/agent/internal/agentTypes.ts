@@ -179,7 +179,7 @@ export interface Bound extends Agent<Schema.Json>, HasDefinition<never> {
 /** A class made by {@link Agent.Service}: the key of the agent in a context, with the layer that builds it. */
 export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
   extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, HasDefinition<RDefinition> {
-  readonly layer: Layer.Layer<Self, AgentError.AgentError, Exclude<R, Scope.Scope>>
+  readonly layer: Layer.Layer<Self, AgentError.AgentError, R>
 }
 
 export type ToolTypeId = "~effect-emissary/agent/AgentTool"
@@ -296,13 +296,16 @@ export type DefinitionServices<Model, Instructions, ToolsIn> = [Model] extends [
   : never
 
 /**
- * Everything a run needs that is not given by the call itself.
+ * Everything a run needs that is not given by the call itself. A run has a scope of its own.
  */
 export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top> = [Model] extends [unknown]
-  ? | DefinitionServices<Model, Instructions, ToolsIn>
-    | ToolServices<ToolOf<ToolsIn>>
-    | Output["DecodingServices"]
-    | ModelServices<Model>
+  ? Exclude<
+      | DefinitionServices<Model, Instructions, ToolsIn>
+      | ToolServices<ToolOf<ToolsIn>>
+      | Output["DecodingServices"]
+      | ModelServices<Model>,
+      Scope.Scope
+    >
   : never
 
 /**

@@ -6,16 +6,15 @@
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type * as Types from "effect/Types"
@@ -24,9 +23,9 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
-import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 import * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
@@ -277,43 +276,38 @@ export interface Sink {
   readonly emit: (event: agentTypes.AgentEvent<unknown>) => Effect.Effect<void>
 }
 
+/** Options that a run without a model passes down to the agents inside it. */
+export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
+
 /**
- * Depth and deadline of a run that begins here.
+ * Passed by a run to an agent that it runs as a part of itself. An agent that the code of a tool or a step runs gets
+ * nothing of it: when the run ends that code is interrupted, and the agent with it, unless it was made to outlive the run.
  *
- * - `depth`: 0 for a run that a program starts, one more for each run around it.
- * - `maxDepth`: the largest allowed depth.
- * - `deadline`: the earliest deadline of the runs around it, in milliseconds of the Clock.
+ * - `deadline`: that of the run, in milliseconds of the Clock.
+ * - `watcher`: receives the events, in place of the caller.
  */
-export interface RunDepth {
-  readonly depth: number
-  readonly maxDepth: number
+export interface Handed {
   readonly deadline: number | undefined
+  readonly watcher?: Sink | undefined
+  readonly options?: InheritedOptions | undefined
 }
 
-/**
- * The run around the runs that begin here. `parent` receives the events of an agent that is a tool. `handed` are options
- * that a run without a model passes down to the agents inside it.
- */
-export interface Environment extends RunDepth {
-  readonly parent: Sink | undefined
-  readonly handed: InheritedOptions
+const handedKey = "~effect-emissary/agent/Handed"
+
+interface WithHanded {
+  readonly [handedKey]: Handed
 }
 
-type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
-
-export const Environment = Context.Reference<Environment>("effect-emissary/agent/internal/Environment", {
-  defaultValue: () => ({ depth: 0, maxDepth: 8, deadline: undefined, parent: undefined, handed: {} })
+/** Options for an agent that is a part of another run. */
+export const hand = <O extends agentTypes.ResumeOptions>(options: O, handed: Handed): O & WithHanded => ({
+  ...options,
+  [handedKey]: handed
 })
 
-export const runDepth: Effect.Effect<RunDepth> = Environment
+const isHanded = (options: agentTypes.ResumeOptions): options is agentTypes.ResumeOptions & WithHanded =>
+  Predicate.hasProperty(options, handedKey)
 
-/** Runs an effect whose agents run inside another run, at this depth. Their events go to the callers that started them. */
-export const nestRuns =
-  (depth: RunDepth) =>
-  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.flatMap(Environment, ({ handed }) =>
-      Effect.provideService(effect, Environment, { ...depth, handed, parent: undefined })
-    )
+export const defaultMaxDepth = 8
 
 type WithoutTime<E> = E extends runParts.Event ? Omit<E, "at"> : never
 
@@ -338,7 +332,9 @@ export interface ActiveRun {
   readonly recorder: AgentRecorder
   readonly options: agentTypes.ResumeOptions
   readonly streaming: boolean
-  readonly environment: Environment
+  readonly maxDepth: number
+  /** Of the whole run, in milliseconds of the Clock. */
+  readonly runDeadline: number | undefined
 }
 
 /**
@@ -368,7 +364,7 @@ export interface PreparedRun<out A> {
 
 export interface AgentMachine<out A> {
   readonly name: string
-  readonly prepare: Effect.Effect<PreparedRun<A>, AgentError.Reason>
+  readonly prepare: Effect.Effect<PreparedRun<A>, AgentError.Reason, Scope.Scope>
 }
 
 const recorderOf = (
@@ -611,34 +607,23 @@ export const runAgent = Effect.fnUntraced(function* <A>(
   begin: Begin,
   caller: Sink
 ): Effect.fn.Return<agentTypes.Result<A>, AgentError.AgentError> {
-  const outer = yield* Environment
-  const { defects, modelMistakes, modelRetry } = outer.handed
-  const options: agentTypes.ResumeOptions = {
-    ...begin.options,
-    defects: begin.options.defects ?? defects,
-    modelMistakes: begin.options.modelMistakes ?? modelMistakes,
-    modelRetry: begin.options.modelRetry ?? modelRetry
-  }
-  const context = begin.state?.context ?? begin.options.context ?? (yield* RunContext.RunContext)
-  const maxDepth = options.maxDepth ?? outer.maxDepth
+  const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
+  const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
+  const outer = yield* callContext.runAround
+  const depth = callContext.depthIn(outer)
+  const context = begin.state?.context ?? begin.options.context ?? (yield* callContext.inheritedContext)
+  const maxDepth = options.maxDepth ?? outer?.maxDepth ?? defaultMaxDepth
   const refuse = (reason: AgentError.Reason) =>
     agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
-  if (outer.depth > maxDepth) return yield* refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth }))
-  const deadline = yield* deadlineOf(options.timeouts?.total, outer.deadline)
-  const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
-  const { emit, streaming } = outer.parent ?? caller
+  if (depth > maxDepth) return yield* refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth }))
+  const deadline = yield* deadlineOf(options.timeouts?.total, handed?.deadline)
+  const { emit, streaming } = handed?.watcher ?? caller
 
-  // Resources of the agent's own Effects are closed with the run, or with the caller's scope where there is one.
-  const ambient = yield* Effect.serviceOption(Scope.Scope)
-  const running = Effect.fnUntraced(function* (own: Scope.Scope) {
-    const scope = Option.getOrElse(ambient, () => own)
-    const prepared = yield* Effect.mapError(Effect.provideService(machine.prepare, Scope.Scope, scope), refuse)
-    const { first, state } = yield* Effect.mapError(
-      firstState(machine.name, prepared, begin, context, outer.depth),
-      refuse
-    )
+  const running = Effect.gen(function* () {
+    const prepared = yield* Effect.mapError(machine.prepare, refuse)
+    const { first, state } = yield* Effect.mapError(firstState(machine.name, prepared, begin, context, depth), refuse)
     const recorder = recorderOf(state, first, options, emit)
-    const run: ActiveRun = { recorder, options, streaming, environment }
+    const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline: deadline }
     const maxSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
     const begun =
       first === undefined ? recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps }) }) : recorder.begin
@@ -648,10 +633,8 @@ export const runAgent = Effect.fnUntraced(function* <A>(
     yield* emit({ _tag: "RunFinished", result })
     return result
   })
-  return yield* Effect.scopedWith(running).pipe(
-    Effect.provideService(RunContext.RunContext, context),
-    Effect.provideService(Environment, environment)
-  )
+  // A scope of its own: the resources of the agent's code are released with the run, whatever scope is around it.
+  return yield* Effect.scoped(running).pipe(callContext.asRun({ outer, maxDepth, context }))
 })
 
 /** Ignores the events of a run. */

@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import * as AiError from "effect/ai/AiError"
@@ -28,7 +29,6 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
-import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
@@ -596,7 +596,7 @@ interface BatchEnd {
 }
 
 const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArray<ReadyCall>) {
-  const { environment, options, recorder } = step
+  const { options, recorder } = step
   const end: BatchEnd = { suspended: new Set(), fatal: [] }
   const started = new Set<string>()
   const runnables = new Map(ready.map(({ call, runnable }) => [call.id, runnable]))
@@ -610,17 +610,15 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
     })
 
   const calls = ready.map((one) => withChild(step, one, end))
-  yield* boundTool
-    .run(calls, {
-      defects: options.defects,
-      onStarted,
-      onFinished: (callId, result, duration, cause) => {
-        if (end.suspended.has(callId) || !started.has(callId)) return Effect.void
-        const call = { callId, name: runnables.get(callId)?.part.name ?? "", result }
-        return Effect.flatMap(driver.toolFinishedEvent(call, duration, cause), recorder.record)
-      }
-    })
-    .pipe(Effect.provideService(driver.Environment, { ...environment, parent: undefined }))
+  yield* boundTool.run(calls, {
+    defects: options.defects,
+    onStarted,
+    onFinished: (callId, result, duration, cause) => {
+      if (end.suspended.has(callId) || !started.has(callId)) return Effect.void
+      const call = { callId, name: runnables.get(callId)?.part.name ?? "", result }
+      return Effect.flatMap(driver.toolFinishedEvent(call, duration, cause), recorder.record)
+    }
+  })
   const [error] = end.fatal
   if (error !== undefined) return yield* recorder.fail(error.reason)
 })
@@ -641,7 +639,7 @@ const runChild = (
   child: runParts.State | undefined,
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {
-  const { environment, recorder, streaming } = step
+  const { recorder, streaming } = step
   const { defects, interruptWhen, modelMistakes, modelRetry, timeouts } = step.options
   const inherited: agentTypes.ResumeOptions = {
     onState: (_, event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),
@@ -654,18 +652,19 @@ const runChild = (
   }
   const { input: text } = call.arguments
   const input = typeof text === "string" ? text : JSON.stringify(call.arguments)
-  const running =
-    child === undefined
-      ? agent.run(input, { ...inherited, context: call.context })
-      : // It can have been cut off before its first input was recorded
-        agent.resume(child, runTransition.hasInput(child) ? inherited : { ...inherited, input })
-  const parent: driver.Sink = {
+  const watcher: driver.Sink = {
     streaming,
     emit: (event) =>
       Effect.suspend(() =>
         recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state })
       )
   }
+  const options = driver.hand(inherited, { deadline: step.runDeadline, watcher })
+  const running =
+    child === undefined
+      ? agent.run(input, { ...options, context: call.context })
+      : // It can have been cut off before its first input was recorded
+        agent.resume(child, runTransition.hasInput(child) ? options : { ...options, input })
   return running.pipe(
     Effect.map((result) => {
       if (result.outcome === "AwaitingApproval") end.suspended.add(call.id)
@@ -674,9 +673,7 @@ const runChild = (
     Effect.catch((error) => {
       if (error.reason._tag === "MaxDepth") end.fatal.push(error)
       return Effect.succeed(failureResult(agent.name, error))
-    }),
-    Effect.provideService(RunContext.RunContext, call.context),
-    Effect.provideService(driver.Environment, { ...environment, parent })
+    })
   )
 }
 
@@ -701,7 +698,7 @@ const failureResult = (agent: string, { message, reason }: AgentError.AgentError
 /** Prepares an agent for one run: its parts are resolved, and its tools can be executed. */
 export const prepare = Effect.fnUntraced(function* <A>(
   blueprint: agentBlueprint.Blueprint<A>
-): Effect.fn.Return<driver.PreparedRun<A>, AgentError.Reason> {
+): Effect.fn.Return<driver.PreparedRun<A>, AgentError.Reason, Scope.Scope> {
   const resolved = yield* blueprint.resolve
   const { definition, digest, output, stubs } = resolved
   if (stubs.length > 0 && !(yield* ToolRuntime.ToolRuntime).stubs) {
@@ -718,7 +715,7 @@ export const prepare = Effect.fnUntraced(function* <A>(
     instructions: definition.instructions,
     stepTimeout: true,
     accept: (state) => acceptState(blueprint, digest, state),
-    ask: (run, callIds) => requestApprovals(stepOf(run, run.environment.deadline), callIds),
+    ask: (run, callIds) => requestApprovals(stepOf(run, run.runDeadline), callIds),
     perform: Effect.fnUntraced(function* (run, action, deadline) {
       const step = stepOf(run, deadline)
       yield* action._tag === "RunTools" ? runTools(step, action) : callModel(step, action)

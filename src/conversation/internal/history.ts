@@ -22,6 +22,7 @@ import * as IdGenerator from "effect/ai/IdGenerator"
 import * as Limits from "../../payload/Limits.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
 
 // Messages
@@ -63,7 +64,7 @@ const ambientId = Effect.flatMap(Effect.serviceOption(IdGenerator.IdGenerator), 
  * @since 0.1.0
  */
 export const MessageId: Context.Reference<Effect.Effect<string>> = Context.Reference<Effect.Effect<string>>(
-  "effect-emissary/conversation/MessageId",
+  callContext.keys.messageId,
   { defaultValue: () => ambientId }
 )
 

@@ -13,6 +13,7 @@ import * as driver from "../../agent/internal/driver.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
@@ -30,7 +31,7 @@ const graceMillis = 1000
 export const drive = (
   bound: livePlan.BoundPlan,
   begin: performStep.RunStart,
-  options: livePlan.ResumeOptions,
+  options: performStep.DriveOptions,
   sink: performStep.EventSink = { streaming: false, emit: () => Effect.void }
 ): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
   Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, sink))
@@ -39,9 +40,15 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
   Effect.gen(function* () {
     const { bound } = rules
     if (begin._tag === "Resume") yield* checkDigest(bound, begin.state)
-    const outer = yield* driver.runDepth
-    const deadline = yield* driver.deadlineOf(options.timeouts?.total, outer.deadline)
-    const from = begin._tag === "Start" ? yield* planStarted(bound, begin.input, options, outer.depth) : begin.state
+    const around = yield* callContext.runAround
+    const outer = options.joins === true ? around?.outer : around
+    const depth = callContext.depthIn(outer)
+    const maxDepth = around?.maxDepth ?? driver.defaultMaxDepth
+    const deadline = yield* driver.deadlineOf(options.timeouts?.total, options.handed?.deadline)
+    const context =
+      options.context ?? (begin._tag === "Start" ? yield* callContext.inheritedContext : begin.state.context)
+    const from =
+      begin._tag === "Start" ? yield* planStarted(bound, begin.input, { ...options, context }, depth) : begin.state
     const state = from instanceof PlanRun.State ? from : undefined
     const failures: performStep.ActiveRun["failures"] = { steps: new Map(), journal: undefined }
     const run: performStep.ActiveRun = {
@@ -50,10 +57,10 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
       recorder: makeRecorder(rules, from, options.journal, failures, sink),
       options,
       sink,
-      level: {
-        depth: outer.depth + 1,
-        maxDepth: outer.maxDepth,
-        deadline: deadline === undefined ? undefined : deadline + graceMillis
+      level: { depth: depth + 1, maxDepth },
+      handed: {
+        deadline: deadline === undefined ? undefined : deadline + graceMillis,
+        options: options.handed?.options
       },
       raise: state === undefined ? undefined : (options.raise ?? options.maxIterations),
       failures,
@@ -65,8 +72,9 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
       perform: (action: planTransition.Action) => perform(run, action),
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
     }
-    yield* driver.runMachine(machine, run.recorder, { open: openRun(run, state), deadline }).pipe(
-      driver.nestRuns(run.level),
+    const running = driver.runMachine(machine, run.recorder, { open: openRun(run, state), deadline })
+    const apart = Effect.scoped(running).pipe(callContext.asRun({ outer, maxDepth, context }))
+    yield* (options.joins === true ? running : apart).pipe(
       Effect.mapError((error) =>
         failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })
       )
@@ -97,7 +105,7 @@ export const planChanged = (
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
   input: planRunParts.Input,
-  options: livePlan.ResumeOptions,
+  options: performStep.DriveOptions & Pick<planTransition.EventOf<"PlanStarted">, "context">,
   depth: number
 ): Effect.fn.Return<planTransition.EventOf<"PlanStarted">, PlanError.PlanError> {
   return {
@@ -109,7 +117,7 @@ const planStarted = Effect.fnUntraced(function* (
     depth,
     maxIterations: options.maxIterations ?? bound.definition.maxIterations,
     input: yield* performStep.resolveInput(bound.definition.name, input),
-    context: options.context ?? (yield* RunContext.RunContext)
+    context: options.context
   }
 })
 

@@ -17,7 +17,8 @@ import * as Stream from "effect/Stream"
 import * as AgentEvent from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import type { Recorder, RunDepth } from "../../agent/internal/driver.ts"
+import * as driver from "../../agent/internal/driver.ts"
+import type { Handed, Recorder } from "../../agent/internal/driver.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
 import * as Digest from "../../payload/Digest.ts"
@@ -109,9 +110,17 @@ export const learnAgent = (
   return inner
 }
 
-/** `raise` is the limit of iterations for plans inside that used up theirs. */
-interface NestOptions extends livePlan.ResumeOptions {
+/**
+ * Options of a run of a plan that may be a part of another run.
+ *
+ * - `raise`: the limit of iterations for plans inside that used up theirs.
+ * - `handed`: what the run around it hands to it and to the agents inside it.
+ * - `joins`: the run is the one around it, that of the agent that the plan is, and no level below it.
+ */
+export interface DriveOptions extends livePlan.ResumeOptions {
   readonly raise?: number | undefined
+  readonly handed?: Handed | undefined
+  readonly joins?: boolean | undefined
 }
 
 export interface ActiveRun {
@@ -120,8 +129,10 @@ export interface ActiveRun {
   readonly recorder: Recorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
   readonly options: livePlan.ResumeOptions
   readonly sink: EventSink
-  /** Depth and deadline of runs inside steps. The deadline is a moment after that of the run. */
-  readonly level: RunDepth
+  /** Depth of runs inside steps. */
+  readonly level: { readonly depth: number; readonly maxDepth: number }
+  /** For plans and agents that are steps. The deadline is a moment after that of the run. */
+  readonly handed: Handed
   /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
   readonly raise: number | undefined
   /** The failures of steps, with reason and cause for the error of the run, and that of the journal. */
@@ -130,7 +141,7 @@ export interface ActiveRun {
   readonly nest: (
     rules: LearningRules,
     begin: RunStart,
-    options: NestOptions,
+    options: DriveOptions,
     sink: EventSink
   ) => Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError>
 }
@@ -549,7 +560,7 @@ const toolFailureAttempt = ({ message, type }: ToolResult.Failure): Attempt =>
 
 /** Runs a tool. A call that was approved runs as it was, whatever its references read by now. */
 const runTool = Effect.fnUntraced(function* (
-  { bound, level, options, recorder }: ActiveRun,
+  { bound, handed, options, recorder }: ActiveRun,
   target: livePlan.BoundToolTarget,
   delivery: Delivery,
   approved: StepRun["approved"]
@@ -566,7 +577,7 @@ const runTool = Effect.fnUntraced(function* (
     runId: state.runId,
     context: state.context,
     timeout: options.timeouts?.tool,
-    deadline: level.deadline
+    deadline: handed.deadline
   })
   if (Result.isFailure(prepared)) return toolFailureAttempt(prepared.failure)
   const call = prepared.success
@@ -677,7 +688,8 @@ const runAgent = (
       )
     const { context } = recorder.state
     const { timeouts } = options
-    const handed: agentTypes.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
+    const own: agentTypes.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
+    const handed = driver.hand(own, run.handed)
     const again = hasInput ? handed : { ...handed, input }
     const watched = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
       AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
@@ -747,7 +759,8 @@ const runPlan = (
   // Events of the inner run are recorded as events of the outer one.
   const emit = (event: PlanEvent<unknown>): Effect.Effect<void> =>
     "path" in event ? sink.emit({ ...event, path: [step, ...event.path] }) : Effect.void
-  const handed: NestOptions = {
+  const handed: DriveOptions = {
+    handed: outer.handed,
     concurrency: options.concurrency,
     timeouts: { step: options.timeouts?.step, tool: options.timeouts?.tool },
     interruptWhen: options.interruptWhen,

@@ -77,7 +77,7 @@ const answerMessage = Effect.fnUntraced(function* (
   run: driver.ActiveRun,
   { purpose, step }: runTransition.ActionOf<"CallModel">
 ) {
-  const { environment, options, recorder } = run
+  const { recorder } = run
   yield* recorder.recordNow({ _tag: "StepStarted", step, purpose })
   if (recorder.interruption) return
   const { conversation, progress } = recorder.state
@@ -92,19 +92,12 @@ const answerMessage = Effect.fnUntraced(function* (
     state === undefined
       ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
       : { _tag: "Resume", state }
-  const { defects, modelMistakes, modelRetry } = options
-  const ended = yield* engine.drive(bound, begin, optionsOf(run, state, progress?.decisions ?? []), sinkOf(run)).pipe(
-    Effect.provideService(driver.Environment, {
-      ...environment,
-      depth: environment.depth - 1,
-      handed: { defects, modelMistakes, modelRetry }
-    }),
-    Effect.result
-  )
+  const options = optionsOf(run, state, progress?.decisions ?? [])
+  const ended = yield* Effect.result(engine.drive(bound, begin, options, sinkOf(run)))
   if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
   // The limit is an outcome of agents, which the progress has
   if (ended.failure.reason._tag === "MaxIterationsExceeded") return
-  return yield* recorder.fail(toAgentReason(ended.failure, environment.maxDepth))
+  return yield* recorder.fail(toAgentReason(ended.failure, run.maxDepth))
 })
 
 /** The options of the plan's run: those of the agent's that mean the same. */
@@ -112,9 +105,11 @@ const optionsOf = (
   run: driver.ActiveRun,
   before: PlanRun.State | undefined,
   decisions: ReadonlyArray<ProgressDecision>
-): livePlan.ResumeOptions => {
-  const { maxSteps, timeouts } = run.options
+): performStep.DriveOptions => {
+  const { defects, maxSteps, modelMistakes, modelRetry, timeouts } = run.options
   return {
+    joins: true,
+    handed: { deadline: run.runDeadline, options: { defects, modelMistakes, modelRetry } },
     journal: journalOf(run, before),
     context: run.recorder.state.context,
     timeouts: { step: timeouts?.step, tool: timeouts?.tool },

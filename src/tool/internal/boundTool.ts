@@ -16,8 +16,6 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
-import * as Scope from "effect/Scope"
-import * as Tracer from "effect/Tracer"
 import * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
@@ -33,6 +31,7 @@ import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
+import * as callContext from "./callContext.ts"
 
 /**
  * The service that executes tool calls.
@@ -67,7 +66,7 @@ export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
 /**
  * The tool runtime in use. Without any layer calls run here, one after another.
  */
-export const ToolRuntime = Context.Reference<ToolRuntime>("effect-emissary/tool/ToolRuntime", {
+export const ToolRuntime = Context.Reference<ToolRuntime>(callContext.keys.toolRuntime, {
   defaultValue: () => ({ dispatch: local, concurrency: 1, stubs: false })
 })
 
@@ -88,7 +87,7 @@ const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]
 }
 
 /** The call whose handler runs. */
-export const CallInfo = Context.Reference<CallContext | undefined>("effect-emissary/tool/CallInfo", {
+export const CallInfo = Context.Reference<CallContext | undefined>(callContext.keys.callInfo, {
   defaultValue: () => undefined
 })
 
@@ -97,7 +96,7 @@ interface CauseSlot {
   cause: Cause.Cause<unknown> | undefined
 }
 
-const CallCause = Context.Reference<CauseSlot | undefined>("effect-emissary/tool/CallCause", {
+const CallCause = Context.Reference<CauseSlot | undefined>(callContext.keys.callCause, {
   defaultValue: () => undefined
 })
 
@@ -236,8 +235,8 @@ export interface BoundTool {
  *
  * The handler is the entry that a toolkit's layer puts into the context under
  * `tool.id`. Arguments are decoded, results and failures encoded, with the JSON
- * form of the tool's schemas. Services, spans, clock and `RunContext` of the call
- * win over those that the handler's layer captured.
+ * form of the tool's schemas. The handler has the services that its layer captured;
+ * spans, clock and `RunContext` are those of the call.
  *
  * `contract` is the tool's own, or one that came from elsewhere. Of that one only
  * the description and the words in the parameters count; it can shorten the
@@ -301,8 +300,7 @@ export const fromTool = (
  * **Details**
  *
  * Provider-defined tools without a handler become `"provider"` tools. Services that
- * tools name as `dependencies` are taken from the context here; services of the
- * call take precedence.
+ * tools name as `dependencies` are taken from the context here.
  */
 export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
@@ -339,16 +337,6 @@ export const handlerOf = (
         )
   })
 
-/** The scope and the span belong to the place where a tool is bound, not to its calls. */
-export const withoutBindingScope = (context: Context.Context<never>): Context.Context<never> =>
-  Context.omit(
-    Scope.Scope,
-    Tracer.ParentSpan
-  )(
-    // a context may hold any service; omit only needs to know that these two may be among them
-    context as Context.Context<Scope.Scope | Tracer.ParentSpan>
-  )
-
 /**
  * The handler of a tool with the services of the place where the tool is bound under those that the handler's layer
  * captured: what a tool names as `dependencies` is required there, because a body requires nothing.
@@ -357,7 +345,7 @@ export const captureHandler = (tool: Tool.Any): ReturnType<typeof handlerOf> =>
   Effect.contextWith((context: Context.Context<never>) =>
     Effect.map(
       handlerOf(tool),
-      Option.map((entry) => ({ ...entry, context: Context.merge(withoutBindingScope(context), entry.context) }))
+      Option.map((entry) => ({ ...entry, context: Context.merge(context, entry.context) }))
     )
   )
 
@@ -431,6 +419,7 @@ const makeApproval = (
   // the contract leaves the decision to code that is not here
   if (typeof ask !== "function") return () => Effect.succeed(contract.approval === "dynamic")
   const decode = makeDecoder(tool)
+  const provide = provideServices(captured)
   return (args, context) =>
     Effect.flatMap(decode(args), (decoded) =>
       Effect.suspend(() => {
@@ -439,7 +428,7 @@ const makeApproval = (
       })
     ).pipe(
       Effect.catchDefect((error) => Effect.flatMap(unhandledFailure(tool.name, Cause.die(error)), Effect.fail)),
-      provideServices(captured, context.context)
+      provide(context.context)
     )
 }
 
@@ -467,13 +456,15 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
     )
 }
 
-/** Provides the services that the handler's layer captured. Services of the call take precedence. */
-const provideServices =
-  (captured: Context.Context<never>, runContext: Json.JsonObject) =>
-  <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.updateContext(effect, (current: Context.Context<never>) =>
-      Context.add(Context.merge(captured, current), RunContext.RunContext, runContext)
-    )
+/** Provides the services that the handler's layer captured, and the context of the run. */
+const provideServices = (captured: Context.Context<never>) => {
+  const over = callContext.over(captured)
+  return (runContext: Json.JsonObject) =>
+    <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+      Effect.updateContext(effect, (current: Context.Context<never>) =>
+        Context.add(over(current), RunContext.RunContext, runContext)
+      )
+}
 
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
   Effect.as(reportCause(cause), ToolResult.failure("execution_error", message))
@@ -528,6 +519,7 @@ const aiReason = (error: unknown): string | undefined => {
 const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
+  const provide = provideServices(handler.context)
   const encodeSuccess = makeEncoder(tool.successSchema, convertSchema.isUninformative(tool.successSchema))
   const declaresFailures = !convertSchema.isUninformative(tool.failureSchema)
   const encodeFailure = makeEncoder(tool.failureSchema, !declaresFailures)
@@ -578,7 +570,7 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
             handler.handler(decoded, { toolCallId: call.callId, preliminary }) as Effect.Effect<unknown, unknown>
         ).pipe(Effect.matchEffect({ onFailure: fail, onSuccess: (value) => spoiled ?? succeed(value) }))
       }
-    }).pipe(Effect.provideService(CallInfo, call), provideServices(handler.context, call.context))
+    }).pipe(Effect.provideService(CallInfo, call), provide(call.context))
 }
 
 /**

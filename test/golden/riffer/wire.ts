@@ -129,7 +129,7 @@ export const decode = Effect.fnUntraced(function* (golden: Case) {
         ? Effect.void
         : Effect.flatMap(ModelRegistry.ModelRegistry, (registry) =>
             registry.resolve(definition.model ?? "", definition.modelOptions)
-          ).pipe(Effect.provide(knowing(given.known_providers)))
+          ).pipe(Effect.scoped, Effect.provide(knowing(given.known_providers)))
     )
   )
   return yield* checkExit(decoded, expect.error, (definition) => {

@@ -1,0 +1,122 @@
+/**
+ * The services of a call: those that a layer was built with, and those that the call brings itself.
+ */
+
+import * as Clock from "effect/Clock"
+import * as Console from "effect/Console"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as ErrorReporter from "effect/ErrorReporter"
+import * as Metric from "effect/Metric"
+import * as Random from "effect/Random"
+import * as References from "effect/References"
+import * as Scheduler from "effect/Scheduler"
+import * as Scope from "effect/Scope"
+import * as Tracer from "effect/Tracer"
+import * as IdGenerator from "effect/ai/IdGenerator"
+import type { JsonObject } from "../../payload/Json.ts"
+import * as RunContext from "../RunContext.ts"
+
+/** A run under way, for the runs that the code inside it starts. `outer` is the run around it. */
+interface RunAround {
+  readonly maxDepth: number
+  readonly context: JsonObject
+  outer: RunAround | undefined
+  ended: boolean
+}
+
+/** The run whose fibers inherit this. It may have ended: use {@link runAround}. */
+const CurrentRun = Context.Reference<RunAround | undefined>("effect-emissary/tool/CurrentRun", {
+  defaultValue: () => undefined
+})
+
+/** The innermost run that has not ended. Runs that have are unlinked, so that a chain of jobs does not keep them. */
+const underWay = (run: RunAround | undefined): RunAround | undefined => {
+  let found = run
+  while (found?.ended) found = found.outer
+  if (found !== undefined) found.outer = underWay(found.outer)
+  return found
+}
+
+/** The run that the current code is inside of. A fiber that outlives its run is in none. */
+export const runAround: Effect.Effect<RunAround | undefined> = Effect.map(CurrentRun, underWay)
+
+/** The number of runs around a run that begins inside this one. */
+export const depthIn = (run: RunAround | undefined): number =>
+  run === undefined ? 0 : 1 + depthIn(underWay(run.outer))
+
+/** The `RunContext` of a run that begins here. A fiber that outlives its run has not that of the run. */
+export const inheritedContext: Effect.Effect<JsonObject> = Effect.zipWith(
+  CurrentRun,
+  RunContext.RunContext,
+  (run, context) => (run?.ended && run.context === context ? (underWay(run)?.context ?? {}) : context)
+)
+
+/** Runs an effect as a run: the runs that its code starts are inside it until it ends. */
+export const asRun =
+  (options: Pick<RunAround, "context" | "maxDepth" | "outer">) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.suspend(() => {
+      const run: RunAround = { ...options, ended: false }
+      return effect.pipe(
+        Effect.provideService(RunContext.RunContext, options.context),
+        Effect.provideService(CurrentRun, run),
+        Effect.onExit(() =>
+          Effect.sync(() => {
+            run.ended = true
+          })
+        )
+      )
+    })
+
+/** Keys of references of other modules. */
+export const keys = {
+  callCause: "effect-emissary/tool/CallCause",
+  callInfo: "effect-emissary/tool/CallInfo",
+  messageId: "effect-emissary/conversation/MessageId",
+  toolRuntime: "effect-emissary/tool/ToolRuntime"
+} as const
+
+/** References that a call brings, and its ids. Where it brings none, those of the layer hold. */
+const fromCall: ReadonlySet<string> = new Set([
+  keys.messageId,
+  keys.toolRuntime,
+  IdGenerator.IdGenerator.key,
+  ...[
+    ...Object.values(References),
+    Clock.Clock,
+    Console.Console,
+    ErrorReporter.CurrentErrorReporters,
+    Metric.CurrentMetricAttributes,
+    Random.Random,
+    RunContext.CallReferences,
+    Scheduler.Scheduler
+  ].map(({ key }) => key)
+])
+
+/** Services of the place and of the run in which a layer is built. They end with it. */
+const ofPlace: ReadonlySet<string> = new Set([
+  keys.callCause,
+  keys.callInfo,
+  CurrentRun.key,
+  RunContext.RunContext.key,
+  Scope.Scope.key,
+  Tracer.ParentSpan.key
+])
+
+const filter = (context: Context.Context<never>, isKept: (key: string) => boolean): Context.Context<never> =>
+  Context.makeUnsafe(new Map([...context.mapUnsafe].filter(([key]) => isKept(key))))
+
+/**
+ * The context of a call over the services that were captured for its code. Services stay those that were captured; a
+ * call changes references, and brings services that were not there.
+ */
+export const over = (captured: Context.Context<never>): ((call: Context.Context<never>) => Context.Context<never>) => {
+  const given = filter(captured, (key) => !ofPlace.has(key) && !fromCall.has(key))
+  const defaults = filter(captured, (key) => fromCall.has(key))
+  return (call) => {
+    const changed = Context.get(call, RunContext.CallReferences).filter(({ key }) => call.mapUnsafe.has(key))
+    const kept = changed.length === 0 ? given : Context.omit(...changed)(given)
+    return Context.merge(Context.merge(defaults, call), kept)
+  }
+}
