@@ -70,7 +70,8 @@ const callOf = (
 
 const scriptTurn = (turn: Turn, at: string): ScriptedModel.Turn => ({
   ...(turn.reasoning ? { reasoning: { text: "hm", metadata: { x: { signature: at } } } } : undefined),
-  ...(turn.text === "" ? undefined : { text: turn.text }),
+  // An answer without any part is a failure
+  text: turn.text === "" && turn.finishReason === "missing" ? "cut" : turn.text,
   toolCalls: turn.calls.map((kind, i) => callOf(turn, at, kind, i)),
   ...(turn.finishReason === "default" ? undefined : { finishReason: turn.finishReason }),
   usage: { inputTokens: 1, outputTokens: 2 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Equal } from "effect"
+import { Effect, Equal, Option, Schema } from "effect"
 import * as history from "#src/conversation/internal/history.ts"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
@@ -18,7 +18,7 @@ const characters: TokenCounter.TokenCounter = { count: (text) => text.length }
 
 const chat = given.chat(given.system("abc"), Conversation.addUser("12345"))
 
-const isStale = (self: Conversation.Conversation): boolean => history.asHistory(self).staleUsage
+const isStale = (self: Conversation.Conversation): boolean => history.asHistory(self).beside !== undefined
 
 describe("CONV-5 counting tokens", () => {
   it("the heuristic is as exact as its documentation", () => {
@@ -184,6 +184,24 @@ describe("CONV-5 estimatedSize", () => {
     assert.isFalse(isStale(answered))
     assert.strictEqual(yield* Conversation.estimatedSize(answered), 31)
   })
+
+  test.prop(
+    "SOUND-5 the report of a reduction has the size of what is left, with what the provider reported beside it, also when it was stored",
+    [Arbitraries.conversation({ open: false }), Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))],
+    function* ([given, inputTokens]) {
+      const asked = yield* Conversation.addUser(given, "Go")
+      const self = yield* Conversation.addAssistant(asked, "Done", { usage: { inputTokens, outputTokens: 1 } })
+      const longer = yield* Conversation.addUser(self, "Go on")
+      const budget = (yield* Conversation.estimatedSize(longer)) - 1
+      const truncated = yield* Effect.option(Conversation.truncate(longer, { budget }))
+      const compacted = yield* Conversation.compact(longer, { keepRecent: 1, summarize: () => Effect.succeed("s") })
+      for (const { conversation, report } of [...Option.toArray(truncated), compacted]) {
+        assert.strictEqual(yield* Conversation.estimatedSize(conversation), report.after)
+        const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(conversation))
+        assert.strictEqual(yield* Conversation.estimatedSize(stored), report.after)
+      }
+    }
+  )
 
   test.prop("L3 stale usage stays stale on the wire", [Arbitraries.conversation()], function* ([self]) {
     const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))

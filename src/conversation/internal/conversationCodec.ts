@@ -221,11 +221,11 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     }
   })
 
-  const finish = Effect.fnUntraced(function* (staleUsage: boolean) {
+  const finish = Effect.fnUntraced(function* (beside: number | undefined) {
     const [next] = waiting
     // A message behind an open end needs its calls closed
     if (next !== undefined) yield* sealBefore(next[1])
-    return { conversation: staleUsage ? history.forgetReport(self) : self, repairs }
+    return { conversation: beside === undefined ? self : history.forgetReport(self, beside), repairs }
   })
 
   return { self: () => self, add, drop, finish }
@@ -233,12 +233,12 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
 
 export const repairMessages = Effect.fnUntraced(function* (
   messages: Iterable<Message>,
-  options: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined } = {}
+  options: { readonly tokenLimit?: number | undefined; readonly beside?: number | undefined } = {}
 ) {
   const repairer = makeRepairer(options.tokenLimit)
   let index = 0
   for (const message of messages) yield* repairer.add(message, index++)
-  return yield* repairer.finish(options.staleUsage === true)
+  return yield* repairer.finish(options.beside)
 })
 
 // The wire
@@ -247,8 +247,8 @@ export const repairMessages = Effect.fnUntraced(function* (
 export const Wire = Schema.Struct({
   version: Schema.Literal(1),
   tokenLimit: Schema.optionalKey(Schema.Finite),
-  /** `true` if the newest usage was reported about a longer history. */
-  staleUsage: Schema.optionalKey(Schema.Literal(true)),
+  /** Present if the newest usage was reported about a longer history: the tokens of a request beside the messages. */
+  beside: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
   messages: Schema.Array(history.Message)
 })
 
@@ -256,14 +256,14 @@ type Wire = typeof Wire.Type
 
 export const readWire = (wire: Wire): Result.Result<Conversation, ConversationError> =>
   Result.map(history.appendAll(new history.History({ tokenLimit: wire.tokenLimit }), wire.messages), (self) =>
-    wire.staleUsage === true ? history.forgetReport(history.asHistory(self)) : self
+    wire.beside === undefined ? self : history.forgetReport(history.asHistory(self), wire.beside)
   )
 
 export const writeWire = (self: Conversation): Wire => {
-  const { staleUsage, tokenLimit } = history.asHistory(self)
+  const { beside, tokenLimit } = history.asHistory(self)
   return {
     version: 1,
-    ...plainJson.defined({ tokenLimit, staleUsage: staleUsage ? (true as const) : undefined }),
+    ...plainJson.defined({ tokenLimit, beside }),
     messages: history.messages(self)
   }
 }

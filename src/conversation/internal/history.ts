@@ -647,8 +647,11 @@ export class History extends Pipeable.Class implements Conversation {
   readonly lastAssistant: AssistantMessage | undefined = undefined
   /** The newest answer with the size of the request, which was this conversation. */
   readonly reported: AssistantMessage | undefined = undefined
-  /** `true` if the newest usage was reported about a longer history: messages were removed since. */
-  readonly staleUsage: boolean = false
+  /**
+   * The tokens of a request beside the messages, once messages were removed since the newest report. Then no report is the size
+   * of this conversation.
+   */
+  readonly beside: number | undefined = undefined
   /** Calls of the newest assistant message, in call order, and their positions. */
   readonly batch: ReadonlyArray<ToolCallPart> = noBatch
   readonly positions: ReadonlyMap<string, number> = noPositions
@@ -793,7 +796,7 @@ const closeTurn = ({ providerOpen, unanswered }: History) =>
 
 const usageReport = (message: AssistantMessage) =>
   (message.usage?.inputTokens ?? 0) > 0 && !hasMark(message, viewMark)
-    ? { reported: message, staleUsage: false }
+    ? { reported: message, beside: undefined }
     : undefined
 
 const indexCalls = (self: History, message: AssistantMessage) => {
@@ -818,15 +821,15 @@ const indexCalls = (self: History, message: AssistantMessage) => {
 const positionsOf = (calls: ReadonlyArray<ToolCallPart>): ReadonlyMap<string, number> =>
   new Map(calls.map((call, position) => [call.id, position]))
 
-/** Forgets the reported size, because it is about a longer history. */
-export const forgetReport = (self: History): History =>
-  self.reported === undefined ? self : new History(self, { reported: undefined, staleUsage: true })
+/** Forgets the reported size, because it is about a longer history. `beside` is what is known of it. */
+export const forgetReport = (self: History, beside: number): History =>
+  self.reported === undefined && beside === 0 ? self : new History(self, { reported: undefined, beside })
 
 /** The rest of a conversation from which messages were removed. */
-export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined): History => {
+export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined, beside: number = 0): History => {
   let self = new History({ tokenLimit })
   for (const message of messages) self = pushMessage(self, message)
-  return forgetReport(self)
+  return forgetReport(self, beside)
 }
 
 /** Adds a message. A broken law is reported at `index`, where it is not the position in the conversation. */

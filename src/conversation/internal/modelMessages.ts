@@ -458,7 +458,7 @@ const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { token
     if (reason._tag !== "EmptyContent") return yield* failWith(reason)
     repairer.drop({ index, id: reason.id ?? "" }, reason)
   }
-  return yield* repairer.finish(false)
+  return yield* repairer.finish(undefined)
 })
 
 /**

@@ -115,7 +115,9 @@ export interface Reduction {
  * behind it. Without such an answer everything is estimated with `TokenCounter`.
  *
  * After `truncate` and `compact` have removed something, older reports are about a
- * longer conversation and are not used; they stay on their messages for `tokenCount`.
+ * longer conversation; they stay on their messages for `tokenCount`. What the newest of them reported
+ * beyond the messages (tool definitions, another vocabulary) is still part of the size, as is an `overhead`
+ * that is larger.
  *
  * **Example** (Input is not counted twice)
  *
@@ -275,7 +277,8 @@ export const dropOldTurns: {
     const system = all.slice(0, keepSystemPrompt ? first : 0)
     const removed = all.slice(system.length, from)
     if (removed.length === 0) return Result.succeed({ conversation: self, removed })
-    const conversation = history.rebuild([...system, ...all.slice(from)], history.asHistory(self).tokenLimit)
+    const { beside, tokenLimit } = history.asHistory(self)
+    const conversation = history.rebuild([...system, ...all.slice(from)], tokenLimit, beside)
     return Result.succeed({ conversation, removed })
   }
 )
@@ -354,7 +357,7 @@ export const compact: {
     if (!isTurnCount(keepRecent)) return yield* invalidKeepRecent(keepRecent)
     const { open, providerOpen, tokenLimit } = history.asHistory(self)
     const weigh = weigherOf(yield* TokenCounter.TokenCounter)
-    const before = historyTokens(history.asHistory(self), weigh)
+    const before = requestTokens(history.asHistory(self), 0, weigh)
     const all = history.messages(self)
     const first = firstTurnIndex(all)
     const isOpen = !HashMap.isEmpty(open) || !HashMap.isEmpty(providerOpen)
@@ -371,10 +374,11 @@ export const compact: {
     const summary = yield* history.user(`Summary of the conversation so far:\n\n${text}`, {
       metadata: { [history.summaryMark]: old.length }
     })
-    const conversation = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], tokenLimit)
+    const beside = tokensBeside(history.asHistory(self), 0, weigh)
+    const conversation = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], tokenLimit, beside)
     const report: ReductionReport = {
       before,
-      after: historyTokens(conversation, weigh),
+      after: requestTokens(conversation, 0, weigh),
       removed: old.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
       shortened: [],
       summary: { id: summary.id, tokens: weigh(summary) }
@@ -510,12 +514,6 @@ const fileTokens = (counter: TokenCounter.TokenCounter, { data, fileName, mediaT
 
 const sumTokens = (messages: ReadonlyArray<Message>, weigh: Weigher): number => Num.sumAll(messages.map(weigh))
 
-/** The newest report and an estimate of the messages behind it, or an estimate of all. */
-const historyTokens = (self: History, weigh: Weigher): number =>
-  self.reported === undefined
-    ? sumTokens(history.messages(self), weigh)
-    : reportedTokens(self.reported, weigh) + sumTokens(history.messagesSince(self, self.reported), weigh)
-
 /** The request of the answer, and the answer itself as far as it is sent back. */
 const reportedTokens = (message: AssistantMessage, weigh: Weigher): number => {
   const { inputTokens = 0, outputTokens, reasoningTokens = 0 } = message.usage ?? {}
@@ -564,17 +562,20 @@ const truncateHistory = (
     removed: entries.slice(first, from).map(({ message, tokens }) => ({ id: message.id, role: message.role, tokens })),
     shortened
   }
-  return Result.succeed({ conversation: history.rebuild(messages, self.tokenLimit), report })
+  const conversation = history.rebuild(messages, self.tokenLimit, tokensBeside(self, 0, weigh))
+  return Result.succeed({ conversation, report })
 }
 
+/** The newest report and an estimate of the messages behind it, or an estimate of all. */
 const requestTokens = (self: History, overhead: number, weigh: Weigher): number =>
-  // A report contains what was sent beside the messages
-  historyTokens(self, weigh) + (self.reported === undefined ? overhead : 0)
+  self.reported === undefined
+    ? tokensBeside(self, overhead, weigh) + sumTokens(history.messages(self), weigh)
+    : reportedTokens(self.reported, weigh) + sumTokens(history.messagesSince(self, self.reported), weigh)
 
 /** Tokens of a request beside the messages. A report contains them, with the tokens that the counter misses. */
 const tokensBeside = (self: History, overhead: number, weigh: Weigher): number => {
-  const { reported } = self
-  if (reported === undefined) return overhead
+  const { beside = 0, reported } = self
+  if (reported === undefined) return Math.max(overhead, beside)
   const behind = sumTokens(history.messagesSince(self, reported), weigh)
   const counted = sumTokens(history.messages(self), weigh) - behind
   return Math.max(overhead, reportedTokens(reported, weigh) - counted)
