@@ -42,8 +42,8 @@
  * | `AnswerDiscarded` | usage added | in a step |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |
  * | `ProgressSaved` | facts added, requests set, decisions taken, the limit set, usage added | in a step |
- * | `ApprovalRequested` | `Requested` to `AwaitingApproval` | |
- * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`; with progress, from its requests to its decisions | also after the end |
+ * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
+ * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`; with progress, from its requests to its decisions | with the digest of the request; also after the end |
  * | `ToolStarted` | `Requested` or `Approved` to `Started` | not after an interruption, not over the limit |
  * | `ToolFinished` | result appended, call closed | a call that never started can only fail |
  * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added; with progress only a decision, by its path | |
@@ -108,7 +108,6 @@ export {
   apply,
   approvalRequests,
   decide,
-  type Decision,
   DefinitionChanged,
   EventError,
   InvalidDecision,
@@ -122,16 +121,54 @@ export {
    *
    * **Details**
    *
+   * `arguments` are those that will run. `digest` is that of this request: it covers the contract
+   * of the tool, the arguments, and the place that asks, so that no other request has it.
    * `path` holds the ids of the enclosing calls, outermost first, for a call of an agent
    * that is itself a tool of this one. Where a plan runs that agent, the names of the
    * plan's steps are part of the path. It is absent for calls of the run's own model, and
    * empty where such a call has the same id as one inside. A waiting step of a plan
-   * has the name of the step as its `callId`.
+   * has the name of the step and its turn as its `callId`.
    *
    * @category models
    * @since 0.1.0
    */
   ApprovalRequest,
+  /**
+   * A person's answer to an `ApprovalRequest`, as a Schema to decode one that comes from outside.
+   *
+   * **Details**
+   *
+   * An `ApprovalRequest` with `approved` added is a decision. It names the `digest` of the request,
+   * and is refused for any other one: for other arguments, another turn, another contract of the tool.
+   * A denied call is never dispatched: the model sees a `denied` result with the `reason`. `path` is
+   * that of the request; it can be left out, unless calls of several agents have the same id and digest.
+   * `decidedBy` names who decided. From `expiresAt` on a decision no longer counts: it is refused, and
+   * a call that was approved and has not started asks again.
+   *
+   * **Example** (A decision with an expiry)
+   *
+   * ```ts
+   * import { Effect, Schema } from "effect"
+   * import { Run } from "effect-emissary"
+   * import assert from "node:assert"
+   *
+   * // what a form sends
+   * const body = {
+   *   callId: "call_1",
+   *   digest: "sha256:4f2a",
+   *   approved: true,
+   *   decidedBy: "ada@example.com",
+   *   expiresAt: "2026-11-22T18:00:00Z"
+   * }
+   *
+   * const decision = await Effect.runPromise(Schema.decodeUnknownEffect(Run.Decision)(body))
+   * assert.strictEqual(decision.decidedBy, "ada@example.com")
+   * ```
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Decision,
   /**
    * The outcome of a run, as a Schema with `cases`, `guards`, `isAnyOf` and `match`.
    *
@@ -195,9 +232,10 @@ export {
    *   progress. `facts` are the new facts as JSON, in order. `requests` are those it waits for
    *   now; earlier decisions are part of the facts from here on. `limited` means that its
    *   budget is used up. `usage` is the usage since the event before.
-   * - `ApprovalRequested`: a call needs a decision before it may run. `arguments` are those that
-   *   will run: checked, with defaults filled in.
-   * - `ApprovalDecided`: the decision about a call.
+   * - `ApprovalRequested`: a call needs a decision before it may run, or another one, because its
+   *   approval no longer holds. `arguments` are those that will run: checked, with defaults filled
+   *   in. `digest` is that of the request.
+   * - `ApprovalDecided`: the decision about a call, with who made it and its expiry where it has them.
    * - `ToolStarted`: a call is about to run. From here on it never starts again.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
    *   nothing was run for. `cause` names what ended the call unexpectedly, such as the
@@ -226,7 +264,8 @@ export {
    *   The `status` of a call is one of:
    *   - `Requested`: the model asked for it; nothing has been done.
    *   - `AwaitingApproval`: it needs a decision before it may run with these `arguments`.
-   *   - `Approved`: it may run with these `arguments`.
+   *   - `Approved`: it may run with these `arguments`, until `expiresAt` and while its request
+   *     would have the same `digest`.
    *   - `Settled`: its result is known and nothing is to be run: it was denied, or its
    *     answer was cut off, or it carried the agent's output.
    *   - `Started`: it runs, or ran when the process died. `child` is the state of the

@@ -95,7 +95,7 @@
  *   const waiting = yield* checkpoint.run(cashier, { key: "order/42", input: "Pay 5 euros" })
  *   assert(waiting.outcome === "AwaitingApproval")
  *   // Any other process that has the agent and the store can do this
- *   const decisions = waiting.requests.map(({ callId }) => ({ callId, approved: true }))
+ *   const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
  *   return yield* checkpoint.resume(cashier, { key: "order/42", decisions })
  * })
  *
@@ -606,9 +606,8 @@ const decisionsIn = (
 ): ReadonlyArray<Run.Decision> => {
   switch (event._tag) {
     case "ApprovalDecided":
-      return [{ callId: event.callId, approved: event.approved, path }]
     case "StepDecided":
-      return [{ callId: event.callId ?? event.step, approved: event.approved, path }]
+      return [{ callId: event.callId, digest: event.digest, approved: event.approved, path }]
     case "ChildEvent":
       return decisionsIn(event.event, [...path, event.callId])
     case "NestedChanged":

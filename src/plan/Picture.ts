@@ -561,7 +561,7 @@ const runningWords = { running: "▶ running", interrupted: "◼ interrupted", c
 
 type RunningMark = keyof typeof runningWords
 
-const statusOfMember = ({ status }: planTransition.Member, running: RunningMark): StepStatus | undefined => {
+const statusOfMember = ({ question, status }: planTransition.Member, running: RunningMark): StepStatus | undefined => {
   switch (status._tag) {
     case "Waiting":
       return undefined
@@ -574,7 +574,7 @@ const statusOfMember = ({ status }: planTransition.Member, running: RunningMark)
     case "Failed":
       return { mark: "failed", line: `✗ failed, ${planNames.escapeInvisible(status.failure.type, 60)}` }
     case "Paused": {
-      const { reason = "" } = status
+      const { reason = "" } = question ?? {}
       return { mark: "paused", line: `⏸ paused${reason === "" ? "" : `, ${planNames.escapeInvisible(reason, 60)}`}` }
     }
     case "Concluded":

@@ -14,7 +14,7 @@ import * as planTransition from "./internal/planTransition.ts"
 
 export { Event, Outcome } from "./internal/planRunParts.ts"
 
-export { approvalRequests, history, State } from "./internal/planTransition.ts"
+export { approvalRequests, history, pauses, State } from "./internal/planTransition.ts"
 
 /**
  * Places of what steps, models and users wrote: a key called `password` there is data, not an
@@ -63,7 +63,9 @@ const userDataPaths: ReadonlyArray<string> = [
  *
  *   // any other process that has the plan
  *   const state = yield* PlanRun.stateCodec.decodeJson(kept)
- *   return yield* Plan.resume(bound, state, { decisions: [{ callId: "ask:1", approved: true }] })
+ *   return yield* Plan.resume(bound, state, {
+ *     decisions: PlanRun.pauses(state).map((pause) => ({ ...pause, approved: true }))
+ *   })
  * })
  *
  * const result = await Effect.runPromise(program)

@@ -270,8 +270,9 @@ export const make: <
  * - `content`: images and files of the plan's input, for steps that read it.
  * - `decision`: the decision about the pause of this step, on the run after that;
  *   `undefined` on the first run, and on one that was resumed without a decision. A step
- *   whose pause was turned down fails as `Denied` and does not run, so it is an approval;
- *   its `reason` is the text of the decision.
+ *   whose pause was turned down fails as `Denied` and does not run, so it is an approval.
+ *   Its `reason`, `decidedBy` and `expiresAt` are those of the decision. A step that is run after
+ *   one has the task, payload and context that it had when it paused.
  *
  * **Example** (A decision of a person)
  *
@@ -294,7 +295,7 @@ export const make: <
  *   const paused = yield* Plan.run(bound, "A customer is unhappy")
  *   assert(paused.outcome === "Paused")
  *   return yield* Plan.resume(bound, paused.state, {
- *     decisions: paused.pauses.map(({ callId }) => ({ callId, approved: true, reason: "for a week" }))
+ *     decisions: paused.pauses.map((pause) => ({ ...pause, approved: true, reason: "for a week" }))
  *   })
  * })
  *

@@ -8,6 +8,7 @@ import { call, Probe, throughJson, toolkit, inWorld, rolesOf, world, testGiven }
 import { pluck } from "../pluck.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
+import { bare, decide, decision } from "../decisions.ts"
 
 const agent = Agent.make("tester", { toolkit })
 
@@ -40,18 +41,18 @@ describe("TOOL-7 approvals", () => {
       "TOOL-7 the other calls run, the run ends AwaitingApproval, resume continues after a trip through JSON",
       function* () {
         const first = awaiting(yield* agent.run("Go"))
-        assert.deepStrictEqual(first.requests, [
+        assert.deepStrictEqual(bare(first.requests), [
           { callId: "c1", name: "delete", arguments: { path: "/a" } },
           { callId: "c3", name: "delete", arguments: { path: "/b" } }
         ])
         assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
         const second = awaiting(
-          yield* agent.resume(yield* throughJson(first.state), { decisions: [{ callId: "c3", approved: true }] })
+          yield* agent.resume(yield* throughJson(first.state), { decisions: decide(first.state).slice(1) })
         )
         assert.deepStrictEqual(pluck(second.requests, "callId"), ["c1"])
         assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /b"])
         const third = yield* agent.resume(yield* throughJson(second.state), {
-          decisions: [{ callId: "c1", approved: false, reason: "Not that one." }]
+          decisions: decide(second.state, false, { reason: "Not that one." })
         })
         assert.strictEqual(third.outcome, "Completed")
         assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /b"])
@@ -70,7 +71,7 @@ describe("TOOL-7 approvals", () => {
     const { conversation, requests } = awaiting(yield* agent.run("Go"))
     const result = yield* agent.run(undefined, {
       conversation,
-      decisions: requests.map(({ callId }) => ({ callId, approved: callId === "c1" }))
+      decisions: requests.map((request) => ({ ...request, approved: request.callId === "c1" }))
     })
     assert.strictEqual(result.outcome, "Completed")
     assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a"])
@@ -83,12 +84,12 @@ describe("TOOL-7 approvals", () => {
 
   test("TOOL-7 stream takes decisions, and emits requests", world(mixed), function* () {
     const events = yield* Stream.runCollect(agent.stream("Go"))
-    const asked = events.flatMap((event) => (event._tag === "ApprovalRequested" ? [event.request.callId] : []))
-    assert.deepStrictEqual(asked, ["c1", "c3"])
+    const asked = events.flatMap((event) => (event._tag === "ApprovalRequested" ? [event.request] : []))
+    assert.deepStrictEqual(pluck(asked, "callId"), ["c1", "c3"])
     const last = events.at(-1)
     assert(last?._tag === "RunFinished")
     const { conversation } = awaiting(last.result)
-    const decisions = asked.map((callId) => ({ callId, approved: true }))
+    const decisions = asked.map((request) => ({ ...request, approved: true }))
     yield* endsAs("Completed", AgentEvent.result(agent.stream(undefined, { conversation, decisions })))
     assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a", "delete /b"])
   })
@@ -146,7 +147,7 @@ describe("TOOL-7 approvals", () => {
         const last = events.at(-1)
         assert(last?._tag === "RunFinished")
         const waiting = awaiting(last.result)
-        assert.deepStrictEqual(waiting.requests, [
+        assert.deepStrictEqual(bare(waiting.requests), [
           { callId: "c1", name: "wire", arguments: { to: "ann", amount: 5000, password: "x" } }
         ])
         assert.deepStrictEqual<ReadonlyArray<Run.ApprovalRequest>>(
@@ -158,10 +159,13 @@ describe("TOOL-7 approvals", () => {
         const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
         const decided = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
         const text = yield* Run.stateCodec.encodeJson(Result.getOrThrow(Run.applyAll(state, decided)))
-        // The call that was approved is what is stored, and is not computed again
-        const kept = yield* Run.stateCodec.decodeJson(text.replaceAll(`"amount":5000`, `"amount":5001`))
-        yield* endsAs("Completed", payer.resume(kept))
-        assert.deepStrictEqual(ran, [{ to: "ann", amount: 5001, password: "x" }])
+        // The call that was approved is what is stored: neither computed again, nor another one
+        const other = yield* Run.stateCodec.decodeJson(text.replaceAll(`"amount":5000`, `"amount":5001`))
+        const again = yield* endsAs("AwaitingApproval", payer.resume(other))
+        assert.deepInclude(again.requests[0].arguments, { amount: 5001 })
+        assert.deepStrictEqual(ran, [])
+        yield* endsAs("Completed", payer.resume(yield* Run.stateCodec.decodeJson(text)))
+        assert.deepStrictEqual(ran, [{ to: "ann", amount: 5000, password: "x" }])
         // A key that names a secret is data there
         yield* Run.eventsCodec.encodeJson(facts)
         yield* Effect.forEach(facts, (fact) => Run.eventCodec.encodeJson(fact))
@@ -182,19 +186,21 @@ describe("TOOL-7 approvals", () => {
   testGiven(mixed)("TOOL-7 AGENT-7 a new message waits for the decisions, then comes after the results", function* () {
     const first = awaiting(yield* agent.run("Go"))
     const second = awaiting(yield* agent.resume(first.state, { input: "Hurry" }))
-    const decisions = second.requests.map(({ callId }) => ({ callId, approved: true }))
+    const decisions = decide(second.state)
     const third = yield* endsAs("Completed", agent.resume(yield* throughJson(second.state), { decisions }))
     assert.strictEqual(rolesOf(third.conversation), "user assistant tool tool tool user assistant")
   })
 
   // As a program reads it that does not decode what a form has sent
-  const malformed = (members: object) => JSON.parse(JSON.stringify([{ callId: "c1", approved: true, ...members }]))
+  const malformed = (members: object) => JSON.parse(JSON.stringify([{ ...decision("c1"), ...members }]))
   const problems: ReadonlyArray<readonly [string, Agent.ResumeOptions["decisions"] & {}]> = [
     ...["false", "true", 1, {}, null].map((approved) => ["malformed", malformed({ approved })] as const),
-    ...[{ callId: 1 }, { reason: {} }, { path: "c1" }].map((members) => ["malformed", malformed(members)] as const),
-    ["unknown", [{ callId: "c2", approved: true }]],
-    ["unknown", [{ callId: "nobody", approved: true }]],
-    ["repeated", [true, false].map((approved) => ({ callId: "c1", approved }))]
+    ...[{ callId: 1 }, { digest: null }, { reason: {} }, { path: "c1" }, { expiresAt: "never" }, { decidedBy: 7 }].map(
+      (members) => ["malformed", malformed(members)] as const
+    ),
+    ["unknown", [decision("c2")]],
+    ["unknown", [decision("nobody")]],
+    ["changed", [decision("c1")]]
   ]
   for (const [problem, decisions] of problems) {
     test(`TOOL-7 a decision that is ${problem} is refused, typed, and nothing runs`, world(mixed), function* () {
@@ -217,7 +223,7 @@ describe("TOOL-7 approvals", () => {
           Conversation.addAssistant([Message.toolCallPart({ id: "c1", name: "echo", arguments: { text: "x" } })])
         )
       )
-      const decisions = [{ callId: "c1", approved: false }]
+      const decisions = [decision("c1", false)]
       const error = yield* failsFor("InvalidDecision", agent.run(undefined, { conversation: asked, decisions }))
       assert.strictEqual(error.reason.problem, "unknown")
       assert.deepStrictEqual(yield* Probe.ran, [])
@@ -225,7 +231,7 @@ describe("TOOL-7 approvals", () => {
   )
 
   test("TOOL-7 a decision in a run that has nothing to decide is refused", world(mixed), function* () {
-    yield* failsFor("InvalidDecision", agent.run("Go", { decisions: [{ callId: "c1", approved: true }] }))
+    yield* failsFor("InvalidDecision", agent.run("Go", { decisions: [decision("c1")] }))
     assert.lengthOf(yield* ScriptedModel.requests, 0)
   })
 
@@ -334,7 +340,7 @@ describe("TOOL-7 approvals", () => {
       const result = awaiting(yield* agent.run(undefined, { conversation }))
       assert.deepStrictEqual(pluck(result.requests, "callId"), ["c1"])
       assert.deepStrictEqual(yield* Probe.ran, [])
-      yield* agent.run(undefined, { conversation, decisions: [{ callId: "c1", approved: false }] })
+      yield* agent.run(undefined, { conversation, decisions: decide(result.state, false) })
       for (const request of yield* ScriptedModel.requests) {
         assert.notInclude(JSON.stringify(request.prompt), "tool-approval")
       }

@@ -19,6 +19,7 @@ import type { handlers } from "./fixtures.ts"
 import { call, Delete, Echo, Fail, Probe, throughJson, toolkit, toolResults, world } from "./fixtures.ts"
 import { endsAs } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
+import { decide } from "../decisions.ts"
 
 class Tenants extends Context.Service<Tenants, { readonly name: string }>()("test/Tenants") {}
 
@@ -190,7 +191,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     const runtime = yield* forwarding
     const first = yield* endsAs("AwaitingApproval", Effect.provide(agent.run("Go"), runtime))
     assert.deepStrictEqual(yield* Probe.ran, [])
-    const decisions = [{ callId: "c1", approved: true }]
+    const decisions = decide(first.state)
     yield* endsAs("Completed", Effect.provide(agent.resume(first.state, { decisions }), runtime))
     assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
   })

@@ -1,5 +1,6 @@
 import type { DateTime } from "effect"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
+import { digestOf } from "../decisions.ts"
 
 /** An agent inside the run of an agent or of a plan, for the drivers without fibers of both. */
 export interface Child {
@@ -61,7 +62,13 @@ export const drive = (child: Child): "finished" | "waiting" | "stopped" => {
         for (const { approved, part } of action.calls) {
           if (stopped()) return "stopped"
           if (call?.approval === true && !approved) {
-            put({ _tag: "ApprovalRequested", at: at(), callId: part.id })
+            put({
+              _tag: "ApprovalRequested",
+              at: at(),
+              callId: part.id,
+              arguments: part.arguments,
+              digest: digestOf(part.id)
+            })
             continue
           }
           put({ _tag: "ToolStarted", at: at(), callId: part.id })

@@ -8,6 +8,7 @@ import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
+import { decide } from "../decisions.ts"
 
 const Refund = Tool.make("billing/refund", {
   description: "Pays back",
@@ -104,7 +105,7 @@ describe("TOOL-8 names", () => {
     assert.strictEqual(first.requests[0].name, "shipping.send")
     const result = yield* agent.run(undefined, {
       conversation: first.conversation,
-      decisions: [{ callId: "c1", approved: true }]
+      decisions: decide(first.state)
     })
     assert.strictEqual(result.outcome, "Completed")
   })

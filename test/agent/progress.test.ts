@@ -24,11 +24,13 @@ import {
 } from "./run-events.ts"
 import { test } from "../test.ts"
 import * as runTransition from "#src/agent/internal/runTransition.ts"
+import { decision, digestOf } from "../decisions.ts"
 
 const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
   callId,
   name: "pay",
   arguments: { amount: 5 },
+  digest: digestOf(callId),
   ...(path === undefined ? {} : { path })
 })
 
@@ -81,9 +83,9 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     assert.strictEqual(next(waiting), "AwaitingApproval c1 s1/c2")
     const ended = end(waiting)
     assert.strictEqual(ended.outcome?._tag, "AwaitingApproval")
-    const events = Result.getOrThrow(Run.decide(ended, [{ callId: "c2", approved: false, reason: "no" }], at))
+    const events = Result.getOrThrow(Run.decide(ended, [decision("c2", false, { reason: "no" })], at))
     const after = go(ended, ...events, resumed())
-    assert.deepStrictEqual(after.progress?.decisions, [{ callId: "c2", approved: false, reason: "no", path: ["s1"] }])
+    assert.deepStrictEqual(after.progress?.decisions, [decision("c2", false, { reason: "no", path: ["s1"] })])
     assert.deepStrictEqual(paths(after), ["c1"])
     assert.strictEqual(next(after), "CallModel 1 answer")
     const taken = go(after, step(1), saved(["decided"]))
@@ -102,8 +104,10 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       assert(Result.isFailure(result))
       return result.failure.problem
     }
-    assert.strictEqual(wrong({ callId: "c3", approved: true }), "unknown")
-    assert.strictEqual(wrong({ callId: "c1", path: ["s1"], approved: true }), "unknown")
+    assert.strictEqual(wrong(decision("c3")), "unknown")
+    assert.strictEqual(wrong(decision("c1", true, { path: ["s1"] })), "unknown")
+    assert.strictEqual(wrong(decision("c1", true, { digest: digestOf("c2") })), "changed")
+    assert.strictEqual(refused(ended, { ...decided("c1", true), digest: "another" }).reason._tag, "CallStatus")
     assert.strictEqual(refused(ended, decided("c2", true)).reason._tag, "UnknownCall")
     assert.strictEqual(refused(ended, child("s1", decided("c1", true))).reason._tag, "UnknownCall")
     const once = go(ended, decided("c1", true))
@@ -131,12 +135,12 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       child("o", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests: [requests[0]] } })
     )
     assert.strictEqual(next(outer), "AwaitingApproval o/c1 o/s1/c2")
-    const events = Result.getOrThrow(Run.decide(end(outer), [{ callId: "c2", approved: true }], at))
+    const events = Result.getOrThrow(Run.decide(end(outer), [decision("c2")], at))
     const after = go(end(outer), ...events, resumed())
     assert.strictEqual(next(after), "RunTools o...")
     const status = runTransition.openCall(after, "o")?.status
     const inside = status?._tag === "Started" ? status.child : undefined
-    assert.deepStrictEqual(inside?.progress?.decisions, [{ callId: "c2", approved: true, path: ["s1"] }])
+    assert.deepStrictEqual(inside?.progress?.decisions, [decision("c2", true, { path: ["s1"] })])
   })
 
   it("PLAN-8 a used up budget is MaxSteps, and continues with a larger one", () => {

@@ -7,6 +7,7 @@ import type * as runParts from "#src/agent/internal/runParts.ts"
 import * as runTransition from "#src/agent/internal/runTransition.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import * as childDriver from "./child-driver.ts"
+import { digestOf } from "../decisions.ts"
 
 export const CallKind = Schema.Literals([
   "ok",
@@ -168,7 +169,13 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
       if (stopped()) break
       const { id: callId, name } = call.part
       if (["approved", "denied", "undecided"].includes(name) && !call.approved) {
-        emit({ _tag: "ApprovalRequested", at: at(), callId })
+        emit({
+          _tag: "ApprovalRequested",
+          at: at(),
+          callId,
+          arguments: call.part.arguments,
+          digest: digestOf(callId)
+        })
       } else if (name === "unknown") {
         finish(callId, name, ToolResult.failure("unknown_tool", "no such tool"))
       } else {
@@ -277,11 +284,7 @@ const RunTransitionDecisions = (state: Run.State): ReadonlyArray<Run.Decision> =
     ? []
     : action.requests
         .filter(({ name }) => name !== "undecided")
-        .map(({ callId, name, path }) => ({
-          callId,
-          approved: name !== "denied",
-          ...(path === undefined ? {} : { path })
-        }))
+        .map((request) => ({ ...request, approved: request.name !== "denied" }))
 }
 
 export const sync = <A, E>(effect: Effect.Effect<A, E>): A => Effect.runSync(effect)

@@ -149,7 +149,7 @@ describe("errors of a run", () => {
     const outcomes: ReadonlyArray<[Run.Outcome, string]> = [
       [{ _tag: "MaxSteps" }, "maxSteps"],
       [
-        { _tag: "AwaitingApproval", requests: [{ callId: "c1", name: "pay", arguments: { to: secret } }] },
+        { _tag: "AwaitingApproval", requests: [{ callId: "c1", name: "pay", arguments: { to: secret }, digest: "d" }] },
         `"c1" (pay)`
       ],
       [{ _tag: "Interrupted", reason: "timeout" }, "Interrupted"],

@@ -4,6 +4,7 @@ import { Result } from "effect"
 import type { EventOf, MaxSteps, Purpose } from "#src/agent/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import { time } from "./run-driver.ts"
+import { decision, digestOf } from "../decisions.ts"
 
 export const at = time(0)
 let ids = 0
@@ -92,13 +93,17 @@ export const finished = (callId: string, result?: ToolResult.ToolResult, name?: 
   message: toolMessage(callId, result, name)
 })
 export const ran = (callId: string): ReadonlyArray<Run.Event> => [toolStarted(callId), finished(callId)]
-export const asked = (callId: string): EventOf<"ApprovalRequested"> => ({ _tag: "ApprovalRequested", at, callId })
+export const asked = (callId: string): EventOf<"ApprovalRequested"> => ({
+  _tag: "ApprovalRequested",
+  at,
+  callId,
+  arguments: {},
+  digest: digestOf(callId)
+})
 export const decided = (callId: string, approved: boolean, reason?: string): EventOf<"ApprovalDecided"> => ({
   _tag: "ApprovalDecided",
   at,
-  callId,
-  approved,
-  ...(reason && { reason })
+  ...decision(callId, approved, reason === undefined ? {} : { reason })
 })
 export const child = (callId: string, event: Run.Event): EventOf<"ChildEvent"> => ({
   _tag: "ChildEvent",

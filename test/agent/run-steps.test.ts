@@ -29,6 +29,7 @@ import {
   userMessage
 } from "./run-events.ts"
 import { pluck } from "../pluck.ts"
+import { decision, digestOf } from "../decisions.ts"
 
 const asks = (maxSteps: number, finishReason?: string) =>
   run(started(), input("q", maxSteps), step(1), answered([call("a"), call("b")], finishReason))
@@ -243,10 +244,13 @@ describe("TOOL-7 approvals", () => {
 
   it("TOOL-7 a decision about an unknown, closed, decided or repeated call is a typed error", () => {
     const over = end(go(asking("a", "b", "c"), asked("a"), asked("c"), ...ran("b")))
-    assert.strictEqual(problem(decide(over, { callId: "nope", approved: true })), "unknown")
-    assert.strictEqual(problem(decide(over, { callId: "b", approved: true })), "unknown")
-    const twice = { callId: "a", approved: true }
+    assert.strictEqual(problem(decide(over, decision("nope"))), "unknown")
+    assert.strictEqual(problem(decide(over, decision("b"))), "unknown")
+    const twice = decision("a")
     assert.strictEqual(problem(decide(over, twice, twice)), "repeated")
+    assert.strictEqual(problem(decide(over, decision("a", true, { digest: digestOf("c") }))), "changed")
+    assert.strictEqual(problem(decide(over, decision("a", true, { expiresAt: at }))), "expired")
+    assert.strictEqual(refused(over, { ...decided("a", true), digest: digestOf("c") }).reason._tag, "CallStatus")
     const after = go(over, decided("a", true))
     assert.strictEqual(problem(decide(after, twice)), "unknown")
     const error = decide(after, twice)
@@ -272,7 +276,7 @@ describe("AGENT-8 agents as tools", () => {
   }
   const suspended = (parent: Run.State) => {
     const asking = go(parent, ...begin("a"), ...inner(step(1), answer(["x"]), asked("x")))
-    const requests = [{ callId: "x", name: "tool", arguments: {} }] as const
+    const requests = [{ callId: "x", name: "tool", arguments: {}, digest: digestOf("x") }] as const
     return go(asking, child("a", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests } }))
   }
 
@@ -283,9 +287,9 @@ describe("AGENT-8 agents as tools", () => {
       Run.approvalRequests(over).map(({ callId, path }) => [...(path ?? []), callId]),
       [["a", "x"], ["x"]]
     )
-    assert.strictEqual(problem(decide(over, { callId: "x", approved: true })), "ambiguous")
+    assert.strictEqual(problem(decide(over, decision("x"))), "ambiguous")
     const events = Result.getOrThrow(
-      decide(over, { callId: "x", approved: true, path: [] }, { callId: "x", approved: false, path: ["a"] })
+      decide(over, decision("x", true, { path: [] }), decision("x", false, { path: ["a"] }))
     )
     assert.deepStrictEqual(pluck(events, "_tag"), ["ApprovalDecided", "ChildEvent"])
   })

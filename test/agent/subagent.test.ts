@@ -9,6 +9,7 @@ import { call, Probe, throughJson, toolkit, toolResults, inWorld, testGiven, wor
 import { after } from "../after.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test } from "../test.ts"
+import { bare } from "../decisions.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
 const outer = Agent.make("outer", {
@@ -150,7 +151,7 @@ describe("AGENT-8 agents as tools", () => {
       runtime
     )("AGENT-8 TOOL-7 a pending approval of the child suspends the parent, and resumes through JSON", function* () {
       const first = yield* endsAs("AwaitingApproval", outer.run("Go"))
-      assert.deepStrictEqual(first.requests, [
+      assert.deepStrictEqual(bare(first.requests), [
         { callId: "d1", name: "delete", arguments: { path: "/a" }, path: ["c1"] }
       ])
       assert.deepStrictEqual(yield* Probe.ran, ["echo x"])

@@ -12,6 +12,7 @@ import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 import * as runTransition from "#src/agent/internal/runTransition.ts"
+import { bare, decide } from "../decisions.ts"
 
 const Send = Tool.make("send", {
   parameters: Schema.Struct({ input: Schema.String }),
@@ -56,7 +57,7 @@ describe("approvals and pauses inside plans", () => {
     const outer = around(bound)
     const done = yield* Effect.gen(function* () {
       const waiting = paused(yield* outer.run("hello"))
-      const [{ callId, ...request }] = waiting.requests
+      const [{ callId, digest: _, ...request }] = waiting.requests
       assert.match(callId, /^gate:2@run_/)
       assert.deepStrictEqual(request, { name: "gate", arguments: { reason: "gate waits" }, path: ["c1"] })
       const same = yield* outer.resume(yield* json(waiting.state))
@@ -81,9 +82,7 @@ describe("approvals and pauses inside plans", () => {
     assert.deepStrictEqual(ran, ["gate"])
     ran.length = 0
     const waiting = yield* bound.run("hello")
-    const denied = yield* Effect.flip(
-      bound.resume(waiting.state, { decisions: [{ callId: "gate:1", approved: false }] })
-    )
+    const denied = yield* Effect.flip(bound.resume(waiting.state, { decisions: decide(waiting.state, false) }))
     assert.strictEqual(denied.reason._tag, "DelegateFailed")
   })
 
@@ -106,13 +105,10 @@ describe("approvals and pauses inside plans", () => {
     ).pipe(Effect.provide(handlers))
     const waiting = yield* bound.run("go")
     assert(waiting.outcome === "AwaitingApproval")
-    assert.sameDeepMembers(
-      [...waiting.requests],
-      [
-        { callId: "mail:1", name: "send", arguments: { input: "go" } },
-        { callId: "y:1", name: "y", arguments: { reason: "y waits" } }
-      ]
-    )
+    assert.sameDeepMembers(bare(waiting.requests), [
+      { callId: "mail:1", name: "send", arguments: { input: "go" } },
+      { callId: "y:1", name: "y", arguments: { reason: "y waits" } }
+    ])
     assert.notInclude(ran, "send")
     const half = yield* bound.resume(yield* json(waiting.state), approves(waiting, "y"))
     assert(half.outcome === "AwaitingApproval")
@@ -167,7 +163,7 @@ describe("approvals and pauses inside plans", () => {
         const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
         const checkpoint = yield* service
         const first = yield* endsAs("Paused", checkpoint.run(bound, { key, input: "go" }))
-        const decisions = [...first.pauses, ...first.requests].map(({ callId }) => ({ callId, approved: true }))
+        const decisions = decide(first.state)
         assert.deepStrictEqual(pluck(decisions, "callId"), ["mail:2"])
         const second = yield* endsAs("Paused", checkpoint.resume(bound, { key, decisions }))
         assert.deepStrictEqual(pluck([...second.pauses, ...second.requests], "callId"), ["mail:5"])
@@ -193,11 +189,17 @@ describe("approvals and pauses inside plans", () => {
     amount = 2
     const other = yield* endsAs("Paused", Plan.resume(bound, same.state))
     assert.deepStrictEqual(idsOf(other), ["pay:1:2"])
-    const decisions = (callId: string) => ({ decisions: [{ callId, approved: true }] })
-    yield* failsFor("InvalidDecision", Plan.resume(bound, other.state, decisions("pay:1")))
+    yield* failsFor("InvalidDecision", Plan.resume(bound, other.state, { decisions: decide(first.state) }))
     // Decided, it asks for the same again: that is another decision
-    const decided = yield* endsAs("Paused", Plan.resume(bound, other.state, decisions("pay:1:2")))
+    const decisions = decide(other.state)
+    const decided = yield* endsAs("Paused", Plan.resume(bound, other.state, { decisions }))
     assert.deepStrictEqual(idsOf(decided), ["pay:1:3"])
+    // So is the same after a failure
+    amount = 3
+    const failed = yield* Effect.flip(Plan.resume(bound, decided.state, { decisions: decide(decided.state) }))
+    assert(failed.state !== undefined)
+    amount = 2
+    assert.deepStrictEqual(idsOf(yield* endsAs("Paused", Plan.resume(bound, failed.state))), ["pay:1:4"])
   })
 
   test("TRUST-1 a nested plan that starts again asks under other ids", function* () {
@@ -210,7 +212,7 @@ describe("approvals and pauses inside plans", () => {
     const again = Step.make("again", { target: ({ task }) => Effect.succeed(task), routes: [["nest", When.always]] })
     const bound = yield* planOf(Step.make("nest", { target: inner }), again)
     const first = yield* endsAs("Paused", Plan.run(bound, "go"))
-    const decisions = first.pauses.map(({ callId, path }) => ({ callId, path, approved: true }))
+    const decisions = decide(first.state)
     const second = yield* endsAs("Paused", Plan.resume(bound, first.state, { decisions }))
     yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
   })

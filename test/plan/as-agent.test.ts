@@ -12,6 +12,7 @@ import { answered, around, asks, json, noted } from "./nested.ts"
 import { completed, log, planOf } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
+import { decide } from "../decisions.ts"
 
 /** A plan of one function, and one that waits. */
 const only = (answer: Parameters<ReturnType<typeof log>["fn"]>[1]) =>
@@ -171,7 +172,7 @@ describe("a plan as an agent", () => {
     const bound = yield* planOf(fnStep("a"), Step.make("gate", { target: gate, task: Reference.fromStart }))
     const waiting = yield* bound.run("one")
     open = true
-    const decisions = [{ callId: "gate:2", approved: true }]
+    const decisions = decide(waiting.state)
     const next = yield* bound.resume(waiting.state, { input: "two", decisions })
     assert.deepStrictEqual(Conversation.messages(next.conversation).map(Message.text), ["one", "one", "two", "two"])
     const asked = yield* Conversation.addUser(Conversation.empty, "hello")
@@ -263,7 +264,7 @@ describe("a plan as an agent", () => {
     const waiting = yield* bound.run("x")
     const text = yield* Run.stateCodec.encodeJson(waiting.state)
     const broken = yield* Run.stateCodec.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
-    const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a:1", approved: true }] }))
+    const error = yield* Effect.flip(bound.resume(broken, { decisions: decide(broken) }))
     assert.strictEqual(error.reason._tag, "DelegateFailed")
     assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)
   })
@@ -413,17 +414,17 @@ describe("plans as agents", () => {
       assert(first.outcome === "AwaitingApproval")
       assert.deepStrictEqual(pluck(first.requests, "callId"), ["c", "c"])
       assert.deepStrictEqual(pluck(first.requests, "path"), [["a"], ["b"]])
-      const decision = { callId: "c", approved: true }
-      const at = (step: string) => ({ ...decision, path: [step] })
-      for (const decisions of [[decision], [at("x")], [at("a"), at("a")]]) {
+      const [a, b] = decide(first.state)
+      assert(a !== undefined && b !== undefined)
+      for (const decisions of [[{ ...a, path: ["x"] }], [{ ...a, path: ["b"] }], [a, a]]) {
         const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
         assert.strictEqual(reason._tag, "InvalidDecision")
       }
-      assert.strictEqual(completed(yield* bound.resume(first.state, { decisions: [at("b"), at("a")] })).text, "done")
-      const second = yield* bound.resume(first.state, { decisions: [at("a")] })
+      assert.strictEqual(completed(yield* bound.resume(first.state, { decisions: [b, a] })).text, "done")
+      const second = yield* bound.resume(first.state, { decisions: [a] })
       assert(second.outcome === "AwaitingApproval")
       assert.deepStrictEqual(pluck(second.requests, "path"), [["b"]])
-      assert.strictEqual(completed(yield* bound.resume(second.state, { decisions: [decision] })).text, "done")
+      assert.strictEqual(completed(yield* bound.resume(second.state, { decisions: decide(second.state) })).text, "done")
     }
   )
 })

@@ -10,6 +10,7 @@ import type * as agentTypes from "#src/agent/internal/agentTypes.ts"
 import { counting, fails, gate, head, reasonOf, service, testStored } from "./checkpoints.ts"
 import { planOf } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import { decide, decision } from "../decisions.ts"
 
 const key = "order/42"
 const begin = { key, input: "Where is a?" }
@@ -49,7 +50,7 @@ const shop = Effect.fnUntraced(function* (hook: Effect.Effect<unknown> = Effect.
   }
 })
 
-const decides = (callId: string, approved: boolean) => ({ decisions: [{ callId, approved }] })
+const decides = (callId: string) => ({ decisions: [decision(callId)] })
 
 const down: ScriptedModel.Turn = { fail: { reason: "RateLimitError" } }
 
@@ -123,7 +124,7 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
     assert.strictEqual(exit._tag, "Failure")
     yield* TestClock.adjust("1 minute")
     assert.deepStrictEqual(yield* checkpoint.load(clerk, key), Option.none())
-    assert.strictEqual(yield* fails(resume(decides("x", true))), "AgentError InvalidDecision")
+    assert.strictEqual(yield* fails(resume(decides("x"))), "AgentError InvalidDecision")
     assert.strictEqual((yield* head(key)).status, "claimed")
     const limited = yield* resume({}, looks("a"))
     assert.strictEqual(limited.outcome, "MaxSteps")
@@ -138,17 +139,18 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
     assert(waiting.outcome === "AwaitingApproval")
     const found = yield* head(key)
     assert.deepStrictEqual([found.status, found.outcome?.message], ["paused", `waiting: "pay"`])
-    const wrong = resume(decides("x", true))
+    const wrong = resume(decides("x"))
     assert.strictEqual(yield* fails(wrong), "AgentError InvalidDecision")
     assert.strictEqual((yield* head(key)).status, "paused")
     assert.strictEqual((yield* resume({})).outcome, "AwaitingApproval")
-    const started = yield* run(Object.assign({ policy: "startOrResume" } as const, decides("p", true)))
+    const yes = { decisions: decide(waiting.state) }
+    const started = yield* run(Object.assign({ policy: "startOrResume" } as const, yes))
     assert.strictEqual(started.outcome, "AwaitingApproval")
-    assert.strictEqual(yield* fails(resume(decides("p", true), down)), "AgentError ModelFailed")
-    assert.strictEqual(yield* fails(resume(decides("p", false))), "AgentError InvalidDecision")
+    assert.strictEqual(yield* fails(resume(yes, down)), "AgentError ModelFailed")
+    assert.strictEqual(yield* fails(resume({ decisions: decide(waiting.state, false) })), "AgentError InvalidDecision")
     // The same again, as of a process that does not know what became of it
-    assert.strictEqual((yield* resume(decides("p", true), { text: "Paid." })).text, "Paid.")
-    assert.strictEqual((yield* resume(decides("p", true))).text, "Paid.")
+    assert.strictEqual((yield* resume(yes, { text: "Paid." })).text, "Paid.")
+    assert.strictEqual((yield* resume(yes)).text, "Paid.")
     assert.deepStrictEqual(ran, ["pay"])
     assert.strictEqual((yield* head(key)).status, "done")
   })

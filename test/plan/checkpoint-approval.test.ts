@@ -11,6 +11,7 @@ import { makeDirectory } from "../conversation/store/directory.ts"
 import { fails } from "./checkpoints.ts"
 import { completed, planOf } from "./support.ts"
 import { test } from "../test.ts"
+import { decision } from "../decisions.ts"
 
 const directory = makeDirectory()
 
@@ -36,7 +37,7 @@ const shop = Effect.fnUntraced(function* (name: string) {
 })
 
 const approved = (requests: ReadonlyArray<Run.ApprovalRequest>) =>
-  requests.map(({ callId }) => ({ callId, approved: true }))
+  requests.map((request) => ({ ...request, approved: true }))
 
 describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
   test.live("of an agent", function* () {
@@ -70,7 +71,7 @@ describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
 
     yield* Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
-      const wrong = checkpoint.resume(bound, { key: "order", decisions: [{ callId: "nobody", approved: true }] })
+      const wrong = checkpoint.resume(bound, { key: "order", decisions: [decision("nobody")] })
       assert.strictEqual(yield* fails(wrong), "PlanError InvalidDecision")
       const result = yield* checkpoint.resume(bound, { key: "order", decisions: approved(requests) })
       assert.strictEqual(completed(result).output, "Paid. Thank you.")

@@ -24,6 +24,7 @@ import { completed, log, planOf } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
+import { decision } from "../decisions.ts"
 
 const key = "k"
 const begin = { key, input: "go" }
@@ -150,7 +151,7 @@ describe("PLAN-6 a run under a key", () => {
     const found = yield* head(key)
     assert.deepStrictEqual([found.status, found.outcome?.message], ["paused", `waiting: "b"`])
     assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError Unfinished")
-    const decisions = [{ callId: "nobody", approved: true }]
+    const decisions = [decision("nobody")]
     assert.strictEqual(yield* fails(checkpoint.resume(bound, { key, decisions })), "PlanError InvalidDecision")
     assert.strictEqual((yield* head(key)).status, "paused")
     isReady = true

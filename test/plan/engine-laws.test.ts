@@ -13,6 +13,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { journal, planOf } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import { decide } from "../decisions.ts"
 
 const Digit = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -113,8 +114,7 @@ const runToEnd = Effect.fnUntraced(function* (
   const input = { payload: { n: 0 } }
   let result = yield* from === undefined ? Plan.run(bound, input, options) : Plan.resume(bound, from, options)
   for (let round = 1; result.outcome === "Paused"; round++) {
-    const waiting = [...result.pauses, ...result.requests]
-    const decisions = waiting.map(({ callId, path = [] }) => ({ callId, path, approved: round !== denied }))
+    const decisions = decide(result.state, round !== denied)
     result = yield* Plan.resume(bound, result.state, { ...options, decisions })
   }
   return result

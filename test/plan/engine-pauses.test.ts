@@ -5,6 +5,7 @@ import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { completed, log, planOf } from "./support.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
+import { bare, decide, decision } from "../decisions.ts"
 
 describe("signals", () => {
   test("PLAN-7 S16 P38 P39 a step that pauses is run again with the same input; nothing else is", function* () {
@@ -17,7 +18,7 @@ describe("signals", () => {
     })
     const bound = yield* planOf(fnStep("a"), Step.make("door", { target: door, retry: { times: 3 } }), fnStep("c"))
     const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
-    assert.deepStrictEqual(paused.pauses, [{ callId: "door:2", step: "door", path: [], reason: "closed" }])
+    assert.deepStrictEqual(bare(paused.pauses), [{ callId: "door:2", step: "door", path: [], reason: "closed" }])
     const again = yield* endsAs("Paused", Plan.resume(bound, paused.state))
     open = true
     const json = yield* PlanRun.stateCodec.encodeJson(again.state)
@@ -32,12 +33,12 @@ describe("signals", () => {
     const bound = yield* planOf(Step.make("door", { target: fn("door", () => Step.pause("closed")) }))
     const { state } = yield* Plan.run(bound, "x")
     const error = yield* Effect.flip(
-      Plan.resume(bound, state, { decisions: [{ callId: "door:1", approved: false, reason: "go away" }] })
+      Plan.resume(bound, state, { decisions: decide(state, false, { reason: "go away" }) })
     )
     assert(error.reason._tag === "StepFailed")
     assert.deepStrictEqual([error.reason.failure.type, ran.length], ["Denied", 1])
     assert.include(error.message, "go away")
-    yield* failsFor("InvalidDecision", Plan.resume(bound, state, { decisions: [{ callId: "window", approved: true }] }))
+    yield* failsFor("InvalidDecision", Plan.resume(bound, state, { decisions: [decision("window")] }))
   })
 
   test("PLAN-7 the problem of a decision is reported: decided before, or a run that is over", function* () {
@@ -50,7 +51,7 @@ describe("signals", () => {
     const { state } = yield* Plan.run(bound, "x")
     const refused = (of: PlanRun.State, callId: string, members: object = {}) =>
       Effect.map(
-        Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true, ...members }] })),
+        Effect.flip(Plan.resume(bound, of, { decisions: [{ ...decision(callId), ...members }] })),
         ({ message, reason }) => {
           assert(reason._tag === "InvalidDecision")
           return { message, problem: reason.problem }
@@ -66,8 +67,11 @@ describe("signals", () => {
     for (const members of [{ approved: "false" }, { path: "door" }]) {
       assert.strictEqual((yield* refused(state, "door:2", members)).problem, "malformed")
     }
+    const changed = yield* refused(state, "door:2")
+    assert.strictEqual(changed.problem, "changed")
+    assert.include(changed.message, `"door:2": it comes with the digest of another request`)
     open = true
-    const done = yield* Plan.resume(bound, state, { decisions: [{ callId: "door:2", approved: true }] })
+    const done = yield* Plan.resume(bound, state, { decisions: decide(state) })
     const over = yield* refused(done.state, "door:2")
     assert.strictEqual(over.problem, "over")
     assert.include(over.message, `"door:2": the run is over (Completed). Nothing waits.`)
@@ -99,10 +103,12 @@ describe("decisions", () => {
     )
     const paused = yield* Plan.run(bound, "x")
     const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
-    const decision = { approved: true, reason: "do" }
-    const result = yield* Plan.resume(bound, kept, { decisions: [{ callId: "ask:1", ...decision }] })
+    const decisions = decide(kept, true, { reason: "do", decidedBy: "Ada" })
+    const result = yield* Plan.resume(bound, kept, { decisions })
     assert.strictEqual(completed(result).output, "do")
-    assert.deepStrictEqual(seen, [undefined, decision, decision])
+    const [{ digest = "" } = {}] = decisions
+    const seenDecision = { approved: true, digest, reason: "do", decidedBy: "Ada" }
+    assert.deepStrictEqual(seen, [undefined, seenDecision, seenDecision])
     // Without a decision it is asked again
     seen.length = 0
     assert.strictEqual((yield* Plan.resume(bound, kept)).outcome, "Paused")

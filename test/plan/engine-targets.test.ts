@@ -11,6 +11,7 @@ import { completed, failureIn, journal, log, planOf } from "./support.ts"
 import { after } from "../after.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
+import { bare, decide } from "../decisions.ts"
 
 describe("tools", () => {
   const search = Tool.make("search", {
@@ -61,16 +62,15 @@ describe("tools", () => {
         { toolkit }
       )
       const paused = yield* endsAs("Paused", Plan.run(bound, { payload: { amount: 7 } }))
-      assert.deepStrictEqual(paused.requests, [{ callId: "transfer:1", name: "pay", arguments: { amount: 7 } }])
-      const approved = { callId: "transfer:1", approved: true }
+      assert.deepStrictEqual(bare(paused.requests), [{ callId: "transfer:1", name: "pay", arguments: { amount: 7 } }])
       const again = yield* endsAs("Paused", Plan.resume(bound, paused.state))
-      const result = completed(yield* Plan.resume(bound, again.state, { decisions: [approved] }))
+      const result = completed(yield* Plan.resume(bound, again.state, { decisions: decide(paused.state) }))
       assert.strictEqual(result.output, "paid 7")
-      const denied = Plan.resume(bound, paused.state, { decisions: [{ callId: "transfer:1", approved: false }] })
+      const denied = Plan.resume(bound, paused.state, { decisions: decide(paused.state, false) })
       assert.strictEqual((yield* failureIn(denied)).type, "Denied")
 
       const much = yield* Plan.run(bound, { payload: { amount: 101 } })
-      const failure = yield* failureIn(Plan.resume(bound, much.state, { decisions: [approved] }))
+      const failure = yield* failureIn(Plan.resume(bound, much.state, { decisions: decide(much.state) }))
       assert.deepInclude(failure, { type: "execution_error", message: "too much" })
     }
   )
@@ -254,9 +254,9 @@ describe("agents", () => {
           ran.length = 0
           const bound = yield* make(target)
           const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
-          assert.deepStrictEqual(paused.requests, [{ callId: "c1", name: "erase", arguments: { id: "7" }, path }])
+          assert.deepStrictEqual(bare(paused.requests), [{ callId: "c1", name: "erase", arguments: { id: "7" }, path }])
           const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
-          const decisions = [{ callId: "c1", approved: true }]
+          const decisions = decide(state)
           const result = completed(yield* Plan.resume(bound, state, { decisions }))
           assert.strictEqual(result.output, "all clean")
           assert.deepStrictEqual([erased, ran], [["7"], ["a"]])
@@ -387,7 +387,7 @@ describe("plans", () => {
     const bound = yield* planOf(Step.make("o", { target: inner }), fnStep("z"))
     const paused = yield* endsAs("Paused", Plan.run(bound, "x"))
     assert.deepStrictEqual(
-      paused.pauses.map(({ callId: _, ...pause }) => pause),
+      paused.pauses.map(({ callId: _, digest: __, ...pause }) => pause),
       [{ step: "j", path: ["o"], reason: "wait" }]
     )
     answer = Step.conclude("all of it")

@@ -10,6 +10,7 @@ import { json, noted } from "./nested.ts"
 import { completed, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
 import * as runTransition from "#src/agent/internal/runTransition.ts"
+import { bare, decide } from "../decisions.ts"
 
 const Pay = Tool.make("pay", {
   description: "Pays",
@@ -66,7 +67,6 @@ const answering: ScriptedModel.TurnFunction = ({ messages, tools }) => {
 const once = ["greet", "before", "look", "pay 5", "receipt", "after", "bye"]
 const path = ["desk", "c1", "checkout", "till"]
 const total = { inputTokens: 40, outputTokens: 4 }
-const decisions = [{ callId: "p1", approved: true }]
 
 describe("plans and agents inside each other", () => {
   test("PLAN-8 an approval at the bottom of plan, agent, plan, plan suspends all of it, and all of it resumes", function* () {
@@ -74,13 +74,13 @@ describe("plans and agents inside each other", () => {
     const done = yield* Effect.gen(function* () {
       const waiting = yield* outer.run("hello")
       assert(waiting.outcome === "AwaitingApproval")
-      assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
+      assert.deepStrictEqual(bare(waiting.requests), [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
       assert.deepStrictEqual(ran, ["greet", "before", "look"])
       assert.deepStrictEqual(waiting.usage, { inputTokens: 20, outputTokens: 2 })
       const same = yield* outer.resume(yield* json(waiting.state))
       assert(same.outcome === "AwaitingApproval")
       assert.deepStrictEqual(same.requests, waiting.requests)
-      return yield* outer.resume(yield* json(same.state), { decisions })
+      return yield* outer.resume(yield* json(same.state), { decisions: decide(waiting.state) })
     }).pipe(provide(script))
     assert.strictEqual(done.text, "bye(Here is your bread.)")
     assert.deepStrictEqual(ran, once)
@@ -92,9 +92,9 @@ describe("plans and agents inside each other", () => {
     const done = yield* Effect.gen(function* () {
       const waiting = yield* Plan.run(outer, "hello")
       assert(waiting.outcome === "Paused")
-      assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
+      assert.deepStrictEqual(bare(waiting.requests), [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
       const state = yield* Effect.flatMap(PlanRun.stateCodec.encodeJson(waiting.state), PlanRun.stateCodec.decodeJson)
-      return yield* Plan.resume(outer, state, { decisions: [{ callId: "p1", approved: true, path }] })
+      return yield* Plan.resume(outer, state, { decisions: decide(state) })
     }).pipe(provide(script))
     assert.strictEqual(completed(done).text, "bye(Here is your bread.)")
     assert.deepStrictEqual(ran, once)
@@ -106,7 +106,9 @@ describe("plans and agents inside each other", () => {
     const denied = { ...says("Too dear."), expect: { toolResult: "no money" } }
     const done = yield* Effect.gen(function* () {
       const waiting = yield* outer.run("hello")
-      return yield* outer.resume(waiting.state, { decisions: [{ callId: "p1", approved: false, reason: "no money" }] })
+      return yield* outer.resume(waiting.state, {
+        decisions: decide(waiting.state, false, { reason: "no money" })
+      })
     }).pipe(provide([...script.slice(0, 2), denied, says("No bread.")]))
     assert.strictEqual(done.text, "bye(No bread.)")
     const unpaid = once.filter((name) => name !== "pay 5")
@@ -116,14 +118,15 @@ describe("plans and agents inside each other", () => {
   test("PLAN-8 L5 run and stream produce the same transcript; events of agents come with their path, from start to end", function* () {
     const one = yield* nest
     const ran = yield* Effect.flatMap(one.outer.run("hello"), ({ state }) =>
-      one.outer.resume(state, { decisions })
+      one.outer.resume(state, { decisions: decide(state) })
     ).pipe(one.provide(script))
     const other = yield* nest
     const events = yield* Effect.gen(function* () {
       const first = yield* Stream.runCollect(other.outer.stream("hello"))
       const last = first.at(-1)
       assert(last?._tag === "RunFinished")
-      return [...first, ...(yield* Stream.runCollect(other.outer.resumeStream(last.result.state, { decisions })))]
+      const { state } = last.result
+      return [...first, ...(yield* Stream.runCollect(other.outer.resumeStream(state, { decisions: decide(state) })))]
     }).pipe(other.provide(script))
     const last = events.at(-1)
     assert(last?._tag === "RunFinished")
@@ -150,7 +153,7 @@ describe("plans and agents inside each other", () => {
     const first = yield* nest
     const { events, onState } = yield* noted
     yield* Effect.flatMap(first.clerk.run("hello", { onState }), ({ state }) =>
-      first.clerk.resume(state, { decisions, onState })
+      first.clerk.resume(state, { decisions: decide(state), onState })
     ).pipe(first.provide(script))
     let compared = 0
     for (let length = 3; length < events.length; length++) {
@@ -158,6 +161,7 @@ describe("plans and agents inside each other", () => {
       const { clerk, provide, ran } = yield* nest
       const done = yield* Effect.gen(function* () {
         const again = yield* clerk.resume(yield* json(state))
+        const decisions = decide(again.state)
         return again.outcome === "AwaitingApproval" ? yield* clerk.resume(again.state, { decisions }) : again
       }).pipe(provide(answering))
       assert.strictEqual(done.outcome, "Completed", `after ${length} events`)

@@ -136,7 +136,12 @@ describe("PLAN-9 pictures of runs", () => {
   })
 
   test("PLAN-9 paused, with its reason", function* () {
-    const paused: PlanRun.Event = { _tag: "StepPaused", at: at(1), step: "a", reason: 'ask "Bob"' }
+    const paused: PlanRun.Event = {
+      _tag: "StepPaused",
+      at: at(1),
+      step: "a",
+      question: { digest: "d", reason: 'ask "Bob"' }
+    }
     assert.deepStrictEqual((yield* statuses(started, begin("a", 0), paused))[0], 'a [paused] ⏸ paused, ask "Bob"')
   })
 

@@ -14,7 +14,7 @@ import {
   type PlanError,
   type PlanEvent,
   type PlanInvalid,
-  type PlanRun
+  PlanRun
 } from "effect-emissary/plan"
 import { expectTypeOf } from "vitest"
 
@@ -228,7 +228,7 @@ Step.make("x", { target: made })
 declare const state: PlanRun.State
 export type Named = [Checkpoint.Inspection, Checkpoint.RunOptions, VersionedStore.ListOptions, VersionedStore.Page]
 declare const checkpoint: Checkpoint.Service
-const decisions = [{ callId: "gate", approved: true }]
+const decisions = PlanRun.pauses(state).map((pause) => ({ ...pause, approved: true }))
 void Plan.resume(ready, state, { decisions, maxIterations: 5 })
 void Plan.resumeStream(ready, state, { decisions })
 void checkpoint.resume(ready, { key: "k", decisions })

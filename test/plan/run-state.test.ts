@@ -11,11 +11,16 @@ import { applyAll } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
+import { decision, digestOf } from "../decisions.ts"
 
 const golden = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`./golden-run/${name}-v1.json`, import.meta.url), "utf8"))
 
 const at = DateTime.makeUnsafe("2026-01-01T00:00:00Z")
+
+const sign = "sign:2@run_1/nested"
+
+const tool = decision("tool:1", false, { digest: digestOf("tool"), reason: "too much" })
 
 /** The run of the golden file up to where it waits: a tool, an agent, a function and a plan. */
 const waits = Effect.map(PlanRun.eventsCodec.decode(golden("plan-run-events-waiting")), (events) =>
@@ -31,12 +36,12 @@ describe("PLAN-8 what waits inside of a plan", () => {
   test("PLAN-8 calls and pauses of every depth are reported with their path", function* () {
     const state = yield* waits
     assert.deepStrictEqual(PlanRun.approvalRequests(state), [
-      { callId: "tool", name: "pay", arguments: { password: "an argument" } },
-      { callId: "call_1", name: "refund", arguments: { amount: 5 }, path: ["agent"] }
+      { callId: "tool:1", name: "pay", arguments: { password: "an argument" }, digest: digestOf("tool") },
+      { callId: "call_1", name: "refund", arguments: { amount: 5 }, digest: digestOf("call_1"), path: ["agent"] }
     ])
     assert.deepStrictEqual(planTransition.pauses(state), [
-      { callId: "ask", step: "ask", path: [], reason: "which account?" },
-      { callId: "sign", step: "sign", path: ["nested"], reason: "the boss signs" }
+      { callId: "ask:1", digest: digestOf("ask"), step: "ask", path: [], reason: "which account?" },
+      { callId: sign, digest: digestOf("sign"), step: "sign", path: ["nested"], reason: "the boss signs" }
     ])
     assert.deepStrictEqual(state.outcome, {
       _tag: "Paused",
@@ -59,10 +64,10 @@ describe("PLAN-8 what waits inside of a plan", () => {
   test("PLAN-8 decisions become the facts of where they are about, and are kept over the resume", function* () {
     const state = yield* waits
     const decisions: ReadonlyArray<Run.Decision> = [
-      { callId: "tool", approved: false, reason: "too much" },
-      { callId: "call_1", approved: true },
-      { callId: "ask", approved: true },
-      { callId: "sign", path: ["nested"], approved: true }
+      tool,
+      decision("call_1"),
+      decision("ask:1", true, { digest: digestOf("ask") }),
+      decision(sign, true, { digest: digestOf("sign"), path: ["nested"] })
     ]
     const events = yield* Effect.fromResult(planTransition.decide(state, decisions, at))
     assert.deepStrictEqual(tags(events), [
@@ -83,7 +88,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
     )
     assert.deepInclude(planTransition.memberOf(again, "tool")?.status, {
       _tag: "Running",
-      decision: { approved: false, reason: "too much" }
+      decision: { approved: false, digest: digestOf("tool"), reason: "too much" }
     })
     assert.deepStrictEqual(planTransition.next(waiting, again), {
       _tag: "RunSteps",
@@ -102,23 +107,18 @@ describe("PLAN-8 what waits inside of a plan", () => {
       const reason = Result.getOrThrow(Result.flip(decided))
       return { ...reason, message: new PlanError.PlanError({ plan: "plan", reason }).message }
     }
-    assert.deepInclude(refused({ callId: "nobody", approved: true }), {
+    assert.deepInclude(refused(decision("nobody")), {
       _tag: "InvalidDecision",
       callId: "nobody",
       problem: "unknown"
     })
-    assert.deepStrictEqual(pluck(refused({ callId: "nobody", approved: true }).waiting, "callId"), [
-      "tool",
-      "call_1",
-      "ask",
-      "sign"
-    ])
-    const elsewhere = refused({ callId: "sign", path: [], approved: true })
+    assert.deepStrictEqual(pluck(refused(decision("nobody")).waiting, "callId"), ["tool:1", "call_1", "ask:1", sign])
+    const elsewhere = refused(decision(sign, true, { path: [] }))
     assert.deepInclude(elsewhere, { problem: "unknown", path: [] })
     assert.include(elsewhere.message, "it waits, but at another path")
-    assert.include(elsewhere.message, `"nested" > "sign"`)
-    assert.strictEqual(refused({ callId: "nested", approved: true }).problem, "unknown")
-    const twice = refused({ callId: "tool", approved: true }, { callId: "tool", approved: true })
+    assert.include(elsewhere.message, `"nested" > "${sign}"`)
+    assert.strictEqual(refused(decision("nested")).problem, "unknown")
+    const twice = refused(tool, tool)
     assert.strictEqual(twice.problem, "repeated")
     assert.include(twice.message, "two decisions")
   })

@@ -235,7 +235,13 @@ describe("PLAN-5 parallel groups and what they keep", () => {
   })
 
   it("S8.4 all members end first; then an answer counts before a pause, a pause before a failure, by declared order", () => {
-    const paused: EventOf<"StepPaused"> = { _tag: "StepPaused", at, step: "c", reason: "who?" }
+    const paused: EventOf<"StepPaused"> = {
+      _tag: "StepPaused",
+      at,
+      step: "c",
+      question: { digest: "d", reason: "who?" },
+      asked: 1
+    }
     const one = after(rules, [failed("d")], inBand)
     assert.deepStrictEqual(planTransition.next(rules, one), { _tag: "RunSteps", steps: ["b", "c"] })
     const outcomeOf = (...events: ReadonlyArray<PlanRun.Event>) => {
@@ -249,7 +255,7 @@ describe("PLAN-5 parallel groups and what they keep", () => {
     })
     assert.deepStrictEqual(outcomeOf(failed("b"), paused), {
       _tag: "Paused",
-      pauses: [{ callId: "c", step: "c", path: [], reason: "who?" }],
+      pauses: [{ callId: "c:2", digest: "d", step: "c", path: [], reason: "who?" }],
       requests: []
     })
     assert.deepStrictEqual(outcomeOf({ _tag: "StepConcluded", at, step: "b", answer: "yes" }, paused), {
@@ -321,7 +327,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
     ],
     [
       "a decision about nothing",
-      [go("a"), { _tag: "StepDecided", at, step: "a", approved: true }],
+      [go("a"), { _tag: "StepDecided", at, step: "a", callId: "a:1", digest: "d", approved: true }],
       `step "a": expected Paused, found Running`
     ],
     ["a plan where none is", [go("a"), nested(begin(inner, 1), "a")], `expected a plan in step "a"`],

@@ -25,8 +25,7 @@ import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
 import type * as AgentError from "../AgentError.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
-import type { ApprovalRequest, Event, MaxSteps, Outcome, Purpose, State } from "./runParts.ts"
-import type { Decision } from "./runTransition.ts"
+import type { ApprovalRequest, Decision, Event, MaxSteps, Outcome, Purpose, State } from "./runParts.ts"
 
 /** Shorten and remove, as `Conversation.truncate` does. */
 interface Truncate {

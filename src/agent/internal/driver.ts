@@ -440,7 +440,7 @@ const viewOf = (
       return { _tag: "ToolFinished", callId, name, result, duration, state }
     }
     case "ApprovalRequested": {
-      const request = { ...callOf(before, event.callId), ...defined({ arguments: event.arguments }) }
+      const request = { ...callOf(before, event.callId), arguments: event.arguments, digest: event.digest }
       return { _tag: "ApprovalRequested", request, state }
     }
     default:

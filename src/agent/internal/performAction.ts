@@ -4,6 +4,7 @@
  */
 
 import * as Cause from "effect/Cause"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -512,11 +513,11 @@ const overheadTokens = (
  */
 const grace = 1000
 
-/** A call before anything runs: it can run or has failed. `asks` is the arguments that need an approval first. */
+/** A call before anything runs: it can run or has failed. `asks` is the request of one that needs an approval first. */
 interface PreparedCall {
   readonly runnable: runTransition.RunnableCall
   readonly call: Result.Result<boundTool.BoundCall, ToolResult.Failure>
-  readonly asks?: Json.JsonObject | undefined
+  readonly asks?: Pick<runParts.EventOf<"ApprovalRequested">, "arguments" | "digest"> | undefined
 }
 
 /** A call that may run now. */
@@ -531,7 +532,8 @@ const prepareCall = Effect.fnUntraced(function* (
 ): Effect.fn.Return<PreparedCall> {
   const { id, name, text, arguments: args } = runnable.part
   const { context, conversation, runId } = recorder.state
-  const request = { id, name, arguments: runnable.arguments ?? text ?? args }
+  const { approved } = runnable
+  const request = { id, name, arguments: approved?.arguments ?? text ?? args }
   const call = yield* boundTool.prepare(resolved.tools, request, {
     runId,
     context,
@@ -541,7 +543,16 @@ const prepareCall = Effect.fnUntraced(function* (
   })
   const tool = resolved.tools.tools.get(name)
   const prepared = { runnable, call }
-  if (Result.isFailure(call) || tool === undefined || runnable.approved || runnable.started) return prepared
+  if (Result.isFailure(call) || tool === undefined || runnable.started) return prepared
+  const { arguments: checked, contract } = call.success
+  const ask = Effect.map(
+    runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked }),
+    (digest): PreparedCall => ({ ...prepared, asks: { arguments: checked, digest } })
+  )
+  // The tool may have changed since it was approved
+  if (approved !== undefined) {
+    return yield* Effect.map(ask, (asked) => (asked.asks?.digest === approved.digest ? prepared : asked))
+  }
   const asked = {
     callId: id,
     context,
@@ -550,10 +561,9 @@ const prepareCall = Effect.fnUntraced(function* (
       return modelMessages.toPrompt(conversation).content
     }
   }
-  const { arguments: checked } = call.success
-  return yield* Effect.match(tool.needsApproval(checked, asked), {
-    onFailure: (failure): PreparedCall => ({ ...prepared, call: Result.fail(failure) }),
-    onSuccess: (asks): PreparedCall => ({ ...prepared, asks: asks ? checked : undefined })
+  return yield* Effect.matchEffect(tool.needsApproval(checked, asked), {
+    onFailure: (failure) => Effect.succeed<PreparedCall>({ ...prepared, call: Result.fail(failure) }),
+    onSuccess: (needed) => (needed ? ask : Effect.succeed(prepared))
   })
 })
 
@@ -566,7 +576,7 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
   const ready: Array<ReadyCall> = []
   for (const { asks, call, runnable } of prepared) {
     const { id: callId, name } = runnable.part
-    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: asks })
+    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, ...asks })
     else if (Result.isSuccess(call)) ready.push({ call: call.success, runnable })
     else yield* recorder.record(yield* driver.toolFinishedEvent({ callId, name, result: call.failure }))
     if (recorder.interruption) return
@@ -585,7 +595,7 @@ const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: Reado
     const callId = runnable.part.id
     if (!callIds.has(callId)) continue
     const { asks } = yield* prepareCall(step, runnable)
-    if (asks) yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: asks })
+    if (asks) yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId, ...asks })
   }
 })
 
@@ -602,11 +612,17 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   const runnables = new Map(ready.map(({ call, runnable }) => [call.id, runnable]))
 
   const onStarted = (callId: string) =>
-    Effect.suspend(() => {
+    Effect.flatMap(DateTime.now, (now): Effect.Effect<void | false> => {
       // Stopped by a sibling's result: nothing more may begin until the batch is interrupted.
       if (recorder.interruption) return Effect.interruptible(Effect.never)
+      const runnable = runnables.get(callId)
+      // Calls before this one take time
+      if (runnable?.approved !== undefined && runTransition.isExpired(runnable.approved, now)) {
+        const { arguments: args, digest } = runnable.approved
+        return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
+      }
       started.add(callId)
-      return runnables.get(callId)?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
+      return runnable?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
     })
 
   const calls = ready.map((one) => withChild(step, one, end))

@@ -171,10 +171,32 @@ export const ApprovalRequest = Schema.Struct({
   callId: Schema.String,
   name: Schema.String,
   arguments: Schema.Json,
+  digest: Schema.String,
   path: Schema.optionalKey(Schema.Array(Schema.String))
 }).annotate({ identifier: "ApprovalRequest" })
 
 export type ApprovalRequest = typeof ApprovalRequest.Type
+
+/** The terms of a decision. `digest` is that of the request. */
+const terms = {
+  digest: Schema.String,
+  reason: Schema.optional(Schema.String),
+  decidedBy: Schema.optional(Schema.String),
+  expiresAt: Schema.optional(Time)
+}
+
+/** A decision, without the name of what it is about. */
+export const Verdict = Schema.Struct({ approved: Schema.Boolean, ...terms })
+
+export type Verdict = typeof Verdict.Type
+
+export const Decision = Schema.Struct({
+  callId: Schema.String,
+  ...Verdict.fields,
+  path: Schema.optional(Schema.Array(Schema.String))
+}).annotate({ identifier: "Decision" })
+
+export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 export const Outcome = Schema.TaggedUnion({
   Completed: { output: Schema.optionalKey(Schema.Json) },
@@ -222,14 +244,10 @@ const OwnEvent = Schema.Union([
   Schema.TaggedStruct("ApprovalRequested", {
     at,
     callId: Schema.String,
-    arguments: Schema.optionalKey(Schema.Json)
+    arguments: Schema.Json,
+    digest: Schema.String
   }),
-  Schema.TaggedStruct("ApprovalDecided", {
-    at,
-    callId: Schema.String,
-    approved: Schema.Boolean,
-    reason: Schema.optionalKey(Schema.String)
-  }),
+  Schema.TaggedStruct("ApprovalDecided", { at, callId: Schema.String, ...Verdict.fields }),
   Schema.TaggedStruct("ToolStarted", { at, callId: Schema.String }),
   Schema.TaggedStruct("ToolFinished", {
     at,
@@ -268,10 +286,12 @@ export const Event: Schema.Codec<Event, unknown> = Schema.Union([
   })
 ])
 
+const Approved = Schema.TaggedStruct("Approved", { arguments: Schema.Json, ...terms })
+
 export type CallStatus =
   | { readonly _tag: "Requested" }
-  | { readonly _tag: "AwaitingApproval"; readonly arguments?: Schema.Json }
-  | { readonly _tag: "Approved"; readonly arguments?: Schema.Json }
+  | { readonly _tag: "AwaitingApproval"; readonly arguments: Schema.Json; readonly digest: string }
+  | typeof Approved.Type
   | { readonly _tag: "Settled"; readonly result: ToolResults.ToolResult }
   | { readonly _tag: "Started"; readonly child?: State }
 
@@ -282,8 +302,8 @@ export interface OpenCall {
 
 const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
   Schema.TaggedStruct("Requested", {}),
-  Schema.TaggedStruct("AwaitingApproval", { arguments: Schema.optionalKey(Schema.Json) }),
-  Schema.TaggedStruct("Approved", { arguments: Schema.optionalKey(Schema.Json) }),
+  Schema.TaggedStruct("AwaitingApproval", { arguments: Schema.Json, digest: Schema.String }),
+  Approved,
   Schema.TaggedStruct("Settled", { result: Tool.fields.result }),
   Schema.TaggedStruct("Started", {
     child: Schema.optionalKey(Schema.suspend((): Schema.Codec<State, unknown> => StateSchema))
@@ -298,16 +318,6 @@ const Answer = Schema.Struct({
   outputCall: Schema.Boolean,
   output: Schema.optionalKey(OutputCheck)
 })
-
-const ProgressDecision = Schema.Struct({
-  callId: Schema.String,
-  approved: Schema.Boolean,
-  reason: Schema.optionalKey(Schema.String),
-  path: Schema.Array(Schema.String)
-})
-
-/** A decision about a request of a {@link Progress}. */
-export type ProgressDecision = typeof ProgressDecision.Type
 
 /** An array on the wire. In memory appending a fact costs the same however many there are. */
 const Facts: Schema.Codec<Chunk.Chunk<Schema.Json>, unknown> = Schema.Array(Schema.Json).pipe(
@@ -324,7 +334,7 @@ const Facts: Schema.Codec<Chunk.Chunk<Schema.Json>, unknown> = Schema.Array(Sche
 const Progress = Schema.Struct({
   facts: Facts,
   requests: Schema.Array(ApprovalRequest),
-  decisions: Schema.Array(ProgressDecision)
+  decisions: Schema.Array(Decision)
 })
 
 export type Progress = typeof Progress.Type

@@ -4,18 +4,20 @@
 
 import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
+import * as Digest from "../../payload/Digest.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as runParts from "./runParts.ts"
-import type { ApprovalRequest, CallStatus, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
+import type { ApprovalRequest, CallStatus, Decision, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
 
 /** The open call with this id. */
 export const openCall = (self: State, callId: string): OpenCall | undefined =>
@@ -42,16 +44,26 @@ export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("ef
 }
 
 /** The problem of a decision that its type does not allow. */
-export const malformed = "with members of another type: approved is true or false, reason a text, path a list of texts"
+export const malformed =
+  "with members of another type: digest is that of the request, approved true or false, reason and decidedBy texts, expiresAt a DateTime.Utc, path a list of texts"
+
+/** The problem of a decision whose request is not the one that waits. */
+export const changed =
+  "with the digest of another request: the call, its arguments or its tool are others now. Show the request that waits, and decide about that"
+
+/** The problem of a decision that came too late. */
+export const expired = "that has expired. Decide again"
 
 /**
- * A decision about a call that does not wait for one.
+ * A decision about a call that does not wait for it.
  *
  * **Details**
  *
  * `problem` is `unknown` for a call that is not waiting (it never was, or it is
- * decided already), `ambiguous` where calls of several agents have this id and no
- * `path` was given, `repeated` for a second decision in the same list, `malformed` for a
+ * decided already), `changed` for one that waits, but has another digest: the decision is about
+ * other arguments, another turn or another contract of the tool. It is `ambiguous` where calls of
+ * several agents have this id and digest and no `path` was given, `repeated` for a second decision
+ * in the same list, `expired` after its `expiresAt`, `malformed` for a
  * value that is no decision: its `approved` is neither `true` nor `false`, for example.
  * `pending` are the ids that do wait.
  *
@@ -62,7 +74,7 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
   "InvalidDecision",
   {
     callId: Schema.String,
-    problem: Schema.Literals(["unknown", "ambiguous", "repeated", "malformed"]),
+    problem: Schema.Literals(["unknown", "changed", "ambiguous", "repeated", "expired", "malformed"]),
     pending: Schema.Array(Schema.String)
   }
 ) {
@@ -73,8 +85,10 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
     const pending = this.pending.length === 0 ? "none" : quoteAll(this.pending)
     const found = {
       unknown: "one that does not wait for a decision",
+      changed: `one ${changed}`,
       ambiguous: "one that several agents have; add the path of the request",
       repeated: "a second decision about the same call",
+      expired: `one ${expired}`,
       malformed
     }[this.problem]
     return `expected a decision about a waiting call, found ${JSON.stringify(this.callId)}, ${found}. Waiting: ${pending}.`
@@ -129,16 +143,16 @@ export class EventError extends Schema.TaggedError<EventError>("effect-emissary/
  *
  * **Details**
  *
- * - `approved`: its approval policy is not asked again. Any other call whose policy demands
- *   an approval gets an `ApprovalRequested` event instead of a `ToolStarted`.
+ * - `approved`: its approval. Its policy is not asked again, and it runs with the arguments there.
+ *   A call without one whose policy demands an approval gets an `ApprovalRequested` event instead
+ *   of a `ToolStarted`; so does one whose approval has expired or has another digest than the
+ *   request would have now.
  * - `started`: it is an agent that has begun already: no second `ToolStarted`, its run
  *   continues from `child`.
  */
 export interface RunnableCall {
   readonly part: Message.ToolCallPart
-  readonly approved: boolean
-  /** The arguments that were approved. */
-  readonly arguments?: Schema.Json
+  readonly approved?: Extract<CallStatus, { readonly _tag: "Approved" }>
   readonly started: boolean
   readonly child?: State
 }
@@ -293,19 +307,15 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
     case "ApprovalRequested":
       return self.limited
         ? outOfSteps(event)
-        : changeCall(self, event, event.callId, ["Requested"], {
+        : changeCall(self, event, event.callId, ["Requested", "Approved"], {
             _tag: "AwaitingApproval",
-            ...defined({ arguments: event.arguments })
+            arguments: event.arguments,
+            digest: event.digest
           })
     case "ApprovalDecided":
-      if (self.progress !== undefined) return applyProgressDecided(self, self.progress, event)
-      return withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {
-        const decided: CallStatus =
-          event.approved === true
-            ? { ...status, _tag: "Approved" }
-            : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
-        return updateState(self, event, { calls: withStatus(self.calls, event.callId, decided) })
-      })
+      return self.progress === undefined
+        ? applyApprovalDecided(self, event)
+        : applyProgressDecided(self, self.progress, event)
     case "ToolStarted":
       return self.limited
         ? outOfSteps(event)
@@ -382,18 +392,17 @@ const nextForCalls = (self: State): Action => {
   for (const { part, status } of self.calls) {
     switch (status._tag) {
       case "Requested":
-        calls.push({ part, approved: false, started: false })
+        calls.push({ part, started: false })
         break
       case "Approved":
-        calls.push({ part, approved: true, ...defined({ arguments: status.arguments }), started: false })
+        calls.push({ part, approved: status, started: false })
         break
       case "Settled":
         settled.push(settleCall(part, status.result))
         break
       case "Started":
         if (status.child === undefined) settled.push(settleCall(part, lostCall))
-        else if (!awaitsDecisions(status.child))
-          calls.push({ part, approved: false, started: true, child: status.child })
+        else if (!awaitsDecisions(status.child)) calls.push({ part, started: true, child: status.child })
         break
       case "AwaitingApproval":
         break
@@ -640,6 +649,20 @@ const changeCall = (
     updateState(self, event, { calls: withStatus(self.calls, callId, status) })
   )
 
+const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
+  withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {
+    if (status._tag !== "AwaitingApproval" || status.digest !== event.digest) return otherDigest(event, event.callId)
+    const { approved, ...terms } = verdictOf(event)
+    const decided: CallStatus =
+      approved === true
+        ? { _tag: "Approved", arguments: status.arguments, ...terms }
+        : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
+    return updateState(self, event, { calls: withStatus(self.calls, event.callId, decided) })
+  })
+
+const otherDigest = (event: Event, callId: string) =>
+  wrongStatus(event, callId, "a decision about the request", "one with another digest")
+
 const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyResult => {
   const { callId, result } = event.message
   // A call that never started can fail (unknown tool, bad arguments), but it cannot succeed
@@ -719,16 +742,18 @@ const applyProgressDecided = (
   if (inner._tag !== "ApprovalDecided") {
     return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
   }
-  const { approved, callId, reason } = inner
+  const { callId } = inner
   const isMeant = (request: ApprovalRequest) => request.callId === callId && Equal.equals(request.path ?? [], path)
-  if (!progress.requests.some(isMeant)) {
+  const request = progress.requests.find(isMeant)
+  if (request === undefined) {
     return unknownCall(
       event,
       callId,
       progress.requests.map(({ callId }) => callId)
     )
   }
-  const decision = { callId, approved, path, ...defined({ reason }) }
+  if (request.digest !== inner.digest) return otherDigest(event, callId)
+  const decision = { callId, path, ...verdictOf(inner) }
   return updateState(self, event, {
     progress: {
       ...progress,
@@ -738,35 +763,19 @@ const applyProgressDecided = (
   })
 }
 
-/**
- * A person's answer to an `ApprovalRequest`.
- *
- * **Details**
- *
- * A denied call is never dispatched: the model sees a `denied` result with the
- * reason. `path` is that of the request, for a call that an agent used as a tool
- * made; it can be left out, unless calls of several agents have the same id. An
- * `ApprovalRequest` with `approved` added is a decision.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Decision {
-  readonly callId: string
-  readonly approved: boolean
-  readonly reason?: string | undefined
-  readonly path?: ReadonlyArray<string> | undefined
-}
+/** The part of a decision that its event and the states after it keep. */
+export const verdictOf = ({ approved, decidedBy, digest, expiresAt, reason }: runParts.Verdict): runParts.Verdict => ({
+  approved,
+  digest,
+  ...defined({ reason, decidedBy, expiresAt })
+})
 
 /** False for a decision that was read from outside and never decoded: `approved: "false"` is no approval. */
-export const isWellFormed: (decision: Decision) => boolean = Schema.is(
-  Schema.Struct({
-    callId: Schema.String,
-    approved: Schema.Boolean,
-    reason: Schema.optional(Schema.String),
-    path: Schema.optional(Schema.Array(Schema.String))
-  })
-)
+export const isWellFormed: (decision: Decision) => boolean = Schema.is(runParts.Decision)
+
+/** True from the time on at which a decision no longer counts. */
+export const isExpired = ({ expiresAt }: Pick<Decision, "expiresAt">, at: DateTime.Utc): boolean =>
+  expiresAt !== undefined && DateTime.isGreaterThanOrEqualTo(at, expiresAt)
 
 /**
  * The events that record decisions. Each must be about a call that waits by an event of this
@@ -774,7 +783,8 @@ export const isWellFormed: (decision: Decision) => boolean = Schema.is(
  *
  * **Details**
  *
- * They can be applied to a run that has ended, and come before its `RunResumed`.
+ * They can be applied to a run that has ended, and come before its `RunResumed`. `at` is the time
+ * at which the decisions are taken: those that have expired by then are refused.
  *
  * **Example** (A decision about a call that does not wait)
  *
@@ -797,7 +807,7 @@ export const isWellFormed: (decision: Decision) => boolean = Schema.is(
  *   conversation: Conversation.empty
  * })
  *
- * const decided = Run.decide(state, [{ callId: "call_1", approved: true }], at)
+ * const decided = Run.decide(state, [{ callId: "call_1", digest: "sha256:0", approved: true }], at)
  * assert(Result.isFailure(decided))
  * assert.strictEqual(decided.failure.problem, "unknown")
  * ```
@@ -814,39 +824,70 @@ export const decide = (
   const decided = new Set<ApprovalRequest>()
   const events: Array<Event> = []
   for (const decision of decisions) {
-    const callId = String(decision.callId)
-    const candidates = requests.filter((request) => concerns(decision, request))
-    const [request] = candidates
-    const invalid = (problem: InvalidDecision["problem"]) =>
-      Result.fail(new InvalidDecision({ callId, problem, pending: requests.map(({ callId }) => callId) }))
-    if (!isWellFormed(decision)) return invalid("malformed")
-    if (request === undefined) return invalid("unknown")
-    if (candidates.length > 1) return invalid("ambiguous")
-    if (decided.has(request)) return invalid("repeated")
-    decided.add(request)
-    events.push(decisionEvent(decision, request, at))
+    const found = findWaiting(decision, requests, decided, at)
+    if (Result.isFailure(found)) {
+      const pending = requests.map(({ callId }) => callId)
+      return Result.fail(new InvalidDecision({ callId: String(decision.callId), problem: found.failure, pending }))
+    }
+    decided.add(found.success)
+    events.push(decisionEvent(decision, found.success, at))
   }
   return Result.succeed(events)
 }
 
 /** A call or a step that a decision can be about. */
-export type Waiting = Pick<Decision, "callId" | "path">
+export type Waiting = Pick<Decision, "callId" | "path" | "digest">
 
-export const concerns = ({ callId, path }: Decision, waiting: Waiting): boolean =>
+const names = ({ callId, path }: Waiting, waiting: Waiting): boolean =>
   waiting.callId === callId && (path === undefined || Equal.equals(path, waiting.path ?? []))
 
-const decisionEvent = (
-  { approved, callId, reason }: Decision,
-  { path = [] }: ApprovalRequest,
+export const concerns = (decision: Waiting, waiting: Waiting): boolean =>
+  names(decision, waiting) && waiting.digest === decision.digest
+
+/** The item that a decision which is taken now is about, or why it is refused. Earlier decisions are about `decided`. */
+export const findWaiting = <W extends Waiting>(
+  decision: Decision,
+  waiting: ReadonlyArray<W>,
+  decided: ReadonlySet<W>,
   at: DateTime.Utc
-): Event =>
+): Result.Result<W, InvalidDecision["problem"]> => {
+  if (!isWellFormed(decision)) return Result.fail("malformed")
+  const named = waiting.filter((one) => names(decision, one))
+  const candidates = named.filter((one) => concerns(decision, one))
+  const [one] = candidates
+  if (one === undefined) return Result.fail(named.length === 0 ? "unknown" : "changed")
+  if (candidates.length > 1) return Result.fail("ambiguous")
+  if (decided.has(one)) return Result.fail("repeated")
+  return isExpired(decision, at) ? Result.fail("expired") : Result.succeed(one)
+}
+
+const decisionEvent = (decision: Decision, { path = [] }: ApprovalRequest, at: DateTime.Utc): Event =>
   path.reduceRight<Event>((event, callId) => ({ _tag: "ChildEvent", at, callId, event }), {
     _tag: "ApprovalDecided",
     at,
-    callId,
-    approved,
-    ...defined({ reason })
+    callId: decision.callId,
+    ...verdictOf(decision)
   })
+
+/**
+ * The digest of a request: of the contract of its tool, of its arguments, and of the place that asks, so that no other
+ * request has it.
+ */
+export const requestDigest = (request: {
+  readonly place: ReadonlyArray<string>
+  readonly contract: string
+  readonly arguments: Schema.Json
+}): Effect.Effect<string> =>
+  // JSON.stringify escapes lone surrogates, which canonical JSON refuses
+  Effect.orDie(Digest.sha256(Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))))
+
+/** That of a call of the newest answer. Ids of calls repeat in other conversations, those of messages do not. */
+export const callDigest = (
+  { conversation }: State,
+  callId: string,
+  request: { readonly contract: string; readonly arguments: Schema.Json }
+): Effect.Effect<string> =>
+  requestDigest({ place: [history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
 
 /**
  * The reason why an answer with this finish reason ends the run, if it does.
@@ -919,7 +960,7 @@ const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<A
   self.progress?.requests.forEach(add)
   for (const { part, status } of self.calls) {
     if (status._tag === "AwaitingApproval") {
-      add({ callId: part.id, name: part.name, arguments: status.arguments ?? part.arguments })
+      add({ callId: part.id, name: part.name, arguments: status.arguments, digest: status.digest })
     } else if (status._tag === "Started" && status.child !== undefined) {
       addRequests(status.child, [...path, part.id], requests)
     }

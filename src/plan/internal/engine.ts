@@ -290,7 +290,7 @@ const viewsOfEvent = (
       ]
     }
     case "StepPaused":
-      return [{ _tag: "StepPaused", path: noPath, step: event.step, reason: event.reason }]
+      return [{ _tag: "StepPaused", path: noPath, step: event.step, reason: event.question?.reason }]
     case "RouteTaken": {
       const { step, to } = event
       if (to === undefined) return rejoinedViews(definition, before, step, after)

@@ -9,7 +9,6 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -152,8 +151,10 @@ interface StepRun {
   readonly live: livePlan.BoundStep
   /** The decision about the pause before. */
   readonly decision: Step.Input["decision"]
-  /** The call that was approved. */
-  readonly approved: typeof planRunParts.CallRequest.Type | undefined
+  /** The question that was approved. */
+  readonly approved: planRunParts.Question | undefined
+  /** The input of the step when it paused, for what it does after that. */
+  readonly input: planRunParts.ResolvedInput | undefined
   /** Makes an effect interruptible again. */
   readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
@@ -190,14 +191,27 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
   }
 }
 
-/** Resolves the references of a step and runs its target with their values. */
-const attemptOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
+/** Resolves the references of a step and runs its target with their values. A decision that has expired does not count. */
+const attemptOnce = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Return<Attempt, PlanError.PlanError> {
+  const isExpired = doing.decision !== undefined && runTransition.isExpired(doing.decision, yield* DateTime.now)
   const { live, run } = doing
-  return Effect.matchCauseEffect(deliver(run, live), {
+  const valid = isExpired ? { ...doing, decision: undefined, approved: undefined, input: undefined } : doing
+  const delivered: Effect.Effect<Delivery, unknown> =
+    valid.input === undefined
+      ? deliver(run, live)
+      : Effect.succeed({ step: live.definition.name, context: undefined, content: [], ...valid.input })
+  return yield* Effect.matchCauseEffect(delivered, {
     onFailure: (cause) => settled(live.definition.name, Effect.failCause(cause)),
-    onSuccess: (delivery) => performTarget(doing, delivery)
+    onSuccess: (delivery) =>
+      Effect.map(performTarget(valid, delivery), (attempt) =>
+        attempt._tag === "Paused" && readsMemory(live.definition) ? { ...attempt, delivery } : attempt
+      )
   })
-}
+})
+
+/** Memories are read at one time. All else that a step reads stays as it was. */
+const readsMemory = ({ context, task }: PlanDefinition.StepDefinition): boolean =>
+  [task, context ?? []].flat().some(({ _tag }) => _tag === "FromMemory" || _tag === "FromAgent")
 
 /** Runs the target, interruptibly; nothing interrupts the check of its output and the record of it. */
 const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
@@ -311,17 +325,46 @@ const saveMemory = (
   })
 }
 
-/** The count of requests of a step in its turn. The request that still waits for its decision counts once. */
-const countAsked = (
-  member: planTransition.Member | undefined,
-  { reason, request }: Extract<Attempt, { readonly _tag: "Paused" }>
-) => {
-  if (reason === undefined && request === undefined) return undefined
+/** The count of questions of a step in its turn. One that still waits for its decision counts once. */
+const countAsked = (member: planTransition.Member | undefined, { digest }: planRunParts.Question): number => {
   const { asked = 0, question, status } = member ?? {}
   const undecided = status?._tag === "Running" && status.decision === undefined
-  const isSame = undecided && question === reason && Equal.equals(status.request, request)
-  return isSame && asked > 0 ? asked : asked + 1
+  return undecided && question?.digest === digest ? asked : asked + 1
 }
+
+/** The place in its run of what a step asks for: its turn. */
+const placeOf = ({ iterations, runId }: PlanRun.State, step: string): readonly [string, string] => [
+  runId,
+  `${step}:${iterations}`
+]
+
+const stepPaused = Effect.fnUntraced(function* (
+  { live, run }: StepRun,
+  { delivery, reason, request }: Extract<Attempt, { readonly _tag: "Paused" }>
+): Effect.fn.Return<planTransition.EventOf<"StepPaused">> {
+  const { state } = run.recorder
+  const step = live.definition.name
+  const input = delivery && inputOf(delivery)
+  const question =
+    reason === undefined
+      ? request
+      : {
+          reason,
+          digest: yield* runTransition.requestDigest({
+            place: placeOf(state, step),
+            contract: run.bound.digest,
+            arguments: { reason, ...input }
+          })
+        }
+  const asked = question && countAsked(planTransition.memberOf(state, step), question)
+  return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ question, asked, input }) }
+})
+
+const inputOf = ({ content, context, payload, task }: Delivery): planRunParts.ResolvedInput => ({
+  task,
+  payload,
+  ...defined({ context, content: content.length === 0 ? undefined : content })
+})
 
 const stepEvent = Effect.fnUntraced(function* (
   doing: StepRun,
@@ -339,11 +382,8 @@ const stepEvent = Effect.fnUntraced(function* (
       yield* Effect.annotateCurrentSpan("error.type", attempt.failure.type)
       return { _tag: "StepFailed", at: yield* DateTime.now, step, failure: attempt.failure }
     }
-    case "Paused": {
-      const { reason, request } = attempt
-      const asked = countAsked(planTransition.memberOf(run.recorder.state, step), attempt)
-      return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ reason, request, asked }) }
-    }
+    case "Paused":
+      return yield* stepPaused(doing, attempt)
     case "Concluded":
       return { _tag: "StepConcluded", at: yield* DateTime.now, step, answer: attempt.answer }
     case "Stopped":
@@ -361,12 +401,19 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       const live = stepOf(run.bound, step)
       if (live === undefined) return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       const { recorder } = run
-      const status = planTransition.memberOf(recorder.state, step)?.status
-      const { decision, request } =
-        status?._tag === "Waiting" || status?._tag === "Running" || status?._tag === "Paused" ? status : {}
+      const { input, question, status } = planTransition.memberOf(recorder.state, step) ?? {}
+      const { child, decision } = status?._tag === "Waiting" || status?._tag === "Running" ? status : {}
       const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
       yield* live.target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
-      const doing: StepRun = { run, live, decision, approved: decision && request, restore }
+      const doing: StepRun = {
+        run,
+        live,
+        decision,
+        approved: decision && question,
+        // Without a decision it reads its references again, unless a run inside it has begun with them
+        input: decision === undefined && child === undefined ? undefined : input,
+        restore
+      }
       const attempt =
         decision?.approved === false
           ? failedAttempt(
@@ -558,7 +605,10 @@ const isRetryable = new Set(["timeout_error", "remote_unavailable"])
 const toolFailureAttempt = ({ message, type }: ToolResult.Failure): Attempt =>
   failedAttempt(type, message, { retryable: isRetryable.has(type) })
 
-/** Runs a tool. A call that was approved runs as it was, whatever its references read by now. */
+/**
+ * Runs a tool. A call that was approved runs as it was, whatever its references read by now, and asks again where the tool
+ * is another one by now.
+ */
 const runTool = Effect.fnUntraced(function* (
   { bound, handed, options, recorder }: ActiveRun,
   target: livePlan.BoundToolTarget,
@@ -567,12 +617,14 @@ const runTool = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Attempt> {
   const { step } = delivery
   const state = recorder.state
-  const args = approved === undefined ? toolArgumentsOf(target.arguments, delivery) : approved.arguments
+  const args =
+    approved?.request === undefined ? toolArgumentsOf(target.arguments, delivery) : approved.request.arguments
   if (args === undefined) {
     const expected = `an object, the arguments of the tool ${quote(target.name)}, as the payload that the task refers to`
     return failedAttempt("InputInvalid", `expected ${expected}`)
   }
-  const request = { id: `${step}:${state.iterations}`, name: target.name, arguments: args }
+  const [, id] = placeOf(state, step)
+  const request = { id, name: target.name, arguments: args }
   const prepared = yield* boundTool.prepare(bound.tools, request, {
     runId: state.runId,
     context: state.context,
@@ -582,11 +634,22 @@ const runTool = Effect.fnUntraced(function* (
   if (Result.isFailure(prepared)) return toolFailureAttempt(prepared.failure)
   const call = prepared.success
   const tool = bound.tools.tools.get(target.name)
-  if (approved === undefined && tool !== undefined) {
+  const asks = Effect.map(
+    runTransition.requestDigest({
+      place: placeOf(state, step),
+      contract: call.contract.digest,
+      arguments: call.arguments
+    }),
+    (digest): planRunParts.Question => ({ digest, request: { name: target.name, arguments: call.arguments } })
+  )
+  if (approved !== undefined) {
+    const request = yield* asks
+    if (request.digest !== approved.digest) return { _tag: "Paused", request }
+  } else if (tool !== undefined) {
     const about = { callId: step, context: state.context, messages: [] }
     const needed = yield* Effect.result(tool.needsApproval(call.arguments, about))
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
-    if (needed.success) return { _tag: "Paused", request: { name: target.name, arguments: call.arguments } }
+    if (needed.success) return { _tag: "Paused", request: yield* asks }
   }
   const [result] = yield* boundTool.run([call])
   if (result === undefined) return yield* Effect.die(new Error("a call without a result"))
@@ -858,7 +921,9 @@ type Attempt =
   | {
       readonly _tag: "Paused"
       readonly reason?: string
-      readonly request?: planTransition.EventOf<"StepPaused">["request"]
+      readonly request?: planRunParts.Question
+      /** The input of the target, where it is kept for a resume. */
+      readonly delivery?: Delivery
     }
   | { readonly _tag: "Concluded"; readonly answer: string }
   /** The run inside the step stopped on request. */

@@ -14,7 +14,7 @@ import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
-import type { OutputCheck, ProgressDecision } from "../../agent/internal/runParts.ts"
+import type { Decision, OutputCheck } from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -92,8 +92,10 @@ const answerMessage = Effect.fnUntraced(function* (
     state === undefined
       ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
       : { _tag: "Resume", state }
-  const options = optionsOf(run, state, progress?.decisions ?? [])
-  const ended = yield* Effect.result(engine.drive(bound, begin, options, sinkOf(run)))
+  const now = yield* DateTime.now
+  // One that has expired since it was taken: the plan asks again
+  const decisions = (progress?.decisions ?? []).filter((decision) => !runTransition.isExpired(decision, now))
+  const ended = yield* Effect.result(engine.drive(bound, begin, optionsOf(run, state, decisions), sinkOf(run)))
   if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
   // The limit is an outcome of agents, which the progress has
   if (ended.failure.reason._tag === "MaxIterationsExceeded") return
@@ -104,7 +106,7 @@ const answerMessage = Effect.fnUntraced(function* (
 const optionsOf = (
   run: driver.ActiveRun,
   before: PlanRun.State | undefined,
-  decisions: ReadonlyArray<ProgressDecision>
+  decisions: ReadonlyArray<Decision>
 ): performStep.DriveOptions => {
   const { defects, maxSteps, modelMistakes, modelRetry, timeouts } = run.options
   return {
@@ -291,10 +293,11 @@ type PausedOutcome = Extract<PlanRun.Outcome, { readonly _tag: "Paused" }>
  */
 const requestsOf = ({ pauses, requests }: PausedOutcome): ReadonlyArray<Run.ApprovalRequest> => [
   ...requests,
-  ...pauses.map(({ callId, path, reason, step }) => ({
+  ...pauses.map(({ callId, digest, path, reason, step }) => ({
     callId,
     name: step,
     arguments: { reason },
+    digest,
     ...(path.length === 0 ? undefined : { path })
   }))
 ]

@@ -33,7 +33,16 @@ export const Reason = Schema.TaggedUnion({
   InvalidDecision: {
     callId: Schema.String,
     path: Schema.optionalKey(Schema.Array(Schema.String)),
-    problem: Schema.Literals(["unknown", "ambiguous", "repeated", "notWaiting", "over", "malformed"]),
+    problem: Schema.Literals([
+      "unknown",
+      "changed",
+      "ambiguous",
+      "repeated",
+      "expired",
+      "notWaiting",
+      "over",
+      "malformed"
+    ]),
     outcome: Schema.optionalKey(Schema.String),
     waiting: Schema.Array(Schema.Struct({ callId: Schema.String, path: Schema.Array(Schema.String) }))
   },
@@ -85,8 +94,10 @@ const explainDecision = (reason: ReasonOf<"InvalidDecision">): string => {
     unknown: waiting.some((other) => other.callId === callId)
       ? "it waits, but at another path"
       : "nothing of that name waits",
+    changed: `it comes ${runTransition.changed}`,
     ambiguous: "several wait under that name; name one by its path",
     repeated: "the list has two decisions about it",
+    expired: `it is one ${runTransition.expired}`,
     notWaiting: "it does not wait, or not any more",
     over: `the run is over${outcome === undefined ? "" : ` (${outcome})`}`,
     malformed: `it comes ${runTransition.malformed}`

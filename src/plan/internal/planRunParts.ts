@@ -3,7 +3,6 @@
  */
 
 import * as Schema from "effect/Schema"
-import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -39,22 +38,17 @@ export const ResolvedInput = Schema.Struct({
 
 export type ResolvedInput = typeof ResolvedInput.Type
 
-const pause = { step: Schema.String, path: Schema.Array(Schema.String), reason: Schema.String }
-
 /**
  * A step that waits until the run is resumed. `path` are the steps of the outer plans, the
- * outermost first. `callId` is what a decision about it names; in runs of an earlier release
- * that is the step.
+ * outermost first. `callId` and `digest` are what a decision about it names.
  */
-export const PauseRequest = Schema.Struct({ ...pause, callId: Schema.optionalKey(Schema.String) }).pipe(
-  Schema.decodeTo(
-    Schema.Struct({ ...pause, callId: Schema.String }),
-    SchemaTransformation.transform({
-      decode: (wire) => ({ callId: wire.step, ...wire }),
-      encode: ({ callId, ...wire }) => (callId === wire.step ? wire : { ...wire, callId })
-    })
-  )
-)
+export const PauseRequest = Schema.Struct({
+  callId: Schema.String,
+  digest: Schema.String,
+  step: Schema.String,
+  path: Schema.Array(Schema.String),
+  reason: Schema.String
+})
 
 /**
  * Why a step failed, as data: `type` is the tag or name of the error, `message` its
@@ -145,8 +139,14 @@ export const StepRecord = Schema.Struct({
 
 export type StepRecord = typeof StepRecord.Type
 
-/** The call of a tool that is a step and needs approval. */
-export const CallRequest = Schema.Struct({ name: Schema.String, arguments: Schema.Json })
+/** The question that a step waits with: the call of the tool that it is, or the `reason` of its pause. */
+export const Question = Schema.Struct({
+  digest: Schema.String,
+  reason: Schema.optionalKey(Schema.String),
+  request: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.Json }))
+})
+
+export type Question = typeof Question.Type
 
 const at = runParts.Time
 
@@ -173,13 +173,13 @@ const OwnEvent = Schema.TaggedUnion({
   StepPaused: {
     at,
     step,
-    reason,
-    request: Schema.optionalKey(CallRequest),
-    asked: Schema.optionalKey(runParts.Count)
+    question: Schema.optionalKey(Question),
+    asked: Schema.optionalKey(runParts.Count),
+    input: Schema.optionalKey(ResolvedInput)
   },
   StepConcluded: { at, step, answer: Schema.String },
   RouteTaken: { at, step, to: Schema.optionalKey(Schema.String) },
-  StepDecided: { at, step, callId: Schema.optionalKey(Schema.String), approved: Schema.Boolean, reason },
+  StepDecided: { at, step, callId: Schema.String, ...runParts.Verdict.fields },
   PlanInterrupted: { at, reason },
   PlanFinished: { at, outcome: Outcome },
   PlanResumed: {
@@ -208,10 +208,10 @@ interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; reado
  * | `NestedChanged` | an event of the plan in a step; a `PlanStarted` begins its run, or another one after that ended |
  * | `StepFinished` | a step returned its output; in a parallel group it counts when all members have finished |
  * | `StepFailed` | a step failed, after its retries; the others of its parallel group continue to their end |
- * | `StepPaused` | a step waits: with `reason` for a resume, with `request` for a decision about the tool call that it is, with neither for something inside its agent or plan; `asked` counts what it asked for in this turn |
+ * | `StepPaused` | a step waits: its `question` has the `reason` of its pause, or the `request` of the tool call that it is; without one it waits for something inside its agent or plan; `asked` counts what it asked for in this turn; `input` is what the step was given, where it reads a memory, and what it is given after the decision |
  * | `StepConcluded` | a step ended the plan, and every plan around it, with an answer |
  * | `RouteTaken` | the step that follows a step with routes; without `to` the next as if it had none |
- * | `StepDecided` | the decision about a step that paused, and the `callId` that it names; decisions about calls inside an agent are its `ApprovalDecided` |
+ * | `StepDecided` | the decision about a step that paused, with the `callId` and the digest that it names; decisions about calls inside an agent are its `ApprovalDecided` |
  * | `PlanInterrupted` | the run was stopped: nothing starts any more, what runs may still end |
  * | `PlanFinished` | the run ended; it can continue after a `PlanResumed`, unless it completed |
  * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` or `context` stays as it was |

@@ -35,12 +35,8 @@ const ChildWire: Schema.Codec<Child, unknown> = Schema.Union([
 
 const optionalChild = Schema.optionalKey(ChildWire)
 
-const optionalRequest = Schema.optionalKey(planRunParts.CallRequest)
-
 /** The decision about a step that paused. */
-const optionalDecision = Schema.optionalKey(
-  Schema.Struct({ approved: Schema.Boolean, reason: Schema.optionalKey(Schema.String) })
-)
+const optionalDecision = Schema.optionalKey(runParts.Verdict)
 
 /**
  * A step of the current turn.
@@ -49,45 +45,39 @@ const optionalDecision = Schema.optionalKey(
  *
  * `usage` adds up what ran inside it in this turn, failed attempts and earlier processes
  * included; the `usage` of the state includes it. `asked` counts what it asked for in this turn,
- * and `question` is the last reason to wait. `status`:
+ * `question` is the newest of that, and `input` what it was given then, where it reads a memory. `status`:
  *
  * - `Waiting`: it has not started since the run was started or resumed. `child` is the run
  *   inside it to resume, `attempt` the number of an attempt that was cut off, if it was not
- *   the first. `request` is the call that it asked about: approved, it runs as it is.
+ *   the first. `decision` is that about its question: a call that was approved runs as it is.
  * - `Running`: it runs, or ran when the process died. `attempt` counts its attempts.
  * - `Finished`: it returned an output. It does not run again in this turn.
  * - `Failed`: it failed, after its retries. A resumed run runs it again.
- * - `Paused`: it waits for a resume (`reason`), for a decision about the tool call that it
- *   is (`request`), or, with neither, for a call or step inside its `child`.
+ * - `Paused`: it waits for a resume or a decision about its question, or, without one, for a
+ *   call or step inside its `child`.
  * - `Concluded`: it ended the whole plan with an answer.
  */
 export const Member = Schema.Struct({
   step: Schema.String,
   usage: runParts.Usage,
   asked: Schema.optionalKey(runParts.Count),
-  question: Schema.optionalKey(Schema.String),
+  question: Schema.optionalKey(planRunParts.Question),
+  input: Schema.optionalKey(planRunParts.ResolvedInput),
   status: Schema.Union([
     Schema.TaggedStruct("Waiting", {
       attempt: Schema.optionalKey(runParts.Count),
       child: optionalChild,
-      decision: optionalDecision,
-      request: optionalRequest
+      decision: optionalDecision
     }),
     Schema.TaggedStruct("Running", {
       attempt: runParts.Count,
       startedAt: runParts.Time,
       child: optionalChild,
-      decision: optionalDecision,
-      request: optionalRequest
+      decision: optionalDecision
     }),
     Schema.TaggedStruct("Finished", { record: planRunParts.StepRecord }),
     Schema.TaggedStruct("Failed", { failure: planRunParts.StepFailure, child: optionalChild }),
-    Schema.TaggedStruct("Paused", {
-      reason: Schema.optionalKey(Schema.String),
-      request: optionalRequest,
-      child: optionalChild,
-      decision: optionalDecision
-    }),
+    Schema.TaggedStruct("Paused", { child: optionalChild, decision: optionalDecision }),
     Schema.TaggedStruct("Concluded", { answer: Schema.String })
   ])
 })
@@ -275,23 +265,26 @@ export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
 
 const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
 
-/**
- * The id of what a step asks for: one for each time that it asks, so that a decision counts
- * once. Runs of an earlier release have the name of the step.
- */
-const requestId = ({ depth, iterations, runId }: State, { asked, step }: Member): string => {
-  if (asked === undefined) return step
+/** The id of what a step asks for: one for each time that it asks, so that a decision counts once. */
+const requestId = ({ depth, iterations, runId }: State, { asked = 1, step }: Member): string => {
   const id = asked === 1 ? `${step}:${iterations}` : `${step}:${iterations}:${asked}`
   // A plan inside of a step starts again in every turn of the step
   return depth === 0 ? id : `${id}@${runId}`
 }
 
-/** The step that asks for a decision under an id. */
-const stepOfRequest = (self: State, id: string): string =>
-  membersOf(self).find((member) => requestId(self, member) === id)?.step ?? id
+/** The question that a step waits with, under the id that a decision names. */
+const questionOf = (self: State, member: Member) => {
+  const { question, status } = member
+  return question !== undefined && status._tag === "Paused" && status.decision === undefined
+    ? { ...question, callId: requestId(self, member) }
+    : undefined
+}
 
 /**
- * The steps that wait for a resume, those of nested plans included.
+ * The steps that wait for a resume, those of nested plans included. One with `approved` added is a decision about it.
+ *
+ * @category getters
+ * @since 0.1.0
  */
 export const pauses = (self: State): ReadonlyArray<typeof planRunParts.PauseRequest.Type> => pausesBelow(self, [])
 
@@ -299,8 +292,8 @@ const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<ty
   membersOf(self).flatMap((member) => {
     const { status, step } = member
     const child = childOf(status)
-    const waits = status._tag === "Paused" && status.reason !== undefined && status.decision === undefined
-    const own = waits ? [{ callId: requestId(self, member), step, path, reason: status.reason }] : []
+    const { callId = "", digest = "", reason } = questionOf(self, member) ?? {}
+    const own = reason === undefined ? [] : [{ callId, digest, step, path, reason }]
     return child?._tag === "Plan" ? [...own, ...pausesBelow(child.state, [...path, step])] : own
   })
 
@@ -325,9 +318,9 @@ const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<
   membersOf(self).flatMap((member) => {
     const { status, step } = member
     const child = childOf(status)
-    const waits = status._tag === "Paused" && status.request !== undefined && status.decision === undefined
-    const callId = requestId(self, member)
-    const own = waits ? [{ callId, ...status.request, ...(path.length === 0 ? undefined : { path }) }] : []
+    const { callId = "", digest = "", request } = questionOf(self, member) ?? {}
+    const own =
+      request === undefined ? [] : [{ callId, ...request, digest, ...(path.length === 0 ? undefined : { path }) }]
     if (child === undefined) return own
     const inside = [...path, step]
     const inner =
@@ -586,14 +579,24 @@ export const apply = (rules: Rules, self: State, event: planRunParts.Event): App
     case "StepFinished":
       return applyStepFinished(rules, self, event)
     case "StepFailed":
-      return settleMember(self, event, event.step, (child) => ({ _tag: "Failed", failure: event.failure, ...child }))
+      // A later question is another one, also if it asks for the same
+      return settleMember(
+        self,
+        event,
+        event.step,
+        (child) => ({ _tag: "Failed", failure: event.failure, ...child }),
+        ({ question: _, ...member }) => member
+      )
     case "StepPaused":
       return settleMember(
         self,
         event,
         event.step,
-        (child) => ({ _tag: "Paused", ...defined({ reason: event.reason, request: event.request }), ...child }),
-        event.asked === undefined ? {} : defined({ asked: event.asked, question: event.reason })
+        (child) => ({ _tag: "Paused", ...child }),
+        ({ input: _, question: __, ...member }) => ({
+          ...member,
+          ...defined({ asked: event.asked, input: event.input, question: event.question })
+        })
       )
     case "StepConcluded":
       return settleMember(self, event, event.step, () => ({ _tag: "Concluded", answer: event.answer }))
@@ -753,12 +756,11 @@ const withMember = (
 }
 
 /** The turn in which a member has changed. */
-const changeMember = (
-  self: State,
-  { step }: Member,
-  fields: Partial<Omit<Member, "step">>
-): { readonly members: ReadonlyArray<Member> } => ({
-  members: membersOf(self).map((member) => (member.step === step ? { ...member, ...fields } : member))
+const changeMember = (self: State, member: Member, fields: Partial<Omit<Member, "step">>) =>
+  putMember(self, { ...member, ...fields })
+
+const putMember = (self: State, changed: Member): { readonly members: ReadonlyArray<Member> } => ({
+  members: membersOf(self).map((member) => (member.step === changed.step ? changed : member))
 })
 
 /** Ends the attempt of a running step. */
@@ -767,22 +769,22 @@ const settleMember = (
   event: planRunParts.Event,
   step: string,
   status: (child: { readonly child?: Child }) => Status,
-  asked: Pick<Member, "asked" | "question"> = {}
+  change: (member: Member) => Member = (member) => member
 ): ApplyResult =>
   withMember(self, event, step, ["Running"], (member) =>
     updateState(self, event, {
-      turn: changeMember(self, member, { ...asked, status: status(defined({ child: childOf(member.status) })) })
+      turn: putMember(self, { ...change(member), status: status(defined({ child: childOf(member.status) })) })
     })
   )
 
 const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
   withMember(self, event, event.step, ["Waiting"], (member) => {
-    const { attempt, decision, request } = member.status._tag === "Waiting" ? member.status : {}
+    const { attempt, decision } = member.status._tag === "Waiting" ? member.status : {}
     const status: Status = {
       _tag: "Running",
       attempt: attempt ?? 1,
       startedAt: event.at,
-      ...defined({ child: childOf(member.status), decision, request })
+      ...defined({ child: childOf(member.status), decision })
     }
     return updateState(self, event, { turn: changeMember(self, member, { status }) })
   })
@@ -803,13 +805,15 @@ const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResu
 
 const applyStepDecided = (self: State, event: EventOf<"StepDecided">): ApplyResult =>
   withMember(self, event, event.step, ["Paused"], (member) => {
-    const { status } = member
-    if (status._tag !== "Paused" || (status.reason === undefined && status.request === undefined)) {
+    const { question, status } = member
+    if (status._tag !== "Paused" || question === undefined) {
       return rejectUnexpected(event, "a decision about something inside the step", "one about the step")
     }
     if (status.decision !== undefined) return rejectUnexpected(event, "one decision", "another one about the same step")
-    const { approved, reason } = event
-    const decision = defined({ approved, reason })
+    if (question.digest !== event.digest || requestId(self, member) !== event.callId) {
+      return rejectUnexpected(event, "a decision about what the step asks for", "one about something else")
+    }
+    const decision = runTransition.verdictOf(event)
     return updateState(self, event, { turn: changeMember(self, member, { status: { ...status, decision } }) })
   })
 
@@ -817,7 +821,7 @@ const applyStepDecided = (self: State, event: EventOf<"StepDecided">): ApplyResu
 const reopenMember = (member: Member): Member => {
   const { status } = member
   if (status._tag === "Finished" || status._tag === "Concluded") return member
-  const { decision, request } = status._tag === "Failed" ? {} : status
+  const decision = status._tag === "Failed" ? undefined : status.decision
   // An attempt that was cut off is made again; a step that failed or paused begins with its first one
   const attempt = status._tag === "Running" || status._tag === "Waiting" ? status.attempt : undefined
   return {
@@ -827,8 +831,7 @@ const reopenMember = (member: Member): Member => {
       ...defined({
         attempt: attempt === 1 ? undefined : attempt,
         child: status.child,
-        decision,
-        request
+        decision
       })
     }
   }
@@ -989,14 +992,13 @@ const nextInTurn = (self: State, members: ReadonlyArray<Member>): Action => {
 type InvalidDecision = planFailure.ReasonOf<"InvalidDecision">
 
 /** A step or call that waits: `path` are the steps of outer plans, then of the agent and its calls. */
-interface WaitingItem {
-  readonly callId: string
+interface WaitingItem extends runTransition.Waiting {
   readonly path: ReadonlyArray<string>
 }
 
 export const waitingItems = (self: State): ReadonlyArray<WaitingItem> => [
-  ...approvalRequests(self).map(({ callId, path }) => ({ callId, path: path ?? [] })),
-  ...pauses(self).map(({ callId, path }) => ({ callId, path }))
+  ...approvalRequests(self).map(({ path = [], ...request }) => ({ ...request, path })),
+  ...pauses(self)
 ]
 
 /**
@@ -1005,7 +1007,8 @@ export const waitingItems = (self: State): ReadonlyArray<WaitingItem> => [
  * **Details**
  *
  * `path` is that of the request or the pause; it can be left out, unless several that
- * wait have the same id. Each can be decided about once.
+ * wait have the same id and digest. Each can be decided about once. `at` is the time at which the decisions are taken:
+ * those that have expired by then are refused.
  *
  * **Gotchas**
  *
@@ -1021,21 +1024,26 @@ export const decide = (
   const decided = new Set<WaitingItem>()
   const events: Array<planRunParts.Event> = []
   for (const decision of decisions) {
-    const isWellFormed = runTransition.isWellFormed(decision)
     const callId = String(decision.callId)
-    const path = isWellFormed ? decision.path : undefined
+    const found = runTransition.findWaiting(decision, waiting, decided, at)
+    const path = Result.isFailure(found) && found.failure === "malformed" ? undefined : decision.path
     const invalid = (problem: InvalidDecision["problem"]) => {
       const outcome = problem === "over" ? self.outcome?._tag : undefined
-      return Result.fail({ _tag: "InvalidDecision", callId, problem, waiting, ...defined({ path, outcome }) } as const)
+      const places = waiting.map(({ callId, path }) => ({ callId, path }))
+      const reason = {
+        _tag: "InvalidDecision",
+        callId,
+        problem,
+        waiting: places,
+        ...defined({ path, outcome })
+      } as const
+      return Result.fail(reason)
     }
-    if (!isWellFormed) return invalid("malformed")
-    const candidates = waiting.filter((one) => runTransition.concerns(decision, one))
-    const [one] = candidates
-    if (one === undefined) return invalid(decisionProblem(self, decision))
-    if (candidates.length > 1) return invalid("ambiguous")
-    if (decided.has(one)) return invalid("repeated")
-    decided.add(one)
-    const made = decideWithin(self, one.path, decision, at)
+    if (Result.isFailure(found)) {
+      return invalid(found.failure === "unknown" ? decisionProblem(self, decision) : found.failure)
+    }
+    decided.add(found.success)
+    const made = decideWithin(self, found.success.path, decision, at)
     if (made === undefined) return invalid("notWaiting")
     events.push(made)
   }
@@ -1065,8 +1073,7 @@ const nestedStateAt = (self: State, [step, ...rest]: ReadonlyArray<string>): Sta
  */
 const isStepOfRun = (self: State, step: string): boolean => {
   const status = memberOf(self, step)?.status
-  const isOwn =
-    status !== undefined && (status._tag !== "Paused" || status.reason !== undefined || status.request !== undefined)
+  const isOwn = status !== undefined && (status._tag !== "Paused" || memberOf(self, step)?.question !== undefined)
   return isOwn || HashMap.has(self.latest, step)
 }
 
@@ -1076,16 +1083,10 @@ const decideWithin = (
   decision: Run.Decision,
   at: DateTime.Utc
 ): planRunParts.Event | undefined => {
-  const { approved, callId, reason } = decision
   if (step === undefined) {
-    const named = stepOfRequest(self, callId)
-    return {
-      _tag: "StepDecided",
-      at,
-      step: named,
-      approved,
-      ...defined({ callId: named === callId ? undefined : callId, reason })
-    }
+    const { callId } = decision
+    const asks = membersOf(self).find((member) => questionOf(self, member)?.callId === callId)
+    return asks && { _tag: "StepDecided", at, step: asks.step, callId, ...runTransition.verdictOf(decision) }
   }
   const child = childAt(self, step)
   if (child?._tag === "Plan") {

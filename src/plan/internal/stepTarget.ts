@@ -8,6 +8,7 @@ import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import * as Agent from "../../agent/Agent.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type { Verdict } from "../../agent/internal/runParts.ts"
 import type { Content } from "../../tool/ToolResult.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Problem } from "../PlanInvalid.ts"
@@ -21,7 +22,7 @@ export interface Input<out P = Schema.Json> {
   readonly context: string | undefined
   readonly payload: P
   readonly content: ReadonlyArray<Content>
-  readonly decision: { readonly approved: boolean; readonly reason?: string } | undefined
+  readonly decision: Verdict | undefined
 }
 
 /** The schemas of a function: of its payload, and of its answer. Without them it takes and returns JSON. */

@@ -1006,7 +1006,8 @@ const settleCall = (
  * Observers of a batch, and its treatment of defects.
  */
 interface BatchOptions<E = never, R = never> {
-  readonly onStarted?: ((callId: string) => Effect.Effect<void, E, R>) | undefined
+  /** With `false` the call does not start after all. */
+  readonly onStarted?: ((callId: string) => Effect.Effect<unknown, E, R>) | undefined
   readonly onFinished?:
     | ((
         callId: string,
@@ -1054,7 +1055,7 @@ export const run = <E = never, R = never>(
       Effect.uninterruptibleMask((restore) =>
         Effect.gen(function* () {
           const slot: CauseSlot = { cause: undefined }
-          if (options?.onStarted !== undefined) yield* options.onStarted(call.id)
+          if (options?.onStarted !== undefined && (yield* options.onStarted(call.id)) === false) return
           const startedAt = yield* Clock.currentTimeMillis
           const settled = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
             Effect.flatMap((exit) => settleCall(call, exit, restore)),
