@@ -380,8 +380,8 @@ export const definition = <R>(
   options?: { readonly context?: Json.JsonObject | undefined }
 ): Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R> =>
   options?.context === undefined
-    ? agent[agentTypes.DefinedTypeId]
-    : Effect.provideService(agent[agentTypes.DefinedTypeId], RunContext.RunContext, options.context)
+    ? agent[agentTypes.DefinedTypeId]()
+    : Effect.provideService(agent[agentTypes.DefinedTypeId](), RunContext.RunContext, options.context)
 
 /**
  * The options of {@link encode}: the `RunContext` to resolve the agent for, the wire
@@ -427,22 +427,46 @@ export const encodeJson = <R>(
  * @category serialization
  * @since 0.1.0
  */
-export const bind = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
-  const resolver = yield* ToolResolver.ToolResolver
+export const bind = Effect.fnUntraced(function* (
+  definition: agentData.AgentDefinition
+): Effect.fn.Return<
+  agentTypes.Bound,
+  ToolResolver.BindError | AgentError.AgentError,
+  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+> {
   yield* ModelRegistry.ModelRegistry
   // Services that agents among the tools require are found where this one is bound.
   const captured = yield* Effect.context<never>()
   const { name = "agent" } = definition
-  const tools = yield* Effect.forEach(definition.tools, (contract) =>
-    Effect.flatMap(resolver.resolve(contract), bindAgentTool)
-  )
+  yield* Effect.mapError(agentBlueprint.checkTree(definition), agentErrorOf(name))
+  const tools = yield* Effect.forEach(definition.tools, bindTool)
   const blueprint = yield* Effect.mapError(agentBlueprint.fromDefinition(name, definition, tools), agentErrorOf(name))
   const agent: agentTypes.Bound = {
     ...makeAgent(blueprint, agentBlueprint.withCaptured(captured)),
     definition,
-    [agentTypes.DefinedTypeId]: Effect.succeed(definition)
+    [agentTypes.DefinedTypeId]: definitionOf(blueprint)
   }
   return agent
+})
+
+/** A tool by the resolver; an agent in the definition by its own. */
+const bindTool = Effect.fnUntraced(function* (
+  tool: agentData.Tool
+): Effect.fn.Return<
+  boundTool.BoundTool,
+  ToolResolver.BindError | AgentError.AgentError,
+  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+> {
+  const { agent: definition, ...contract } = tool
+  if (definition === undefined) return yield* (yield* ToolResolver.ToolResolver).resolve(tool)
+  const agent = yield* bind(definition)
+  const bound = agentBlueprint.bindAgent(contract, {
+    agent: Effect.succeed(agent),
+    define: agent[agentTypes.DefinedTypeId]
+  })
+  return yield* Effect.mapError(bound, ({ path, problem, tool }) => {
+    return new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
+  })
 })
 
 /**
@@ -528,21 +552,29 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  * @category constructors
  * @since 0.1.0
  */
-export const asTool = <const Name extends string, R>(
-  agent: agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>,
+export const asTool = <const Name extends string, R, RDefinition = never>(
+  agent: (agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>) &
+    Partial<agentTypes.HasDefinition<RDefinition>>,
   options: { readonly name: Name; readonly description: string }
-): agentTypes.AgentTool<Name, R> => {
+): agentTypes.AgentTool<Name, R, RDefinition> => {
   // Sound: R is part of the tool's type, so R is in the context of its run.
   const found = (Effect.isEffect(agent) ? agent : Effect.succeed(agent)) as Effect.Effect<agentTypes.Agent<unknown>>
-  const inner = Tool.make(options.name, {
+  // Sound: so is RDefinition, and it is in the context in which the tool is described.
+  const define = agent[agentTypes.DefinedTypeId] as
+    | agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId]
+    | undefined
+  const behind = { agent: found, define }
+  const described = Tool.make(options.name, {
     description: options.description,
     parameters: toolParameters,
     success: Schema.Json,
     failure: ToolFailure.ToolFailure
-  }).annotate(ToolSettings.Timeout, Duration.infinity)
+  })
+    .annotate(ToolSettings.Timeout, Duration.infinity)
+    .annotate(agentBlueprint.BehindTool, behind)
   const entry: unknown = { name: options.name, handler: handlerOf(found), context: Context.empty() }
   // Sound: the only property of a Handler that is missing is a phantom.
-  const behind = { tool: inner, handler: entry as Tool.Handler<string>, agent: found }
+  const own = { tool: described, handler: entry as Tool.Handler<string> }
   const tool = Tool.providerDefined({
     id: "emissary.agent",
     customName: options.name,
@@ -550,13 +582,14 @@ export const asTool = <const Name extends string, R>(
     parameters: toolParameters,
     success: Schema.Json,
     failure: ToolFailure.ToolFailure
-  })(undefined).annotate(agentBlueprint.BehindTool, {
-    ...behind,
-    tool: inner.annotate(agentBlueprint.BehindTool, behind)
+  })(undefined).annotate(boundTool.BroughtHandler, {
+    ...own,
+    tool: described.annotate(boundTool.BroughtHandler, own)
   })
-  const marked: unknown = Object.assign(tool, { [agentTypes.ToolTypeId]: { _R: (_: never) => _ } })
-  // Sound: annotate keeps the kind of a tool, and R is a phantom.
-  return marked as agentTypes.AgentTool<Name, R>
+  const phantoms = { [agentTypes.ToolTypeId]: {}, [boundTool.OwnHandlerTypeId]: {} }
+  const marked: unknown = Object.assign(tool, phantoms)
+  // Sound: annotate keeps the kind of a tool, and the services are phantoms.
+  return marked as agentTypes.AgentTool<Name, R, RDefinition>
 }
 
 /**
@@ -665,24 +698,15 @@ export const compact = (options: {
 
 const defaultTarget = (threshold: number): number => Math.floor(threshold * 0.7)
 
-/** A resolver of tools knows nothing of agents; one that is used as a tool brings its own body. */
-const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.BoundTool, ToolResolver.BindError> => {
-  const agent = agentBlueprint.agentOf(tool.tool)
-  if (agent === undefined) return Effect.succeed(tool)
-  return Effect.mapError(
-    boundTool.fromHandler(tool.contract, agent.tool, agent.handler),
-    ({ path, problem, tool }) =>
-      new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
-  )
-}
-
 const agentErrorOf =
   (agent: string) =>
   (reason: AgentError.Reason): AgentError.AgentError =>
     driver.agentError({ agent, reason })
 
-const definitionOf = ({ define, name }: agentBlueprint.Blueprint<unknown>) =>
-  Effect.mapError(define, agentErrorOf(name))
+const definitionOf =
+  ({ define, name }: agentBlueprint.Blueprint<unknown>): agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId] =>
+  (description) =>
+    Effect.mapError(define(description), agentErrorOf(name))
 
 /** An agent that finds what it requires in the context of each call. */
 const makeValue = <A, R, RDefinition>(

@@ -39,7 +39,10 @@ export {
    * - `instructions`: the system message of a fresh conversation.
    * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
    * - `maxSteps`: model calls per user message.
-   * - `tools`: what the model may call, names unique.
+   * - `tools`: what the model may call, names unique. One that is an agent has its definition
+   *   as `agent`, with tools and agents of its own.
+   * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
+   *   can be resumed when they find something else.
    *
    * A value built by {@link make} or by decoding is well-formed. One built by hand
    * is checked when it is encoded.
@@ -48,6 +51,18 @@ export {
    * @since 0.1.0
    */
   AgentDefinition,
+  /**
+   * A tool of an agent: its contract, and the definition of the agent if it is one.
+   *
+   * **Details**
+   *
+   * The timeout of an agent is infinite, as its run has limits of its own. Its `parameters` may be any: an agent
+   * takes the text `input` of the arguments, or else all of them as JSON.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Tool,
   /**
    * The form of the final answer: a JSON Schema, kept unchanged, and the strategy by which
    * the model learns it.
@@ -136,13 +151,14 @@ export const make = ({
  * **Details**
  *
  * - Writing fails with a `PayloadError` if the definition is not well-formed, if version 1
- *   has no form for it (no model, an infinite timeout), or if it holds a secret: a `Redacted`,
+ *   has no form for it (no model, an infinite timeout of a tool), or if it holds a secret: a `Redacted`,
  *   or a key that `Json.SecretNames` lists. It fails with a `LossyEncoding` if version 1
  *   would lose something that `allowLoss` does not name.
  * - Reading fails with a `PayloadError`: limits, forbidden keys, an unsupported version, or
  *   `Invalid` with every problem and its path. No service is needed; whether the provider of the
  *   model is known is found out when the definition is bound.
  * - `schema` is the wire form as a Schema, to embed definitions in other schemas.
+ * - `maxTools` of the limits counts the tools of the whole tree of agents.
  *
  * **Gotchas**
  *
@@ -199,14 +215,14 @@ export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = V
   field: "schema_version",
   type: agentData.AgentDefinition,
   arms: [agentV1.arm, agentData.currentArm],
-  // below these the keys are names of parameters and results, not options
+  // below these the keys are names of parameters and results, not options; the arms look at the options of models
   data: [
     "/structured_output",
     "/tools/*/parameters_schema",
-    "/output/schema",
-    "/tools/*/parameters",
-    "/tools/*/success",
-    "/tools/*/failure"
+    "/**/output/schema",
+    "/**/tools/*/parameters",
+    "/**/tools/*/success",
+    "/**/tools/*/failure"
   ]
 })
 
@@ -217,7 +233,8 @@ export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = V
  * **Details**
  *
  * It is the digest of the canonical JSON of wire version 2 in which the digest
- * of each tool's JSON is in the place of the tool. Fails with a `PayloadError` if the model
+ * of each tool's JSON is in the place of the tool; that JSON has the digest of an agent in the
+ * place of the agent. Fails with a `PayloadError` if the model
  * options hold a secret, or text without a canonical form (lone surrogates).
  *
  * @category digests

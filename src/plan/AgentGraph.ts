@@ -133,9 +133,10 @@ type Agents = { readonly [name: string]: AgentDefinition } | undefined
 
 /**
  * The graph of an agent: the agent, its tools, and the agents behind its tools with
- * theirs. `id` is the id of the agent; by default its name, or else `"agent"`. `agents`
- * are the agents behind tools (`Agent.asTool`) by the names of the tools: a contract
- * does not show that there is one.
+ * theirs. `id` is the id of the agent; by default its name, or else `"agent"`. The id of an
+ * agent in the definition is its name, or its place if another agent has that name: the id of
+ * the agent that has it, `/` and the name of the tool. `agents` are the agents behind other
+ * tools, by the names of the tools.
  *
  * **Example** (An agent with a tool and an agent behind a tool)
  *
@@ -226,15 +227,25 @@ export const fromPlan = (
 const collect = (agents: Agents) => {
   const nodes: Array<Node> = []
   const edges: Array<Edge> = []
-  const done = new Set<string>()
+  const done = new Map<string, AgentDefinition | undefined>()
   const addEdge = (edge: Edge) => void edges.push(edge)
   const addAgent = (id: string, definition: AgentDefinition | undefined): void => {
     if (done.has(id)) return
-    done.add(id)
+    done.set(id, definition)
     nodes.push(agentNode(id, definition, agents))
-    for (const { name } of definition?.tools ?? []) {
-      addTarget(name, "tool", (to) => addEdge({ from: id, to, label: name, kind: "tool" }))
+    for (const { agent, name } of definition?.tools ?? []) {
+      const edgeTo = (to: string) => addEdge({ from: id, to, label: name, kind: "tool" })
+      if (agent === undefined) addTarget(name, "tool", edgeTo)
+      else addInner(agent, `${id}/${name}`, agent.name ?? name, edgeTo)
     }
+  }
+  const isTaken = (id: string, agent: AgentDefinition) => done.has(id) && !planNames.equalsJson(done.get(id), agent)
+  /** Adds an agent of a definition under its name, or under its place if the name is that of another one. */
+  const addInner = (agent: AgentDefinition, place: string, name: string, edgeTo: (id: string) => void): void => {
+    let id = name
+    for (let count = 1; isTaken(id, agent); count += 1) id = count === 1 ? place : `${place} (${count})`
+    edgeTo(id)
+    addAgent(id, agent)
   }
   /** Adds the edge to an agent or a tool, then what is behind it. A tool of the name of an agent is that agent. */
   const addTarget = (name: string, kind: "agent" | "tool", edgeTo: (id: string) => void): void => {
@@ -262,7 +273,7 @@ const agentNode = (id: string, definition: AgentDefinition | undefined, agents: 
     model: model.join("/"),
     system: definition?.instructions,
     engine: definition === undefined ? "" : "Emissary",
-    tools: tools.flatMap(({ name }) => (agentNamed(agents, name) === undefined ? [name] : []))
+    tools: tools.flatMap(({ agent, name }) => ((agent ?? agentNamed(agents, name)) ? [] : [name]))
   })
 }
 

@@ -359,7 +359,7 @@ const ToolShape = Schema.Struct({
   annotations: Schema.Struct({ ...ToolContract.ToolContract.fields.annotations.fields, title: optionalKey(AnyText) })
 })
 
-const DefinitionShape = Schema.Struct({
+const AgentShape = Schema.Struct({
   name: optionalKey(WellFormedText),
   model: optionalKey(Schema.Literals(["openai/gpt-5.2", "bedrock/us.anthropic/x", "ö/☃", "a/b c"])),
   instructions: optionalKey(WellFormedText),
@@ -367,10 +367,23 @@ const DefinitionShape = Schema.Struct({
   maxSteps: Schema.Union([Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)), Schema.Literal("unlimited")]),
   output: optionalKey(Schema.Struct({ schema: PropertiesSchema, strategy: agentData.OutputStrategy })),
   reasoning: optionalKey(agentData.ReasoningLevel),
-  tools: Schema.Array(ToolShape)
+  perRun: optionalKey(
+    Schema.Union([Schema.Tuple([Schema.Literals(["instructions", "model"])]), Schema.Tuple([Schema.Literal("tools")])])
+  )
 })
 
-type DefinitionShape = typeof DefinitionShape.Type
+type ToolShape = typeof ToolShape.Type & { readonly agent?: DefinitionShape }
+
+type DefinitionShape = typeof AgentShape.Type & { readonly tools: ReadonlyArray<ToolShape> }
+
+/** Agents whose tools may be agents, `levels` deep. */
+const makeDefinitionShape = (levels: number): Schema.Codec<DefinitionShape, unknown> => {
+  if (levels === 0) return AgentShape.pipe(Schema.fieldsAssign({ tools: atMost(2, ToolShape) }))
+  const agent = optionalKey(makeDefinitionShape(levels - 1))
+  return AgentShape.pipe(Schema.fieldsAssign({ tools: Schema.Array(ToolShape.pipe(Schema.fieldsAssign({ agent }))) }))
+}
+
+const DefinitionShape = makeDefinitionShape(2)
 
 /** `version1`: only what wire version 1 holds without loss. `maxTools`: default 3. */
 interface DefinitionOptions {
@@ -378,11 +391,11 @@ interface DefinitionOptions {
   readonly maxTools?: number | undefined
 }
 
-const toVersion1 = ({ output, ...rest }: DefinitionShape): DefinitionShape => ({
+const toVersion1 = ({ output, perRun: _, ...rest }: DefinitionShape): DefinitionShape => ({
   ...rest,
   model: rest.model ?? "openai/gpt-5.2",
   ...defined({ output: output?.strategy === "tool" ? { ...output, strategy: "native" as const } : output }),
-  tools: rest.tools.map(({ description = "A tool", failure: _, success: __, timeout, ...tool }) => ({
+  tools: rest.tools.map(({ agent: _, description = "A tool", failure: __, success: ___, timeout, ...tool }) => ({
     ...tool,
     description,
     timeout: timeout === "Infinity" ? 1 : timeout,
@@ -391,29 +404,39 @@ const toVersion1 = ({ output, ...rest }: DefinitionShape): DefinitionShape => ({
   }))
 })
 
-const buildDefinition = Effect.fnUntraced(function* ({ output, tools, ...rest }: DefinitionShape, maxTools: number) {
+const buildTool = Effect.fnUntraced(function* ({ agent, failure, success, ...tool }: ToolShape, maxTools: number) {
+  const contract = yield* ToolContract.make({
+    ...tool,
+    parameters: toJsonSchema(tool.parameters),
+    success: success && toJsonSchema(success),
+    failure: failure && toJsonSchema(failure),
+    timeout: agent === undefined ? tool.timeout : "Infinity"
+  })
+  return { ...contract, ...defined({ agent: agent && (yield* buildDefinition(agent, maxTools)) }) }
+})
+
+const buildDefinition = Effect.fnUntraced(function* (
+  { output, tools, ...rest }: DefinitionShape,
+  maxTools: number
+): Effect.fn.Return<
+  agentData.AgentDefinition,
+  Effect.Error<ReturnType<typeof ToolContract.make> | ReturnType<typeof AgentDefinition.make>>
+> {
   const distinct = new Map(tools.map((tool) => [tool.name, tool]))
   return yield* AgentDefinition.make({
     ...rest,
     output: output === undefined ? undefined : { ...output, schema: toJsonSchema(output.schema) },
-    tools: yield* Effect.forEach([...distinct.values()].slice(0, maxTools), ({ failure, success, ...tool }) =>
-      ToolContract.make({
-        ...tool,
-        parameters: toJsonSchema(tool.parameters),
-        success: success && toJsonSchema(success),
-        failure: failure && toJsonSchema(failure)
-      })
-    )
+    tools: yield* Effect.forEach([...distinct.values()].slice(0, maxTools), (tool) => buildTool(tool, maxTools))
   })
 })
 
 /**
  * Well-formed definitions: with and without every optional part, awkward names and property
- * names, finite and infinite timeouts.
+ * names, finite and infinite timeouts, agents in tools up to three levels deep.
  *
  * **Details**
  *
- * Options: `maxTools` (default 3) limits the number of tools, `version1` (default `false`)
+ * Options: `maxTools` (default 3) limits the number of tools of each agent, `version1` (default `false`)
  * leaves out everything that wire version 1 cannot hold.
  *
  * **Example** (A law that holds)

@@ -308,6 +308,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
   | Path
   | Tool.HandlersFor<Tools>
   | Tool.HandlerServices<Tools[keyof Tools]>
+  | boundTool.OwnServices<Tools[keyof Tools]>
   | R
 > =>
   Layer.unwrap(
@@ -606,8 +607,8 @@ const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, To
   toolkit: Toolkit.Toolkit<Tools>
 ): Effect.fn.Return<ReadonlyArray<boundTool.BoundTool>, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> {
   const bound: Array<boundTool.BoundTool> = []
-  for (const tool of Object.values(toolkit.tools)) {
-    const handler = yield* boundTool.handlerOf(tool)
+  for (const tool of Object.values(toolkit.tools).map(boundTool.describedTool)) {
+    const handler = yield* boundTool.hasOwnHandler(tool) ? boundTool.captureHandler(tool) : boundTool.handlerOf(tool)
     if (Option.isNone(handler)) continue
     bound.push(yield* boundTool.fromTool(tool, handler.value))
   }

@@ -213,7 +213,7 @@ const floors = {
 }
 
 const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
-  Effect.forEach(tools, (tool) =>
+  Effect.forEach(tools.map(boundTool.describedTool), (tool) =>
     Effect.all({
       tool: Effect.succeed(tool),
       handler: boundTool.captureHandler(tool),

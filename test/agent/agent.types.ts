@@ -100,9 +100,12 @@ expectTypeOf<ServicesOf<typeof delegating>>().toEqualTypeOf<Registry | Model | B
 const inToolkit = Agent.make("a", { toolkit: Toolkit.make(tool) })
 expectTypeOf<ServicesOf<typeof inToolkit>>().toEqualTypeOf<Model | Both>()
 const serviceTool = Agent.asTool(Support, { name: "support", description: "d" })
-expectTypeOf(serviceTool).toEqualTypeOf<Agent.AgentTool<"support", Support>>()
+expectTypeOf(serviceTool).toEqualTypeOf<Agent.AgentTool<"support", Support, Mail>>()
 const asking = Agent.make("a", { toolkit: [serviceTool] })
 expectTypeOf<ServicesOf<typeof asking>>().toEqualTypeOf<Model | Support>()
+// Its definition is part of the other's, and requires what that requires
+expectTypeOf<DefinitionServicesOf<typeof asking>>().toEqualTypeOf<Mail>()
+expectTypeOf<DefinitionServicesOf<typeof inToolkit>>().toEqualTypeOf<never>()
 
 // An agent that came as data needs a resolver and a registry, and then nothing
 expectTypeOf<Effect.Services<ReturnType<typeof Agent.decode>>>().toEqualTypeOf<

@@ -227,24 +227,26 @@ describe("AgentDefinition laws", () => {
   const expressible = Arbitrary.map(Arbitraries.agentDefinition(), (definition) => ({
     ...definition,
     model: definition.model ?? "openai/gpt-5.2",
-    tools: definition.tools.map((tool) =>
-      Effect.runSync(
+    tools: definition.tools.map(({ agent, ...tool }) => ({
+      ...Effect.runSync(
         ToolContract.make({
           ...tool,
           description: tool.description ?? "A tool",
-          timeout: Duration.isFinite(tool.timeout) ? tool.timeout : Duration.seconds(1)
+          timeout: agent !== undefined || Duration.isFinite(tool.timeout) ? tool.timeout : Duration.seconds(1)
         })
-      )
-    )
+      ),
+      ...(agent === undefined ? {} : { agent })
+    }))
   }))
 
   /** The definition without what is named as lost. */
   const without = (definition: AgentDefinition.AgentDefinition, losses: ReadonlyArray<PayloadError.Loss>) => {
     const lost = new Set(losses.map((loss) => loss.path))
-    const { output } = definition
-    const tools = Effect.forEach(definition.tools, (tool, i) =>
+    const { output, perRun, ...rest } = definition
+    const tools = Effect.forEach(definition.tools, ({ agent: _, ...tool }, i) =>
       ToolContract.make({
         ...tool,
+        timeout: lost.has(`/tools/${i}/agent`) ? Duration.seconds(10) : tool.timeout,
         success: lost.has(`/tools/${i}/success`) ? undefined : tool.success,
         failure: lost.has(`/tools/${i}/failure`) ? undefined : tool.failure,
         approval: lost.has(`/tools/${i}/approval`) ? "never" : tool.approval,
@@ -252,7 +254,9 @@ describe("AgentDefinition laws", () => {
       })
     )
     return Effect.map(tools, (tools) => ({
-      ...definition,
+      ...rest,
+      ...(perRun === undefined || lost.has("/perRun") ? {} : { perRun }),
+      ...(output === undefined ? {} : { output }),
       ...(output !== undefined && lost.has("/output/strategy") ? { output: { ...output, strategy: "native" } } : {}),
       tools
     }))
@@ -297,6 +301,9 @@ describe("AgentDefinition laws", () => {
       { ...base, output: { schema: { type: "array" }, strategy: "native" } },
       { ...base, output: { schema: { type: "object" }, strategy: "tool" } },
       { ...base, reasoning: "high" },
+      { ...base, perRun: ["model"] },
+      { ...base, tools: [{ ...(yield* tool({ timeout: "Infinity" })), agent: base }] },
+      { ...base, tools: [{ ...(yield* tool({ timeout: "Infinity" })), agent: { ...base, maxSteps: 2 } }] },
       { ...base, tools: [] },
       { ...base, tools: [yield* tool({ description: "Other" })] },
       { ...base, tools: [yield* tool({ timeout: 1 })] },

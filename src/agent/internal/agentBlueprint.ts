@@ -24,7 +24,7 @@ import * as AgentDefinition from "../AgentDefinition.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as ModelRegistry from "../ModelRegistry.ts"
 import * as agentReason from "./agentReason.ts"
-import type * as agentData from "./agentData.ts"
+import * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 
@@ -46,11 +46,9 @@ export interface Blueprint<out A> {
   readonly budget: agentTypes.Budget | undefined
   /** The Schema of its answer, as its author wrote it. */
   readonly output: Schema.Top
-  readonly define: Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
+  readonly define: (description?: agentTypes.Description) => Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
   /** The scope is that of the run. */
   readonly resolve: Effect.Effect<ResolvedAgent<A>, AgentError.Reason, Scope.Scope>
-  /** Further digests of states that it may continue. */
-  readonly digestsOfOrigin: Effect.Effect<ReadonlyArray<string>, AgentError.Reason>
 }
 
 export type AnyConfig = agentTypes.Config<agentTypes.Text | undefined, agentTypes.Text, agentTypes.Tools, Schema.Top>
@@ -82,8 +80,13 @@ const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Eff
     return agentReason.makeReason("PreparationFailed", { part, error: nameOf(error), ...defined({ problem }) }, error)
   })
 
-const readText = (part: Part, text: agentTypes.Text | undefined) =>
-  Effect.isEffect(text) ? prepare(part, text) : Effect.succeed(text)
+const readText = (part: Part, text: agentTypes.Text | undefined, runEffects: boolean) => {
+  if (!Effect.isEffect(text)) return Effect.succeed(text)
+  return runEffects ? prepare(part, text) : Effect.undefined
+}
+
+const isEffectful = (tools: agentTypes.Tools | undefined): boolean =>
+  tools !== undefined && !isToolkit(tools) && Effect.isEffect(tools)
 
 const isToolkit = (tools: agentTypes.Tools): tools is Toolkit.Any => Predicate.hasProperty(tools, "~effect/ai/Toolkit")
 
@@ -103,21 +106,21 @@ const rejectDuplicates = (
 }
 
 /** The tools of an agent without their bodies, for its definition. */
-const stubTools = ({ toolkit }: AnyConfig): BoundTools =>
-  Effect.flatMap(readTools(toolkit), (tools) => {
-    const contracts = Effect.forEach(tools, (tool) => ToolContract.fromTool(agentOf(tool)?.tool ?? tool))
-    return Effect.mapError(
-      Effect.flatMap(contracts, (all) => Effect.forEach(all, boundTool.makeStub)),
-      invalidTools
-    )
-  })
+const stubTools = ({ toolkit }: AnyConfig, runEffects: boolean): BoundTools =>
+  Effect.flatMap(isEffectful(toolkit) && !runEffects ? Effect.succeed([]) : readTools(toolkit), (tools) =>
+    Effect.mapError(Effect.forEach(tools.map(boundTool.describedTool), stubOf), invalidTools)
+  )
+
+/** The tool keeps the annotation by which an agent is found. */
+const stubOf = (tool: Tool.Any) =>
+  Effect.map(Effect.flatMap(ToolContract.fromTool(tool), boundTool.makeStub), (stub) => ({ ...stub, tool }))
 
 const bindTools = ({ toolkit }: AnyConfig): BoundTools =>
-  Effect.flatMap(readTools(toolkit), (tools) => Effect.mapError(Effect.forEach(tools, bindTool), invalidTools))
+  Effect.flatMap(readTools(toolkit), (tools) =>
+    Effect.mapError(Effect.forEach(tools.map(boundTool.describedTool), bindTool), invalidTools)
+  )
 
 const bindTool = Effect.fnUntraced(function* (tool: Tool.Any) {
-  const agent = agentOf(tool)
-  if (agent !== undefined) return yield* boundTool.fromTool(agent.tool, agent.handler)
   const handler = yield* boundTool.handlerOf(tool)
   return yield* Option.isSome(handler) ? boundTool.fromTool(tool, handler.value) : boundTool.fromProviderTool(tool)
 })
@@ -126,8 +129,7 @@ const bindTool = Effect.fnUntraced(function* (tool: Tool.Any) {
 export const bindStatic = (
   config: AnyConfig
 ): Effect.Effect<ReadonlyArray<boundTool.BoundTool> | undefined, AgentError.Reason> => {
-  const { toolkit = [] } = config
-  if (!isToolkit(toolkit) && Effect.isEffect(toolkit)) return Effect.succeed(undefined)
+  if (isEffectful(config.toolkit)) return Effect.succeed(undefined)
   return Effect.tap(bindTools(config), (bound) => Effect.mapError(boundTool.makeSet(bound), invalidTools))
 }
 
@@ -137,23 +139,65 @@ const offer = Effect.fnUntraced(function* <A>(bound: ReadonlyArray<boundTool.Bou
   return { tools: yield* boundTool.makeSet(tools), stubs, output, outputTool: name }
 }, Effect.mapError(invalidTools))
 
+const isDescribed = ({ config }: agentTypes.Description["inside"][number], other: unknown) => config === other
+
 /** The definition of an agent that is code, with its tools. */
-const describe = Effect.fnUntraced(function* (name: string, config: AnyConfig, toolsOf: BoundTools) {
+const describe = Effect.fnUntraced(function* (
+  name: string,
+  config: AnyConfig,
+  toolsOf: BoundTools,
+  { inside, runEffects }: agentTypes.Description,
+  ofAgents = runEffects
+) {
+  const around = [...inside, { name, config }]
+  const cycle = inside.findIndex((one) => isDescribed(one, config))
+  if (cycle >= 0) {
+    const path = around.slice(cycle).map((one) => JSON.stringify(one.name))
+    return yield* Effect.fail(
+      invalidDefinition({
+        message: `expected agents that end, got the cycle ${path.join(" > ")}. Take one agent out of the tools of the next`
+      })
+    )
+  }
   const output = yield* outputOf(config)
   const bound = yield* toolsOf
   const offered = yield* offer(bound, output)
   const definition = yield* AgentDefinition.make({
     name,
-    model: yield* readText("model", config.model),
-    instructions: yield* readText("instructions", config.instructions),
+    model: yield* readText("model", config.model, runEffects),
+    instructions: yield* readText("instructions", config.instructions, runEffects),
     modelOptions: config.modelOptions,
     maxSteps: config.maxSteps,
     output: output._tag === "Text" ? undefined : { schema: output.schema.json, strategy: output.strategy },
     reasoning: config.reasoning,
-    tools: bound.map(({ contract }) => contract)
+    perRun: perRunOf(config),
+    tools: yield* Effect.forEach(bound, (tool) => describeTool(tool, { inside: around, runEffects: ofAgents }))
   }).pipe(Effect.mapError(invalidDefinition))
   return { ...offered, definition }
 })
+
+/** The parts that Effects find for each run. */
+const perRunOf = ({ instructions, model, toolkit }: AnyConfig): agentData.AgentDefinition["perRun"] => {
+  const parts = [
+    ...(Effect.isEffect(instructions) ? ["instructions" as const] : []),
+    ...(Effect.isEffect(model) ? ["model" as const] : []),
+    ...(isEffectful(toolkit) ? ["tools" as const] : [])
+  ]
+  return parts.length === 0 ? undefined : parts
+}
+
+/** A tool in a definition. An agent that an Effect finds, and a plan, have none of their own: they are contracts. */
+const describeTool = (
+  { contract, tool }: boundTool.BoundTool,
+  description: agentTypes.Description
+): Effect.Effect<agentData.Tool, AgentError.Reason> => {
+  const define = agentOf(tool)?.define
+  if (define === undefined) return Effect.succeed(contract)
+  return Effect.mapBoth(Effect.andThen(agentData.checkNesting(description.inside.length, ""), define(description)), {
+    onFailure: (error) => invalidDefinition({ message: `Tool ${JSON.stringify(contract.name)}: ${error.message}` }),
+    onSuccess: (agent) => ({ ...contract, agent })
+  })
+}
 
 const modelOf = Effect.fnUntraced(function* ({ model, modelOptions, reasoning }: agentData.AgentDefinition) {
   const unavailable = (problem: string, error?: unknown): AgentError.Reason =>
@@ -173,15 +217,12 @@ const modelOf = Effect.fnUntraced(function* ({ model, modelOptions, reasoning }:
   )
 })
 
-/** The digest of a definition without the parts that Effects find for each run, so that a run can be resumed then. */
-const digestWithout = (definition: agentData.AgentDefinition, parts: ReadonlyArray<Part>) => {
-  const { instructions, model, ...rest } = definition
-  const kept = defined({
-    instructions: parts.includes("instructions") ? undefined : instructions,
-    model: parts.includes("model") ? undefined : model
-  })
-  return Effect.mapError(AgentDefinition.digest({ ...rest, ...kept }), invalidDefinition)
-}
+/** Fails if a definition from code has too many agents in it, itself among them. */
+export const checkTree = (definition: agentData.AgentDefinition) =>
+  Effect.mapError(agentData.treeOf(definition), invalidDefinition)
+
+const digestOfRun = (definition: agentData.AgentDefinition) =>
+  Effect.mapError(agentData.digestOfRun(definition), invalidDefinition)
 
 const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model">, AgentError.Reason>) =>
   Effect.flatMap(parts, (resolved) =>
@@ -210,14 +251,8 @@ export const fromDefinition = Effect.fnUntraced(function* (
     name,
     budget: undefined,
     output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
-    define: Effect.succeed(definition),
-    resolve: withModel(
-      once(Effect.map(digestWithout(definition, []), (digest) => ({ ...offered, definition, digest })))
-    ),
-    // The parts that Effects found are unknown here.
-    digestsOfOrigin: Effect.forEach([["instructions"], ["model"], ["instructions", "model"]] as const, (parts) =>
-      digestWithout(definition, parts)
-    )
+    define: () => Effect.succeed(definition),
+    resolve: withModel(once(Effect.map(digestOfRun(definition), (digest) => ({ ...offered, definition, digest }))))
   }
   return blueprint
 })
@@ -228,25 +263,26 @@ export const fromConfig = (
   config: AnyConfig,
   bound: ReadonlyArray<boundTool.BoundTool> | undefined
 ): Blueprint<unknown> => {
-  const { instructions, model, toolkit } = config
-  const found = [
-    ...(Effect.isEffect(instructions) ? ["instructions" as const] : []),
-    ...(Effect.isEffect(model) ? ["model" as const] : [])
-  ]
+  // The agents in it are described as far as they are known without running them.
   const parts = Effect.flatMap(
-    describe(name, config, bound === undefined ? bindTools(config) : Effect.succeed(bound)),
-    (described) => Effect.map(digestWithout(described.definition, found), (digest) => ({ ...described, digest }))
+    describe(name, config, bound === undefined ? bindTools(config) : Effect.succeed(bound), asRoot, false),
+    (described) => Effect.map(digestOfRun(described.definition), (digest) => ({ ...described, digest }))
   )
-  const isStatic = found.length === 0 && (bound !== undefined || toolkit === undefined)
+  const isStatic = perRunOf(config) === undefined && (bound !== undefined || config.toolkit === undefined)
   return {
     name,
     budget: config.budget,
     output: config.output ?? Schema.String,
-    digestsOfOrigin: Effect.succeed([]),
-    define: Effect.map(describe(name, config, stubTools(config)), ({ definition }) => definition),
+    define: (description = asRoot) =>
+      Effect.map(
+        describe(name, config, stubTools(config, description.runEffects), description),
+        ({ definition }) => definition
+      ),
     resolve: withModel(isStatic ? once(parts) : parts)
   }
 }
+
+const asRoot: agentTypes.Description = { inside: [], runEffects: true }
 
 export interface StructuredOutput<out A> {
   readonly _tag: "Structured"
@@ -331,17 +367,27 @@ const withOutputTool = Effect.fnUntraced(function* (
 })
 
 interface AgentBehind {
-  /** The tool as it is offered and described. */
-  readonly tool: Tool.Any
-  /** Its body where no driver takes over, on a server of tools for example. */
-  readonly handler: Tool.Handler<string>
   /** Whatever the agent requires is required by the run of the agent that has the tool. */
   readonly agent: Effect.Effect<agentTypes.Agent<unknown>>
+  /** Its definition, if it has one before it is found. What that requires is in the type of the tool. */
+  readonly define: agentTypes.HasDefinition<never>[agentTypes.DefinedTypeId] | undefined
 }
 
 export class BehindTool extends Context.Service<BehindTool, AgentBehind>()(
   "effect-emissary/agent/internal/BehindTool"
 ) {}
+
+/** The tool that an agent is in a definition. */
+export const bindAgent = (
+  contract: ToolContract.ToolContract,
+  behind: AgentBehind
+): Effect.Effect<boundTool.BoundTool, ToolContract.ToolContractError> =>
+  Effect.map(boundTool.makeStub(contract), (stub) => ({
+    ...stub,
+    kind: "local",
+    tool: Object.assign(stub.tool, { annotations: Context.add(stub.tool.annotations, BehindTool, behind) }),
+    body: Option.some(() => Effect.die(new Error("a run executes the calls of its agents itself")))
+  }))
 
 /** The agent that a tool is, if it is one. */
 export const agentOf = (tool: Tool.Any): AgentBehind | undefined =>

@@ -58,10 +58,10 @@ const Timeout = Schema.Union([Schema.Finite, Schema.Literal("infinity")]).pipe(
   })
 )
 
-/** A tool contract on the wire. One without a digest gets it when it is read. */
-const WireTool = Schema.Struct({
+/** A tool contract on the wire. One without a timeout or a digest gets it when it is read. */
+const WireContract = Schema.Struct({
   ...ToolContract.ToolContract.fields,
-  timeout: withDefault(Timeout, 10_000),
+  timeout: Schema.optionalKey(Timeout),
   approval: withDefault(ToolContract.ToolContract.fields.approval, "never"),
   annotations: withDefault(
     ToolContract.ToolContract.fields.annotations.pipe(Schema.encodeKeys({ openWorld: "open_world" })),
@@ -70,6 +70,9 @@ const WireTool = Schema.Struct({
   digest: Schema.optionalKey(Schema.String)
 })
 
+/** A part of an agent that an Effect finds for each run. */
+const PerRun = Schema.Literals(["instructions", "model", "tools"])
+
 const head = {
   name: Schema.optionalKey(Schema.String),
   model: Schema.optionalKey(Schema.String),
@@ -77,10 +80,20 @@ const head = {
   modelOptions: withDefault(JsonObjectSchema, {}),
   maxSteps: withDefault(Schema.Union([Schema.Finite, Schema.Literal("unlimited")]), defaultMaxSteps),
   reasoning: Schema.optionalKey(ReasoningLevel),
-  output: Schema.optionalKey(Output)
+  output: Schema.optionalKey(Output),
+  perRun: Schema.optionalKey(Schema.Array(PerRun))
 }
 
-const snakeCase = { modelOptions: "model_options", maxSteps: "max_steps" } as const
+const Head = Schema.Struct(head)
+
+interface Head extends Schema.Schema.Type<typeof Head> {}
+
+const snakeCase = { modelOptions: "model_options", maxSteps: "max_steps", perRun: "per_run" } as const
+
+/** A tool of an agent: its contract, and the definition of the agent if it is one. */
+export interface Tool extends ToolContract.ToolContract {
+  readonly agent?: AgentDefinition
+}
 
 /**
  * A resolved agent as plain data.
@@ -93,14 +106,27 @@ const snakeCase = { modelOptions: "model_options", maxSteps: "max_steps" } as co
  * - `instructions`: the system message of a fresh conversation.
  * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
  * - `maxSteps`: model calls per user message.
- * - `tools`: what the model may call, names unique.
+ * - `tools`: what the model may call, names unique. One that is an agent has its definition
+ *   as `agent`, with tools and agents of its own.
+ * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
+ *   can be resumed when they find something else.
  *
  * A value built by {@link AgentDefinition.make} or by decoding is well-formed. One built by hand
  * is checked when it is encoded.
  */
-export const AgentDefinition = Schema.Struct({ ...head, tools: Schema.Array(ToolContract.ToolContract) })
+export const AgentDefinition = Schema.Struct({
+  ...head,
+  tools: Schema.Array(
+    Schema.Struct({
+      ...ToolContract.ToolContract.fields,
+      agent: Schema.optionalKey(Schema.suspend((): Schema.Codec<AgentDefinition, unknown> => AgentDefinition))
+    })
+  )
+})
 
-export interface AgentDefinition extends Schema.Schema.Type<typeof AgentDefinition> {}
+export interface AgentDefinition extends Head {
+  readonly tools: ReadonlyArray<Tool>
+}
 
 /** `"provider/model"`, split at the first slash. */
 export interface ModelName {
@@ -205,14 +231,21 @@ const textIssues = (
   return text.trim() === "" ? [{ path, expected, found: "blank text" }] : []
 }
 
-const toolIssues = Effect.fnUntraced(function* (tool: ToolContract.ToolContract, path: string, places: WirePaths) {
-  const { description, failure, name, parameters, success, timeout } = tool
+/** The call of an agent takes as long as its run. */
+const agentCallIssues = (path: string, { timeout }: Tool): ReadonlyArray<PayloadError.Problem> => {
+  if (!Duration.isFinite(timeout)) return []
+  const found = `${Duration.toMillis(timeout)} milliseconds`
+  return [{ path: `${path}/timeout`, expected: `"infinity" or none, as the run of an agent has its own limits`, found }]
+}
+
+const toolIssues = Effect.fnUntraced(function* (tool: Tool, path: string, places: WirePaths) {
+  const { agent, description, failure, name, parameters, success, timeout } = tool
   const expected = `a description of the tool ${renderValue(name)}`
   const digest = checkDigest(path, tool)
   return [
     ...textIssues(`${path}/name`, "the name of the tool", name, true),
     ...textIssues(`${path}/description`, expected, description, places.needs.description),
-    ...timeoutIssues(`${path}/timeout`, timeout, places),
+    ...(agent === undefined ? timeoutIssues(`${path}/timeout`, timeout, places) : agentCallIssues(path, tool)),
     ...(yield* checkSchema(`${path}/${places.parameters}`, parameters)),
     ...(success === undefined ? [] : yield* checkSchema(`${path}/success`, success)),
     ...(failure === undefined ? [] : yield* checkSchema(`${path}/failure`, failure)),
@@ -229,28 +262,77 @@ export const withDigest = (tool: Omit<ToolContract.ToolContract, "digest">): Eff
     (digest) => ({ ...tool, digest })
   )
 
-const toolNameIssues = (tools: ReadonlyArray<ToolContract.ToolContract>): ReadonlyArray<PayloadError.Problem> =>
+const toolNameIssues = (path: string, tools: ReadonlyArray<Tool>): ReadonlyArray<PayloadError.Problem> =>
   tools.flatMap(({ name }, index) => {
     const first = tools.findIndex((tool) => tool.name === name)
-    const found = `${renderValue(name)}, the name of /tools/${first}`
+    const found = `${renderValue(name)}, the name of ${path}/${first}`
     return first === index || name.trim() === ""
       ? []
-      : [{ path: `/tools/${index}/name`, expected: "a name that no other tool has", found }]
+      : [{ path: `${path}/${index}/name`, expected: "a name that no other tool has", found }]
   })
 
-const fieldIssues = (definition: AgentDefinition, places: WirePaths): ReadonlyArray<PayloadError.Problem> => {
+const fieldIssues = (
+  path: string,
+  definition: AgentDefinition,
+  places: WirePaths
+): ReadonlyArray<PayloadError.Problem> => {
   const { instructions, maxSteps, model, name } = definition
   const isModelValid = model === undefined ? !places.needs.model : Option.isSome(parseModelName(model))
   const isLimit = maxSteps === "unlimited" || (Number.isSafeInteger(maxSteps) && maxSteps >= 1)
   return [
-    ...textIssues(places.name, "a name", name, false),
+    ...textIssues(path + places.name, "a name", name, false),
     ...(isModelValid
       ? []
-      : [{ path: "/model", expected: `a model of the form ${expectedModelName}`, found: renderValue(model) }]),
-    ...textIssues("/instructions", "instructions, or none at all", instructions, false),
-    ...(isLimit ? [] : [{ path: places.maxSteps, expected: places.expectedMaxSteps, found: renderValue(maxSteps) }])
+      : [{ path: `${path}/model`, expected: `a model of the form ${expectedModelName}`, found: renderValue(model) }]),
+    ...textIssues(`${path}/instructions`, "instructions, or none at all", instructions, false),
+    ...(isLimit
+      ? []
+      : [{ path: path + places.maxSteps, expected: places.expectedMaxSteps, found: renderValue(maxSteps) }])
   ]
 }
+
+const ownIssues = Effect.fnUntraced(function* (
+  { definition, path }: { readonly definition: AgentDefinition; readonly path: string },
+  places: WirePaths
+) {
+  const { output, tools } = definition
+  const toolsAt = `${path}/tools`
+  return [
+    ...fieldIssues(path, definition, places),
+    ...(output === undefined ? [] : yield* checkSchema(path + places.outputSchema, output.schema)),
+    ...toolNameIssues(toolsAt, tools),
+    ...(yield* Effect.forEach(tools, (tool, index) => toolIssues(tool, `${toolsAt}/${index}`, places))).flat()
+  ]
+})
+
+/** The levels of JSON from an agent to one of its agents: `/tools/0/agent`. */
+const levelsOfAgent = 3
+
+/** Fails if an agent that `agents` others are around is deeper in JSON than data may be. */
+export const checkNesting = (agents: number, path: string): Effect.Effect<void, PayloadError.PayloadError> =>
+  Effect.flatMap(Limits.Limits, ({ maxDepth: limit }) => {
+    const reason = { _tag: "TooDeep", limit, path } as const
+    return agents * levelsOfAgent < limit
+      ? Effect.void
+      : Effect.fail(new PayloadError.PayloadError({ what: artefact, reason }))
+  })
+
+/** The definition and those of all agents in it, with their paths, within the limits of the whole. */
+export const treeOf = Effect.fnUntraced(function* (root: AgentDefinition) {
+  const tree = [{ definition: root, path: "", depth: 0 }]
+  let count = 0
+  for (const { definition, depth, path } of tree) {
+    count += definition.tools.length
+    yield* plainJson.checkCount("tools", count, { what: artefact, path: `${path}/tools` })
+    yield* checkNesting(depth, path)
+    for (const [index, { agent, name }] of definition.tools.entries()) {
+      const at = `${path}/tools/${index}`
+      yield* Effect.fromResult(plainJson.checkName(name, { what: artefact, path: `${at}/name` }))
+      if (agent !== undefined) tree.push({ definition: agent, path: `${at}/agent`, depth: depth + 1 })
+    }
+  }
+  return tree
+})
 
 /**
  * Checks everything a definition promises, and reports every problem at once,
@@ -261,17 +343,13 @@ export const check = Effect.fnUntraced(function* (
   places: WirePaths,
   found: ReadonlyArray<PayloadError.Problem> = []
 ): Effect.fn.Return<AgentDefinition, PayloadError.PayloadError> {
-  const { output, tools } = definition
   const { maxIssues } = yield* Limits.Limits
-  yield* plainJson.checkCount("tools", tools.length, { what: artefact, path: "/tools" })
-  for (const [index, { name }] of tools.entries()) {
-    yield* Effect.fromResult(plainJson.checkName(name, { what: artefact, path: `/tools/${index}/name` }))
-  }
+  const [, ...inner] = yield* treeOf(definition)
+  // A version that needs what others leave out has no agents in its tools.
+  const innerPlaces = places.needs.model ? memoryPaths : places
   const issues = [
-    ...fieldIssues(definition, places),
-    ...(output === undefined ? [] : yield* checkSchema(places.outputSchema, output.schema)),
-    ...toolNameIssues(tools),
-    ...(yield* Effect.forEach(tools, (tool, index) => toolIssues(tool, `/tools/${index}`, places))).flat()
+    ...(yield* ownIssues({ definition, path: "" }, places)),
+    ...(yield* Effect.forEach(inner, (one) => ownIssues(one, innerPlaces))).flat()
   ]
   // A part that could not be read is not reported again as missing, nor is anything inside it.
   const isUnread = ({ path }: PayloadError.Problem) =>
@@ -285,30 +363,61 @@ export const check = Effect.fnUntraced(function* (
   })
 }, interpret.sharePatternFuel)
 
-const Wire = Schema.Struct({
-  schema_version: Schema.Literal(2),
-  ...head,
-  tools: withDefault(Schema.Array(WireTool), [])
-}).pipe(Schema.encodeKeys(snakeCase))
+/** An agent in a tool on the wire: as one by itself, without a version. */
+interface WireAgent extends Head {
+  readonly tools?: ReadonlyArray<WireTool>
+}
+
+interface WireTool extends Schema.Schema.Type<typeof WireContract> {
+  readonly agent?: WireAgent
+}
+
+const agent = Schema.optionalKey(Schema.suspend((): Schema.Codec<WireAgent, unknown> => WireAgent))
+
+// A default around a recursive schema would encode each level twice, and so the lowest 2^depth times.
+const wireTools = Schema.optionalKey(Schema.Array(WireContract.pipe(Schema.fieldsAssign({ agent }))))
+
+const WireAgent = Schema.Struct({ ...head, tools: wireTools }).pipe(Schema.encodeKeys(snakeCase))
+
+const Wire = Schema.Struct({ schema_version: Schema.Literal(2), ...head, tools: wireTools }).pipe(
+  Schema.encodeKeys(snakeCase)
+)
 
 const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps" }
 
-const readTool = ({ digest, ...tool }: typeof WireTool.Type): Effect.Effect<ToolContract.ToolContract> =>
-  digest === undefined ? withDigest(tool) : Effect.succeed({ ...tool, digest })
+const readTool = Effect.fnUntraced(function* ({ agent, digest, ...rest }: WireTool): Effect.fn.Return<Tool> {
+  const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)
+  const tool = { ...rest, timeout }
+  return {
+    ...(digest === undefined ? yield* withDigest(tool) : { ...tool, digest }),
+    ...plainJson.defined({ agent: agent && (yield* readTools(agent)) })
+  }
+})
+
+const readTools = <Agent extends WireAgent>(agent: Agent) =>
+  Effect.map(Effect.forEach(agent.tools ?? [], readTool), (tools) => ({ ...agent, tools }))
+
+/** Checks a definition that is about to be written. */
+export const checkToWrite = Effect.fnUntraced(function* (definition: AgentDefinition, places: WirePaths) {
+  const checked = yield* check(definition, places)
+  for (const { definition: one, path } of yield* treeOf(definition)) {
+    yield* rejectSecrets(one.modelOptions, { what: artefact, path: `${path}/model_options` })
+  }
+  return checked
+})
 
 export const currentArm = VersionedCodec.arm({
   version: 2,
   wire: Wire,
-  toCurrent: Effect.fnUntraced(function* ({ schema_version: _, tools, ...rest }: typeof Wire.Type) {
-    return yield* check({ ...rest, tools: yield* Effect.forEach(tools, readTool) }, wirePaths)
-  }),
+  toCurrent: ({ schema_version: _, ...wire }: typeof Wire.Type) =>
+    Effect.flatMap(readTools(wire), (definition) => check(definition, wirePaths)),
   fromCurrent: (definition: AgentDefinition) =>
-    Effect.flatMap(check(definition, wirePaths), (checked) =>
+    Effect.flatMap(checkToWrite(definition, wirePaths), (checked) =>
       VersionedCodec.lossless<typeof Wire.Type>({ schema_version: 2, ...checked })
     )
 })
 
-const writeTool = Json.encode(WireTool, { what: artefact })
+const writeContract = Json.encode(WireContract, { what: artefact })
 
 const writeHead = Json.encode(
   Schema.Struct({ schema_version: Schema.Literal(2), ...head }).pipe(Schema.encodeKeys(snakeCase)),
@@ -316,16 +425,22 @@ const writeHead = Json.encode(
 )
 
 // every run of an agent asks for its digest, and nearly all of it is tools that stay the same objects
-const digestMemo = new WeakMap<ToolContract.ToolContract, string>()
+const digestMemo = new WeakMap<Tool, string>()
 
-const digestOfTool = (tool: ToolContract.ToolContract): Effect.Effect<string, PayloadError.PayloadError> => {
+const digestOfTool = Effect.fnUntraced(function* (
+  tool: Tool,
+  path: string
+): Effect.fn.Return<string, PayloadError.PayloadError> {
   const known = digestMemo.get(tool)
-  return known === undefined
-    ? Effect.tap(Effect.flatMap(writeTool(tool), Digest.sha256), (digest) =>
-        Effect.sync(() => digestMemo.set(tool, digest))
-      )
-    : Effect.succeed(known)
-}
+  if (known !== undefined) return known
+  const { agent, ...contract } = tool
+  const json = yield* writeContract(contract)
+  const digest = yield* Digest.sha256(
+    agent === undefined || !Json.isObject(json) ? json : { ...json, agent: yield* digestAt(agent, `${path}/agent`) }
+  )
+  digestMemo.set(tool, digest)
+  return digest
+})
 
 /** Fails if options of a model hold a secret. `path` is the place of the options. */
 export const rejectSecrets = (
@@ -340,12 +455,41 @@ export const rejectSecrets = (
   })
 
 /** The digest of the definition's head and of the digests of its tools. */
-export const digest = Effect.fnUntraced(function* (
-  definition: AgentDefinition
+const digestAt = Effect.fnUntraced(function* (
+  definition: AgentDefinition,
+  path: string
 ): Effect.fn.Return<string, PayloadError.PayloadError> {
-  yield* rejectSecrets(definition.modelOptions, { what: artefact, path: "/modelOptions" })
-  const tools = yield* Effect.forEach(definition.tools, digestOfTool)
+  yield* rejectSecrets(definition.modelOptions, { what: artefact, path: `${path}/modelOptions` })
+  const tools = yield* Effect.forEach(definition.tools, (tool, index) => digestOfTool(tool, `${path}/tools/${index}`))
   const { tools: _, ...rest } = definition
   const json = yield* writeHead({ schema_version: 2, ...rest })
   return yield* Digest.sha256({ ...(Json.isObject(json) ? json : {}), tools })
 })
+
+export const digest = (definition: AgentDefinition): Effect.Effect<string, PayloadError.PayloadError> =>
+  Effect.andThen(treeOf(definition), digestAt(definition, ""))
+
+/** The agent of a tool without the parts that Effects find for each of its runs. */
+const withoutPerRun = ({ perRun = [], ...definition }: AgentDefinition): AgentDefinition => {
+  const { instructions, model, tools, ...rest } = definition
+  return {
+    ...rest,
+    ...plainJson.defined({
+      instructions: perRun.includes("instructions") ? undefined : instructions,
+      model: perRun.includes("model") ? undefined : model
+    }),
+    tools: perRun.includes("tools") ? [] : tools.map(withoutPerRunBehind)
+  }
+}
+
+const withoutPerRunBehind = (tool: Tool): Tool =>
+  tool.agent === undefined ? tool : { ...tool, agent: withoutPerRun(tool.agent) }
+
+/**
+ * The digest by which a state is resumed: without what Effects find for each run, except the tools of the agent that runs
+ * itself, which are known then.
+ */
+export const digestOfRun = (definition: AgentDefinition): Effect.Effect<string, PayloadError.PayloadError> => {
+  const tools = definition.tools.map(withoutPerRunBehind)
+  return digest({ ...withoutPerRun({ ...definition, tools: [] }), tools })
+}

@@ -22,6 +22,7 @@ import type { Conversation } from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { ToolFailure } from "../../tool/ToolFailure.ts"
 import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
+import type { WithOwnHandler } from "../../tool/internal/boundTool.ts"
 import type * as AgentError from "../AgentError.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
@@ -165,9 +166,17 @@ export interface Agent<out A, out R = never> {
   ) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
 }
 
+/** The way to describe an agent in others: whether its Effects are run, and the agents around it. */
+export interface Description {
+  readonly runEffects: boolean
+  readonly inside: ReadonlyArray<{ readonly name: string; readonly config: unknown }>
+}
+
 /** Something that an `AgentDefinition` can be made of, which requires `R`. */
 export interface HasDefinition<out R> {
-  readonly [DefinedTypeId]: Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R>
+  readonly [DefinedTypeId]: (
+    description?: Description
+  ) => Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R>
 }
 
 /** An agent rebuilt from its definition. */
@@ -188,19 +197,25 @@ export type ToolTypeId = "~effect-emissary/agent/AgentTool"
  */
 export const ToolTypeId: ToolTypeId = "~effect-emissary/agent/AgentTool"
 
-/** A tool that is an agent. It needs no handler; `R` is what running the agent requires, and becomes a requirement of the agent that has the tool. */
-export interface AgentTool<out Name extends string, out R> extends Tool.ProviderDefined<
-  "emissary.agent",
-  Name,
-  {
-    readonly args: typeof Schema.Void
-    readonly parameters: Schema.Struct<{ readonly input: typeof Schema.String }>
-    readonly success: typeof Schema.Json
-    readonly failure: typeof ToolFailure
-    readonly failureMode: "error"
-  }
-> {
-  readonly [ToolTypeId]: { readonly _R: Types.Covariant<R> }
+/**
+ * A tool that is an agent. It needs no handler; `R` is what running the agent requires, `RDefinition` what its definition
+ * requires. Both become requirements of the agent that has the tool.
+ */
+export interface AgentTool<out Name extends string, out R, out RDefinition = never>
+  extends
+    WithOwnHandler<R>,
+    Tool.ProviderDefined<
+      "emissary.agent",
+      Name,
+      {
+        readonly args: typeof Schema.Void
+        readonly parameters: Schema.Struct<{ readonly input: typeof Schema.String }>
+        readonly success: typeof Schema.Json
+        readonly failure: typeof ToolFailure
+        readonly failureMode: "error"
+      }
+    > {
+  readonly [ToolTypeId]: { readonly _RDefinition: Types.Covariant<RDefinition> }
 }
 
 /**
@@ -272,12 +287,15 @@ type ResolutionServices<T> = T extends Toolkit.Any | ReadonlyArray<unknown> | st
     ? R
     : never
 
+/** The services that describing a tool needs: none, unless it is an agent. */
+type ToolDefinitionServices<T> = T extends AgentTool<infer _Name, infer _R, infer RDefinition> ? RDefinition : never
+
 /**
  * The services that running a tool needs: its handler and the services of the tool, or,
  * for an agent used as a tool, whatever that agent needs.
  */
 type ToolServices<T> =
-  T extends AgentTool<infer _Name, infer R>
+  T extends WithOwnHandler<infer R>
     ? R
     : T extends Tool.Any
       ? (Tool.RequiresHandler<T> extends true ? Tool.Handler<T["name"]> : never) | Tool.HandlerServices<T>
@@ -291,7 +309,10 @@ type ToolServices<T> =
  * toolkit Effects use, never a handler or a model.
  */
 export type DefinitionServices<Model, Instructions, ToolsIn> = [Model] extends [unknown]
-  ? ResolutionServices<Model> | ResolutionServices<Instructions> | ResolutionServices<ToolsIn>
+  ? | ResolutionServices<Model>
+    | ResolutionServices<Instructions>
+    | ResolutionServices<ToolsIn>
+    | ToolDefinitionServices<ToolOf<ToolsIn>>
   : never
 
 /**
@@ -299,7 +320,9 @@ export type DefinitionServices<Model, Instructions, ToolsIn> = [Model] extends [
  */
 export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top> = [Model] extends [unknown]
   ? Exclude<
-      | DefinitionServices<Model, Instructions, ToolsIn>
+      | ResolutionServices<Model>
+      | ResolutionServices<Instructions>
+      | ResolutionServices<ToolsIn>
       | ToolServices<ToolOf<ToolsIn>>
       | Output["DecodingServices"]
       | ModelServices<Model>,

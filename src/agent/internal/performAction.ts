@@ -698,6 +698,10 @@ const noAnswer = (agent: string, why: string) => `The agent ${JSON.stringify(age
 /** The tool result of an agent's run. */
 export const toToolResult = (agent: string, result: agentTypes.Result<unknown>): ToolResult.ToolResult => {
   const { outcome } = result
+  if (outcome === "AwaitingApproval") {
+    const why = "it asks for approvals, and only the run of an agent can wait for them"
+    return ToolResult.failure("execution_error", noAnswer(agent, why), { outcome })
+  }
   if (outcome !== "Completed") return ToolResult.failure("execution_error", noAnswer(agent, outcome), { outcome })
   const ended = result.state.outcome
   const output = ended?._tag === "Completed" ? ended.output : undefined
@@ -730,7 +734,7 @@ export const prepare = Effect.fnUntraced(function* <A>(
     structured: structuredSteps(resolved),
     instructions: definition.instructions,
     stepTimeout: true,
-    accept: (state) => acceptState(blueprint, digest, state),
+    accept: (state) => acceptState(digest, state),
     ask: (run, callIds) => requestApprovals(stepOf(run, run.runDeadline), callIds),
     perform: Effect.fnUntraced(function* (run, action, deadline) {
       const step = stepOf(run, deadline)
@@ -746,12 +750,9 @@ const structuredSteps = ({ output, tools }: agentBlueprint.ResolvedAgent<unknown
   return tools.tools.size > 0 ? "fallback" : "always"
 }
 
-const acceptState = Effect.fnUntraced(function* (
-  { digestsOfOrigin }: agentBlueprint.Blueprint<unknown>,
-  digest: string,
-  { definition, progress }: runParts.State
-) {
+const acceptState = Effect.fnUntraced(function* (digest: string, { definition, progress }: runParts.State) {
   // A model cannot continue the answer of a plan.
-  const continues = progress === undefined && (definition === digest || (yield* digestsOfOrigin).includes(definition))
-  if (!continues) return yield* new runTransition.DefinitionChanged({ expected: digest, found: definition })
+  if (progress !== undefined || definition !== digest) {
+    return yield* new runTransition.DefinitionChanged({ expected: digest, found: definition })
+  }
 })

@@ -133,9 +133,17 @@ const lossesOf = (definition: agentData.AgentDefinition): ReadonlyArray<PayloadE
   ...(definition.output?.strategy === "tool"
     ? [{ path: "/output/strategy", what: `the output strategy "tool" (written as "native")` }]
     : []),
+  ...(definition.perRun === undefined
+    ? []
+    : [{ path: "/perRun", what: "that the parts of an agent are found for each run" }]),
   ...definition.tools.flatMap((tool, index) => {
     const path = `/tools/${index}`
     return [
+      ...(tool.agent === undefined
+        ? []
+        : [
+            { path: `${path}/agent`, what: `that a tool is an agent (written as a tool with a timeout of 10 seconds)` }
+          ]),
       ...(tool.success === undefined ? [] : [{ path: `${path}/success`, what: "the schema of a tool's result" }]),
       ...(tool.failure === undefined ? [] : [{ path: `${path}/failure`, what: "the schema of a tool's failure" }]),
       ...(tool.approval === "never" ? [] : [{ path: `${path}/approval`, what: "that a tool's calls need approval" }]),
@@ -147,7 +155,7 @@ const lossesOf = (definition: agentData.AgentDefinition): ReadonlyArray<PayloadE
 ]
 
 const fromCurrent = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
-  const { maxSteps, output, tools } = yield* agentData.check(definition, wirePaths)
+  const { maxSteps, output, tools } = yield* agentData.checkToWrite(definition, wirePaths)
   return yield* VersionedCodec.lossy<typeof Wire.Type>(
     {
       schema_version: 1,
@@ -164,7 +172,7 @@ const fromCurrent = Effect.fnUntraced(function* (definition: agentData.AgentDefi
         name: tool.name,
         description: tool.description ?? null,
         parameters_schema: tool.parameters,
-        timeout: Duration.toMillis(tool.timeout) / 1000
+        timeout: tool.agent === undefined ? Duration.toSeconds(tool.timeout) : 10
       }))
     },
     lossesOf(definition)

@@ -207,7 +207,7 @@ export interface Limits {
   readonly maxStringLength: number
   /** Items in one array. */
   readonly maxArrayLength: number
-  /** Tools of one agent definition. */
+  /** Tools of one agent definition, those of agents in it included. */
   readonly maxTools: number
   /** Messages of one conversation. */
   readonly maxMessages: number

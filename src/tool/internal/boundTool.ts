@@ -16,6 +16,7 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
+import type * as Types from "effect/Types"
 import * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
@@ -85,6 +86,38 @@ const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]
   add(Tool.Strict, annotations.strict)
   return context
 }
+
+/** A tool that brings its handler along, as an agent does. */
+interface OwnHandler {
+  /** The tool as it is described and executed. */
+  readonly tool: Tool.Any
+  readonly handler: Tool.Handler<string>
+}
+
+/** The annotation of a tool that needs no handler from a toolkit's layer, and of the tool in it. */
+export class BroughtHandler extends Context.Service<BroughtHandler, OwnHandler>()(
+  "effect-emissary/tool/internal/BroughtHandler"
+) {}
+
+export type OwnHandlerTypeId = "~effect-emissary/tool/OwnHandler"
+
+export const OwnHandlerTypeId: OwnHandlerTypeId = "~effect-emissary/tool/OwnHandler"
+
+/** The type of a tool that brings its handler along. `R` is what executing it requires. */
+export interface WithOwnHandler<out R> {
+  readonly [OwnHandlerTypeId]: { readonly _R: Types.Covariant<R> }
+}
+
+/** The services that the tools of a union require which bring their handlers along. */
+export type OwnServices<T> = T extends WithOwnHandler<infer R> ? R : never
+
+const ownHandlerOf = (tool: Tool.Any): OwnHandler | undefined =>
+  Option.getOrUndefined(Context.getOption(tool.annotations, BroughtHandler))
+
+export const hasOwnHandler = (tool: Tool.Any): boolean => ownHandlerOf(tool) !== undefined
+
+/** The tool as it is described and executed, of one as a toolkit has it. */
+export const describedTool = (tool: Tool.Any): Tool.Any => ownHandlerOf(tool)?.tool ?? tool
 
 /** The call whose handler runs. */
 export const CallInfo = Context.Reference<CallContext | undefined>(callContext.keys.callInfo, {
@@ -309,20 +342,22 @@ export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
   ToolContract.ToolContractError,
   Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
 > =>
-  Effect.forEach(Object.values(toolkit.tools), (tool) =>
+  Effect.forEach(Object.values(toolkit.tools).map(describedTool), (tool) =>
     Effect.flatMap(captureHandler(tool), (handler) =>
       Option.isSome(handler) ? fromTool(tool, handler.value) : fromProviderTool(tool)
     )
   )
 
 /**
- * The handler that a toolkit's layer left in the context for a tool; none for a
+ * The handler that a tool brings along, or that a toolkit's layer left in the context for it; none for a
  * provider-defined tool that needs none.
  */
 export const handlerOf = (
   tool: Tool.Any
 ): Effect.Effect<Option.Option<Tool.Handler<string>>, ToolContract.ToolContractError> =>
   Effect.flatMap(Effect.context<never>(), (context) => {
+    const own = ownHandlerOf(tool)
+    if (own !== undefined) return Effect.succeedSome(own.handler)
     if (Tool.isProviderDefined(tool) && !tool.requiresHandler) return Effect.succeedNone
     const entry: Tool.Handler<string> | undefined = context.mapUnsafe.get(tool.id)
     return entry !== undefined
