@@ -16,6 +16,7 @@ import * as Tool from "effect/ai/Tool"
 import type { Conversation } from "../conversation/internal/history.ts"
 import type * as Json from "../payload/Json.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
+import * as fuel from "../payload/internal/fuel.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
 import * as ToolResolver from "../tool/ToolResolver.ts"
@@ -436,7 +437,7 @@ export const bind = Effect.fnUntraced(function* (
 > {
   yield* ModelRegistry.ModelRegistry
   // Services that agents among the tools require are found where this one is bound.
-  const captured = yield* Effect.context<never>()
+  const captured = fuel.outside(yield* Effect.context<never>())
   const { name = "agent" } = definition
   yield* Effect.mapError(agentBlueprint.checkTree(definition), agentErrorOf(name))
   const tools = yield* Effect.forEach(definition.tools, bindTool)
@@ -476,7 +477,7 @@ const bindTool = Effect.fnUntraced(function* (
  * @since 0.1.0
  */
 export const decode = (input: unknown, options?: Pick<Json.Options, "limits">) =>
-  Effect.flatMap(AgentDefinition.codec.decode(input, options), bind)
+  fuel.doorWithin(options?.limits, Effect.flatMap(AgentDefinition.codec.decode(input), bind))
 
 /**
  * Rebuilds an agent from JSON text.
@@ -485,7 +486,7 @@ export const decode = (input: unknown, options?: Pick<Json.Options, "limits">) =
  * @since 0.1.0
  */
 export const decodeJson = (input: string | Uint8Array, options?: Pick<Json.Options, "limits">) =>
-  Effect.flatMap(AgentDefinition.codec.decodeJson(input, options), bind)
+  fuel.doorWithin(options?.limits, Effect.flatMap(AgentDefinition.codec.decodeJson(input), bind))
 
 const toolParameters = Schema.Struct({
   input: Schema.String.annotate({ description: "What to ask the agent, with everything it has to know" })

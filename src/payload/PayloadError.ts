@@ -121,7 +121,7 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
 export const Reason = Schema.TaggedUnion({
   NotJson: { offset: Schema.Int, expected: Schema.String, found: Schema.String },
   TooLarge: {
-    what: Schema.Literals(["bytes", "nodes", "string", "array", "tools", "messages"]),
+    what: Schema.Literals(["bytes", "nodes", "string", "array", "tools", "messages", "fuel"]),
     limit: Schema.Finite,
     found: Schema.Int,
     path: Schema.String
@@ -167,7 +167,8 @@ const measures = {
   string: ["UTF-16 code units in one string", "maxStringLength"],
   array: ["items in one array", "maxArrayLength"],
   tools: ["tools", "maxTools"],
-  messages: ["messages", "maxMessages"]
+  messages: ["messages", "maxMessages"],
+  fuel: ["units of fuel, the measure of work", "maxFuel"]
 } as const
 
 const askSigner = "Get it from its signer again"

@@ -15,9 +15,9 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Json from "./Json.ts"
-import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as base from "./internal/base.ts"
+import * as fuel from "./internal/fuel.ts"
 import * as gate from "./internal/gate.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
@@ -333,9 +333,10 @@ export const make = <T>(options: {
     gate.seal(what, writeUnsealed(value, encodeOptions))
 
   const decode = (input: unknown, decodeOptions?: LimitOptions) =>
-    withLimits(decodeOptions, Effect.flatMap(Json.check(input, { what }), open))
+    fuel.doorWithin(decodeOptions?.limits, Effect.flatMap(Json.check(input, { what }), open))
 
-  const encode = (value: T, encodeOptions?: EncodeOptions) => withLimits(encodeOptions, write(value, encodeOptions))
+  const encode = (value: T, encodeOptions?: EncodeOptions) =>
+    fuel.doorWithin(encodeOptions?.limits, write(value, encodeOptions))
 
   return {
     what,
@@ -343,11 +344,12 @@ export const make = <T>(options: {
     versions,
     current,
     decode,
-    decodeJson: (input, decodeOptions) => withLimits(decodeOptions, Effect.flatMap(Json.parse(input, { what }), open)),
+    decodeJson: (input, decodeOptions) =>
+      fuel.doorWithin(decodeOptions?.limits, Effect.flatMap(Json.parse(input, { what }), open)),
     encode,
     encodeJson: (value, encodeOptions) =>
-      withLimits(
-        encodeOptions,
+      fuel.doorWithin(
+        encodeOptions?.limits,
         Effect.flatMap(write(value, encodeOptions), (json) =>
           plainJson.runWithLimits({ what }, (limits) => plainJson.writeText(json, limits, encodeOptions?.indent))
         )
@@ -424,12 +426,6 @@ export const single = <T>(options: {
   }
   return make({ what, field, type: value, data: options.data, arms: [arm] })
 }
-
-/** Runs a call with its limits, so that the codecs inside it see them, too. */
-const withLimits = <A, E>(options: LimitOptions | undefined, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-  options?.limits === undefined
-    ? effect
-    : Effect.provideServiceEffect(effect, Limits.Limits, plainJson.resolveLimits(options.limits))
 
 /** The version as it is shown: scalars only, and no long text. */
 const scalarOf = (tag: unknown): string | number | boolean | null => {

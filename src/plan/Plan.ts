@@ -74,6 +74,7 @@ import type * as history from "../conversation/internal/history.ts"
 import type * as Json from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
+import * as fuel from "../payload/internal/fuel.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "./PlanDefinition.ts"
@@ -211,11 +212,14 @@ export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
   livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
   PayloadError.PayloadError | PlanInvalid.PlanInvalid
 > =>
-  Effect.flatMap(
-    typeof wire === "string" || wire instanceof Uint8Array
-      ? planCodec.draftCodec.decodeJson(wire, options)
-      : planCodec.draftCodec.decode(wire, options),
-    (draft) => planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
+  fuel.doorWithin(
+    options?.limits,
+    Effect.flatMap(
+      typeof wire === "string" || wire instanceof Uint8Array
+        ? planCodec.draftCodec.decodeJson(wire)
+        : planCodec.draftCodec.decode(wire),
+      (draft) => planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
+    )
   )
 
 /**

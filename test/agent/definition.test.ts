@@ -325,7 +325,7 @@ describe("AgentDefinition laws", () => {
     assert.include(error.message, "model")
   })
 
-  test("PAY-C CODEC-5 the patterns of a whole definition share one budget", function* () {
+  test("TRUST-3 the patterns of a whole definition share its fuel", function* () {
     const heavy = (n: number) => ({
       type: "object",
       properties: { a: { type: "string", pattern: `^(\\p{L}{1,900}${n})$` } }
@@ -337,7 +337,10 @@ describe("AgentDefinition laws", () => {
     }))
     const wire = { schema_version: 1, model: "mock/m", tools }
     const error = yield* Effect.flip(AgentDefinition.codec.decode(wire))
-    assert.include(error.message, "weight of all patterns")
+    assert(error.reason._tag === "TooLarge")
+    assert.strictEqual(error.reason.what, "fuel")
+    assert.match(error.reason.path, /^\/tools\/\d+\/parameters/)
+    assert.match(error.message, /expected at most 1000000 units of fuel.*Send less, or raise maxFuel/)
     yield* AgentDefinition.codec.decode({ ...wire, tools: tools.slice(0, 10) })
   })
 })

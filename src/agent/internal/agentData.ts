@@ -6,6 +6,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as Digest from "../../payload/Digest.ts"
@@ -16,7 +17,7 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { quote } from "../../payload/internal/base.ts"
-import * as interpret from "../../payload/internal/interpret.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 
@@ -177,17 +178,15 @@ export const memoryPaths: WirePaths = {
   needs: { model: false, description: false, finiteTimeout: false }
 }
 
-const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
-  Effect.match(JsonSchema.make(json, { what: "JSON Schema" }), {
-    onFailure: (error) => [
-      {
-        path: path + error.path,
-        expected: "a JSON Schema that can be enforced",
-        found: `one that cannot: ${error.message}`
-      }
-    ],
-    onSuccess: () => []
-  })
+const checkSchema = Effect.fnUntraced(function* (path: string, json: JsonObject) {
+  const made = yield* Effect.result(JsonSchema.make(json, { what: "JSON Schema" }))
+  if (Result.isSuccess(made)) return []
+  const tank = yield* fuel.current
+  const place = path + made.failure.path
+  if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, artefact, place)
+  const found = `one that cannot: ${made.failure.message}`
+  return [{ path: place, expected: "a JSON Schema that can be enforced", found }]
+})
 
 /** Tools whose digest is right: a tool of a program is one object for all of its runs. */
 const checkedDigests = new WeakSet<ToolContract.ToolContract>()
@@ -361,7 +360,7 @@ export const check = Effect.fnUntraced(function* (
     what: artefact,
     reason: PayloadError.invalid(shown, all.length - shown.length)
   })
-}, interpret.sharePatternFuel)
+}, fuel.door)
 
 /** An agent in a tool on the wire: as one by itself, without a version. */
 interface WireAgent extends Head {

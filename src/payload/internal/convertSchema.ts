@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
+import * as fuel from "./fuel.ts"
 import * as interpret from "./interpret.ts"
 import type { Node } from "./interpret.ts"
 import * as plainJson from "./plainJson.ts"
@@ -296,7 +297,7 @@ export const fromSchema = Effect.fnUntraced(function* (
   if (!isObject(root) || !isObject(definitions)) return yield* refuse("", "core exported no object")
   const named = Object.entries(definitions).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
   const json = tidyDocument(inlineDefinitions(root, named))
-  const compiled = interpret.compileOnce(json, { weight: 0 })
+  const compiled = interpret.compileOnce(json, yield* fuel.current)
   if (Result.isFailure(compiled)) return yield* new interpret.JsonSchemaError({ what, ...compiled.failure })
   return json
 }) satisfies (
@@ -337,6 +338,9 @@ interface Visits {
 /** The greatest number of visits of core, which has no budget, to one part of a value. */
 const maxVisits = 100_000
 
+/** The greatest number of parts of members that are looked at, so that the question is cheap, too. */
+const maxMembers = 4000
+
 /** Values are this deep by default. */
 const maxLevels = 64
 
@@ -344,7 +348,7 @@ const maxLevels = 64
  * True when core, which has no budget, has little to do with any value. Alternatives that refer to the same schema
  * twice double its work level by level; so does a recursion in which two schemas look at the same member.
  */
-const isCheapToImport = (root: Node): boolean => {
+const isCheapToRead = (root: Node): boolean => {
   const known = new Map<Node, Visits>()
   let size = 0
   const visitsOf = (node: Node): Visits => {
@@ -353,16 +357,20 @@ const isCheapToImport = (root: Node): boolean => {
     let inPlace = 1
     const members = new Map<string, Array<Node>>()
     const add = (key: string, part: Node) => {
-      if (++size > maxVisits) return
       const parts = members.get(key) ?? []
       members.set(key, parts)
       parts.push(part)
+      size++
     }
     for (const [key, part] of nodesInside(node)) add(key, part)
     // References that consume nothing form no circle and short chains only, so this ends soon.
-    for (const visits of nodesInPlace(node).map(visitsOf)) {
+    for (const part of nodesInPlace(node)) {
+      if (size > maxMembers) break
+      const visits = visitsOf(part)
       inPlace += visits.inPlace
-      for (const [key, parts] of visits.members) for (const part of parts) add(key, part)
+      for (const [key, parts] of visits.members) {
+        for (const inner of parts) if (size <= maxMembers) add(key, inner)
+      }
     }
     known.set(node, { inPlace, members })
     return { inPlace, members }
@@ -370,8 +378,8 @@ const isCheapToImport = (root: Node): boolean => {
   const nodes = new Set([root])
   for (const node of nodes) {
     for (const parts of visitsOf(node).members.values()) for (const part of parts) nodes.add(part)
+    if (size > maxMembers) return false
   }
-  if (size > maxVisits) return false
   const costs = new Map<Node, number>()
   for (let level = 0, grown = true; grown && level < maxLevels; level++) {
     grown = false
@@ -393,6 +401,81 @@ const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number
   return inPlace + wild + others.reduce((most, key) => Math.max(most, costOf(key)), 0)
 }
 
+/** The units for the import of one document, at most. */
+const maxImportUnits = 100_000
+
+/** Schemas in one another that core merges, at most: it merges all of them again for each one. */
+const maxMergedLevels = 8
+
+/** Core imports a schema without a type once for each type. */
+const unitsOfSchema = ({ checks, kinds, size }: Node): number =>
+  40 + 10 * size + (kinds === plainJson.allTypes && checks.length > 0 ? 300 : 0)
+
+/** True for a schema in which core has nothing to merge: a reference or alternatives and nothing else, or neither. */
+const isPlain = (node: Node): boolean => {
+  const { allOf, anyOf, oneOf } = node.combined
+  const others = [node.reference, ...allOf, ...(anyOf.length > 0 ? [anyOf] : []), ...(oneOf.length > 0 ? [oneOf] : [])]
+  const isAlone = node.checks.length === 1 && node.kinds === plainJson.allTypes
+  return nodesInPlace(node).length === 0 || (isAlone && others.filter((part) => part !== undefined).length === 1)
+}
+
+/**
+ * At least the units that core's import takes, or more than `limit`. Core imports a definition once, but merges the
+ * schemas that look at one value anew for each of them, and with them those of each member; before it merges
+ * alternatives it looks through everything that the others lead to.
+ */
+const boundImport = (root: Node, limit: number): number => {
+  let units = 0
+  const imported = new Set<Node>()
+  const isOver = () => units > limit
+  const lookThrough = (root: Node): void => {
+    const open = [root]
+    for (let node = open.pop(); node !== undefined && !isOver(); node = open.pop()) {
+      units += 1
+      for (const part of nodesInPlace(node)) open.push(part)
+      for (const [, part] of nodesInside(node)) open.push(part)
+    }
+  }
+  const importNode = (node: Node): void => {
+    if (imported.has(node) || isOver()) return
+    imported.add(node)
+    units += unitsOfSchema(node)
+    if (!isPlain(node)) merge([node], 1, 0)
+    else for (const part of nodesInPlace(node)) importNode(part)
+    for (const [, part] of nodesInside(node)) importNode(part)
+  }
+  const merge = (nodes: ReadonlyArray<Node>, times: number, level: number): void => {
+    if (level > maxMergedLevels) units = Number.POSITIVE_INFINITY
+    const merged = new Set(nodes)
+    const members = new Map<string, Set<Node>>()
+    let entries = 0
+    for (const node of merged) {
+      units += unitsOfSchema(node)
+      if (isOver()) return
+      for (const part of nodesInPlace(node)) merged.add(part)
+      if (node.combined.anyOf.length + node.combined.oneOf.length > 0) {
+        const before = units
+        for (const other of nodes) lookThrough(other)
+        units += (units - before) * nodesInPlace(node).length
+      }
+      for (const [key, part] of nodesInside(node)) {
+        members.set(key, (members.get(key) ?? new Set()).add(part))
+        entries += 1
+      }
+    }
+    units += times * merged.size * (merged.size * (1 + members.size) + entries)
+    const wild = members.get(anyKey) ?? []
+    for (const parts of members.values()) {
+      if (isOver()) return
+      const all = new Set([...parts, ...wild])
+      if (all.size > 1) merge([...all], times * merged.size, level + 1)
+      for (const part of parts) importNode(part)
+    }
+  }
+  importNode(root)
+  return units
+}
+
 /**
  * A Schema of the same document for provider adapters, which want to look at a
  * Schema as well as at JSON.
@@ -400,15 +483,25 @@ const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number
  * **Details**
  *
  * It is imported by core as far as core can; where core refuses (`if`, `not`,
- * `$ref: "#"` ...), and where alternatives within alternatives multiply, or a
- * recursion looks at one member twice, until a reader without a budget would never end, it accepts any object for a document
+ * `$ref: "#"` ...), and where the import or a reader of the Schema would take too long
+ * (schemas that are merged again and again, alternatives that multiply, a recursion that
+ * looks at one member twice), it accepts any object for a document
  * of objects, and anything else for others. It never decides what is accepted: `JsonSchema.validate` does.
  *
  * @category converting
  * @since 0.1.0
  */
-export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
-  Option.getOrElse(importSchema(self), (): Schema.Codec<unknown> =>
+export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> => orAnything(self, importSchema(self))
+
+/** {@link toSchema} as a part of a door, which imports no more once half of its fuel is spent. */
+export const toSchemaWith = (tank: fuel.Fuel, self: interpret.JsonSchema): Schema.Codec<unknown> =>
+  orAnything(self, importWithin(Math.min(maxImportUnits, tank.limit / 2 - tank.spent), tank, self))
+
+const orAnything = (
+  self: interpret.JsonSchema,
+  imported: Option.Option<Schema.Codec<unknown>>
+): Schema.Codec<unknown> =>
+  Option.getOrElse(imported, () =>
     self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
   )
 
@@ -419,8 +512,19 @@ export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
  * @category converting
  * @since 0.1.0
  */
-export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> => {
-  if (!isCheapToImport(interpret.rootOf(self))) return Option.none()
+export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> =>
+  importWithin(maxImportUnits, fuel.make(Number.POSITIVE_INFINITY), self)
+
+const importWithin = (
+  limit: number,
+  tank: fuel.Fuel,
+  self: interpret.JsonSchema
+): Option.Option<Schema.Codec<unknown>> => {
+  const root = interpret.rootOf(self)
+  const units = limit <= 0 ? limit + 1 : interpret.unitsOf(self) + boundImport(root, limit)
+  // Asking takes little of what importing takes
+  if (limit > 0) fuel.spend(tank, Math.min(units, limit) / (units > limit ? 20 : 1))
+  if (units > limit || !isCheapToRead(root)) return Option.none()
   const imported = Result.try(() =>
     SchemaRepresentation.fromJsonSchemaDocument(
       self.dialect === "draft-07"

@@ -1,16 +1,15 @@
 /**
  * The interpreter of JSON Schema: compiles a document to nodes, and completes and checks values with them.
  *
- * It reads draft 2020-12 and draft-07 as tools use them. All work is bounded: documents by depth, length of
- * references and weight of patterns, values by a number of steps.
+ * It reads draft 2020-12 and draft-07 as tools use them. All work is bounded by depth and by fuel.
  */
 
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
+import * as fuel from "./fuel.ts"
 import * as Patterns from "./patterns.ts"
 import * as plainJson from "./plainJson.ts"
 import {
@@ -54,30 +53,43 @@ type Dialect = "2020-12" | "draft-07"
 /** One assertion of a schema: true when the value has what it asks for. */
 type Check = (value: Schema.Json, at: Location | undefined, run: Run) => boolean
 
+/** Empty values for the keywords that a schema does not have; shared, because there may be many schemas. */
+const none = {
+  nodes: [],
+  named: [],
+  patterns: [],
+  properties: new Map<string, Node>(),
+  required: new Set<string>(),
+  combined: { allOf: [], anyOf: [], oneOf: [] },
+  parts: {}
+} as const
+
 /** One schema of the document, ready to run. Keywords fill it in, because references may point forward. */
 export class Node {
   readonly pointer: string
   /** The answer of a boolean schema: accepts all or nothing. */
   readonly always: boolean | undefined
   readonly preset: Schema.Json | undefined
+  /** The number of its keywords, and of the items of the arrays among their values. */
+  size: number = 0
   /** The kinds `type` admits, as bits. */
   kinds: number = plainJson.allTypes
-  readonly checks: Array<Check> = []
-  properties: ReadonlyMap<string, Node> = new Map()
-  patterns: ReadonlyArray<readonly [pattern: Patterns.CompiledPattern, node: Node]> = []
+  checks: ReadonlyArray<Check> = none.nodes
+  properties: ReadonlyMap<string, Node> = none.properties
+  patterns: ReadonlyArray<readonly [pattern: Patterns.CompiledPattern, node: Node]> = none.patterns
   additional: Node | undefined
-  required: ReadonlySet<string> = new Set()
+  required: ReadonlySet<string> = none.required
   /** Schemas that apply to the object when a property is present. */
-  dependents: ReadonlyArray<readonly [key: string, node: Node]> = []
-  prefix: ReadonlyArray<Node> = []
+  dependents: ReadonlyArray<readonly [key: string, node: Node]> = none.named
+  prefix: ReadonlyArray<Node> = none.nodes
   rest: Node | undefined
-  readonly combined: Record<"allOf" | "anyOf" | "oneOf", ReadonlyArray<Node>> = { allOf: [], anyOf: [], oneOf: [] }
-  readonly parts: { not?: Node; if?: Node; then?: Node; else?: Node } = {}
+  combined: Readonly<Record<"allOf" | "anyOf" | "oneOf", ReadonlyArray<Node>>> = none.combined
+  parts: { readonly not?: Node; readonly if?: Node; readonly then?: Node; readonly else?: Node } = none.parts
   reference: Node | undefined
-  /** The schemas that apply to every value of this one: itself, its reference and its `allOf`, transitively. Known on first use. */
+  /** The schemas that apply to every value of this one: itself, its reference and its `allOf`, transitively. Known on first use if short. */
   closure: ReadonlyArray<Node> | undefined
-  /** The default once it was found to fit its schema; `"none"` when it does not. */
-  filled: { readonly value: Schema.Json } | "none" | "pending" | undefined
+  /** The default once it was found to fit its schema, or none when it does not, with the units that this took. */
+  filled: { readonly value: Schema.Json | undefined; readonly units: number } | "pending" | undefined
 
   constructor(pointer: string, always: boolean | undefined, preset: Schema.Json | undefined) {
     this.pointer = pointer
@@ -111,13 +123,18 @@ class CompiledSchema implements JsonSchema {
   readonly json: JsonObject
   readonly dialect: Dialect
   readonly #root: Node
-  constructor(json: JsonObject, dialect: Dialect, root: Node) {
+  readonly #units: number
+  constructor(json: JsonObject, dialect: Dialect, root: Node, units: number) {
     this.json = json
     this.dialect = dialect
     this.#root = root
+    this.#units = units
   }
   static root(self: CompiledSchema): Node {
     return self.#root
+  }
+  static units(self: CompiledSchema): number {
+    return self.#units
   }
 }
 
@@ -125,17 +142,29 @@ export const rootOf = (self: JsonSchema): Node =>
   // `make` is the only constructor and makes nothing else; a forged value is a defect
   CompiledSchema.root(self as CompiledSchema)
 
+/** The units that compiling it took. */
+export const unitsOf = (self: JsonSchema): number =>
+  // as above
+  CompiledSchema.units(self as CompiledSchema)
+
 // --- Running -------------------------------------------------------------------------------------------------------
+
+/** Problems, and the length of all their paths: keys come from outside, and the list must not swell. */
+interface Problems {
+  readonly list: Array<PayloadError.Problem>
+  paths: number
+}
+
+const noProblems = (): Problems => ({ list: [], paths: 0 })
 
 /** The state of one validation. */
 interface Run {
-  /** Steps that may still be taken. */
-  steps: number
+  readonly fuel: fuel.Fuel
   depth: number
   /** Set when the work was given up; nothing found afterwards counts. */
-  exhausted: "steps" | "depth" | undefined
+  exhausted: "fuel" | "depth" | undefined
   /** `undefined` while only the answer counts: then the first failure ends the work. */
-  problems: Array<PayloadError.Problem> | undefined
+  problems: Problems | undefined
   readonly maxIssues: number
   readonly strict: boolean
   readonly coerce: boolean
@@ -144,10 +173,9 @@ interface Run {
 /** Subschemas inside one another at run time; far from the end of the stack. */
 const maxRunDepth = 700
 
-const spend = (run: Run, steps: number): boolean => {
+const spend = (run: Run, units: number): boolean => {
   if (run.exhausted !== undefined) return false
-  run.steps -= steps
-  if (run.steps < 0) run.exhausted = "steps"
+  if (!fuel.spend(run.fuel, units)) run.exhausted = "fuel"
   return run.exhausted === undefined
 }
 
@@ -158,23 +186,29 @@ const enter = (run: Run): boolean => {
   return true
 }
 
-/** As many problems as were asked for, or with paths so long (keys come from outside) that the list would swell. */
-const isFull = (problems: ReadonlyArray<PayloadError.Problem>, maxIssues: number): boolean =>
-  problems.length >= maxIssues || problems.reduce((size, { path }) => size + path.length, 0) > base.maxPaths
+const isFull = ({ list, paths }: Problems, maxIssues: number): boolean =>
+  list.length >= maxIssues || paths > base.maxPaths
 
 /** True when a failure makes further work useless. */
 const isDone = (run: Run): boolean =>
   run.exhausted !== undefined || run.problems === undefined || isFull(run.problems, run.maxIssues)
 
 const addProblem = (run: Run, problem: PayloadError.Problem): void => {
-  if (run.problems === undefined || isFull(run.problems, run.maxIssues)) return
-  const known = run.problems.some(({ expected, path }) => expected === problem.expected && path === problem.path)
-  if (!known) run.problems.push(problem)
+  const { problems } = run
+  if (problems === undefined || isFull(problems, run.maxIssues)) return
+  if (!spend(run, problemUnits + fuel.ofText(problem.path.length))) return
+  const known = problems.list.some(({ expected, path }) => expected === problem.expected && path === problem.path)
+  if (known) return
+  problems.list.push(problem)
+  problems.paths += problem.path.length
 }
+
+/** The units for a problem, its path not counted. */
+const problemUnits = 10
 
 /** Notes a problem and is the answer "no". */
 const report = (run: Run, at: Location | undefined, keyword: string, expected: string, found: string): false => {
-  if (run.problems !== undefined) addProblem(run, { path: toPointer(at), expected, found, keyword })
+  if (run.problems !== undefined && !isDone(run)) addProblem(run, { path: toPointer(at), expected, found, keyword })
   return false
 }
 
@@ -192,11 +226,12 @@ const fits = (node: Node, value: Schema.Json, run: Run): boolean =>
 
 /** True when a value has everything a schema asks for, by JSON Schema alone: nothing is filled in or left out. */
 const evaluate = (node: Node, value: Schema.Json, at: Location | undefined, run: Run): boolean => {
-  if (!spend(run, 1)) return false
+  if (!spend(run, 1 + node.checks.length)) return false
   if (node.always !== undefined) {
     return node.always || report(run, at, "false", "no value", plainJson.typeOf(value))
   }
   if ((plainJson.typeBitOf(value) & node.kinds) === 0) {
+    if (run.problems === undefined) return false
     return report(run, at, "type", plainJson.describeTypes(node.kinds), plainJson.typeOf(value))
   }
   if (node.checks.length === 0) return true
@@ -245,6 +280,9 @@ const count = (n: number, unit: string): string => {
   return unit.endsWith("y") ? `${n} ${unit.slice(0, -1)}ies` : `${n} ${unit}s`
 }
 
+/** A remainder may take numbers of 600 digits. */
+const numberUnits = (keyword: Keyword): number => (keyword.name === "multipleOf" ? 20 : 0)
+
 const numberReader =
   (holds: (found: number, limit: number) => boolean, expected: string, found: string): Reader =>
   (limit, keyword) =>
@@ -252,28 +290,39 @@ const numberReader =
       ? keyword.invalid("a number, for multipleOf greater than 0", limit)
       : (value, at, run) =>
           typeof value !== "number" ||
-          holds(value, limit) ||
+          (spend(run, numberUnits(keyword)) && holds(value, limit)) ||
           report(run, at, keyword.name, `${expected} ${limit}`, found)
 
 const isCount = (value: Schema.Json): value is number =>
   typeof value === "number" && Number.isInteger(value) && value >= 0
 
+/** The size of a value, and the units that counting it takes; `undefined` for a value of another kind. */
+type Measure = (value: Schema.Json) => { readonly size: number; readonly units: number } | undefined
+
 const sizeReader =
-  (measure: (value: Schema.Json) => number | undefined, bound: "least" | "most", unit: string): Reader =>
+  (measure: Measure, bound: "least" | "most", unit: string): Reader =>
   (limit, keyword) =>
     !isCount(limit)
       ? keyword.invalid("a whole number of at least 0", limit)
       : (value, at, run) => {
-          const size = measure(value)
-          if (size === undefined || (bound === "least" ? size >= limit : size <= limit)) return true
+          const measured = measure(value)
+          if (measured === undefined) return true
+          const { size, units } = measured
+          if (!spend(run, units)) return false
+          if (bound === "least" ? size >= limit : size <= limit) return true
           return report(run, at, keyword.name, `at ${bound} ${count(limit, unit)}`, String(size))
         }
 
-const textLength = (value: Schema.Json) => (typeof value === "string" ? plainJson.countCodePoints(value) : undefined)
+const textLength: Measure = (value) =>
+  typeof value === "string" ? { size: plainJson.countCodePoints(value), units: fuel.ofText(value.length) } : undefined
 
-const itemCount = (value: Schema.Json) => (isArray(value) ? value.length : undefined)
+const itemCount: Measure = (value) => (isArray(value) ? { size: value.length, units: 0 } : undefined)
 
-const propertyCount = (value: Schema.Json) => (isObject(value) ? Object.keys(value).length : undefined)
+const propertyCount: Measure = (value) => {
+  if (!isObject(value)) return undefined
+  const size = Object.keys(value).length
+  return { size, units: size / 4 }
+}
 
 const enumReader: Reader = (value, keyword) => {
   const members = keyword.name === "const" ? [value] : value
@@ -285,7 +334,7 @@ const enumReader: Reader = (value, keyword) => {
   )
   const expected = members.length === 1 ? list : `one of ${list}`
   return (found, at, run) =>
-    (spend(run, plainJson.countValues(found)) && prints.has(plainJson.fingerprint(found))) ||
+    (spend(run, fuel.ofValue(found)) && prints.has(plainJson.fingerprint(found))) ||
     report(run, at, keyword.name, expected, `another ${plainJson.typeOf(found)}`)
 }
 
@@ -312,7 +361,7 @@ const formatReader: Reader = (name, keyword) => {
   }
   return (value, at, run) =>
     typeof value !== "string" ||
-    (spend(run, 1 + value.length / 256) && check(value)) ||
+    (spend(run, Patterns.formatCost(name, value)) && check(value)) ||
     report(run, at, "format", `a valid ${name}`, "other text")
 }
 
@@ -401,7 +450,7 @@ const uniqueReader: Reader = (unique, keyword) => {
   if (!unique) return undefined
   return (items, at, run) => {
     if (!isArray(items)) return true
-    if (!spend(run, plainJson.countValues(items))) return false
+    if (!spend(run, fuel.ofValue(items))) return false
     const seen = new Set<string>()
     return every(items.entries(), run, ([index, item]) => {
       const print = plainJson.fingerprint(item)
@@ -419,10 +468,15 @@ const uniqueReader: Reader = (unique, keyword) => {
 const present = "a required value"
 
 const requireKeys =
-  (keys: Iterable<string>, name: string, expected: string): Check =>
+  (keys: ReadonlyArray<string>, name: string, expected: string): Check =>
   (value, at, run) =>
     !isObject(value) ||
-    every(keys, run, (key) => Object.hasOwn(value, key) || report(run, { parent: at, key }, name, expected, "nothing"))
+    (spend(run, keys.length) &&
+      every(
+        keys,
+        run,
+        (key) => Object.hasOwn(value, key) || report(run, { parent: at, key }, name, expected, "nothing")
+      ))
 
 const propertiesReader: Reader = (value, keyword) => {
   const nodes = readNamed(value, keyword)
@@ -431,11 +485,12 @@ const propertiesReader: Reader = (value, keyword) => {
   node.properties = new Map(nodes)
   return (found, at, run) =>
     !isObject(found) ||
-    every(nodes, run, ([key, property]) => {
-      const member = own(found, key)
-      if (member !== undefined) return evaluate(property, member, { parent: at, key }, run)
-      return !node.required.has(key) || report(run, { parent: at, key }, "required", present, "nothing")
-    })
+    (spend(run, nodes.length) &&
+      every(nodes, run, ([key, property]) => {
+        const member = own(found, key)
+        if (member !== undefined) return evaluate(property, member, { parent: at, key }, run)
+        return !node.required.has(key) || report(run, { parent: at, key }, "required", present, "nothing")
+      }))
 }
 
 /** Declared properties that are missing are reported by `properties`, in the order of their declaration. */
@@ -507,6 +562,7 @@ const namesReader: Reader = (value, keyword) => {
 /** `dependentRequired`, `dependentSchemas`, and `dependencies`, which holds both. */
 const dependentsReader: Reader = (value, keyword) => {
   if (!isObject(value)) return keyword.invalid("an object", value)
+  const dependents: Array<readonly [key: string, node: Node]> = []
   const checks: Array<readonly [key: string, check: Check]> = []
   for (const key of Object.keys(value)) {
     const dependency = value[key] ?? null
@@ -516,12 +572,15 @@ const dependentsReader: Reader = (value, keyword) => {
     } else if (keyword.name === "dependentRequired") keyword.invalid("an array of strings", dependency, key)
     else {
       const node = keyword.sub(dependency, key)
-      keyword.node.dependents = [...keyword.node.dependents, [key, node]]
+      dependents.push([key, node])
       checks.push([key, (found, at, run) => evaluate(node, found, at, run)])
     }
   }
+  if (dependents.length > 0) keyword.node.dependents = [...keyword.node.dependents, ...dependents]
   return (found, at, run) =>
-    !isObject(found) || every(checks, run, ([key, check]) => !Object.hasOwn(found, key) || check(found, at, run))
+    !isObject(found) ||
+    (spend(run, checks.length) &&
+      every(checks, run, ([key, check]) => !Object.hasOwn(found, key) || check(found, at, run)))
 }
 
 // Combinations
@@ -550,9 +609,9 @@ const reportNoMatch = (
   if (run.problems === undefined) return false
   const here = toPointer(at)
   const all = branches.map((branch) => {
-    const problems: Array<PayloadError.Problem> = []
+    const problems = noProblems()
     withProblems(run, problems, () => evaluate(branch, value, at, run))
-    return problems
+    return problems.list
   })
   const intended = problemsOfIntended(all, here)
   if (intended !== undefined) {
@@ -560,7 +619,9 @@ const reportNoMatch = (
     return false
   }
   const reasons = all.map(
-    ([first]) => first && `${first.expected}${first.path === here ? "" : ` at ${first.path.slice(here.length)}`}`
+    ([first]) =>
+      first &&
+      `${first.expected}${first.path === here ? "" : ` at ${base.truncateText(first.path.slice(here.length), 300)}`}`
   )
   const shown = base.truncateText(Array.from(new Set(reasons)).join(", or "), 300)
   return report(run, at, name, `one of ${branches.length} alternatives (${shown})`, plainJson.typeOf(value))
@@ -571,7 +632,7 @@ const combinationReader =
   (value, keyword) => {
     const nodes = readSchemas(value, keyword)
     if (nodes === undefined) return undefined
-    keyword.node.combined[name] = nodes
+    keyword.node.combined = { ...keyword.node.combined, [name]: nodes }
     return check(nodes)
   }
 
@@ -595,22 +656,22 @@ const oneOfReader = combinationReader("oneOf", (nodes) => (value, at, run) => {
 
 /** `not`, `if`, `then` and `else`; the last two are checked by `if`. */
 const partReader =
-  (name: keyof Node["parts"], check?: (node: Node, all: Node["parts"]) => Check): Reader =>
+  (name: keyof Node["parts"], check?: (part: Node, node: Node) => Check): Reader =>
   (value, keyword) => {
     const node = readSchema(value, keyword)
     if (node === undefined) return undefined
-    keyword.node.parts[name] = node
-    return check?.(node, keyword.node.parts)
+    keyword.node.parts = { ...keyword.node.parts, [name]: node }
+    return check?.(node, keyword.node)
   }
 
 const notReader = partReader(
   "not",
-  (node) => (value, at, run) =>
-    !fits(node, value, run) || report(run, at, "not", `a value that "not" admits`, plainJson.typeOf(value))
+  (part) => (value, at, run) =>
+    !fits(part, value, run) || report(run, at, "not", `a value that "not" admits`, plainJson.typeOf(value))
 )
 
-const ifReader = partReader("if", (condition, parts) => (value, at, run) => {
-  const branch = fits(condition, value, run) ? parts.then : parts.else
+const ifReader = partReader("if", (condition, node) => (value, at, run) => {
+  const branch = fits(condition, value, run) ? node.parts.then : node.parts.else
   return branch === undefined || evaluate(branch, value, at, run)
 })
 
@@ -670,29 +731,6 @@ const foreignKeywords: Readonly<Record<Dialect, ReadonlyArray<string>>> = {
 
 // --- Compiling -----------------------------------------------------------------------------------------------------
 
-/** Weight of the patterns of a document, or of several that share a budget: compiling them takes time, too. */
-const maxPatterns = 60_000
-
-/** The weight of the patterns compiled so far by the documents that share a budget. */
-interface PatternFuel {
-  weight: number
-}
-
-const SharedPatternFuel = Context.Reference<PatternFuel | undefined>("effect-emissary/payload/PatternFuel", {
-  defaultValue: () => undefined
-})
-
-/**
- * Makes all schemas of an Effect share one budget for their patterns.
- *
- * **When to use**
- *
- * Around the decoding of a payload that holds many schemas: compiling patterns takes
- * time, which is bounded for each document, and without this not for all of them.
- */
-export const sharePatternFuel = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.suspend(() => Effect.provideService(effect, SharedPatternFuel, { weight: 0 }))
-
 /** Schemas and values are worked on recursively: deeper ones are refused whatever the limits are. */
 const maxDocumentDepth = 256
 const maxValueDepth = 512
@@ -700,8 +738,8 @@ const maxValueDepth = 512
 /** Chains of schemas over one value may be this long. */
 const maxChain = 100
 
-/** Length of all pointers of a document: each place below a long key repeats the key. */
-const maxPointers = 32 * 1024 * 1024
+/** The units for a schema of a document, and for each of its keywords. The place of a schema repeats the keys above it. */
+const nodeUnits = 6
 
 const problemsOf = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "", reason }).problems
 
@@ -732,7 +770,7 @@ const dialectOf = (uri: Schema.Json | undefined): Dialect | undefined => {
 }
 
 /** Compiles a document, or refuses what in it cannot be enforced. The depth guard before it bounds the recursion. */
-const compile = (json: JsonObject, fuel: PatternFuel): Result.Result<KnownDocument, Refusal> => {
+const compile = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
   const uri = own(json, "$schema")
   const dialect = dialectOf(uri)
   if (dialect === undefined) {
@@ -743,51 +781,71 @@ const compile = (json: JsonObject, fuel: PatternFuel): Result.Result<KnownDocume
       found: typeof uri === "string" ? base.quote(uri) : kindOf(uri)
     })
   }
-  const before = fuel.weight
-  const compiler = new Compiler(dialect, fuel)
+  const before = tank.spent
+  const compiler = new Compiler(dialect, tank)
   const root = compiler.node(json, "")
-  compiler.resolveReferences()
-  if (compiler.refusals.length === 0) compiler.findChains()
-  const [first] = compiler.refusals
-  return first === undefined
-    ? Result.succeed({ schema: new CompiledSchema(json, dialect, root), patternWeight: fuel.weight - before })
-    : Result.fail(first)
+  if (compiler.refusal === undefined) compiler.resolveReferences()
+  if (compiler.refusal === undefined) compiler.findChains()
+  if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, compiler.refusal?.path ?? ""))
+  if (compiler.refusal !== undefined) return Result.fail(compiler.refusal)
+  return Result.succeed(new CompiledSchema(json, dialect, root, tank.spent - before))
+}
+
+/** The refusal of a document for which there is not enough fuel. */
+const refuseWork = (tank: fuel.Fuel, path: string): Refusal => {
+  const [problem] = problemsOf(fuel.reasonOf(tank))
+  return {
+    path: "",
+    expected: "less work",
+    found: "more",
+    ...problem,
+    reason: "TooLarge",
+    ...(path === "" ? {} : { path })
+  }
 }
 
 class Compiler {
   readonly dialect: Dialect
-  readonly fuel: PatternFuel
-  readonly refusals: Array<Refusal> = []
+  readonly fuel: fuel.Fuel
+  /** Nothing is compiled after the first one. */
+  refusal: Refusal | undefined
   readonly nodes = new Map<string, Node>()
   readonly references: Array<readonly [node: Node, ref: string]> = []
   readonly patterns = new Map<string, Result.Result<Patterns.CompiledPattern, string>>()
-  pointers = 0
 
-  constructor(dialect: Dialect, fuel: PatternFuel) {
+  constructor(dialect: Dialect, tank: fuel.Fuel) {
     this.dialect = dialect
-    this.fuel = fuel
+    this.fuel = tank
   }
 
   refuse(reason: RefusalReason, path: string, expected: string, found: string, fix?: string): undefined {
-    this.refusals.push({ reason, path, expected, found, ...defined({ fix }) })
+    this.refusal ??= { reason, path, expected, found, ...defined({ fix }) }
     return undefined
   }
 
   node(schema: Schema.Json, pointer: string): Node {
     const known = this.nodes.get(pointer)
     if (known !== undefined) return known
-    this.pointers += pointer.length
-    if (this.pointers > maxPointers) {
-      this.refuse("TooLarge", "", `at most ${maxPointers} characters in all pointers`, "more")
-      return new Node("", true, undefined)
-    }
+    const keywords = isObject(schema) ? Object.keys(schema) : []
+    if (!this.spend(nodeUnits * (1 + keywords.length) + fuel.ofText(pointer.length), pointer)) return unreadNode
     if (!isSchema(schema)) this.refuse("NotASchema", pointer, "a schema (an object or a boolean)", kindOf(schema))
     const node = isObject(schema)
       ? new Node(pointer, undefined, own(schema, "default"))
       : new Node(pointer, schema !== false, undefined)
     this.nodes.set(pointer, node)
-    if (isObject(schema)) for (const name of Object.keys(schema)) this.keyword(name, schema, node)
+    if (!isObject(schema)) return node
+    for (const name of keywords) {
+      const value = schema[name] ?? null
+      node.size += 1 + (isArray(value) ? value.length : 0)
+      this.keyword(name, schema, node)
+    }
     return node
+  }
+
+  /** False when nothing more is to be compiled. */
+  spend(units: number, pointer: string): boolean {
+    if (this.refusal === undefined && !fuel.spend(this.fuel, units)) this.refusal = refuseWork(this.fuel, pointer)
+    return this.refusal === undefined
   }
 
   keyword(name: string, schema: JsonObject, node: Node): void {
@@ -826,12 +884,14 @@ class Compiler {
       return
     }
     const check = reader(value, keyword)
-    if (check !== undefined) keyword.node.checks.push(check)
+    if (check !== undefined) keyword.node.checks = [...keyword.node.checks, check]
   }
 
   kinds(value: Schema.Json, keyword: Keyword): number {
     const list = isArray(value) ? value : [value]
     if (list.length === 0) keyword.invalid("a type", value)
+    // Core reads a type that is there twice two times, and all below it with it
+    if (new Set(list).size < list.length) keyword.invalid("each type once", value)
     return list.reduce<number>((bits, name) => {
       const known = plainJson.typeNames.find((type) => type === name)
       if (known !== undefined) return bits | plainJson.typeBits[known]
@@ -843,16 +903,11 @@ class Compiler {
 
   pattern(source: string, pointer: string): Patterns.CompiledPattern | undefined {
     const known = this.patterns.get(source)
-    if (known === undefined && this.refusals.length > 0) return undefined
-    const compiled = known ?? Patterns.compilePattern(source)
-    if (known === undefined) {
-      this.patterns.set(source, compiled)
-      this.fuel.weight += Result.isSuccess(compiled) ? compiled.success.weight : source.length
-    }
-    if (this.fuel.weight > maxPatterns) {
-      return this.refuse("TooLarge", pointer, `at most ${maxPatterns} as the weight of all patterns`, "more")
-    }
+    if (known === undefined && this.refusal !== undefined) return undefined
+    const compiled = known ?? Patterns.compilePattern(source, this.fuel)
+    this.patterns.set(source, compiled)
     if (Result.isSuccess(compiled)) return compiled.success
+    if (!this.spend(0, pointer)) return undefined
     const found = `one that cannot run: ${base.truncateText(compiled.failure, 300)}`
     const fix = "Rewrite it without look-around and back references"
     return this.refuse("UnsupportedPattern", pointer, "a regular expression that runs in linear time", found, fix)
@@ -861,8 +916,12 @@ class Compiler {
   reference(ref: Schema.Json, keyword: Keyword): void {
     if (typeof ref !== "string") return keyword.invalid("a string", ref)
     const { node } = keyword
+    if (!this.spend(fuel.ofText(ref.length), node.pointer)) return
     this.references.push([node, ref])
-    node.checks.push((value, at, run) => node.reference === undefined || evaluate(node.reference, value, at, run))
+    node.checks = [
+      ...node.checks,
+      (value, at, run) => node.reference === undefined || evaluate(node.reference, value, at, run)
+    ]
   }
 
   /** Finds the schemas of references; only places of this document, written as JSON Pointers, have any. */
@@ -887,13 +946,13 @@ class Compiler {
     /** The length of the longest chain from here; its recursion ends where a chain is too long. */
     const lengthOf = (node: Node): number => {
       const known = lengths.get(node)
-      if (known !== undefined || this.refusals.length > 0) return known ?? 0
+      if (known !== undefined || this.refusal !== undefined) return known ?? 0
       if (open.has(node)) return this.refuseCycle([...open].slice([...open].indexOf(node)))
       open.add(node)
       const longest =
         open.size > maxChain ? maxChain : sameValueNodes(node).reduce((most, part) => Math.max(most, lengthOf(part)), 0)
       open.delete(node)
-      if (longest >= maxChain && this.refusals.length === 0) {
+      if (longest >= maxChain) {
         this.refuse("TooDeep", node.pointer, `at most ${maxChain} schemas about one value`, "more")
       }
       lengths.set(node, longest + 1)
@@ -912,6 +971,9 @@ class Compiler {
   }
 }
 
+/** Represents the schemas that are not compiled any more. */
+const unreadNode = new Node("", true, undefined)
+
 /** The subschemas that look at the same value as the schema itself. */
 const sameValueNodes = ({ combined, dependents, parts, reference }: Node): ReadonlyArray<Node> => [
   ...(reference === undefined ? [] : [reference]),
@@ -924,15 +986,21 @@ const sameValueNodes = ({ combined, dependents, parts, reference }: Node): Reado
 
 // --- Completing ----------------------------------------------------------------------------------------------------
 
-const closureOf = (node: Node): ReadonlyArray<Node> => {
-  if (node.closure !== undefined) return node.closure
+/** The length of a closure that is kept; many long ones would fill the memory. */
+const maxKeptClosure = 64
+
+/** Takes the same fuel whether it is known or not. */
+const closureOf = (node: Node, run: Run): ReadonlyArray<Node> => {
+  if (node.closure !== undefined) return spend(run, node.closure.length) ? node.closure : []
   const found = new Set<Node>([node])
   for (const next of found) {
+    if (!spend(run, 1)) return []
     if (next.reference !== undefined) found.add(next.reference)
     for (const part of next.combined.allOf) found.add(part)
   }
-  node.closure = [...found]
-  return node.closure
+  const closure = [...found]
+  if (closure.length <= maxKeptClosure) node.closure = closure
+  return closure
 }
 
 /** The array or object that a text is the JSON of, as models sometimes send them. */
@@ -949,7 +1017,7 @@ const coerceText = (nodes: ReadonlyArray<Node>, value: Schema.Json, run: Run): S
   const kinds = nodes.reduce((bits, node) => bits & node.kinds, plainJson.allTypes)
   const { array, object, string } = plainJson.typeBits
   if ((kinds & string) !== 0 || (kinds & (array | object)) === 0) return value
-  if (!spend(run, 1 + value.length / 64)) return value
+  if (!spend(run, 1 + value.length / 2)) return value
   const parsed = parseContainer(value)
   return parsed !== undefined && (plainJson.typeBitOf(parsed) & kinds) !== 0 ? parsed : value
 }
@@ -968,15 +1036,18 @@ const isUndeclared = (nodes: ReadonlyArray<Node>, key: string): boolean =>
 
 /** The default of a property if it fits the property's schema, with nested defaults filled in. */
 const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
-  const preset = closureOf(node).find((part) => part.preset !== undefined)?.preset
-  if (preset === undefined || node.filled === "none" || node.filled === "pending") return undefined
+  const preset = closureOf(node, run).find((part) => part.preset !== undefined)?.preset
+  if (preset === undefined || node.filled === "pending") return undefined
   if (node.filled === undefined) {
+    const before = run.fuel.spent
     node.filled = "pending"
     const value = complete(node, preset, run)
     const ok = fits(node, value, run)
-    node.filled = run.exhausted !== undefined ? undefined : ok ? { value } : "none"
-  }
-  return typeof node.filled === "object" ? structuredClone(node.filled.value) : undefined
+    const units = run.fuel.spent - before
+    node.filled = run.exhausted === undefined ? { value: ok ? value : undefined, units } : undefined
+  } else spend(run, node.filled.units)
+  const value = node.filled?.value
+  return value !== undefined && spend(run, fuel.ofValue(value)) ? structuredClone(value) : undefined
 }
 
 /** Completes a member by the schemas of one node for it: declared, matched by a pattern, or additional. */
@@ -996,13 +1067,14 @@ const completeObject = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run
   const out: Record<string, Schema.Json> = {}
   for (const key of Object.keys(object)) {
     let value = object[key] ?? null
-    for (const node of nodes) if (!spend(run, patternCost(node, key))) return object
+    for (const node of nodes) if (!spend(run, 2 * patternCost(node, key))) return object
     if (value === null && isAbsentNull(nodes, key, run)) continue
     if (!run.strict && isUndeclared(nodes, key)) continue
     for (const node of nodes) value = completeMember(node, key, value, run)
     out[key] = value
   }
   for (const { properties } of nodes) {
+    if (!spend(run, properties.size)) return object
     for (const [key, member] of properties) {
       const preset = Object.hasOwn(out, key) ? undefined : defaultOf(member, run)
       if (preset !== undefined) out[key] = preset
@@ -1012,12 +1084,14 @@ const completeObject = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run
 }
 
 const completeArray = (array: ReadonlyArray<Schema.Json>, nodes: ReadonlyArray<Node>, run: Run): Schema.Json =>
-  array.map((item, index) =>
-    nodes.reduce((value, { prefix, rest }) => {
-      const node = prefix[index] ?? rest
-      return node === undefined ? value : complete(node, value, run)
-    }, item)
-  )
+  spend(run, array.length * nodes.length)
+    ? array.map((item, index) =>
+        nodes.reduce((value, { prefix, rest }) => {
+          const node = prefix[index] ?? rest
+          return node === undefined ? value : complete(node, value, run)
+        }, item)
+      )
+    : array
 
 /**
  * Completes a value by the alternative it fits: as it is, or else once it is completed. For `oneOf` there must be
@@ -1040,7 +1114,7 @@ const completeChoice = (branches: ReadonlyArray<Node>, one: boolean, value: Sche
  */
 const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
   if (node.always !== undefined || !spend(run, 1) || !enter(run)) return input
-  const nodes = closureOf(node)
+  const nodes = closureOf(node, run)
   let value = coerceText(nodes, input, run)
   if (isObject(value)) value = completeObject(value, nodes, run)
   else if (isArray(value)) value = completeArray(value, nodes, run)
@@ -1061,8 +1135,6 @@ const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
 
 // --- Validating ----------------------------------------------------------------------------------------------------
 
-const defaultMaxSteps = 1_000_000
-
 export interface ValidateOptions {
   /** Refuse undeclared properties of a closed object instead of dropping them; default `false`. */
   readonly strict?: boolean | undefined
@@ -1070,36 +1142,40 @@ export interface ValidateOptions {
   readonly coerce?: boolean | undefined
   /** The greatest number of problems that are collected; default 50. */
   readonly maxIssues?: number | undefined
-  /** The greatest number of steps of one validation; a step is about one keyword on one value. Default 1,000,000. */
-  readonly maxSteps?: number | undefined
-  /** Limits of the value that differ from `Limits.defaults`. */
+  /** Limits that differ from `Limits.defaults`; `maxFuel` bounds the work. */
   readonly limits?: Partial<plainJson.Limits> | undefined
 }
 
-const exhaustedProblem = (run: Run): PayloadError.Problem => ({
-  path: "",
-  expected: "a value and a schema that can be checked in the steps allowed",
-  found: run.exhausted === "depth" ? "ones nested too deeply in each other" : "ones that need more",
-  fix: "Send less, simplify the schema, or raise maxSteps",
-  keyword: "budget"
-})
+const exhaustedProblems = (run: Run): ReadonlyArray<PayloadError.Problem> =>
+  run.exhausted === "fuel"
+    ? problemsOf(fuel.reasonOf(run.fuel)).map((problem) => ({ ...problem, keyword: "fuel" }))
+    : [
+        {
+          path: "",
+          expected: `at most ${maxRunDepth} schemas inside one another for one value`,
+          found: "more",
+          fix: "Send flatter data, or simplify the schema",
+          keyword: "fuel"
+        }
+      ]
 
 /** Copies and evaluates a value, completed first where it may be. */
 const checkValue = (
   root: Node,
   input: unknown,
   mayComplete: boolean,
-  options: ValidateOptions
+  options: ValidateOptions,
+  shared: fuel.Fuel | undefined
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => {
-  const limits = { ...plainJson.defaultLimits, ...options.limits }
+  const limits = plainJson.overrideLimits(plainJson.defaultLimits, options.limits ?? {})
   const maxDepth = Math.min(limits.maxDepth, maxValueDepth)
   const copied = plainJson.copyJson(input, { ...limits, maxDepth })
   if (Result.isFailure(copied)) {
     return Result.fail(problemsOf(copied.failure).map((problem) => ({ ...problem, keyword: "json" })))
   }
-  const problems: Array<PayloadError.Problem> = []
+  const problems = noProblems()
   const run: Run = {
-    steps: options.maxSteps ?? defaultMaxSteps,
+    fuel: shared ?? fuel.make(limits.maxFuel),
     depth: 0,
     exhausted: undefined,
     problems,
@@ -1109,8 +1185,8 @@ const checkValue = (
   }
   const value = mayComplete ? complete(root, copied.success, run) : copied.success
   const ok = evaluate(root, value, undefined, run)
-  if (run.exhausted !== undefined) return Result.fail([exhaustedProblem(run)])
-  return ok ? Result.succeed(value) : Result.fail(problems)
+  if (run.exhausted !== undefined) return Result.fail(exhaustedProblems(run))
+  return ok ? Result.succeed(value) : Result.fail(problems.list)
 }
 
 // --- Documents -----------------------------------------------------------------------------------------------------
@@ -1183,50 +1259,56 @@ const checkValue = (
 export const make = Effect.fnUntraced(function* (json: unknown, options: plainJson.Options = {}) {
   const what = options.what ?? "JSON Schema"
   const limits = yield* plainJson.resolveLimits(options.limits)
-  const fuel = (yield* SharedPatternFuel) ?? { weight: 0 }
-  const before = isObject(json) ? knownObjects.get(json) : undefined
-  if (before?.limits === limits && spendFuel(before.document, fuel)) return before.document.schema
-  const found = Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, fuel))
+  const tank = options.limits?.maxFuel === undefined ? yield* fuel.current : fuel.make(limits.maxFuel)
+  const before = isKnownKey(json) ? knownObjects.get(json) : undefined
+  const found =
+    before?.limits === limits
+      ? takeKnown(before.document, tank)
+      : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, tank))
   if (Result.isFailure(found)) return yield* new JsonSchemaError({ what, ...found.failure })
-  if (isObject(json)) knownObjects.set(json, { limits, document: found.success })
-  return found.success.schema
+  if (isKnownKey(json)) knownObjects.set(json, { limits, document: found.success })
+  return found.success
 }) satisfies (json: unknown, options?: plainJson.Options) => Effect.Effect<JsonSchema, JsonSchemaError>
 
-interface KnownDocument {
-  readonly schema: JsonSchema
-  readonly patternWeight: number
-}
+/** Anything else was refused before; asking whether a Proxy is an array could fail. */
+const isKnownKey = (json: unknown): json is object => typeof json === "object" && json !== null
 
 /** Documents by the object they came as, with the limits they were checked against. */
-const knownObjects = new WeakMap<object, { readonly limits: plainJson.Limits; readonly document: KnownDocument }>()
+const knownObjects = new WeakMap<object, { readonly limits: plainJson.Limits; readonly document: JsonSchema }>()
 
 /** Documents by their text: an agent that is decoded again has the same tools in new objects. */
-const knownTexts = new Map<string, KnownDocument>()
+const knownTexts = new Map<string, JsonSchema>()
 
-const maxKnownTexts = 512
+/** The units of all documents in the cache together; they bound its memory, too. */
+const maxKnownUnits = 1_000_000
+
+let knownUnits = 0
 
 /** The greatest length of a text in the cache. */
 const maxTextLength = 16 * 1024
 
-/** The cache changes no verdict: the patterns of a known document take their part of a shared budget, too. */
-const spendFuel = ({ patternWeight }: KnownDocument, fuel: PatternFuel): boolean => {
-  if (fuel.weight + patternWeight > maxPatterns) return false
-  fuel.weight += patternWeight
-  return true
-}
+/** The cache changes no verdict: a known document takes the fuel of one that is compiled. */
+const takeKnown = (known: JsonSchema, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> =>
+  fuel.spend(tank, unitsOf(known)) ? Result.succeed(known) : Result.fail(refuseWork(tank, ""))
 
-const remember = (text: string, document: KnownDocument): KnownDocument => {
-  if (knownTexts.size >= maxKnownTexts) knownTexts.clear()
-  if (text.length <= maxTextLength) knownTexts.set(text, document)
+const remember = (text: string, document: JsonSchema): JsonSchema => {
+  if (text.length > maxTextLength) return document
+  knownUnits += unitsOf(document)
+  if (knownUnits > maxKnownUnits) {
+    knownTexts.clear()
+    knownUnits = unitsOf(document)
+  }
+  knownTexts.set(text, document)
   return document
 }
 
 /** Compiles a document unless it was compiled lately. */
-export const compileOnce = (json: JsonObject, fuel: PatternFuel): Result.Result<KnownDocument, Refusal> => {
+export const compileOnce = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
   const text = JSON.stringify(json)
   const known = knownTexts.get(text)
-  if (known !== undefined && spendFuel(known, fuel)) return Result.succeed(known)
-  return Result.map(compile(json, fuel), (document) => remember(text, document))
+  return known === undefined
+    ? Result.map(compile(json, tank), (document) => remember(text, document))
+    : takeKnown(known, tank)
 }
 
 /**
@@ -1248,8 +1330,8 @@ export const compileOnce = (json: JsonObject, fuel: PatternFuel): Result.Result<
  *
  * **Gotchas**
  *
- * A value that needs more than `maxSteps` fails with one issue of the keyword
- * `budget`. Undeclared properties are refused, not dropped, where one part of an
+ * A value that needs more fuel than `maxFuel` of the limits fails with one issue of the
+ * keyword `fuel`. Undeclared properties are refused, not dropped, where one part of an
  * `allOf` is closed and another part declares the property.
  *
  * **Example** (A model that sends an array as text)
@@ -1276,7 +1358,17 @@ export const validate = (
   self: JsonSchema,
   value: unknown,
   options: ValidateOptions = {}
-): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => checkValue(rootOf(self), value, true, options)
+): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
+  checkValue(rootOf(self), value, true, options, undefined)
+
+/** {@link validate} as a part of a door. */
+export const validateWith = (
+  tank: fuel.Fuel,
+  self: JsonSchema,
+  value: unknown,
+  options: ValidateOptions = {}
+): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
+  checkValue(rootOf(self), value, true, options, tank)
 
 /**
  * True if JSON Schema alone accepts a value as it is: nothing is filled in,
@@ -1298,7 +1390,7 @@ export const validate = (
  * @since 0.1.0
  */
 export const accepts = (self: JsonSchema, value: unknown): boolean =>
-  Result.isSuccess(checkValue(rootOf(self), value, false, { maxIssues: 1 }))
+  Result.isSuccess(checkValue(rootOf(self), value, false, { maxIssues: 1 }, undefined))
 
 /**
  * A JSON Schema was refused: which document (`what`), why (`reason`, a name to

@@ -4,13 +4,14 @@
 
 import * as Result from "effect/Result"
 import { RE2JS } from "re2js"
+import * as fuel from "./fuel.ts"
 
 /** A regular expression that runs in time linear in its input. */
 export interface CompiledPattern {
   readonly source: string
-  /** The cost of compiling it: its length, its instructions, its Unicode classes. */
+  /** The units that compiling it takes. */
   readonly weight: number
-  /** The cost in steps of a test on this many characters. */
+  /** The units that a test on this many characters takes. */
   readonly cost: (length: number) => number
   readonly test: (text: string) => boolean
 }
@@ -20,6 +21,14 @@ const maxSourceLength = 2048
 const maxProgramSize = 4000
 
 const maxUnicodeProperties = 100
+
+/** The units for a class of Unicode, which V8 and RE2 each build. */
+const propertyWeight = 1000
+
+/** The memory of a pattern for states met before; small, so that a pattern for which it does not help stops to use it. */
+const maxStateMemory = 128 * 1024
+
+const countProperties = (source: string): number => source.split(/\\[pP]\{/).length - 1
 
 const whiteSpace = "\\t-\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}"
 
@@ -142,30 +151,87 @@ const translatePattern = (source: string): Result.Result<string, string> => {
   return Result.succeed(out)
 }
 
+/** One character, escape or class of RE2, or the beginning of a group, of which only the capturing ones add instructions. */
+const atomPattern = /\\[xpP]\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?(?::|P?<[^>]*>))?|\{\d+(?:,\d*)?\}|[^]/gu
+
+/** A group that is being read: its instructions so far, and those of its last atom, which a repeat multiplies. */
+interface Group {
+  size: number
+  last: number
+  readonly captures: number
+}
+
+const repeatSize = (size: number, repeat: string): number => {
+  const [least = "0", most] = repeat.slice(1, -1).split(",")
+  const min = Number(least)
+  if (most === undefined) return Math.max(1, size * min)
+  return most === "" ? size * Math.max(1, min) + 1 : Math.max(1, size * min + (size + 1) * (Number(most) - min))
+}
+
+/** At least the instructions that RE2 compiles a pattern of its syntax to, known before it does. */
+export const boundProgramSize = (translated: string): number => {
+  const groups: Array<Group> = [{ size: 0, last: 0, captures: 0 }]
+  for (const [token] of translated.matchAll(atomPattern)) {
+    const group = groups[groups.length - 1]
+    if (group === undefined) break
+    const settle = (last: number) => {
+      group.size += group.last
+      group.last = last
+    }
+    if (token.startsWith("(")) groups.push({ size: 0, last: 0, captures: token === "(?:" ? 0 : 2 })
+    else if (token === ")") {
+      groups.pop()
+      const outer = groups[groups.length - 1]
+      if (outer === undefined) break
+      outer.size += outer.last
+      outer.last = Math.max(1, group.size + group.last) + group.captures
+    } else if (token === "|") settle(2)
+    else if (token === "*" || token === "+" || token === "?") group.last += 1
+    else if (token.length > 1 && token.startsWith("{")) group.last = repeatSize(group.last, token)
+    else settle(1)
+  }
+  return 2 + groups.reduce((sum, { captures, last, size }) => sum + size + last + captures, 0)
+}
+
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
 
 /**
  * Compiles a `pattern` of JSON Schema: it must be a valid regular expression of
- * ECMAScript, and one that RE2 can run. It is searched for, not anchored.
+ * ECMAScript, and one that RE2 can run. It is searched for, not anchored. Its size is known, and taken from the fuel,
+ * before it is compiled.
  */
-export const compilePattern = (source: string): Result.Result<CompiledPattern, string> => {
-  const properties = source.split(/\\[pP]\{/).length - 1
+export const compilePattern = (source: string, tank: fuel.Fuel): Result.Result<CompiledPattern, string> => {
+  const properties = countProperties(source)
   if (properties > maxUnicodeProperties) return Result.fail(`it has more than ${maxUnicodeProperties} \\p escapes`)
   if (source.length > maxSourceLength) return Result.fail(`it is longer than ${maxSourceLength} characters`)
+  const sourceWeight = 1000 + 20 * source.length + propertyWeight * properties
+  if (!fuel.spend(tank, sourceWeight)) return Result.fail("there is no fuel left")
   return Result.gen(function* () {
     yield* Result.orElse(Result.try({ try: () => new RegExp(source, "u"), catch: messageOf }), () =>
       Result.try({ try: () => new RegExp(source), catch: messageOf })
     )
     const translated = yield* translatePattern(source)
+    const bound = boundProgramSize(translated)
+    if (bound > maxProgramSize) {
+      return yield* Result.fail(`it compiles to ${bound} instructions, the limit is ${maxProgramSize}`)
+    }
+    if (!fuel.spend(tank, 20 * bound)) return yield* Result.fail("there is no fuel left")
     const compiled = yield* Result.try({ try: () => RE2JS.compile(translated), catch: messageOf })
     const program = compiled.programSize()
-    if (program > maxProgramSize)
-      return yield* Result.fail(`it compiles to ${program} instructions, the limit is ${maxProgramSize}`)
+    const perCharacter = program <= 8 ? 0.5 : program / 8
+    let isBounded = false
     return {
       source,
-      weight: source.length + program + 500 * properties,
-      cost: (length) => 1 + Math.ceil((length * Math.max(program, 8)) / 64),
-      test: (value) => compiled.test(value)
+      weight: sourceWeight + 20 * bound,
+      cost: (length) => 1 + length * perCharacter,
+      test: (value) => {
+        if (!isBounded) {
+          const { dfa } = compiled.re2()
+          dfa.memBudget = dfa.stateBudget = maxStateMemory
+          isBounded = true
+        }
+        return compiled.test(value)
+      }
     } satisfies CompiledPattern
   })
 }
@@ -270,6 +336,10 @@ const isUriReference =
 const isJsonPointer: FormatCheck = (text) => (text === "" || text.startsWith("/")) && !/~(?![01])/.test(text)
 
 const isRegex: FormatCheck = (text) => Result.isSuccess(Result.try(() => new RegExp(text, "u")))
+
+/** The units that a check of a format takes; V8 builds the classes of a regular expression. */
+export const formatCost = (name: string, text: string): number =>
+  name === "regex" ? 1 + text.length + propertyWeight * countProperties(text) : 1 + fuel.ofText(text.length)
 
 /** The formats that are checked; all others are refused by name. Every check is linear. */
 export const formatChecks: ReadonlyMap<string, FormatCheck> = new Map<string, FormatCheck>([

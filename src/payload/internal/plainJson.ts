@@ -146,18 +146,6 @@ export const fingerprint = (value: Schema.Json): string => {
   return value === 0 ? "0" : JSON.stringify(value)
 }
 
-/** Number of values in a value. */
-export const countValues = (value: Schema.Json): number => {
-  let count = 0
-  const open: Array<Schema.Json> = [value]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    count++
-    if (isArray(next)) open.push(...next)
-    else if (isObject(next)) for (const key of Object.keys(next)) open.push(next[key] ?? null)
-  }
-  return count
-}
-
 /** Length in code points, as `minLength` counts. */
 export const countCodePoints = (text: string): number => {
   let count = 0
@@ -213,6 +201,8 @@ export interface Limits {
   readonly maxMessages: number
   /** Problems that one error lists; further ones are counted only. */
   readonly maxIssues: number
+  /** Work of one decode of an artefact, one validation, or one choice among routes, in units of about 100 nanoseconds. */
+  readonly maxFuel: number
 }
 
 /**
@@ -230,6 +220,12 @@ export interface Limits {
  * | `maxTools` | 256 |
  * | `maxMessages` | 10,000 |
  * | `maxIssues` | 50 |
+ * | `maxFuel` | 1,000,000 |
+ *
+ * `maxFuel` bounds work that the size of the data does not: compiling JSON Schemas and patterns, validation, and the
+ * conditions of routes. One unit is about 100 nanoseconds, so the default is a tenth of a second. All schemas of an
+ * artefact share one count. A definition of 100 ordinary tools takes less than a third of the default. Raise it for
+ * schemas and values of megabytes that you trust, and lower it where strangers send many payloads at once.
  *
  * @category defaults
  * @since 0.1.0
@@ -242,7 +238,8 @@ export const defaultLimits: Limits = {
   maxArrayLength: 20_000,
   maxTools: 256,
   maxMessages: 10_000,
-  maxIssues: 50
+  maxIssues: 50,
+  maxFuel: 1_000_000
 }
 
 /**

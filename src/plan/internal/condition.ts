@@ -5,7 +5,9 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import * as Patterns from "../../payload/internal/patterns.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as planNames from "./planNames.ts"
@@ -69,6 +71,8 @@ interface Analysis {
   /** The names of all predicates, each once, in order. */
   readonly customs: ReadonlyArray<string>
   readonly patterns: ReadonlyMap<string, Patterns.CompiledPattern>
+  /** The units that compiling the patterns took. */
+  readonly units: number
 }
 
 /** The conditions directly inside a condition, and the key of each in JSON. */
@@ -86,7 +90,11 @@ const innerOf = (when: When): ReadonlyArray<readonly [path: Path, when: When]> =
 }
 
 /** The parts of one condition that cannot be used; the conditions inside it not counted. */
-const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>): ReadonlyArray<ConditionProblem> => {
+const ownProblems = (
+  when: When,
+  patterns: Map<string, Patterns.CompiledPattern>,
+  tank: fuel.Fuel
+): ReadonlyArray<ConditionProblem> => {
   const problems: Array<ConditionProblem> = []
   const path = "path" in when ? when.path : []
   const wrong = path.findIndex((token) => typeof token === "number" && !(Number.isSafeInteger(token) && token >= 0))
@@ -97,7 +105,7 @@ const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>
     problems.push({ path: ["value"], reason: `expected a finite number or a string, found ${when.value}` })
   }
   if (when._tag === "Matches" && !patterns.has(when.pattern)) {
-    const compiled = Patterns.compilePattern(when.pattern)
+    const compiled = Patterns.compilePattern(when.pattern, tank)
     if (Result.isSuccess(compiled)) patterns.set(when.pattern, compiled.success)
     else {
       const reason = `expected a regular expression that runs in linear time, found ${base.quote(when.pattern)}: ${compiled.failure}. Write it without that`
@@ -107,10 +115,11 @@ const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>
   return problems
 }
 
-const analyzeOnce = (root: When): Analysis => {
+const analyzeOnce = (root: When, tank: fuel.Fuel): Analysis => {
   const problems: Array<ConditionProblem> = []
   const customs = new Set<string>()
   const patterns = new Map<string, Patterns.CompiledPattern>()
+  const before = tank.spent
   let count = 0
 
   const visit = (when: When, at: Path, depth: number): void => {
@@ -123,23 +132,30 @@ const analyzeOnce = (root: When): Analysis => {
       problems.push({ path: at, reason })
     } else {
       if (when._tag === "Custom") customs.add(when.name)
-      for (const { path, reason } of ownProblems(when, patterns)) problems.push({ path: [...at, ...path], reason })
+      for (const { path, reason } of ownProblems(when, patterns, tank))
+        problems.push({ path: [...at, ...path], reason })
       for (const [path, one] of innerOf(when)) visit(one, [...at, ...path], depth + 1)
     }
   }
 
   visit(root, [], 0)
-  return { problems, customs: [...customs], patterns }
+  return { problems, customs: [...customs], patterns, units: tank.spent - before }
 }
 
 const analyses = new WeakMap<When, Analysis>()
 
-/** The problems of a condition, its predicates and its compiled patterns. Each condition is analyzed once. */
-export const analyze = (when: When): Analysis => {
+/**
+ * The problems of a condition, its predicates and its compiled patterns. Each condition is analyzed once, and takes the
+ * same fuel every time.
+ */
+export const analyze = (when: When, tank: fuel.Fuel = fuel.make(plainJson.defaultLimits.maxFuel)): Analysis => {
   const before = analyses.get(when)
-  if (before !== undefined) return before
-  const analysis = analyzeOnce(when)
-  analyses.set(when, analysis)
+  if (before !== undefined) {
+    fuel.spend(tank, before.units)
+    return before
+  }
+  const analysis = analyzeOnce(when, tank)
+  if (!fuel.isEmpty(tank)) analyses.set(when, analysis)
   return analysis
 }
 
@@ -176,10 +192,23 @@ const compareValues = (left: Schema.Json, right: number | string): -1 | 0 | 1 | 
   return left < right ? -1 : left > right ? 1 : 0
 }
 
-const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"]): boolean => {
-  if (when._tag === "Text") return subject.text === when.value
-  const value = valueAtPath(subject.payload, when.path)
+/** Comparing texts ends with the shorter one; comparing arrays and objects lists the members of both. */
+const containerUnits = (value: Schema.Json): number =>
+  typeof value === "object" && value !== null ? fuel.ofValue(value) : 0
+
+/** The units that testing a value takes. */
+const leafUnits = (when: Leaf, value: Schema.Json, patterns: Analysis["patterns"]): number => {
+  if (when._tag === "Matches")
+    return typeof value === "string" ? (patterns.get(when.pattern)?.cost(value.length) ?? 0) : 0
+  if (when._tag === "In") return fuel.ofValue(when.values) + when.values.length * containerUnits(value)
+  return "value" in when ? fuel.ofValue(when.value) + containerUnits(value) : 0
+}
+
+const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"], tank: fuel.Fuel): boolean => {
+  const value = when._tag === "Text" ? subject.text : valueAtPath(subject.payload, when.path)
+  if (!fuel.spend(tank, 1 + leafUnits(when, value, patterns))) return false
   switch (when._tag) {
+    case "Text":
     case "Equals":
       return planNames.equalsJson(value, when.value)
     case "Empty":
@@ -202,8 +231,9 @@ const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"]):
 export const evaluate = <E = never, R = never>(
   root: When,
   subject: Subject,
-  custom: (name: string) => Effect.Effect<boolean, E, R>
-): Effect.Effect<boolean, E, R> => {
+  custom: (name: string) => Effect.Effect<boolean, E, R>,
+  tank: fuel.Fuel = fuel.make(plainJson.defaultLimits.maxFuel)
+): Effect.Effect<boolean, E | PayloadError.PayloadError, R> => {
   const { patterns, problems } = analyze(root)
   const decide: (when: When) => Effect.Effect<boolean, E, R> = Effect.fnUntraced(function* (when) {
     switch (when._tag) {
@@ -218,10 +248,13 @@ export const evaluate = <E = never, R = never>(
       case "Custom":
         return yield* custom(when.name)
       default:
-        return testLeaf(when, subject, patterns)
+        return testLeaf(when, subject, patterns, tank)
     }
   })
-  return problems.length === 0 ? decide(root) : Effect.succeed(false)
+  if (problems.length > 0) return Effect.succeed(false)
+  return Effect.flatMap(decide(root), (holds) =>
+    fuel.isEmpty(tank) ? fuel.fail(tank, "condition", "") : Effect.succeed(holds)
+  )
 }
 
 const maxValue = 40

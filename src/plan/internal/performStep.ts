@@ -21,8 +21,10 @@ import type { Handed, Recorder } from "../../agent/internal/driver.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
 import * as Digest from "../../payload/Digest.ts"
+import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { quote } from "../../payload/internal/base.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
@@ -988,6 +990,8 @@ const chooseTarget = Effect.fnUntraced(function* (
   const payload = record?.output ?? null
   if (routes !== undefined && routes.length > 0) {
     const subject = { payload, text: payloadText(payload) }
+    const { maxFuel } = yield* Limits.Limits
+    const tank = fuel.make(maxFuel)
     for (const { to, when } of routes) {
       const ask = (name: string): Effect.Effect<boolean, RouteFailure> => {
         const predicate = bound.predicates.get(name)
@@ -995,7 +999,10 @@ const chooseTarget = Effect.fnUntraced(function* (
         const asked = Effect.suspend(() => predicate({ step, ...subject }))
         return Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause))
       }
-      if (yield* condition.evaluate(when, subject, ask)) return to
+      const holds = Effect.catchTag(condition.evaluate(when, subject, ask, tank), "PayloadError", (error) =>
+        predicateFailed(step, to, condition.label(when), Cause.fail(error))
+      )
+      if (yield* holds) return to
     }
     return undefined
   }

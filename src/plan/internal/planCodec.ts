@@ -10,7 +10,7 @@ import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as interpret from "../../payload/internal/interpret.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
@@ -285,7 +285,8 @@ const resolvePredicate = (
   if (typeof entry === "function") return livePlan.livePredicate(name, entry)
   const problem = unusable(entry)
   if (problem !== undefined) return refuse("UnusableEntry", expected, problem)
-  return (input) => condition.evaluate(entry, input, () => Effect.succeed(false))
+  return (input) =>
+    Effect.flatMap(fuel.current, (tank) => condition.evaluate(entry, input, () => Effect.succeed(false), tank))
 }
 
 const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyMap<string, livePlan.LivePredicate> => {
@@ -364,7 +365,7 @@ export const resolvePlan = Effect.fnUntraced(function* <R>(
   withInputs.set(definition, checked)
   const parts = { definition, steps, predicates, output: output?.schema }
   return livePlan.planFromLive<R>(yield* livePlan.checkParts(parts, [], checked))
-}, interpret.sharePatternFuel)
+}, fuel.door)
 
 const member = (value: unknown, key: string): unknown =>
   plainJson.isObject(value) ? plainJson.own(value, key) : undefined

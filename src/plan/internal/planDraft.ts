@@ -11,7 +11,7 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as interpret from "../../payload/internal/interpret.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
@@ -106,12 +106,16 @@ const checkSchema = Effect.fnUntraced(function* (
   }
   const made = yield* Effect.result(JsonSchema.make(json))
   if (Result.isSuccess(made)) return
+  const tank = yield* fuel.current
+  if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, documentName, `${path}/schema${made.failure.path}`)
   const found = `one that cannot: ${made.failure.message}`
   expect(false, `${path}/schema${made.failure.path}`, "a JSON Schema that can be enforced", found)
 })
 
 const checkCondition = Effect.fnUntraced(function* ({ expect }: Report, path: string, when: condition.When) {
-  const { customs, problems } = condition.analyze(when)
+  const tank = yield* fuel.current
+  const { customs, problems } = condition.analyze(when, tank)
+  if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, documentName, path)
   for (const name of customs) yield* checkKey(path, name)
   for (const problem of problems) {
     const place = `${path}${plainJson.formatPointer(problem.path)}`
@@ -173,7 +177,7 @@ export const checkDraft = Effect.fnUntraced(function* <D extends Draft>(
   if (problems.length === 0) return draft
   const reason = PayloadError.invalid(problems.slice(0, maxIssues), Math.max(0, problems.length - maxIssues))
   return yield* new PayloadError.PayloadError({ what: documentName, reason })
-}, interpret.sharePatternFuel)
+}, fuel.door)
 
 const stepKeys = { routesBy: "routes_by", afterBranches: "after_branches", timeoutMillis: "timeout" } as const
 

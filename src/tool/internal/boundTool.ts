@@ -28,6 +28,7 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
@@ -418,7 +419,7 @@ export const makeStub = Effect.fnUntraced(function* (
       failure: Schema.Json,
       failureMode: "return"
     }).annotateMerge(toToolAnnotations(contract.annotations)),
-    { parametersSchema: JsonSchema.toSchema(parameters) }
+    { parametersSchema: convertSchema.toSchemaWith(yield* fuel.current, parameters) }
   )
   return {
     contract,

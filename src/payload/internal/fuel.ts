@@ -1,0 +1,103 @@
+/**
+ * Fuel: a count of the work that data from outside causes, with a limit.
+ *
+ * A door is one decode of an artefact, one validation of a value, or one choice among the routes of a step. Each door
+ * has one counter, and everything behind the door takes from it before it works: schemas are compiled and converted,
+ * patterns compiled and run, values compared, problems collected. One unit is about 100 nanoseconds. When the fuel is
+ * used up, the door fails with a problem that names `maxFuel`.
+ *
+ * The amounts depend on the data alone: a schema from a cache takes as much as compiling it took.
+ *
+ * Tests read a counter in two ways: {@link measure} counts everything that an Effect does behind its doors, and a counter
+ * that a test makes and hands to `interpret.validateWith` holds the units of that validation.
+ */
+
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import * as PayloadError from "../PayloadError.ts"
+import * as plainJson from "./plainJson.ts"
+
+/** The counter of one door. */
+export interface Fuel {
+  readonly limit: number
+  spent: number
+}
+
+export const make = (limit: number): Fuel => ({ limit, spent: 0 })
+
+/** Takes an amount; false when there is not enough, and from then on. */
+export const spend = (fuel: Fuel, amount: number): boolean => {
+  fuel.spent += amount
+  return fuel.spent <= fuel.limit
+}
+
+export const isEmpty = ({ limit, spent }: Fuel): boolean => spent > limit
+
+/** The units for a text that is read or compared once. */
+export const ofText = (length: number): number => length / 16
+
+/** The units for a value that is read, compared or copied once. */
+export const ofValue = (value: unknown): number => {
+  let units = 0
+  const open: Array<unknown> = [value]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    units += 1
+    if (typeof next === "string") units += ofText(next.length)
+    else if (plainJson.isArray(next)) for (const item of next) open.push(item)
+    else if (plainJson.isObject(next)) {
+      for (const key of Object.keys(next)) {
+        units += 1 + ofText(key.length)
+        open.push(next[key])
+      }
+    }
+  }
+  return units
+}
+
+/** Why a door fails that has no fuel left. */
+export const reasonOf = ({ limit, spent }: Fuel, path: string = ""): PayloadError.Reason => ({
+  _tag: "TooLarge",
+  what: "fuel",
+  limit,
+  found: Math.ceil(spent),
+  path
+})
+
+/** Fails a door that has no fuel left; `path` is where it was used up. */
+export const fail = (fuel: Fuel, what: string, path: string): Effect.Effect<never, PayloadError.PayloadError> =>
+  Effect.fail(new PayloadError.PayloadError({ what, reason: reasonOf(fuel, path) }))
+
+const Current = Context.Reference<Fuel | undefined>("effect-emissary/payload/Fuel", { defaultValue: () => undefined })
+
+/** The counter of the door around, or that of a new door under the current limits. */
+export const current: Effect.Effect<Fuel> = Effect.flatMap(Effect.service(Current), (fuel) =>
+  fuel === undefined ? Effect.map(plainJson.resolveLimits(), ({ maxFuel }) => make(maxFuel)) : Effect.succeed(fuel)
+)
+
+/** Makes one door of an Effect: all of it shares one counter. A door inside a door is a part of the outer one. */
+export const door = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(current, (fuel) => Effect.provideService(effect, Current, fuel))
+
+/** A door with limits of its own, which the codecs inside it see, too. */
+export const doorWithin = <A, E, R>(
+  limits: Partial<plainJson.Limits> | undefined,
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> =>
+  limits === undefined
+    ? door(effect)
+    : Effect.provideServiceEffect(door(effect), plainJson.Limits, plainJson.resolveLimits(limits))
+
+/** Services for work that continues after a door was closed. */
+export const outside: <R>(services: Context.Context<R>) => Context.Context<R> = (services) =>
+  Context.add(services, Current, undefined)
+
+/** Runs an Effect as one door, and returns the units that it spent. */
+export const measure = <A, E, R>(
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<{ readonly exit: Exit.Exit<A, E>; readonly spent: number }, never, R> =>
+  Effect.flatMap(plainJson.resolveLimits(), ({ maxFuel }) => {
+    const fuel = make(maxFuel)
+    const run = Effect.exit(Effect.provideService(effect, Current, fuel))
+    return Effect.map(run, (exit) => ({ exit, spent: fuel.spent }))
+  })
