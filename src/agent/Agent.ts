@@ -437,7 +437,7 @@ export const bind = Effect.fnUntraced(function* (
 > {
   yield* ModelRegistry.ModelRegistry
   // Services that agents among the tools require are found where this one is bound.
-  const captured = fuel.outside(yield* Effect.context<never>())
+  const captured = yield* Effect.context<never>()
   const { name = "agent" } = definition
   yield* Effect.mapError(agentBlueprint.checkTree(definition), agentErrorOf(name))
   const tools = yield* Effect.forEach(definition.tools, bindTool)

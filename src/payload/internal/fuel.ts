@@ -68,7 +68,10 @@ export const reasonOf = ({ limit, spent }: Fuel, path: string = ""): PayloadErro
 export const fail = (fuel: Fuel, what: string, path: string): Effect.Effect<never, PayloadError.PayloadError> =>
   Effect.fail(new PayloadError.PayloadError({ what, reason: reasonOf(fuel, path) }))
 
-const Current = Context.Reference<Fuel | undefined>("effect-emissary/payload/Fuel", { defaultValue: () => undefined })
+/** The counter of the door around. A service of a place: code that runs later must not keep it. */
+export const Current = Context.Reference<Fuel | undefined>("effect-emissary/payload/Fuel", {
+  defaultValue: () => undefined
+})
 
 /** The counter of the door around, or that of a new door under the current limits. */
 export const current: Effect.Effect<Fuel> = Effect.flatMap(Effect.service(Current), (fuel) =>
@@ -87,10 +90,6 @@ export const doorWithin = <A, E, R>(
   limits === undefined
     ? door(effect)
     : Effect.provideServiceEffect(door(effect), plainJson.Limits, plainJson.resolveLimits(limits))
-
-/** Services for work that continues after a door was closed. */
-export const outside: <R>(services: Context.Context<R>) => Context.Context<R> = (services) =>
-  Context.add(services, Current, undefined)
 
 /** Runs an Effect as one door, and returns the units that it spent. */
 export const measure = <A, E, R>(

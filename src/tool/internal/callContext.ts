@@ -15,6 +15,7 @@ import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import type { JsonObject } from "../../payload/Json.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import * as RunContext from "../RunContext.ts"
 
 /** A run under way, for the runs that the code inside it starts. `outer` is the run around it. */
@@ -99,6 +100,7 @@ const ofPlace: ReadonlySet<string> = new Set([
   keys.callCause,
   keys.callInfo,
   CurrentRun.key,
+  fuel.Current.key,
   RunContext.RunContext.key,
   Scope.Scope.key,
   Tracer.ParentSpan.key
