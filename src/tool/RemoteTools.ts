@@ -35,7 +35,6 @@
  * @since 0.1.0
  */
 
-import * as ByteSize from "effect/ByteSize"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -58,7 +57,8 @@ import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
-import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
+import * as HttpEffect from "effect/http/HttpEffect"
+import type * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
 import type { HttpPlatform } from "effect/http/HttpPlatform"
 import * as HttpRouter from "effect/http/HttpRouter"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
@@ -92,7 +92,7 @@ export class Denied extends Schema.TaggedError<Denied>("effect-emissary/tool/Den
 
 /**
  * An option of a layer in `RemoteTools` is not usable: an empty token, one token under
- * two names, or a URL that is none.
+ * two names, a time that is none, or a URL that is none.
  *
  * @category errors
  * @since 0.1.0
@@ -149,6 +149,7 @@ export const Unavailable = Schema.Struct({
     "denied",
     "not_found",
     "contract_mismatch",
+    "request_timeout",
     "request_too_large",
     "unsupported_media_type",
     "server_error",
@@ -203,6 +204,11 @@ export interface ServerOptions<R = never> {
     | undefined
   /** Limits of the request body and of the answer, where they differ from the current `Limits`. */
   readonly limits?: Partial<Limits.Limits> | undefined
+  /**
+   * The time in which the whole body of a request has to arrive, more than none; default 30 seconds. Then the caller gets a
+   * refusal with status 408 and the connection is closed.
+   */
+  readonly bodyTimeout?: Duration.Input | undefined
   /** The path before the routes. Default `"/"`, for `/tools/execute`. */
   readonly path?: `/${string}` | undefined
 }
@@ -314,6 +320,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
   Layer.unwrap(
     Effect.gen(function* () {
       const match = yield* makeMatcher(options.token)
+      const read = yield* makeReader(options)
       const services = yield* Effect.context<R | Tool.HandlerServices<Tools[keyof Tools]>>()
       const set = yield* boundTool.makeSet(yield* bindToolkit(toolkit))
       const accepted = new Map<string, ReadonlySet<string>>()
@@ -321,7 +328,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
       const { context } = options
       const judge: JudgeContext = (claimed, principal) =>
         context === undefined ? Effect.succeed({}) : Effect.provideContext(context(claimed, principal), services)
-      return Layer.provide(layerRoutes(set, accepted, judge, options), layerAuthorization(match))
+      return Layer.provide(layerRoutes({ set, accepted, judge, read }, options), layerAuthorization(match))
     })
   )
 
@@ -557,20 +564,45 @@ const checkMediaType = (request: HttpServerRequest.HttpServerRequest) => {
     : Effect.fail(remoteProtocol.UnsupportedMediaType.make({ message: "The body must be application/json" }))
 }
 
-const readBytes = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, limit: number) {
-  const tooLarge = remoteProtocol.RequestTooLarge.make({ message: `The body is larger than ${limit} bytes`, limit })
-  if (Number(request.headers["content-length"] ?? 0) > limit) return yield* Effect.fail(tooLarge)
-  const buffer = yield* request.arrayBuffer.pipe(
-    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limit)),
-    Effect.mapError(({ reason }) =>
-      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
-        ? tooLarge
-        : remoteProtocol.InvalidRequest.make({ message: "The body could not be read", issues: [] })
-    )
+/** The bytes of a body of limited size. */
+const collectBody = <E, TooLarge>(
+  { headers, stream }: HttpIncomingMessage.HttpIncomingMessage<E>,
+  limit: number,
+  tooLarge: TooLarge
+): Effect.Effect<Uint8Array, E | TooLarge> => {
+  if (Number(headers["content-length"] ?? 0) > limit) return Effect.fail(tooLarge)
+  let size = 0
+  return stream.pipe(
+    Stream.tap((chunk) => {
+      size += chunk.byteLength
+      return size > limit ? Effect.fail(tooLarge) : Effect.void
+    }),
+    Stream.mkUint8Array
   )
-  if (buffer.byteLength > limit) return yield* Effect.fail(tooLarge)
-  return new Uint8Array(buffer)
-})
+}
+
+const resolveBodyTimeout = (input: Duration.Input = "30 seconds"): Effect.Effect<Duration.Duration, InvalidOption> => {
+  const timeout = Option.filter(Duration.fromInput(input), Duration.isPositive)
+  const message = `"bodyTimeout" must be a duration of more than none`
+  return Effect.mapError(Effect.fromOption(timeout), () => new InvalidOption({ option: "bodyTimeout", message }))
+}
+
+/** A client that is slow, or waits on purpose, must not keep its connection. */
+const closeConnection = HttpEffect.appendPreResponseHandler((_, response) =>
+  Effect.succeed(HttpServerResponse.setHeader(response, "connection", "close"))
+)
+
+const readBytes = (request: HttpServerRequest.HttpServerRequest, limit: number, timeout: Duration.Duration) => {
+  const tooLarge = remoteProtocol.RequestTooLarge.make({ message: `The body is larger than ${limit} bytes`, limit })
+  const unreadable = remoteProtocol.InvalidRequest.make({ message: "The body could not be read", issues: [] })
+  const tooSlow = remoteProtocol.RequestTimeout.make({
+    message: `The body did not arrive within ${Duration.toSeconds(timeout)} seconds`
+  })
+  return collectBody(request, limit, tooLarge).pipe(
+    Effect.mapError((error) => (error._tag === "HttpServerError" ? unreadable : error)),
+    Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.andThen(closeConnection, Effect.fail(tooSlow)) })
+  )
+}
 
 const invalidRequest = ({ message, reason }: PayloadError) =>
   remoteProtocol.InvalidRequest.make({
@@ -589,18 +621,19 @@ const checkProtocol = (json: Schema.Json) => {
 }
 
 /** Reads and checks the body. Nothing of it is looked at before its size is known to be acceptable. */
-const readRequest = (limits: Partial<Limits.Limits> | undefined) => {
+const makeReader = Effect.fnUntraced(function* ({ bodyTimeout, limits }: ServerOptions<unknown>) {
+  const timeout = yield* resolveBodyTimeout(bodyTimeout)
   const options = { what: "tool call", limits }
   const decode = Json.decode(remoteProtocol.Request, options)
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     yield* checkMediaType(request)
     const { maxBytes } = yield* plainJson.resolveLimits(limits)
-    const body = yield* readBytes(request, maxBytes)
+    const body = yield* readBytes(request, maxBytes, timeout)
     const json = yield* Effect.mapError(Json.parse(body, options), invalidRequest)
     yield* checkProtocol(json)
     return yield* Effect.mapError(decode(json), invalidRequest)
   })
-}
+})
 
 /** Binds the tools that have a handler: those that a model provider runs have none. */
 const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
@@ -696,15 +729,16 @@ const layerUnknownEndpoints = (path: ServerPath) => {
 
 type JudgeContext = NonNullable<ServerOptions["context"]>
 
+interface ServerParts {
+  readonly set: boundTool.ToolSet
+  readonly accepted: AcceptedDigests
+  readonly judge: JudgeContext
+  readonly read: Effect.Success<ReturnType<typeof makeReader>>
+}
+
 /** The routes as a layer over the router of the application. */
-const layerRoutes = (
-  set: boundTool.ToolSet,
-  accepted: AcceptedDigests,
-  judge: JudgeContext,
-  { limits, path = "/" }: ServerOptions<unknown>
-) => {
+const layerRoutes = ({ accepted, judge, read, set }: ServerParts, { limits, path = "/" }: ServerOptions<unknown>) => {
   const api = Api.prefix(path)
-  const read = readRequest(limits)
   const respond = (body: Schema.Json, what: string) =>
     Effect.map(Json.stringify(body, { what, limits }), (text) =>
       HttpServerResponse.text(text, { contentType: "application/json" })
@@ -775,6 +809,7 @@ const refusalTexts: { readonly [Tag in RefusalTag]: RefusalText } = {
   Unauthorized: { reason: "unauthorized", sentence: "The tool server rejected the token", status: 401 },
   Denied: { reason: "denied", sentence: "The tool server denied the call:", status: 403 },
   UnknownEndpoint: { reason: "not_found", sentence: "There is no tool server at the configured URL", status: 404 },
+  RequestTimeout: { reason: "request_timeout", sentence: "The tool server stopped waiting for the call:" },
   ContractMismatch: { reason: "contract_mismatch", sentence: "The tool has changed:" },
   RequestTooLarge: { reason: "request_too_large", sentence: "The call is too large:", status: 413 },
   UnsupportedMediaType: { reason: "unsupported_media_type", sentence: "The tool server rejected the request:" },
@@ -831,23 +866,8 @@ const deadlineOf = (call: RemoteCall, now: number): number | undefined => {
   return Number.isFinite(deadline) ? deadline : undefined
 }
 
-const collectBody = (
-  response: HttpClientResponse.HttpClientResponse,
-  limit: number
-): Effect.Effect<Uint8Array, FailedCall | HttpClientError.HttpClientError> => {
-  const { status } = response
-  const sentence = `The tool server answered with more than ${limit} bytes`
-  const tooLarge = failedCall("response_too_large", "unknown", sentence, { status })
-  if (Number(response.headers["content-length"] ?? 0) > limit) return Effect.fail(tooLarge)
-  let size = 0
-  return response.stream.pipe(
-    Stream.tap((chunk) => {
-      size += chunk.byteLength
-      return size > limit ? Effect.fail(tooLarge) : Effect.void
-    }),
-    Stream.mkUint8Array
-  )
-}
+const largeResponse = (limit: number, status: number) =>
+  failedCall("response_too_large", "unknown", `The tool server answered with more than ${limit} bytes`, { status })
 
 const invalidResponse = failedCall(
   "invalid_response",
@@ -891,7 +911,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
 
   const answer = Effect.fnUntraced(function* (callId: string, response: HttpClientResponse.HttpClientResponse) {
     const { maxBytes } = yield* plainJson.resolveLimits(limits)
-    const bytes = yield* collectBody(response, maxBytes)
+    const bytes = yield* collectBody(response, maxBytes, largeResponse(maxBytes, response.status))
     if (response.status === 200) {
       const decoded = yield* Effect.mapError(decodeResponse(bytes), () => invalidResponse)
       return decoded.callId === callId ? decoded.result : yield* Effect.fail(invalidResponse)

@@ -1,9 +1,23 @@
 import { assert, describe } from "@effect/vitest"
-import { type Cause, Context, Duration, Effect, FileSystem, Layer, Logger, Queue, Redacted, Schema } from "effect"
+import {
+  type Cause,
+  Clock,
+  Context,
+  Duration,
+  Effect,
+  Fiber,
+  FileSystem,
+  Layer,
+  Logger,
+  Queue,
+  Redacted,
+  Schema
+} from "effect"
 import { RemoteTools, ToolContract } from "effect-emissary"
 import { Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientRequest, HttpRouter, HttpServer, FetchHttpClient } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
+import { TestClock } from "effect/testing"
 import { connect, exchange } from "./fixtures/remote-raw.ts"
 import { http, routes, serve, token, url } from "./fixtures/remote-serve.ts"
 import { Probe, secret, Tools } from "./fixtures/remote-tools.ts"
@@ -174,7 +188,17 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     assert.strictEqual(status, 200)
     assert.match(body.openapi, /^3\.1/)
     const operation = body.paths["/tools/execute"].post
-    assert.deepStrictEqual(Object.keys(operation.responses), ["200", "400", "401", "403", "409", "413", "415", "500"])
+    assert.deepStrictEqual(Object.keys(operation.responses), [
+      "200",
+      "400",
+      "401",
+      "403",
+      "408",
+      "409",
+      "413",
+      "415",
+      "500"
+    ])
     assert.deepStrictEqual(operation.security, [{ bearer: [] }])
     assert.strictEqual(body.components.securitySchemes.bearer.scheme.toLowerCase(), "bearer")
     assert.isDefined(body.components.schemas.ExecuteRequestV1)
@@ -234,6 +258,33 @@ describe("RT-5 refusals", () => {
     refused(yield* postText("x".repeat(20_000_000)), 413, "RequestTooLarge")
   })
 
+  const slow = serve({ bodyTimeout: "50 millis" })
+
+  for (const [what, framing, begin] of [
+    ["that stops", "content-length: 100", "{"],
+    ["that never begins", "content-length: 100", ""],
+    ["without a declared length", "transfer-encoding: chunked", "1\r\n{\r\n"]
+  ] as const) {
+    test.live(`TRUST-5 408 for a body ${what}, and the connection is closed`, slow, function* () {
+      const socket = yield* connect(yield* url, head("Bearer s3cret", framing) + begin)
+      let answer = ""
+      socket.on("data", (chunk) => (answer += chunk.toString("utf8")))
+      yield* Effect.callback<void>((resume) => void socket.on("end", () => resume(Effect.void)))
+      for (const part of ["HTTP/1.1 408 ", `"_tag":"RequestTimeout"`, "within 0.05 seconds"])
+        assert.include(answer, part)
+    })
+  }
+
+  test("TRUST-5 a slow body is given up after 30 seconds by default", serve(), function* () {
+    const answer = yield* Effect.forkChild(exchange(yield* url, `${head("Bearer s3cret", "content-length: 100")}{`))
+    while (answer.pollUnsafe() === undefined) {
+      yield* Effect.promise(() => new Promise(setImmediate))
+      yield* TestClock.adjust("1 second")
+    }
+    assert.include(yield* Fiber.join(answer), "HTTP/1.1 408 ")
+    assert.isAtLeast(yield* Clock.currentTimeMillis, 30_000)
+  })
+
   test.live("415 for another media type, none for none", serve(), function* () {
     const body = JSON.stringify(request("who_am_i"))
     refused(yield* postText(body, { "content-type": "text/plain" }), 415, "UnsupportedMediaType")
@@ -255,6 +306,13 @@ describe("RT-5 refusals", () => {
     const answer = yield* post(request("get_order", { id: "1" }, { contractDigets: "sha256:0" }))
     refused(answer, 400, "InvalidRequest")
     assert.include(JSON.stringify(answer.body.issues), "contractDigets")
+  })
+
+  test.live("TRUST-5 400 for a digest longer than any, which would be repeated", serve(), function* () {
+    const answer = yield* post(request("get_order", { id: "1" }, { contractDigest: "x".repeat(1_000_000) }))
+    refused(answer, 400, "InvalidRequest")
+    assert.strictEqual(answer.body.issues[0].path, "/contractDigest")
+    assert.isBelow(JSON.stringify(answer.body).length, 500)
   })
 
   test.live("L2 400 for __proto__ anywhere", serve(), function* () {
@@ -377,11 +435,15 @@ describe("RT-5 the server is a layer", () => {
     yield* Effect.promise(dispose)
   })
 
-  test("refuses an empty token, which every caller knows, and one of two callers", function* () {
+  test("refuses an empty token, which every caller knows, one of two callers, and no time for a body", function* () {
     const twice = { alice: Redacted.make("a"), bob: Redacted.make("a") }
     for (const token of [Redacted.make(""), {}, { alice: Redacted.make(" ") }, twice]) {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(serve({ token }))))
       assert.strictEqual(error._tag, "InvalidOption")
+    }
+    for (const bodyTimeout of [0, -1, Number.NaN]) {
+      const error = yield* Effect.flip(Effect.scoped(Layer.build(serve({ bodyTimeout }))))
+      assert(error._tag === "InvalidOption" && error.option === "bodyTimeout")
     }
   })
 

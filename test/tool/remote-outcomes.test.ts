@@ -51,6 +51,11 @@ const refusals: Record<string, Refusal> = {
     server: { limits: { maxBytes: 1000 } },
     refused: ["request_too_large", 413, "1000 bytes"]
   },
+  "body that is given up": {
+    ...report("x".repeat(1_000_000)),
+    server: { bodyTimeout: "1 nanos" },
+    refused: ["request_timeout", 408, "within"]
+  },
   "contract mismatch": { contract: { digest: "sha256:00" }, refused: ["contract_mismatch", 409, "get_order"] },
   "denied context": {
     server: { context: ({ tenant }) => Effect.fail(new RemoteTools.Denied({ message: `Not for ${String(tenant)}` })) },

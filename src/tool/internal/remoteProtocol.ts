@@ -38,6 +38,9 @@ export const Denied = refusal("Denied", 403, {})
 /** No such path, or not with this method. */
 export const UnknownEndpoint = refusal("UnknownEndpoint", 404, {})
 
+/** The body did not arrive in time. The tool did not run, and the connection is closed. */
+export const RequestTimeout = refusal("RequestTimeout", 408, {})
+
 /** The digest of the server's contract (`expected`) differs from the one in the request (`found`). */
 export const ContractMismatch = refusal("ContractMismatch", 409, {
   tool: Schema.String,
@@ -61,6 +64,7 @@ export const Refusal = Schema.Union([
   Unauthorized,
   Denied,
   UnknownEndpoint,
+  RequestTimeout,
   ContractMismatch,
   RequestTooLarge,
   UnsupportedMediaType,
@@ -80,7 +84,10 @@ export const Request = Schema.Struct({
   name: Schema.String.annotate({ description: "The name of the tool" }),
   arguments: Schema.Json.annotate({ description: "The arguments, as the tool's parameters describe them" }),
   contractDigest: Schema.optionalKey(
-    Schema.String.annotate({ description: "The digest of the contract the caller holds; absent: not compared" })
+    // the length of a digest: it is repeated in the refusal
+    Schema.String.check(Schema.isMaxLength(71)).annotate({
+      description: "The digest of the contract the caller holds; absent: not compared"
+    })
   ),
   context: Schema.optionalKey(
     JsonObject.annotate({ description: "The run context the caller claims; the server decides what it makes of it" })
@@ -128,6 +135,7 @@ const executeEndpoint = HttpApiEndpoint.post("executeTool", "/tools/execute", {
     InvalidRequest,
     UnsupportedProtocol,
     Denied,
+    RequestTimeout,
     ContractMismatch,
     RequestTooLarge,
     UnsupportedMediaType,
