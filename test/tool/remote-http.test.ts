@@ -272,6 +272,7 @@ describe("RT-5 refusals", () => {
       yield* Effect.callback<void>((resume) => void socket.on("end", () => resume(Effect.void)))
       for (const part of ["HTTP/1.1 408 ", `"_tag":"RequestTimeout"`, "within 0.05 seconds"])
         assert.include(answer, part)
+      assert.match(answer, /^connection: close/im)
     })
   }
 

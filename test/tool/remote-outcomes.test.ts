@@ -2,14 +2,14 @@ import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Queue, Redacted, Result, Schedule, Schema, Tracer } from "effect"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import { RemoteTools, ToolContract, ToolRuntime } from "effect-emissary"
+import { RemoteTools, ToolContract, ToolResolver, ToolRuntime } from "effect-emissary"
 import { type ClientOptions, serve, type ServerOptions, token, url } from "./fixtures/remote-serve.ts"
 import { Probe, Tools } from "./fixtures/remote-tools.ts"
 import { kind, prepare } from "./support.ts"
 import { test } from "../test.ts"
 
 interface Call {
-  readonly tool?: "get_order" | "report"
+  readonly tool?: "get_order" | "report" | "touch"
   readonly args?: Schema.Json
   readonly contract?: Partial<ToolContract.ToolContract>
   readonly client?: Partial<ClientOptions>
@@ -83,6 +83,30 @@ describe("RT-5 every outcome of a call is typed", () => {
   test.live("unknown tool", server(), function* () {
     assert.strictEqual(kind(yield* dispatch({ contract: { name: "get_invoice" } })), "unknown_tool")
   })
+})
+
+describe("TRUST-2 a tool that needs an approval, on a server", () => {
+  const payloads = {
+    honest: (own) => own,
+    "without its approval": (own) => ({ ...own, approval: "never" }),
+    "of version 1": ({ name, parameters, timeout }) => ({ name, parameters, timeout })
+  } satisfies Record<string, (own: ToolContract.ToolContract) => Parameters<typeof ToolContract.make>[0]>
+
+  for (const [what, change] of Object.entries(payloads)) {
+    test.live(`runs for a payload ${what} if the stub asks for it, never without`, server(), function* () {
+      const given = yield* ToolContract.make(change(yield* ToolContract.fromTool(Tools.tools.touch)))
+      for (const approval of ["unlessReadonly", "payload"] as const) {
+        const stub = yield* ToolResolver.ToolResolver.pipe(
+          Effect.flatMap(({ resolve }) => resolve(given)),
+          Effect.provide(ToolResolver.layerStubs({ approval }))
+        )
+        const asks = yield* stub.needsApproval({}, { callId: "1", context: {}, messages: [] })
+        assert.strictEqual(asks, approval !== "payload" || what === "honest")
+        const expected = asks ? "success" : "remote_unavailable"
+        assert.strictEqual(kind(yield* dispatch({ tool: "touch", args: {}, contract: stub.contract })), expected)
+      }
+    })
+  }
 })
 
 describe("L8 what is recorded", () => {
