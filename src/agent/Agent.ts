@@ -398,6 +398,11 @@ interface EncodeOptions extends VersionedCodec.EncodeOptions {
 /**
  * The agent as versioned JSON: {@link definition}, then `AgentDefinition.codec`.
  *
+ * **Details**
+ *
+ * Agents among its tools are part of it, with their own tools and agents. Agents that have each other as
+ * tools have no definition: the error, `DefinitionInvalid`, has the cycle.
+ *
  * @category serialization
  * @since 0.1.0
  */
@@ -417,7 +422,7 @@ export const encodeJson = <R>(
 
 /**
  * Makes a definition runnable: tools through the `ToolResolver`, the model through the
- * `ModelRegistry`. Nothing else is needed, and nothing of the definition is executed.
+ * `ModelRegistry`, and the agents in it in the same way. Nothing else is needed, and nothing of the definition is executed.
  *
  * **Details**
  *
@@ -521,7 +526,8 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  * run that ends without an answer is an `execution_error` result. Agents nest at most
  * `maxDepth` deep (default 8); one more fails the whole run with the reason `MaxDepth`.
  * The outer run's `modelRetry`, `modelMistakes`, `defects` and tool timeout hold for the
- * inner run too; its steps are its own. A plan that is bound is an agent, and can be a
+ * inner run too; its steps are its own. The definition of the outer agent holds that of the
+ * inner one, unless an Effect finds the agent, or it is a plan. A plan that is bound is an agent, and can be a
  * tool in the same way.
  *
  * **Example** (An agent that asks another one)

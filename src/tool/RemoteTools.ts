@@ -249,6 +249,10 @@ export interface ClientOptions {
  * tool's own, or that of what version 1 of an agent carries of it (no result
  * schemas, no annotations), each with the tool's approval or a stricter one.
  *
+ * An agent in the toolkit (`Agent.asTool`) is a tool, too: a call runs it with the services of this layer, and
+ * returns its answer. Its approvals cannot be decided over HTTP, so a run that asks for one is an
+ * `execution_error` result. A tool that a model provider executes is not listed, and its call is one.
+ *
  * The services that the handlers' layer captured win over those of the HTTP
  * server, so that a handler with a confined `FileSystem` keeps it.
  *
@@ -635,15 +639,20 @@ const makeReader = Effect.fnUntraced(function* ({ bodyTimeout, limits }: ServerO
   })
 })
 
-/** Binds the tools that have a handler: those that a model provider runs have none. */
+/** Binds the tools of the toolkit. An agent runs with the services of the server. */
 const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
-): Effect.fn.Return<ReadonlyArray<boundTool.BoundTool>, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> {
+): Effect.fn.Return<
+  ReadonlyArray<boundTool.BoundTool>,
+  ToolContract.ToolContractError,
+  Tool.HandlersFor<Tools> | boundTool.OwnServices<Tools[keyof Tools]>
+> {
   const bound: Array<boundTool.BoundTool> = []
   for (const tool of Object.values(toolkit.tools).map(boundTool.describedTool)) {
     const handler = yield* boundTool.hasOwnHandler(tool) ? boundTool.captureHandler(tool) : boundTool.handlerOf(tool)
-    if (Option.isNone(handler)) continue
-    bound.push(yield* boundTool.fromTool(tool, handler.value))
+    bound.push(
+      yield* Option.isSome(handler) ? boundTool.fromTool(tool, handler.value) : boundTool.fromProviderTool(tool)
+    )
   }
   return bound
 })
@@ -761,7 +770,9 @@ const layerRoutes = ({ accepted, judge, read, set }: ServerParts, { limits, path
   }, hideServerDefects)
   const list: typeof remoteProtocol.ToolList.Encoded = {
     protocol: remoteProtocol.protocolVersion,
-    tools: Array.from(set.tools.values(), ({ contract }) => encodeContract(contract))
+    tools: [...set.tools.values()].flatMap(({ contract, kind }) =>
+      kind === "provider" ? [] : [encodeContract(contract)]
+    )
   }
   const tools = HttpApiBuilder.group(api, "tools", (handlers) =>
     handlers

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Arbitrary, Context, Effect, Layer, Schema, Stream } from "effect"
+import { Arbitrary, Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Toolkit } from "effect/ai"
 import {
   Agent,
@@ -11,6 +11,8 @@ import {
   RunContext,
   ToolContract,
   ToolResolver,
+  ToolResult,
+  ToolRuntime,
   type AgentError,
   type AgentEvent
 } from "effect-emissary"
@@ -86,6 +88,14 @@ const everywhere = (script: ScriptedModel.Script) =>
 
 const rebuilt = <R>(agent: Agent.HasDefinition<R>) => Effect.flatMap(Agent.encodeJson(agent), Agent.decodeJson)
 
+/** A runtime that executes the calls of stubs without their handlers. */
+const elsewhere = ToolRuntime.layer({
+  dispatch: (call, local) =>
+    Option.isSome(call.execute)
+      ? local
+      : Effect.succeed(ToolResult.success(call.contract.name === "echo" ? "hi" : "deleted /a"))
+})
+
 /** What happened in a run and in the runs inside it, without times and ids of runs. */
 const traceOf = (event: AgentEvent.AgentEvent<unknown>): Schema.Json => {
   if (event._tag === "Child") return [event.name, event.callId, traceOf(event.event)]
@@ -153,6 +163,8 @@ describe("TRUST-6 agents in definitions", () => {
         assert.deepStrictEqual(yield* runAll(runnerOf(bound)), expected)
         assert.deepStrictEqual(yield* runAll(runnerOf(original), runnerOf(bound)), expected)
         assert.deepStrictEqual(yield* Agent.definition(bound), yield* Agent.definition(original))
+        const stubbed = yield* Effect.provide(rebuilt(original), ToolResolver.layerStubs({ approval: "payload" }))
+        assert.deepStrictEqual(yield* Effect.provide(runAll(runnerOf(stubbed)), elsewhere), expected)
       }).pipe(Effect.provide(everywhere(callsEverything)))
     },
     { arbitrary: { runs: 12 } }

@@ -178,6 +178,37 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
     ])
   })
 
+  test("TRUST-6 PLAN-9 of agents in the tools of agents, each under a name of its own", function* () {
+    const search = yield* tool("search")
+    const ask = yield* ToolContract.make({ name: "ask", parameters, timeout: "Infinity" })
+    const check = yield* ToolContract.make({ name: "check", parameters, timeout: "Infinity" })
+    const reader = yield* AgentDefinition.make({ name: "reader", tools: [search] })
+    const namesake = yield* AgentDefinition.make({ name: "reader", model: "openai/gpt" })
+    const editor = yield* AgentDefinition.make({ name: "editor", tools: [{ ...check, agent: reader }] })
+    const writer = yield* AgentDefinition.make({
+      name: "writer",
+      tools: [
+        { ...ask, agent: editor },
+        { ...check, agent: namesake }
+      ]
+    })
+    const graph = AgentGraph.fromDefinition(writer)
+    assert.deepStrictEqual(
+      graph.nodes.map((node) => [node.id, node.name, node._tag === "Agent" ? node.tools.join() : node._tag]),
+      [
+        ["writer", "writer", ""],
+        ["editor", "editor", ""],
+        ["reader", "reader", "search"],
+        ["tool:search", "search", "Tool"],
+        ["writer/check", "reader", ""]
+      ]
+    )
+    assert.deepStrictEqual(
+      graph.edges.map(({ from, label, to }) => `${from} -${label}-> ${to}`),
+      ["writer -ask-> editor", "editor -check-> reader", "reader -search-> tool:search", "writer -check-> writer/check"]
+    )
+  })
+
   test("PLAN-9 of plans: agents and tools of steps, and what is read from agents", function* () {
     const writer = yield* AgentDefinition.make({ name: "the writer", tools: [yield* tool("search")] })
     const definition = plan(

@@ -13,7 +13,8 @@ import {
   Redacted,
   Schema
 } from "effect"
-import { RemoteTools, ToolContract } from "effect-emissary"
+import { Agent, RemoteTools, RunContext, ToolContract } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientRequest, HttpRouter, HttpServer, FetchHttpClient } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
@@ -80,6 +81,53 @@ describe("RT-5 a client that knows nothing but fetch", () => {
       content: [{ type: "text", text: JSON.stringify(value) }],
       value
     })
+  })
+
+  test.live("TRUST-6 runs an agent of the toolkit, and never calls a tool unknown that it was given", function* () {
+    const desk = Toolkit.make(
+      Tool.make("pay", { success: Schema.String, needsApproval: true }),
+      Tool.make("look", { success: Schema.String })
+    )
+    class Clerk extends Agent.Service<Clerk>()("clerk", {
+      instructions: Effect.map(RunContext.RunContext, (context) => `You work for ${JSON.stringify(context)}.`),
+      toolkit: desk
+    }) {}
+    const Web = Tool.providerDefined({ id: "acme.web", customName: "web", providerName: "web" })(undefined)
+    const toolkit = Toolkit.make(Agent.asTool(Clerk, { name: "ask", description: "Asks the clerk" }), Web)
+    const model = ScriptedModel.layer(({ messages }) => {
+      const last = messages.at(-1)
+      if (last?.role === "user" && last.text !== "Hello") return { toolCalls: [{ name: last.text, params: {} }] }
+      return { text: `${messages[0]?.text} ${last?.text}` }
+    })
+    const clerk = Clerk.layer.pipe(
+      Layer.provide(desk.toLayer({ look: () => Effect.succeed("nothing"), pay: () => Effect.succeed("paid") })),
+      Layer.provide(model)
+    )
+    const routes = RemoteTools.layerServer(toolkit, { token, context: Effect.succeed }).pipe(Layer.provide(clerk))
+    const server = HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true })
+    yield* Effect.gen(function* () {
+      const context = { tenant: "acme" }
+      const hello = yield* execute("ask", { input: "Hello" }, { context })
+      assert.deepInclude(hello, { _tag: "Success", value: `You work for {"tenant":"acme"}. Hello` })
+      assert.strictEqual(
+        (yield* execute("ask", { input: "look" }, { context })).value,
+        `You work for {"tenant":"acme"}. nothing`
+      )
+      const waiting = yield* execute("ask", { input: "pay" })
+      assert.deepStrictEqual(
+        [waiting.type, waiting.message],
+        [
+          "execution_error",
+          `The agent "clerk" returned no answer: it asks for approvals, and only the run of an agent can wait for them`
+        ]
+      )
+      assert.deepInclude(yield* execute("web"), { _tag: "Failure", type: "execution_error" })
+      const { body } = yield* send("/tools", { headers })
+      assert.deepStrictEqual(
+        body.tools.map(({ name }: { readonly name: string }) => name),
+        ["ask"]
+      )
+    }).pipe(Effect.provide(Layer.provideMerge(server, http)))
   })
 
   test.live("reads a typed failure of the tool", serve(), function* () {

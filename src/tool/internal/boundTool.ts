@@ -860,7 +860,7 @@ const unknownToolFailure = (name: string, known: ReadonlyArray<string>) =>
 
 const providerToolFailure = (name: string) =>
   ToolResult.failure(
-    "unknown_tool",
+    "execution_error",
     `Tool ${JSON.stringify(name)} is executed by the model provider and cannot be called here.`
   )
 
