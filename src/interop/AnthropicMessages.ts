@@ -31,9 +31,14 @@
  * | reasoning with option `anthropic.info` | `thinking` with its signature, `redacted_thinking` |
  * | tool call, result | `tool_use`, `tool_result`; `is_error` for failures |
  * | tool that Anthropic ran itself, option `anthropic.block` | the block of that type |
+ * | file with option `anthropic.block`: `container_upload` | `container_upload` |
  * | options `anthropic.cacheControl`, `.citations`, `.documentContext` | `cache_control`, `citations`, `context` |
  *
  * The options are those of Effect's provider for Anthropic.
+ *
+ * A `search_result`, a `tool_reference`, and a `compaction` are read as their text, a `document` of text blocks as plain text.
+ * They are written as they were read. A block of another type, or a key of a request such as `container`, is
+ * refused by its name.
  *
  * **Gotchas**
  *
@@ -256,23 +261,53 @@ const ImageBlock = Schema.Struct({
   ...cacheFields
 })
 
+const BlocksSource = Schema.Struct({
+  type: Schema.Literal("content"),
+  content: Schema.Union([Schema.String, Schema.Array(TextBlock)])
+})
+
 const DocumentBlock = Schema.Struct({
   type: Schema.Literal("document"),
-  source: Schema.Union([Base64Source, UrlSource, FileIdSource, PlainTextSource]),
+  source: Schema.Union([Base64Source, UrlSource, FileIdSource, PlainTextSource, BlocksSource]),
   title: OptionalText,
   context: OptionalText,
   citations: Schema.optionalKey(Schema.Json),
   ...cacheFields
 })
 
-const ContentBlock = Schema.Union([TextBlock, ImageBlock, DocumentBlock])
+const SearchResultBlock = Schema.Struct({
+  type: Schema.Literal("search_result"),
+  source: Schema.String,
+  title: Schema.String,
+  content: Schema.Array(TextBlock),
+  ...cacheFields
+})
 
-type ContentBlock = typeof ContentBlock.Type
+/** A file in the container of code execution. */
+const ContainerUploadBlock = Schema.Struct({
+  type: Schema.Literal("container_upload"),
+  file_id: Schema.String,
+  ...cacheFields
+})
+
+const ToolReferenceBlock = Schema.Struct({
+  type: Schema.Literal("tool_reference"),
+  tool_name: Schema.String,
+  ...cacheFields
+})
+
+const CompactionBlock = Schema.Struct({ type: Schema.Literal("compaction"), content: Schema.String, ...cacheFields })
+
+const ContentBlock = Schema.Union([TextBlock, ImageBlock, DocumentBlock, SearchResultBlock, ContainerUploadBlock])
+
+const ResultBlock = Schema.Union([TextBlock, ImageBlock, DocumentBlock, SearchResultBlock, ToolReferenceBlock])
+
+type Block = typeof ContentBlock.Type | typeof ResultBlock.Type | typeof CompactionBlock.Type
 
 const ToolResultBlock = Schema.Struct({
   type: Schema.Literal("tool_result"),
   tool_use_id: Schema.String,
-  content: Schema.optionalKey(Schema.Union([Schema.String, Schema.Array(ContentBlock)])),
+  content: Schema.optionalKey(Schema.Union([Schema.Null, Schema.String, Schema.Array(ResultBlock)])),
   is_error: Schema.optionalKey(Schema.Boolean),
   ...cacheFields
 })
@@ -328,6 +363,8 @@ type ServerResultBlock = (typeof serverResultBlocks)[number]["Type"]
 
 const AssistantBlock = Schema.Union([
   TextBlock,
+  CompactionBlock,
+  ContainerUploadBlock,
   ThinkingBlock,
   RedactedThinkingBlock,
   ToolUseBlock,
@@ -344,7 +381,7 @@ const UserContent = Schema.Union([Schema.String, Schema.Array(ContentBlock)])
 
 const AssistantContent = Schema.Union([Schema.String, Schema.Array(AssistantBlock)])
 
-const UserBlock = Schema.Union([TextBlock, ImageBlock, DocumentBlock, ToolResultBlock])
+const UserBlock = Schema.Union([...ContentBlock.members, ToolResultBlock])
 
 type UserBlock = typeof UserBlock.Type
 
@@ -380,10 +417,25 @@ const readUser = (content: typeof UserContent.Type): foreignMessages.MessageBody
   content: foreignMessages.readContent(content, readBlock)
 })
 
-const readBlock = (block: ContentBlock): ToolResult.Content => {
+const readBlock = (block: Block): ToolResult.Content => {
   switch (block.type) {
     case "text":
       return { type: "text", text: block.text, ...readOptions(block) }
+    case "search_result": {
+      const text = [block.title, block.source, ...block.content.map(({ text }) => text)].join("\n")
+      return { type: "text", text, ...readOptions(block) }
+    }
+    case "tool_reference":
+      return { type: "text", text: block.tool_name, ...readOptions(block) }
+    case "compaction":
+      return { type: "text", text: block.content, ...readOptions(block) }
+    case "container_upload":
+      return {
+        type: "file",
+        mediaType: "application/octet-stream",
+        data: { type: "url", url: block.file_id },
+        ...readOptions(block, { block: block.type })
+      }
     case "image":
       return { type: "file", ...readSource(block.source, "image/*", "image/*"), ...readOptions(block) }
     case "document":
@@ -400,7 +452,7 @@ const readBlock = (block: ContentBlock): ToolResult.Content => {
 }
 
 const readSource = (
-  source: Exclude<ContentBlock, TextBlock>["source"],
+  source: typeof ImageBlock.Type.source | typeof DocumentBlock.Type.source,
   linked: string,
   uploaded: string
 ): Pick<ToolResult.FilePart, "mediaType" | "data"> => {
@@ -409,6 +461,10 @@ const readSource = (
       return { mediaType: source.media_type, data: { type: "base64", base64: source.data } }
     case "text":
       return { mediaType: source.media_type, data: { type: "base64", base64: Base64.encode(source.data) } }
+    case "content": {
+      const text = foreignMessages.readInstructions(source.content)
+      return { mediaType: "text/plain", data: { type: "base64", base64: Base64.encode(text) } }
+    }
     case "url":
       return { mediaType: linked, data: { type: "url", url: source.url } }
     case "file":
@@ -435,6 +491,8 @@ const readAssistant = (content: typeof AssistantContent.Type): foreignMessages.M
 const readAssistantBlock = (block: AssistantBlock): Message.AssistantPart => {
   switch (block.type) {
     case "text":
+    case "compaction":
+    case "container_upload":
       return readBlock(block)
     case "thinking": {
       const info = block.signature === undefined ? undefined : { type: "thinking", signature: block.signature }
@@ -549,7 +607,13 @@ const writeBlock = (part: SentPart): Json.JsonObject => {
   }
 }
 
+const isUpload = (
+  part: ToolResult.FilePart
+): part is ToolResult.FilePart & { readonly data: { readonly type: "url" } } =>
+  part.data.type === "url" && optionsOf(part)["block"] === "container_upload"
+
 const writeFile = (part: ToolResult.FilePart): Json.JsonObject => {
+  if (isUpload(part)) return { type: "container_upload", file_id: part.data.url }
   const source = writeSource(part)
   if (part.mediaType.startsWith("image/")) return { type: "image", source }
   const { citations, documentContext } = optionsOf(part)
@@ -626,8 +690,12 @@ const withoutBlankResult = (
 ): Json.JsonObject => {
   const sent = isArray(content) ? content.filter(isSentBlock) : content
   const isEmpty =
-    sent === undefined || (isArray(sent) ? sent.length === 0 : typeof sent === "string" && history.isBlank(sent))
-  return { ...block, ...defined({ content: isEmpty ? (written ?? (content === "" ? "" : undefined)) : sent }) }
+    sent === undefined ||
+    sent === null ||
+    (isArray(sent) ? sent.length === 0 : typeof sent === "string" && history.isBlank(sent))
+  // Absent, empty and null are the same
+  const none = content === "" || content === null ? content : undefined
+  return { ...block, ...defined({ content: isEmpty ? (written ?? none) : sent }) }
 }
 
 const makeReader = <T>(schema: Schema.Decoder<T>, read: (value: T) => foreignMessages.MessageBody) => {
@@ -655,6 +723,7 @@ const format: foreignMessages.Format = {
   isSent: (text) => !history.isBlank(text),
   unsupportedFile,
   supportedFiles: "text, a jpeg, png, gif or webp image, a PDF or plain text document, or the id of an uploaded file",
+  keepsFile: isUpload,
   hasResultFiles: true,
   keepsReasoning: (part) => writeThinking(part) !== undefined,
   supportedReasoning: "reasoning with Anthropic's signature, and content after it",
@@ -690,20 +759,40 @@ const splitUser = (content: Schema.Json): ReadonlyArray<readonly ["user" | "tool
   return all.length === 0 ? [["user", content]] : all
 }
 
+const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
+  const { content, role } = isObject(message) ? message : {}
+  const blocks = role === "assistant" ? AssistantBlock : UserBlock
+  return [
+    ...foreignMessages.foreignBlocks(content, foreignMessages.typesOf(blocks.members), path),
+    ...(isArray(content) ? content : []).flatMap((block, index) =>
+      isObject(block) && block["type"] === "tool_result"
+        ? foreignMessages.foreignBlocks(
+            block["content"],
+            foreignMessages.typesOf(ResultBlock.members),
+            `${path}/${index}/content`
+          )
+        : []
+    )
+  ]
+}
+
 const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
   const options = { what: "Anthropic messages", limits, onExcessProperty: "ignore" } as const
   const json = yield* checkObject(input, options)
   const { messages, system, ...unknown } = json
-  const issues = Object.keys(unknown).map((key) => ({
+  const keys = Object.keys(unknown).map((key) => ({
     path: `/${key}`,
     expected: "no keys but system and messages",
     found: "a key"
   }))
+  const items = messages !== undefined && isArray(messages) ? messages : []
+  if (keys.length === 0) {
+    yield* foreignMessages.checkMessages(items, ["user", "assistant"], { ...options, path: "/messages" })
+  }
+  const issues = [...keys, ...items.flatMap((item, index) => foreignBlocksOf(item, `/messages/${index}/content`))]
   if (issues.length > 0) {
     return yield* new PayloadError.PayloadError({ what: options.what, reason: PayloadError.invalid(issues) })
   }
-  const items = messages !== undefined && isArray(messages) ? messages : []
-  yield* foreignMessages.checkMessages(items, ["user", "assistant"], { ...options, path: "/messages" })
   yield* Json.decode(WireHistory, options)(json)
   const [first, ...rest] = [
     ...(system === undefined || system === null ? [] : foreignMessages.readMessage(format, "system", system, 0)),

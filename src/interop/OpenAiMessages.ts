@@ -28,6 +28,7 @@
  * | wav or mp3 recording | `input_audio` |
  * | other file | `file` with its data |
  * | URL without a scheme | `file` with a file id |
+ * | file of an answer with option `openai.audio` | `audio` with its id |
  * | text with option `openai.refusal` | `refusal` |
  * | reasoning with option `openai.reasoningField` | `reasoning_content` or `reasoning`, as compatible servers name it |
  * | argument text as received, else compact JSON | `function.arguments` |
@@ -50,6 +51,7 @@ import type * as Message from "../conversation/Message.ts"
 import type * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
 import { defined, isArray, isObject, own } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -223,6 +225,8 @@ const FileBlock = Schema.Struct({
   ])
 })
 
+const AnswerBlock = Schema.Union([TextBlock, RefusalBlock])
+
 const ContentBlock = Schema.Union([TextBlock, ImageBlock, AudioBlock, FileBlock])
 
 type ContentBlock = typeof ContentBlock.Type
@@ -258,15 +262,26 @@ const UserMessage = Schema.Struct({
 
 const AssistantMessage = Schema.Struct({
   role: Schema.Literal("assistant"),
-  content: Schema.optionalKey(
-    Schema.Union([Schema.Null, Schema.String, Schema.Array(Schema.Union([TextBlock, RefusalBlock]))])
-  ),
+  content: Schema.optionalKey(Schema.Union([Schema.Null, Schema.String, Schema.Array(AnswerBlock)])),
   refusal: OptionalText,
   reasoning_content: OptionalText,
   reasoning: OptionalText,
   tool_calls: Schema.optionalKey(Schema.NullOr(Schema.Array(WireCall))),
-  // The older form of tool calls has no ids, so that results cannot be paired
-  function_call: Schema.optionalKey(Schema.Null)
+  audio: Schema.optionalKey(
+    Schema.NullOr(
+      Schema.Struct({
+        id: Schema.String,
+        data: Schema.optionalKey(Schema.String),
+        expires_at: Schema.optionalKey(Schema.Finite),
+        transcript: Schema.optionalKey(Schema.String)
+      })
+    )
+  ),
+  function_call: Schema.optionalKey(
+    Schema.Null.annotate({
+      message: "Expected tool_calls, because the older function_call has no id to find its result by"
+    })
+  )
 })
 
 type AssistantMessage = typeof AssistantMessage.Type
@@ -340,7 +355,7 @@ const audioFormats: Readonly<Record<string, string>> = { "audio/wav": "wav", "au
 const reasoningFields = ["reasoning_content", "reasoning"] as const
 
 const readAssistant = (message: AssistantMessage): ReadonlyArray<Message.AssistantPart> => {
-  const { content, refusal, tool_calls: calls } = message
+  const { audio, content, refusal, tool_calls: calls } = message
   return [
     ...reasoningFields.flatMap((field) =>
       readText(message[field], (text) => ({
@@ -353,15 +368,29 @@ const readAssistant = (message: AssistantMessage): ReadonlyArray<Message.Assista
       ? readText(content, (text) => ToolResult.textPart(text))
       : (content ?? []).map(readAnswer)),
     ...readText(refusal, readRefusal),
+    ...(audio === undefined || audio === null ? [] : [readAudio(audio)]),
     ...(calls ?? []).map(readCall)
   ]
+}
+
+/** A recording of the model, by its id. */
+const readAudio = ({ id: url, ...audio }: NonNullable<AssistantMessage["audio"]>): ToolResult.FilePart => ({
+  type: "file",
+  mediaType: "audio/*",
+  data: { type: "url", url },
+  ...makeOptions({ audio })
+})
+
+const writeAudio = (part: ToolResult.FilePart): Json.JsonObject | undefined => {
+  const { audio } = foreignMessages.readOptions("openai", part)
+  return isObject(audio) && part.data.type === "url" ? { ...audio, id: part.data.url } : undefined
 }
 
 /** The part of a text, unless it is empty. */
 const readText = <Part>(text: string | null | undefined, read: (text: string) => Part): ReadonlyArray<Part> =>
   text === undefined || text === null || text === "" ? [] : [read(text)]
 
-const readAnswer = (block: typeof TextBlock.Type | typeof RefusalBlock.Type): ToolResult.TextPart =>
+const readAnswer = (block: typeof AnswerBlock.Type): ToolResult.TextPart =>
   block.type === "text" ? ToolResult.textPart(block.text) : readRefusal(block.refusal)
 
 const makeOptions = (given: { readonly [key: string]: Schema.Json | undefined }) =>
@@ -439,7 +468,9 @@ const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: forei
   const texts: Array<ToolResult.TextPart> = []
   const calls: Array<Json.JsonObject> = []
   const reasoning: Record<string, string> = {}
+  let audio: Json.JsonObject | undefined
   for (const part of parts) {
+    if (part.type === "file") audio = writeAudio(part)
     if (part.type === "text" && part.text !== "") texts.push(part)
     if (part.type === "tool-call") calls.push(writeCall(part))
     const field = part.type === "reasoning" ? reasoningFieldOf(part) : undefined
@@ -452,6 +483,7 @@ const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: forei
     content: content.length === 0 ? null : form === "blocks" ? content.map(writeAssistantBlock) : joinTexts(content),
     ...(refused.length === 0 ? undefined : { refusal: joinTexts(refused) }),
     ...reasoning,
+    ...defined({ audio }),
     ...(calls.length === 0 ? undefined : { tool_calls: calls })
   }
 }
@@ -504,6 +536,7 @@ const format: foreignMessages.Format = {
   isSent: (text) => text !== "",
   unsupportedFile,
   supportedFiles: "text, an image, a wav or mp3 recording, or a file of another kind with its data or file id",
+  keepsFile: (part) => writeAudio(part) !== undefined,
   hasResultFiles: false,
   keepsReasoning: (part) => reasoningFieldOf(part) !== undefined,
   supportedReasoning: "none, because Chat Completions has no place for it",
@@ -511,12 +544,39 @@ const format: foreignMessages.Format = {
   supportedTools: "tools that the application runs"
 }
 
+/** The members of an answer that the format of this version does not have, where nothing else is in it. */
+const foreignMembers = (json: Schema.Json | undefined, message: WireMessage, path: string) =>
+  message.role !== "assistant" || !isObject(json) || readAssistant(message).length > 0
+    ? []
+    : Object.entries(json)
+        .filter(([key, value]) => key !== "name" && !Object.hasOwn(AssistantMessage.fields, key) && isObject(value))
+        .map(([key]) => ({
+          path: `${path}/${key}`,
+          expected: "content, a refusal, audio or tool_calls",
+          found: "a key that is not known"
+        }))
+
+const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
+  if (!isObject(message)) return []
+  const blocks = message["role"] === "assistant" ? AnswerBlock : ContentBlock
+  return [
+    ...foreignMessages.foreignBlocks(message["content"], foreignMessages.typesOf(blocks.members), `${path}/content`),
+    ...foreignMessages.foreignBlocks(message["tool_calls"], ["function"], `${path}/tool_calls`)
+  ]
+}
+
 const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
   const options = { what: "OpenAI messages", path: "", limits, onExcessProperty: "ignore" } as const
   const json = yield* Json.check(input, options)
   const items = isArray(json) ? json : []
   yield* foreignMessages.checkMessages(items, ["system", "developer", "user", "assistant", "tool"], options)
+  const refuse = (issues: ReadonlyArray<PayloadError.Problem>) =>
+    issues.length === 0
+      ? Effect.void
+      : Effect.fail(new PayloadError.PayloadError({ what: options.what, reason: PayloadError.invalid(issues) }))
+  yield* refuse(items.flatMap((item, index) => foreignBlocksOf(item, `/${index}`)))
   const messages = yield* Json.decode(Schema.Array(WireMessage), options)(json)
+  yield* refuse(messages.flatMap((message, index) => foreignMembers(items[index], message, `/${index}`)))
   return messages.flatMap(({ role }, index) =>
     foreignMessages.readMessage(format, role === "developer" ? "system" : role, items[index] ?? null, index)
   )

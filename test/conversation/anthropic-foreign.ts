@@ -27,8 +27,17 @@ const elsewhere = [
   Schema.Struct({ type: Schema.Literal("file"), file_id: Schema.Literal("file_1") })
 ] as const
 
+const SearchResult = block("search_result", { source: Said, title: Said, content: list(Text, 2) })
+
+const Document = block("document", {
+  source: Schema.Struct({ type: Schema.Literal("content"), content: Schema.Union([Said, list(Text, 2, 1)]) }),
+  title: Schema.optionalKey(Said)
+})
+
 const Content = Schema.Union([
   Text,
+  SearchResult,
+  Document,
   block("image", { source: Schema.Union([base64(["image/png", "image/webp"]), ...elsewhere]) }),
   block("document", {
     source: Schema.Union([
@@ -48,7 +57,14 @@ const Use = Schema.Struct({
     input: Schema.Struct({ q: Schema.optionalKey(Schema.String), a: Schema.optionalKey(list(Schema.Int, 2)) })
   }),
   result: block("tool_result", {
-    content: Schema.optionalKey(Schema.Union([Schema.Literal(""), Said, list(Content, 3, 1)])),
+    content: Schema.optionalKey(
+      Schema.Union([
+        Schema.Null,
+        Schema.Literal(""),
+        Said,
+        list(Schema.Union([Content, block("tool_reference", { tool_name: Said })]), 3, 1)
+      ])
+    ),
     is_error: Schema.optionalKey(Schema.Boolean)
   })
 })
@@ -80,8 +96,12 @@ const Server = Schema.Union([
   })
 ])
 
+const Upload = block("container_upload", { file_id: Schema.Literal("file_1") })
+
 const Before = Schema.Union([
   Text,
+  Upload,
+  block("compaction", { content: Said }),
   Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String, signature: Said, ...extras }),
   Schema.Struct({ type: Schema.Literal("redacted_thinking"), data: Said, ...extras }),
   Server
@@ -100,7 +120,7 @@ const Answer = Schema.Struct({
 
 const User = Schema.Struct({
   role: Schema.Literal("user"),
-  content: Schema.Union([Said, list(Content, 3, 1)]),
+  content: Schema.Union([Said, list(Schema.Union([Content, Upload]), 3, 1)]),
   ...extras
 })
 

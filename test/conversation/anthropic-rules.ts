@@ -53,6 +53,7 @@ const mediaTypes = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"
 const media = (block: unknown, say: Say): void => {
   if (!isObject(block) || !isObject(block["source"])) return say("a block without a source")
   const { type, ...source } = block["source"]
+  if (type === "content" && block["type"] === "document") return texts(source["content"], say)
   const data = source["data"] ?? source["url"] ?? source["file_id"]
   if (typeof data !== "string" || data === "") say("an empty source")
   if (type === "base64") {
@@ -64,9 +65,24 @@ const media = (block: unknown, say: Say): void => {
   }
 }
 
-const userBlock = (block: unknown, say: Say): void => {
+/** The members that some blocks need, by their type. */
+const required = new Map([
+  ["search_result", ["title", "source"]],
+  ["container_upload", ["file_id"]],
+  ["tool_reference", ["tool_name"]],
+  ["compaction", ["content"]]
+])
+
+const hasMembers = (block: unknown, types: ReadonlyArray<string>, say: Say): boolean => {
+  const type = isObject(block) && typeof block["type"] === "string" ? block["type"] : ""
+  if (!isObject(block) || !types.includes(type)) return false
+  for (const key of required.get(type) ?? []) if (isBlank(block[key])) say(`${type} without ${key}`)
+  return true
+}
+
+const userBlock = (block: unknown, say: Say, more: string): void => {
   if (isObject(block) && (block["type"] === "image" || block["type"] === "document")) media(block, say)
-  else textBlock(block, say)
+  else if (!hasMembers(block, ["search_result", more], say)) textBlock(block, say)
 }
 
 const results = (content: unknown, open: ReadonlyArray<string>, say: Say): void => {
@@ -81,7 +97,7 @@ const results = (content: unknown, open: ReadonlyArray<string>, say: Say): void 
   for (const block of content) {
     if (!isObject(block) || block["type"] !== "tool_result") {
       isFirst = false
-      userBlock(block, say)
+      userBlock(block, say, "container_upload")
       continue
     }
     if (!isFirst) say("a result behind other content")
@@ -93,8 +109,12 @@ const results = (content: unknown, open: ReadonlyArray<string>, say: Say): void 
     }
     if (Array.isArray(inner)) {
       if (inner.length === 0) say("empty result content")
-      for (const one of inner) userBlock(one, say)
-    } else if (inner !== undefined && (typeof inner !== "string" || (inner !== "" && isBlank(inner)))) {
+      for (const one of inner) userBlock(one, say, "tool_reference")
+    } else if (
+      inner !== undefined &&
+      inner !== null &&
+      (typeof inner !== "string" || (inner !== "" && isBlank(inner)))
+    ) {
       say("blank result content")
     }
   }
@@ -110,6 +130,7 @@ const answer = (content: unknown, pending: Ids, say: Say): readonly [open: Ids, 
   else if (!Array.isArray(content) || content.length === 0) say("no content")
   for (const block of Array.isArray(content) ? content : []) {
     const { type, ...rest } = isObject(block) ? block : {}
+    if (hasMembers(block, ["compaction", "container_upload"], say)) continue
     switch (type) {
       case "text":
         textBlock(block, say)

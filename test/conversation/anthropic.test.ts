@@ -2,6 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Option, Result, type Schema } from "effect"
 import { Conversation, Message, ToolResult } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
+import { Base64 } from "effect/encoding"
 
 import { anthropicForeign } from "./anthropic-foreign.ts"
 import { anthropicRules } from "./anthropic-rules.ts"
@@ -102,6 +103,49 @@ describe("CONV-4 foreign Anthropic histories", () => {
     ])
   })
 
+  test("SOUND-9 blocks that messages have no part for are read as their text, and written as they were", function* () {
+    const page = { type: "search_result", source: "https://a", title: "A", content: [text("one"), text("two")] }
+    const foreign = {
+      messages: [
+        user(
+          page,
+          { type: "container_upload", file_id: "file_1" },
+          {
+            type: "document",
+            source: { type: "content", content: [text("x"), text("y")] },
+            title: "T",
+            citations: { enabled: true }
+          }
+        ),
+        assistant(
+          { type: "compaction", content: "So far." },
+          { type: "container_upload", file_id: "file_2" },
+          text("It is so.", { citations: [{ type: "char_location", cited_text: "x", document_index: 0 }] }),
+          use("a")
+        ),
+        user(result("a", { content: [{ type: "tool_reference", tool_name: "get_order" }, page] }))
+      ]
+    }
+    const self = yield* AnthropicMessages.toConversation(foreign)
+    common.same(yield* render(self), foreign)
+    const stored = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
+    common.same(yield* render(stored), foreign)
+    assert.deepStrictEqual(Conversation.messages(self).map(Message.text), [
+      "A\nhttps://a\none\ntwo",
+      "So far.It is so.",
+      "get_order\nA\nhttps://a\none\ntwo"
+    ])
+    const files = Conversation.toPrompt(self).content.flatMap(({ content }) =>
+      typeof content === "string" ? [] : content.flatMap((part) => (part.type === "file" ? [part.data] : []))
+    )
+    assert.deepStrictEqual(files, ["file_1", Base64.encode("x\n\ny"), "file_2"])
+  })
+
+  test("SOUND-9 a block of another type is refused by its name", function* () {
+    const error = yield* Effect.flip(AnthropicMessages.toConversation({ messages: [user({ type: "hologram" })] }))
+    assert.include(error.message, `tool_result, got "hologram"`)
+  })
+
   const asks = { role: "user", content: "x" }
   const found = result("a", { content: "r" })
   const calls = assistant(use("a"))
@@ -130,7 +174,13 @@ describe("CONV-4 foreign Anthropic histories", () => {
       [[asks], ""],
       [{}, "/messages"],
       [{ messages: [asks], max_tokens: 5, model: "m" }, "/max_tokens", "/model"],
-      [{ messages: [user({ type: "audio" })] }, "/messages/0/content/0"],
+      [
+        { messages: [user({ type: "audio" }, { type: "video" })] },
+        "/messages/0/content/0/type",
+        "/messages/0/content/1/type"
+      ],
+      [{ messages: [user(result("a", { content: [{ type: "audio" }] }))] }, "/messages/0/content/0/content/0/type"],
+      [{ messages: [asks, assistant({ type: "advisor_tool_result" })] }, "/messages/1/content/0/type"],
       [{ messages: [asks, assistant({ type: "tool_use", name: "f" })] }, "/messages/1/content/0/id"]
     ],
     { messages: [asks, asks] }

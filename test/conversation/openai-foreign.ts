@@ -51,6 +51,17 @@ const assistant = {
   role: Schema.Literal("assistant"),
   content: Schema.optionalKey(Schema.Union([Said, Schema.Null, list(Text, 2, 1)])),
   refusal: Schema.optionalKey(Schema.NullOr(Said)),
+  audio: Schema.optionalKey(
+    Schema.NullOr(
+      Schema.Struct({
+        id: Schema.Literal("audio_1"),
+        data: Schema.optionalKey(Schema.Literal("AQID")),
+        expires_at: Schema.optionalKey(Schema.Literal(1_760_000_000)),
+        transcript: Schema.optionalKey(Schema.String),
+        ...extras
+      })
+    )
+  ),
   ...extras
 }
 
@@ -90,7 +101,7 @@ const history = ({ order, system, turns }: typeof History.Type): Json => {
     messages.push(user)
     for (const { calls, message, reversed } of answers) {
       const ids = calls.map(() => `call_${count++}`)
-      const isSilent = (message.content ?? message.refusal ?? null) === null
+      const isSilent = (message.content ?? message.refusal ?? message.audio ?? null) === null
       const called = { ...message, tool_calls: calls.map(({ call }, n) => ({ ...call, id: ids[n] ?? "" })) }
       messages.push(calls.length > 0 ? called : isSilent ? { ...message, content: "Well." } : message)
       const results = calls.map(({ result }, n) => ({ ...result, tool_call_id: ids[n] ?? "" }))

@@ -25,8 +25,9 @@ export const openaiRules = (messages: unknown): ReadonlyArray<string> => {
       case "assistant": {
         open = calls(message["tool_calls"], say)
         const refused = typeof message["refusal"] === "string" && message["refusal"] !== ""
+        const spoken = hasText(message["audio"], "id")
         if (content === null || content === undefined || content === "") {
-          if (open.size === 0 && !refused) say("an assistant message that says nothing")
+          if (open.size === 0 && !refused && !spoken) say("an assistant message that says nothing")
         } else said(content, say)
         break
       }

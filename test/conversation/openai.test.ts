@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Option, type Schema } from "effect"
+import { Effect, Option, Result, type Schema } from "effect"
 import { Conversation, Message, ToolResult } from "effect-emissary"
-import { OpenAiMessages } from "effect-emissary/interop"
+import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 
 import * as common from "./foreign-laws.ts"
 import { openaiForeign } from "./openai-foreign.ts"
@@ -94,6 +94,41 @@ describe("CONV-4 foreign OpenAI histories", () => {
     assert.deepStrictEqual(openaiRules(written), [])
   })
 
+  test("SOUND-9 a recording of the model is a file of its id, with what came with it", function* () {
+    const audio = { id: "audio_1", expires_at: 1_760_000_000, data: "AQID", transcript: "Hello" }
+    const foreign = [
+      { role: "user", content: "Say hello" },
+      { role: "assistant", content: null, refusal: null, audio },
+      { role: "user", content: "Again" },
+      { role: "assistant", audio: { id: "audio_2" } }
+    ]
+    const self = yield* OpenAiMessages.toConversation(foreign)
+    common.same(yield* render(self), foreign)
+    const files = Conversation.messages(self).flatMap((message) =>
+      message.role === "assistant" ? [...message.content] : []
+    )
+    const { id: url, ...rest } = audio
+    assert.deepStrictEqual(files, [
+      { type: "file", mediaType: "audio/*", data: { type: "url", url }, options: { openai: { audio: rest } } },
+      { type: "file", mediaType: "audio/*", data: { type: "url", url: "audio_2" }, options: { openai: { audio: {} } } }
+    ])
+    const refused = AnthropicMessages.fromConversation(self)
+    assert(Result.isFailure(refused) && refused.failure.reason._tag === "UnsupportedContent")
+  })
+
+  test("SOUND-9 what is not known is refused by its name", function* () {
+    for (const [message, named] of [
+      [{ role: "function", name: "f", content: "x" }, `The role is "function"`],
+      [
+        { role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } },
+        "at /0/function_call: expected tool_calls"
+      ],
+      [{ role: "assistant", tool_calls: [{ id: "a", type: "custom" }] }, `got "custom"`]
+    ] as const) {
+      assert.include((yield* Effect.flip(OpenAiMessages.toConversation([message]))).message, named)
+    }
+  })
+
   const user = { role: "user", content: "x" }
   const asks = { role: "assistant", tool_calls: [{ id: "a", name: "f", arguments: {} }] }
   const result = { role: "tool", tool_call_id: "a", content: "r" }
@@ -118,7 +153,10 @@ describe("CONV-4 foreign OpenAI histories", () => {
       [[user, { role: "tool", content: "x" }], "/1/tool_call_id"],
       [[{ role: "user", content: [{ type: "text" }] }], "/0/content/0/text"],
       [[user, { ...asks, function_call: { name: "f" } }], "/1/function_call"],
-      [[user, { ...asks, tool_calls: [7] }], "/1/tool_calls/0"]
+      [[user, { ...asks, tool_calls: [7] }], "/1/tool_calls/0"],
+      [[user, { role: "assistant", tool_calls: [{ id: "a", type: "custom", custom: {} }] }], "/1/tool_calls/0/type"],
+      [[user, { role: "assistant", content: [{ type: "output_audio" }] }], "/1/content/0/type"],
+      [[user, { role: "assistant", content: null, video: { id: "v" } }], "/1/video"]
     ],
     [user, user]
   )

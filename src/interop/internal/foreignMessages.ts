@@ -17,7 +17,7 @@ import * as conversationCodec from "../../conversation/internal/conversationCode
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { Limits } from "../../payload/Limits.ts"
-import type { PayloadError } from "../../payload/PayloadError.ts"
+import type { PayloadError, Problem } from "../../payload/PayloadError.ts"
 import { defined, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -44,6 +44,8 @@ export interface Format {
   /** The file in words, if the format has no form for it. */
   readonly unsupportedFile: (part: ToolResult.FilePart) => string | undefined
   readonly supportedFiles: string
+  /** The provider takes the file back in an answer. */
+  readonly keepsFile: (part: ToolResult.FilePart) => boolean
   /** Results can hold files. */
   readonly hasResultFiles: boolean
   /** The reasoning has a place in the format. */
@@ -198,6 +200,26 @@ export const checkMessages = Effect.fnUntraced(function* (
     }
   }
 })
+
+/** The types of blocks. */
+export const typesOf = (
+  blocks: ReadonlyArray<{ readonly fields: { readonly type: { readonly literal: string } } }>
+): ReadonlyArray<string> => blocks.map(({ fields }) => fields.type.literal)
+
+/** The blocks of another type than these: the schema of the blocks would name the expected types only. */
+export const foreignBlocks = (blocks: unknown, types: ReadonlyArray<string>, path: string): ReadonlyArray<Problem> =>
+  (Array.isArray(blocks) ? blocks : []).flatMap((block: unknown, index) => {
+    const type = isObject(block) ? own(block, "type") : undefined
+    return typeof type !== "string" || types.includes(type)
+      ? []
+      : [
+          {
+            path: `${path}/${index}/type`,
+            expected: `one of ${types.join(", ")}`,
+            found: JSON.stringify(type.slice(0, 40))
+          }
+        ]
+  })
 
 /** Limits that differ from the current ones, and the token limit of the conversation. */
 export interface ReadOptions {
@@ -446,7 +468,11 @@ const prepareParts = (
           break
         }
         case "file":
-          return yield* refuseFile(place, part, "text and tool calls in an assistant message")
+          if (!format.keepsFile(part)) {
+            return yield* refuseFile(place, part, "text and tool calls in an assistant message")
+          }
+          content.push(part)
+          break
         case "source":
           break
       }
