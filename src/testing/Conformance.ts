@@ -6,7 +6,8 @@
 
 import * as Arbitrary from "effect/Arbitrary"
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -141,8 +142,8 @@ export const conversationStore = <E = never>(
   )
 
 /**
- * The checks for a tool runtime: order, concurrency, settling, timeouts, interruption,
- * validation, context.
+ * The checks for a tool runtime: order, concurrency, calls inside calls, one execution for
+ * each call, settling, timeouts, interruption, validation, context.
  *
  * **When to use**
  *
@@ -159,6 +160,8 @@ export const conversationStore = <E = never>(
  * - `clock`: `"virtual"` (default) moves a test clock; `"live"` waits, for runtimes that use
  *   sockets or processes.
  * - `timeout`: of the tool that never ends. Default 200 milliseconds.
+ * - `limit`: of a check, in real time. One that takes longer fails and names what did not
+ *   happen, whatever still runs. Default 3 seconds.
  * - `context`: pass `false` for a runtime that replaces the context of the run.
  *
  * **Example** (Checking a runtime)
@@ -695,6 +698,7 @@ interface ToolRuntimeOptions {
   readonly stubs?: boolean | undefined
   readonly clock?: "virtual" | "live" | undefined
   readonly timeout?: Duration.Input | undefined
+  readonly limit?: Duration.Input | undefined
   readonly context?: boolean | undefined
 }
 
@@ -708,6 +712,8 @@ const runToolRule = <E>(
 ) => {
   const timeout = Duration.fromInputUnsafe(options?.timeout ?? "200 millis")
   const live = options?.clock === "live"
+  const limit = Duration.fromInputUnsafe(options?.limit ?? "3 seconds")
+  const progress = { expected: "all calls of a batch to end" }
   const program = Effect.gen(function* () {
     const fixture = yield* makeTools(timeout)
     const local = yield* boundTool.fromToolkit(fixture.toolkit).pipe(Effect.provide(fixture.handlers))
@@ -715,10 +721,36 @@ const runToolRule = <E>(
     const bound = yield* boundTool.makeSet(options?.stubs === true ? yield* stubs : local)
     const layer = typeof runtime === "function" ? runtime(fixture) : runtime
     const advance = live ? Effect.void : TestClock.adjust(timeout)
-    yield* check({ fixture, bound, advance }).pipe(Effect.provide(layer))
+    const expectNext = (expected: string) => Effect.sync(() => void (progress.expected = expected))
+    yield* check({ fixture, bound, advance, expectNext }).pipe(Effect.provide(layer))
   })
-  return Effect.scoped(live ? program : Effect.provide(program, TestClock.layer()))
+  return endWithin(limit, progress, Effect.scoped(live ? program : Effect.provide(program, TestClock.layer())))
 }
+
+/** The clock of the machine, whatever clock the check has. */
+const realClock = Context.get(Context.empty(), Clock.Clock)
+
+/**
+ * Fails when the time is over. The check runs in a fiber of its own, which is not waited for: a runtime may resist
+ * interruption. The time passes in short steps, so that a busy machine does not use it up at once.
+ */
+const endWithin = Effect.fnUntraced(function* <E>(
+  limit: Duration.Duration,
+  progress: { readonly expected: string },
+  program: Effect.Effect<void, E>
+) {
+  const fiber = yield* Effect.forkDetach(program)
+  const steps = Math.max(1, Math.ceil(Duration.toMillis(limit) / 10))
+  const over = Effect.repeat(Effect.sleep("10 millis"), { times: steps - 1 }).pipe(
+    Effect.provideService(Clock.Clock, realClock),
+    Effect.as(Option.none())
+  )
+  const exit = yield* Effect.raceFirst(Effect.asSome(Fiber.await(fiber)), over).pipe(
+    Effect.ensuring(Effect.sync(() => fiber.interruptUnsafe()))
+  )
+  if (Option.isSome(exit)) return yield* exit.value
+  return yield* Effect.fail(`expected ${progress.expected}, and waited ${Duration.format(limit)} for it`)
+})
 
 const NumberedResult = Schema.Struct({ n: Schema.Int })
 
@@ -740,16 +772,20 @@ const conformanceToolkit = (timeout: Duration.Input) =>
       }),
       success: Schema.Struct({ list: Schema.Array(Schema.Int), size: Schema.optionalKey(Schema.Int) })
     }),
-    Tool.make("conformance_context", { success: Schema.Json })
+    Tool.make("conformance_context", { success: Schema.Json }),
+    Tool.make("conformance_nest", { parameters: Schema.Struct({ depth: Schema.Int }), success: Schema.Int })
   )
 
 const makeTools = (timeout: Duration.Input) =>
   Effect.gen(function* () {
     const toolkit = conformanceToolkit(timeout)
-    const probe = { running: 0, most: 0, met: 0, checked: 0 }
+    const probe = { running: 0, most: 0, met: 0, checked: 0, held: 0, executed: new Array<string>() }
     const started = yield* Deferred.make<void>()
     const released = yield* Deferred.make<void>()
     const together = yield* Deferred.make<void>()
+    /** The batch that the handler of `conformance_nest` runs. */
+    const inner: { run: (depth: number) => Effect.Effect<number> } = { run: Effect.succeed }
+    const executed = (name: string) => Effect.sync(() => void probe.executed.push(name))
 
     const count = Effect.sync(() => {
       probe.running += 1
@@ -759,15 +795,22 @@ const makeTools = (timeout: Duration.Input) =>
       probe.running -= 1
     })
 
-    const hold = Deferred.succeed(started, undefined).pipe(
+    const hold = Effect.suspend(() => {
+      probe.held += 1
+      return Deferred.succeed(started, undefined)
+    }).pipe(
       Effect.andThen(Effect.never),
-      Effect.onInterrupt(() => Deferred.succeed(released, undefined))
+      Effect.onInterrupt(() => {
+        probe.held -= 1
+        return probe.held === 0 ? Deferred.succeed(released, undefined) : Effect.void
+      })
     )
 
     const handlers = toolkit.of({
       conformance_echo: ({ n, turns }) =>
         Effect.gen(function* () {
           yield* count
+          yield* executed(`echo ${n}`)
           for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
           return { n }
         }).pipe(Effect.ensuring(discount)),
@@ -776,8 +819,9 @@ const makeTools = (timeout: Duration.Input) =>
           probe.met += 1
           return Effect.as(probe.met < 2 ? Deferred.await(together) : Deferred.succeed(together, undefined), { n })
         }),
-      conformance_fail: () => Effect.fail(ToolFailure.ToolFailure.error("no such thing", { type: "not_found" })),
-      conformance_boom: () => Effect.die("boom"),
+      conformance_fail: () =>
+        Effect.andThen(executed("fail"), ToolFailure.ToolFailure.error("no such thing", { type: "not_found" })),
+      conformance_boom: () => Effect.andThen(executed("boom"), Effect.die("boom")),
       conformance_hang: () => hold,
       conformance_wait: () => hold,
       conformance_defaults: (args) =>
@@ -785,9 +829,10 @@ const makeTools = (timeout: Duration.Input) =>
           probe.checked += 1
           return args
         }),
-      conformance_context: () => RunContext.RunContext
+      conformance_context: () => RunContext.RunContext,
+      conformance_nest: ({ depth }) => inner.run(depth)
     })
-    return { toolkit, handlers: toolkit.toLayer(handlers), probe, started, released }
+    return { toolkit, handlers: toolkit.toLayer(handlers), probe, started, released, inner }
   })
 
 type Tools = Effect.Success<ReturnType<typeof makeTools>>
@@ -797,6 +842,8 @@ interface RuleInput {
   readonly bound: boundTool.ToolSet
   /** Lets the timeout of the hanging tool pass. */
   readonly advance: Effect.Effect<void>
+  /** Names the event that a rule waits for from here on. */
+  readonly expectNext: (expected: string) => Effect.Effect<void>
 }
 
 interface ToolRule {
@@ -822,6 +869,9 @@ const runCalls = (
       Result.isSuccess(result) ? Effect.succeed(result.success) : Effect.fail(`not prepared: ${result.failure.message}`)
     )
   ).pipe(Effect.flatMap((batch) => boundTool.run(batch, watch)))
+
+/** More batches inside each other than a limit that is meant for one batch lets through. */
+const nestedBatches = 16
 
 const resultKind = (result: ToolResult.ToolResult | undefined): string => {
   if (result === undefined) return "nothing"
@@ -866,11 +916,56 @@ const toolRules: ReadonlyArray<ToolRule> = [
         return yield* Effect.fail(`at most ${concurrency} calls may run at once, got ${most}`)
       }
       if (concurrency === 1) return
+      yield* input.expectNext("two calls of a batch to run at once")
       const meeting = yield* runCalls(input, [
         ["meet", { n: 1 }],
         ["meet", { n: 2 }]
       ])
       yield* expectEqual("two calls that wait for each other", [{ n: 1 }, { n: 2 }], meeting.map(successValue))
+    })
+  },
+  {
+    name: "a call may run a batch of its own, as an agent that is a tool does: the limit is one per batch",
+    check: Effect.fnUntraced(function* (input) {
+      const { inner } = input.fixture
+      const runtime = yield* ToolRuntime.ToolRuntime
+      const width = runtime.concurrency === "unbounded" ? 4 : Math.min(4, runtime.concurrency)
+      const nest = (depth: number, calls: number) =>
+        runCalls(
+          input,
+          range(calls).map(() => ["nest", { depth }] as const)
+        )
+      const expected = width * (1 + nestedBatches)
+      let executed = 0
+      inner.run = (depth) => {
+        executed += 1
+        // A runtime that executes calls more than once would double them with each level.
+        if (depth === 0 || executed > expected) return Effect.succeed(0)
+        return nest(depth - 1, 1).pipe(
+          Effect.provideService(ToolRuntime.ToolRuntime, runtime),
+          Effect.map(([result]) => 1 + Number(successValue(result))),
+          Effect.orDie
+        )
+      }
+      yield* input.expectNext(
+        `${width} calls with batches inside each other, ${nestedBatches} deep, to end. A limit must not count the calls of other batches`
+      )
+      const results = yield* nest(nestedBatches, width)
+      yield* expectEqual("results", Array<number>(width).fill(nestedBatches), results.map(successValue))
+    })
+  },
+  {
+    name: "each call is executed once, also one that fails",
+    check: Effect.fnUntraced(function* (input) {
+      const results = yield* runCalls(input, [
+        ["echo", { n: 1, turns: 2 }],
+        ["fail", {}],
+        ["boom", {}],
+        ["echo", { n: 2, turns: 0 }]
+      ])
+      yield* expectEqual("results", 4, results.length)
+      const executed = ["boom", "echo 1", "echo 2", "fail"]
+      yield* expectEqual("executed calls", executed, input.fixture.probe.executed.toSorted())
     })
   },
   {
@@ -896,14 +991,17 @@ const toolRules: ReadonlyArray<ToolRule> = [
         ["echo", { n: 3, turns: 1 }]
       ])
       const fiber = yield* Effect.forkChild(running)
+      yield* input.expectNext("the handler of the call that takes too long to start")
       yield* Deferred.await(input.fixture.started)
       yield* input.advance
+      yield* input.expectNext("the batch to end after the timeout of its slowest call")
       const results = yield* Fiber.join(fiber)
       yield* expectEqual("results", ["success", "timeout_error", "success"], results.map(resultKind))
       const late = results[1]
       if (late === undefined || !ToolResult.text(late).includes("timed out")) {
         return yield* Effect.fail(`the message must report the timeout, got ${show(late)}`)
       }
+      yield* input.expectNext("the handler of the call that takes too long to be interrupted")
       yield* Deferred.await(input.fixture.released)
     })
   },
@@ -933,11 +1031,16 @@ const toolRules: ReadonlyArray<ToolRule> = [
           }
         })
       )
+      yield* input.expectNext("the first call to end and the next ones to start")
       yield* Deferred.await(first)
       yield* Deferred.await(running)
       yield* Deferred.await(input.fixture.started)
+      yield* input.expectNext("the batch to end when it is interrupted")
+      const startedBefore = started.size
       yield* Fiber.interrupt(fiber)
+      yield* input.expectNext("every handler to be interrupted with the batch")
       yield* Deferred.await(input.fixture.released)
+      yield* expectEqual("calls that started", startedBefore, started.size)
       yield* expectEqual("the call that had ended", "success", resultKind(finished.get("0")))
       for (const id of ["1", "2"]) {
         yield* expectEqual(`call ${id}`, started.has(id) ? "interrupted" : "nothing", resultKind(finished.get(id)))
