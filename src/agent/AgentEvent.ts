@@ -30,8 +30,8 @@ export {
    * - `ApprovalRequested`: a call waits for a decision.
    * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state`
    *   is that of this run, which holds the child's.
-   * - `StateChanged`: any other recorded event: a user message, a decision, a mistake of the model,
-   *   a conversation shortened to its budget.
+   * - `StateChanged`: any other recorded event: a user message, a decision, an answer that was discarded, a mistake of the
+   *   model, a conversation shortened to its budget.
    * - `RunFinished`: the last event, with the result that `run` returns.
    *
    * @category models

@@ -332,6 +332,23 @@ describe("SOUND-5 nothing from the model is lost", () => {
     }
   )
 
+  testGiven([{ reasoning: "hm", finishReason: "length" }, { text: "done" }, { text: "and done" }])(
+    "SOUND-5 a run whose tokens ended while the model was thinking continues, by resume and by another run",
+    function* () {
+      const { conversation, state } = yield* endsAs("Stopped", agent.run("Go"))
+      assert.deepStrictEqual(roles(conversation), ["user", "assistant"])
+      yield* endsAs("Completed", agent.resume(yield* throughJson(state), { input: "Go on" }))
+      yield* endsAs("Completed", agent.run("Go on", { conversation }))
+      const [, ...sent] = yield* ScriptedModel.requests
+      for (const { messages } of sent) {
+        assert.deepStrictEqual(messages, [
+          { role: "user", text: "Go" },
+          { role: "user", text: "Go on" }
+        ])
+      }
+    }
+  )
+
   const Mcp = Tool.providerDefined({
     id: "openai.mcp",
     customName: "Mcp",

@@ -18,6 +18,8 @@ const Search = Tool.providerDefined({
   success: Schema.Json
 })(undefined)
 
+const agent = Agent.make("tester", { toolkit: [Echo, Search] })
+
 /** Parts of answers, also those that no provider takes back. */
 const Part = Schema.Literals([
   "text",
@@ -150,7 +152,6 @@ describe("SOUND-5 what a run leaves can be sent", () => {
     { plan: Plan },
     function* ({ plan }) {
       const { streaming, system, turns } = plan
-      const agent = Agent.make("tester", { toolkit: [Echo, Search] })
       const script: ScriptedModel.TurnFunction = (request: ScriptedModel.Request): ScriptedModel.Turn => {
         checkPrompt(request.prompt.content)
         const turn = turns[request.index]
