@@ -1,7 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, DateTime, Effect, Layer, Ref, Result, Schema, Stream } from "effect"
+import { Context, DateTime, Effect, Equal, Fiber, Layer, Ref, Result, Schema, Stream } from "effect"
 import { Prompt, Tool, Toolkit } from "effect/ai"
-import { Agent, AgentEvent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
+import { TestClock } from "effect/testing"
+import {
+  Agent,
+  type AgentError,
+  AgentEvent,
+  Conversation,
+  Message,
+  Run,
+  RunContext,
+  ToolRuntime,
+  ToolSettings
+} from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
@@ -320,6 +331,154 @@ describe("TOOL-7 approvals", () => {
       assert.deepStrictEqual(toolResults(result.conversation), [["b1", "unhandled_error"]])
       assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), [])
     })
+  })
+
+  describe("TRUST-1 a decision is about one request", () => {
+    const deletes = (path: string): ScriptedModel.Turn => ({ toolCalls: [call("c1", "delete", { path })] })
+    const problemOf = <A, R>(run: Effect.Effect<A, AgentError.AgentError, R>) =>
+      Effect.map(failsFor("InvalidDecision", run), ({ message, reason }) => {
+        if (reason.problem === "changed") assert.include(message, "the digest of another request")
+        return reason.problem
+      })
+
+    testGiven([deletes("/a"), { text: "done" }, deletes("/a"), deletes("/b")])(
+      "TRUST-1 delivered again, to another run, about other arguments, or edited, it approves nothing",
+      function* () {
+        const first = awaiting(yield* agent.run("Go"))
+        const decisions = decide(first.state)
+        const done = yield* endsAs("Completed", agent.resume(first.state, { decisions }))
+        assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+        assert.strictEqual(yield* problemOf(agent.resume(done.state, { decisions })), "unknown")
+        // The same call in another run, and one with other arguments: both have the id that was approved
+        for (const { state } of [awaiting(yield* agent.run("Go")), awaiting(yield* agent.run("Go"))]) {
+          assert.strictEqual(yield* problemOf(agent.resume(state, { decisions })), "changed")
+          const [request] = Run.approvalRequests(state)
+          assert(request !== undefined)
+          const { digest: _, ...without } = { ...request, approved: true }
+          // As a program without types passes it
+          assert.strictEqual(
+            yield* problemOf(agent.resume(state, JSON.parse(JSON.stringify({ decisions: [without] })))),
+            "malformed"
+          )
+        }
+        assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+      }
+    )
+
+    testGiven([deletes("/a"), { text: "done" }])(
+      "TRUST-1 arguments in a decision count for nothing: the call that was stored runs",
+      function* () {
+        const { requests, state } = awaiting(yield* agent.run("Go"))
+        const edited = requests.map((request) => ({ ...request, arguments: { path: "/" }, approved: true }))
+        yield* endsAs("Completed", agent.resume(state, { decisions: edited }))
+        assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+      }
+    )
+
+    testGiven([mixed[0] ?? {}, { text: "done" }])(
+      "TRUST-1 who decided and until when is in the events, the state and their JSON",
+      function* () {
+        const { state } = awaiting(yield* agent.run("Go"))
+        const expiresAt = DateTime.add(yield* DateTime.now, { hours: 1 })
+        const [first] = decide(state, true, { decidedBy: "Ada", expiresAt, reason: "fine" })
+        const [, second] = decide(state, false, { decidedBy: "Bob" })
+        assert(first !== undefined && second !== undefined)
+        const facts: Array<Run.Event> = []
+        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => facts.push(event))
+        yield* endsAs("Completed", agent.resume(state, { decisions: [first, second], onState }))
+        const kept = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(facts))
+        const { digest } = first
+        assert.deepStrictEqual(
+          kept.flatMap((event) => {
+            if (event._tag !== "ApprovalDecided") return []
+            const { _tag: _, at: __, ...fields } = event
+            return [fields]
+          }),
+          [
+            { callId: "c1", approved: true, digest, reason: "fine", decidedBy: "Ada", expiresAt },
+            { callId: "c3", approved: false, digest: second.digest, decidedBy: "Bob" }
+          ]
+        )
+        const decided = Result.getOrThrow(Run.decide(state, [first], yield* DateTime.now))
+        const after = Result.getOrThrow(Run.applyAll(state, decided))
+        assert.isTrue(Equal.equals(yield* throughJson(after), after))
+        const status = after.calls.find(({ part }) => part.id === "c1")?.status
+        assert.deepInclude(status, { _tag: "Approved", digest, decidedBy: "Ada", expiresAt })
+      }
+    )
+
+    testGiven([deletes("/a"), { text: "done" }])(
+      "TRUST-1 a decision that has expired is refused, and an approval that expired before its call started asks again",
+      function* () {
+        const { state } = awaiting(yield* agent.run("Go"))
+        const expiresAt = DateTime.add(yield* DateTime.now, { minutes: 1 })
+        const decisions = decide(state, true, { expiresAt })
+        const taken = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
+        const approved = yield* throughJson(Result.getOrThrow(Run.applyAll(state, taken)))
+        yield* TestClock.adjust("1 minute")
+        assert.strictEqual(yield* problemOf(agent.resume(state, { decisions })), "expired")
+        const again = awaiting(yield* agent.resume(approved))
+        assert.deepStrictEqual(again.requests, Run.approvalRequests(state))
+        assert.strictEqual(yield* problemOf(agent.resume(again.state, { decisions })), "expired")
+        assert.deepStrictEqual(yield* Probe.ran, [])
+        yield* endsAs("Completed", agent.resume(again.state, { decisions: decide(again.state) }))
+        assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+      }
+    )
+
+    testGiven([{ toolCalls: [call("c1", "wait", {}), call("c2", "delete", { path: "/a" })] }, { text: "done" }])(
+      "TRUST-1 an approval that expires while calls before it run does not start its call",
+      function* () {
+        const Wait = Toolkit.make(Tool.make("wait", { needsApproval: true }).annotate(ToolSettings.Timeout, "1 hour"))
+        const patient = Agent.make("patient", { toolkit: Toolkit.merge(toolkit, Wait) })
+        yield* Effect.gen(function* () {
+          const { state } = awaiting(yield* patient.run("Go"))
+          const expiresAt = DateTime.add(yield* DateTime.now, { minutes: 1 })
+          const running = yield* Effect.forkChild(
+            patient.resume(state, { decisions: decide(state, true, { expiresAt }) })
+          )
+          yield* TestClock.adjust("2 minutes")
+          const again = awaiting(yield* Fiber.join(running))
+          assert.deepStrictEqual(pluck(again.requests, "callId"), ["c2"])
+          assert.deepStrictEqual(toolResults(again.conversation), [["c1", null]])
+          assert.deepStrictEqual(yield* Probe.ran, [])
+          yield* endsAs("Completed", patient.resume(again.state, { decisions: decide(again.state) }))
+          assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+        }).pipe(Effect.provide(Wait.toLayer({ wait: () => Effect.sleep("2 minutes") })))
+      }
+    )
+
+    test(
+      "TRUST-1 an approval does not count for a tool that has another contract by then",
+      ScriptedModel.layer([{ toolCalls: [call("c1", "pay", { amount: 5 })] }, { text: "done" }]),
+      function* () {
+        const ran: Array<unknown> = []
+        const note = (args: unknown) => Effect.sync(() => void ran.push(args))
+        const options = { success: Schema.Void, needsApproval: true } as const
+        const amount = Schema.Finite
+        const euros = Toolkit.make(Tool.make("pay", { ...options, parameters: Schema.Struct({ amount }) }))
+        const currency = Schema.optionalKey(Schema.String.annotate({ default: "USD" }))
+        const dollars = Toolkit.make(Tool.make("pay", { ...options, parameters: Schema.Struct({ amount, currency }) }))
+        let isNew = false
+        const toolkit = Effect.suspend(() => Effect.succeed(isNew ? [dollars.tools.pay] : [euros.tools.pay]))
+        const payer = Agent.make("payer", { toolkit })
+        yield* Effect.gen(function* () {
+          const { conversation, state } = awaiting(yield* payer.run("Go"))
+          const decisions = decide(state)
+          isNew = true
+          const approved = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
+          for (const resumed of [state, Result.getOrThrow(Run.applyAll(state, approved))]) {
+            yield* failsFor("DefinitionChanged", payer.resume(resumed))
+          }
+          assert.strictEqual(yield* problemOf(payer.run(undefined, { conversation, decisions })), "changed")
+          assert.deepStrictEqual(ran, [])
+          const again = awaiting(yield* payer.run(undefined, { conversation }))
+          assert.deepStrictEqual(pluck(again.requests, "arguments"), [{ amount: 5, currency: "USD" }])
+          yield* endsAs("Completed", payer.run(undefined, { conversation, decisions: decide(again.state) }))
+          assert.deepStrictEqual(ran, [{ amount: 5, currency: "USD" }])
+        }).pipe(Effect.provide([euros.toLayer({ pay: note }), dollars.toLayer({ pay: note })]))
+      }
+    )
   })
 
   describe("TOOL-7 forged histories", () => {

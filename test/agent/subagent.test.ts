@@ -1,15 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Ref, Schema, Stream } from "effect"
+import { DateTime, Deferred, Duration, Effect, Fiber, Layer, Ref, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, type Run, RunContext, ToolRuntime, type AgentEvent } from "effect-emissary"
+import { Agent, Conversation, Run, RunContext, ToolRuntime, type AgentEvent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, toolResults, inWorld, testGiven, world } from "./fixtures.ts"
 import { after } from "../after.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test } from "../test.ts"
-import { bare } from "../decisions.ts"
+import { bare, decide } from "../decisions.ts"
+import { pluck } from "../pluck.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
 const outer = Agent.make("outer", {
@@ -141,6 +142,46 @@ describe("AGENT-8 agents as tools", () => {
       }
     )
   }
+
+  testGiven(
+    scripts(
+      [{ toolCalls: [delegate("c1")] }, { toolCalls: [delegate("c2")] }, { text: "done" }],
+      [
+        { toolCalls: [call("d1", "delete", { path: "/a" })] },
+        { text: "deleted it" },
+        { toolCalls: [call("d1", "delete", { path: "/a" })] },
+        { text: "deleted it" }
+      ]
+    )
+  )(
+    "TRUST-1 AGENT-8 an approval of a child's call does not count for the same call of another run of it",
+    function* () {
+      const first = yield* endsAs("AwaitingApproval", outer.run("Go"))
+      const decisions = decide(first.state)
+      const second = yield* endsAs("AwaitingApproval", outer.resume(first.state, { decisions }))
+      assert.deepStrictEqual(pluck(second.requests, "path"), [["c2"]])
+      for (const [problem, path] of [
+        ["unknown", ["c1"]],
+        ["changed", ["c2"]],
+        ["changed", undefined]
+      ] as const) {
+        const again = decisions.map((one) => ({ ...one, path }))
+        const error = yield* failsFor("InvalidDecision", outer.resume(second.state, { decisions: again }))
+        assert.strictEqual(error.reason.problem, problem)
+      }
+      assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+      // An approval of the child that has expired: the child asks again, and so does the run around it
+      const taken = decide(second.state, true, { expiresAt: DateTime.add(yield* DateTime.now, { minutes: 1 }) })
+      const events = Result.getOrThrow(Run.decide(second.state, taken, yield* DateTime.now))
+      const approved = yield* throughJson(Result.getOrThrow(Run.applyAll(second.state, events)))
+      yield* TestClock.adjust("1 minute")
+      const third = yield* endsAs("AwaitingApproval", outer.resume(approved))
+      assert.deepStrictEqual(third.requests, second.requests)
+      assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+      yield* endsAs("Completed", outer.resume(third.state, { decisions: decide(third.state) }))
+      assert.deepStrictEqual(yield* Probe.ran, ["delete /a", "delete /a"])
+    }
+  )
 
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
     testGiven(

@@ -1,9 +1,13 @@
 /** PLAN-8: a wait inside a plan suspends everything around it, which resumes at the same point. */
 import { assert, describe } from "@effect/vitest"
-import { DateTime, Effect, Fiber, Result, Schema } from "effect"
+import { DateTime, Effect, Equal, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { type Agent, Conversation, Run } from "effect-emissary"
+import { TestClock } from "effect/testing"
+import { Agent, Conversation, Run } from "effect-emissary"
 import { Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
+
+import { ScriptedModel } from "effect-emissary/testing"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 import { gate, service, testStored } from "./checkpoints.ts"
 import { answered, around, asks, json, noted } from "./nested.ts"
@@ -21,6 +25,12 @@ const Send = Tool.make("send", {
 })
 const toolkit = Toolkit.make(Send)
 
+/** The handler of that tool, which notes its calls. */
+const sending = () => {
+  const sent: Array<string> = []
+  return { sent, handlers: toolkit.toLayer({ send: ({ input }) => Effect.sync(() => String(sent.push(input))) }) }
+}
+
 /** A step that waits the first time that it runs, and answers when it runs again. */
 const waitsOnce = (name: string, ran: Array<string>, options?: { readonly parallel?: boolean }) =>
   Step.make(name, {
@@ -33,7 +43,16 @@ const waitsOnce = (name: string, ran: Array<string>, options?: { readonly parall
       })
   })
 
-/** A plan of one such step. */
+/** A step that waits for a decision each time. */
+const waitsEach = (name: string, ran: Array<string>) =>
+  Step.make(name, {
+    target: ({ decision, task }) => {
+      ran.push(name)
+      return decision === undefined ? Step.pause(`${name} waits`) : Effect.succeed(`${name}(${task})`)
+    }
+  })
+
+/** A plan of one step that waits once. */
 const gated = Effect.gen(function* () {
   const ran: Array<string> = []
   return { ran, bound: yield* planOf(waitsOnce("gate", ran)) }
@@ -200,6 +219,166 @@ describe("approvals and pauses inside plans", () => {
     assert(failed.state !== undefined)
     amount = 2
     assert.deepStrictEqual(idsOf(yield* endsAs("Paused", Plan.resume(bound, failed.state))), ["pay:1:4"])
+  })
+
+  testStored(
+    "TRUST-1 a decision about the call of an agent does not count for the same call in the next turn of its step",
+    function* () {
+      const { handlers, sent } = sending()
+      const agent = Agent.make("mailer", { toolkit })
+      const model = ScriptedModel.layer(({ messages }) =>
+        messages.at(-1)?.role === "tool"
+          ? { text: "sent" }
+          : { toolCalls: [{ id: "c1", name: "send", params: { input: "bill" } }] }
+      )
+      yield* Effect.gen(function* () {
+        const mail = Step.make("mail", { target: agent, task: Reference.fromStart, routes: [["mail", When.always]] })
+        const bound = yield* Plan.bind(yield* Plan.make({ maxIterations: 4 }, mail))
+        const checkpoint = yield* service
+        const first = yield* endsAs("Paused", checkpoint.run(bound, { key: "mail", input: "go" }))
+        const decisions = decide(first.state)
+        const second = yield* endsAs("Paused", checkpoint.resume(bound, { key: "mail", decisions }))
+        assert.deepStrictEqual(bare(second.requests), bare(first.requests))
+        assert.notDeepEqual(second.requests, first.requests)
+        const third = yield* endsAs("Paused", checkpoint.resume(bound, { key: "mail", decisions }))
+        assert.deepStrictEqual(third.requests, second.requests)
+        const error = yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
+        assert.strictEqual(error.reason.problem, "changed")
+        assert.deepStrictEqual(sent, ["bill"])
+      }).pipe(Effect.provide([handlers, model]))
+    }
+  )
+
+  test("TRUST-1 a decision about one message to a plan that is an agent does not count for the next", function* () {
+    const { ran } = log()
+    const bound = yield* planOf(waitsEach("gate", ran))
+    const first = paused(yield* bound.run("hello"))
+    const decisions = decide(first.state)
+    const done = yield* endsAs("Completed", bound.resume(first.state, { decisions }))
+    const second = paused(yield* bound.resume(done.state, { input: "hello" }))
+    assert.deepStrictEqual(bare(second.requests), bare(first.requests))
+    const error = yield* failsFor("InvalidDecision", bound.resume(second.state, { decisions }))
+    assert.strictEqual(error.reason.problem, "changed")
+    yield* endsAs("Completed", bound.resume(second.state, { decisions: decide(second.state) }))
+  })
+
+  test("TRUST-1 a step that was approved asks again when its tool has another contract by then", function* () {
+    const { handlers, sent } = sending()
+    const plan = yield* Plan.make(Step.make("mail", { target: "send" }))
+    const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
+    const { state } = yield* endsAs("Paused", Plan.run(bound, "go"))
+    const edited = Toolkit.make(
+      Tool.make("send", {
+        parameters: Schema.Struct({
+          input: Schema.String,
+          to: Schema.optionalKey(Schema.String.annotate({ default: "all" }))
+        }),
+        success: Schema.String,
+        needsApproval: true
+      })
+    )
+    const editedHandlers = edited.toLayer({
+      send: ({ input, to }) => Effect.sync(() => String(sent.push(`${input} to ${to}`)))
+    })
+    const rebound = yield* Effect.provide(Plan.bind(plan, { toolkit: edited }), editedHandlers)
+    const again = yield* endsAs("Paused", Plan.resume(rebound, state, { decisions: decide(state) }))
+    assert.deepStrictEqual(bare(again.requests), [
+      { callId: "mail:1:2", name: "send", arguments: { input: "go", to: "all" } }
+    ])
+    assert.deepStrictEqual(sent, [])
+    yield* endsAs("Completed", Plan.resume(rebound, again.state, { decisions: decide(again.state) }))
+    assert.deepStrictEqual(sent, ["go to all"])
+  })
+
+  test("TRUST-1 a decision about a step that has expired is refused, and a step that was approved until then asks again", function* () {
+    const { handlers, sent } = sending()
+    const asks = Step.make("mail", {
+      target: ({ decision, task }) =>
+        decision === undefined ? Step.pause("send?") : Effect.sync(() => String(sent.push(task)))
+    })
+    for (const mail of [Step.make("mail", { target: "send" }), asks]) {
+      const bound = yield* Effect.provide(Plan.bind(yield* Plan.make(mail), { toolkit }), handlers)
+      const rules = { definition: bound.live.definition, nested: new Map() }
+      const { state } = yield* endsAs("Paused", Plan.run(bound, "go"))
+      const decisions = decide(state, true, {
+        decidedBy: "Ada",
+        expiresAt: DateTime.add(yield* DateTime.now, { minutes: 1 })
+      })
+      const events = Result.getOrThrow(planTransition.decide(state, decisions, yield* DateTime.now))
+      const kept = yield* PlanRun.eventsCodec.decodeJson(yield* PlanRun.eventsCodec.encodeJson(events))
+      assert.deepStrictEqual(kept, events)
+      const { path: _, ...decision } = { path: undefined, ...decisions[0] }
+      assert.deepInclude(kept[0], { _tag: "StepDecided", ...decision })
+      const approved = Result.getOrThrow(applyAll(rules, state, kept))
+      const read = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(approved))
+      assert.isTrue(Equal.equals(read, approved))
+      yield* TestClock.adjust("1 minute")
+      const error = yield* failsFor("InvalidDecision", Plan.resume(bound, state, { decisions }))
+      assert.strictEqual(error.reason.problem, "expired")
+      const again = yield* endsAs("Paused", Plan.resume(bound, read))
+      assert.deepStrictEqual(pluck([...again.pauses, ...again.requests], "callId"), ["mail:1:2"])
+      assert.deepStrictEqual(sent, [])
+      yield* endsAs("Completed", Plan.resume(bound, again.state, { decisions: decide(again.state) }))
+      assert.deepStrictEqual(sent.splice(0), ["go"])
+    }
+  })
+
+  test("TRUST-1 a decision about a plan that is an agent expires before the plan continues: the plan asks again", function* () {
+    const { ran } = log()
+    const bound = yield* planOf(waitsEach("gate", ran))
+    const { state } = paused(yield* bound.run("hello"))
+    const decisions = decide(state, true, { expiresAt: DateTime.add(yield* DateTime.now, { minutes: 1 }) })
+    const events = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
+    const approved = yield* json(Result.getOrThrow(Run.applyAll(state, events)))
+    yield* TestClock.adjust("1 minute")
+    const again = paused(yield* bound.resume(approved))
+    assert.deepStrictEqual(again.requests, Run.approvalRequests(state))
+    yield* endsAs("Completed", bound.resume(again.state, { decisions: decide(again.state) }))
+  })
+
+  test("TRUST-1 a step that was approved runs with the memory that it had when it asked, and its record has that", function* () {
+    const { handlers, sent } = sending()
+    let note = "alice"
+    const memories = { notes: { text: Effect.sync(() => note) } }
+    const task = Reference.fromMemory("notes")
+    const asks = Step.make("mail", {
+      task,
+      target: ({ decision, task }) =>
+        decision === undefined ? Step.pause("send?") : Effect.sync(() => String(sent.push(task)))
+    })
+    const agent = Agent.make("mailer", { toolkit })
+    for (const [mail, again] of [
+      [Step.make("mail", { task, target: "send" }), "mallory"],
+      [asks, "mallory"],
+      [Step.make("mail", { task, target: agent }), "alice"]
+    ] as const) {
+      yield* Effect.gen(function* () {
+        note = "alice"
+        const bound = yield* Plan.bind(yield* Plan.make(mail), { toolkit, memories })
+        const waiting = yield* endsAs("Paused", Plan.run(bound, "go"))
+        note = "mallory"
+        const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(waiting.state))
+        const done = yield* endsAs("Completed", Plan.resume(bound, state, { decisions: decide(state) }))
+        assert.deepStrictEqual(pluck(PlanRun.history(done.state), "task"), ["alice"])
+        assert.deepStrictEqual(sent.splice(0), ["alice"])
+        // Without a decision a step reads it again, and asks about that; the run of an agent has begun with the other
+        const asked = yield* endsAs("Paused", Plan.resume(bound, state))
+        const other = yield* endsAs("Completed", Plan.resume(bound, asked.state, { decisions: decide(asked.state) }))
+        assert.deepStrictEqual(pluck(PlanRun.history(other.state), "task"), [again])
+        assert.deepStrictEqual(sent.splice(0), [again])
+        const stale = Plan.resume(bound, asked.state, { decisions: decide(state) })
+        if (again === "mallory") yield* failsFor("InvalidDecision", stale)
+      }).pipe(
+        Effect.provide([
+          handlers,
+          ScriptedModel.layer(({ messages }) =>
+            messages.at(-1)?.role === "tool"
+              ? { text: "sent" }
+              : { toolCalls: [{ id: "c1", name: "send", params: { input: messages.at(-1)?.text ?? "" } }] }
+          )
+        ])
+      )
+    }
   })
 
   test("TRUST-1 a nested plan that starts again asks under other ids", function* () {

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Option, Ref, Schema } from "effect"
+import { DateTime, Effect, Layer, Option, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, type Run } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
@@ -11,7 +11,7 @@ import { makeDirectory } from "../conversation/store/directory.ts"
 import { fails } from "./checkpoints.ts"
 import { completed, planOf } from "./support.ts"
 import { test } from "../test.ts"
-import { decision } from "../decisions.ts"
+import { decision, digestOf } from "../decisions.ts"
 
 const directory = makeDirectory()
 
@@ -46,8 +46,16 @@ describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
     const waiting = yield* process(pays)(first)
     assert(waiting.outcome === "AwaitingApproval")
     const decisions = approved(waiting.requests)
-    const second = Effect.flatMap(Checkpoint.Checkpoint, (it) => it.resume(cashier, { key: "order", decisions }))
-    assert.strictEqual((yield* process({ text: "Paid." })(second)).text, "Paid.")
+    const second = (decisions: ReadonlyArray<Run.Decision>) =>
+      Effect.flatMap(Checkpoint.Checkpoint, (it) => it.resume(cashier, { key: "order", decisions }))
+    // TRUST-1 about another request, and too late
+    for (const wrong of [{ digest: digestOf("another") }, { expiresAt: DateTime.makeUnsafe(0) }]) {
+      const refused = second(decisions.map((decision) => ({ ...decision, ...wrong })))
+      assert.strictEqual(yield* process()(fails(refused)), "AgentError InvalidDecision")
+    }
+    assert.deepStrictEqual(yield* paid, [])
+    assert.strictEqual((yield* process({ text: "Paid." })(second(decisions))).text, "Paid.")
+    assert.strictEqual((yield* process()(second(decisions))).text, "Paid.")
     assert.deepStrictEqual(yield* paid, [5])
   })
 
@@ -71,8 +79,11 @@ describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
 
     yield* Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
-      const wrong = checkpoint.resume(bound, { key: "order", decisions: [decision("nobody")] })
-      assert.strictEqual(yield* fails(wrong), "PlanError InvalidDecision")
+      const edited = approved(requests).map((decision) => ({ ...decision, digest: digestOf("another") }))
+      for (const decisions of [[decision("nobody")], edited]) {
+        const wrong = checkpoint.resume(bound, { key: "order", decisions })
+        assert.strictEqual(yield* fails(wrong), "PlanError InvalidDecision")
+      }
       const result = yield* checkpoint.resume(bound, { key: "order", decisions: approved(requests) })
       assert.strictEqual(completed(result).output, "Paid. Thank you.")
       for (const decisions of [[], approved(requests)]) {

@@ -76,6 +76,12 @@ describe("PLAN-8 what waits inside of a plan", () => {
       "StepDecided",
       "NestedChanged StepDecided"
     ])
+    for (const event of events) {
+      if (event._tag !== "StepDecided") continue
+      for (const wrong of [{ digest: digestOf("done") }, { callId: "done:1" }]) {
+        assert.isTrue(Result.isFailure(applyAll(waiting, state, [{ ...event, ...wrong }])))
+      }
+    }
     const decided = yield* Effect.fromResult(applyAll(waiting, state, events))
     assert.deepStrictEqual([PlanRun.approvalRequests(decided), planTransition.pauses(decided)], [[], []])
     assert.isTrue(Result.isFailure(applyAll(waiting, decided, events)))
