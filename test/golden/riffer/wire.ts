@@ -189,7 +189,7 @@ const encodeAgent = (golden: Definition, dynamic: Json, context: Json) => {
     )
   })
   // an agent that cannot be resolved fails with the definition's own error as the cause
-  return Effect.mapError(Agent.encode(agent, { version: 1, context }), (error) =>
+  return Effect.mapError(Agent.encode(agent, { version: 1, context, allowLoss: ["/perRun"] }), (error) =>
     error._tag === "AgentError" ? Option.getOrElse(AgentError.causeOf(error.reason), () => error) : error
   )
 }
