@@ -433,7 +433,17 @@ export const encodeJson = <R>(
  * @category serialization
  * @since 0.1.0
  */
-export const bind = Effect.fnUntraced(function* (
+export const bind = (
+  definition: agentData.AgentDefinition
+): Effect.Effect<
+  agentTypes.Bound,
+  ToolResolver.BindError | AgentError.AgentError,
+  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+> => Effect.contextWith((outside: Context.Context<never>) => bindTo(outside, definition))
+
+/** An agent over these services, which agents among its tools may require. */
+const bindTo = Effect.fnUntraced(function* (
+  captured: Context.Context<never>,
   definition: agentData.AgentDefinition
 ): Effect.fn.Return<
   agentTypes.Bound,
@@ -441,11 +451,9 @@ export const bind = Effect.fnUntraced(function* (
   ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
 > {
   yield* ModelRegistry.ModelRegistry
-  // Services that agents among the tools require are found where this one is bound.
-  const captured = yield* Effect.context<never>()
   const { name = "agent" } = definition
   yield* Effect.mapError(agentBlueprint.checkTree(definition), agentErrorOf(name))
-  const tools = yield* Effect.forEach(definition.tools, bindTool)
+  const tools = yield* Effect.forEach(definition.tools, (tool) => bindTool(captured, tool))
   const blueprint = yield* Effect.mapError(agentBlueprint.fromDefinition(name, definition, tools), agentErrorOf(name))
   const agent: agentTypes.Bound = {
     ...makeAgent(blueprint, agentBlueprint.withCaptured(captured)),
@@ -457,6 +465,7 @@ export const bind = Effect.fnUntraced(function* (
 
 /** A tool by the resolver; an agent in the definition by its own. */
 const bindTool = Effect.fnUntraced(function* (
+  captured: Context.Context<never>,
   tool: agentData.Tool
 ): Effect.fn.Return<
   boundTool.BoundTool,
@@ -465,7 +474,7 @@ const bindTool = Effect.fnUntraced(function* (
 > {
   const { agent: definition, ...contract } = tool
   if (definition === undefined) return yield* (yield* ToolResolver.ToolResolver).resolve(tool)
-  const agent = yield* bind(definition)
+  const agent = yield* bindTo(captured, definition)
   const bound = agentBlueprint.bindAgent(contract, {
     agent: Effect.succeed(agent),
     define: agent[agentTypes.DefinedTypeId]
@@ -482,7 +491,7 @@ const bindTool = Effect.fnUntraced(function* (
  * @since 0.1.0
  */
 export const decode = (input: unknown, options?: Pick<Json.Options, "limits">) =>
-  fuel.doorWithin(options?.limits, Effect.flatMap(AgentDefinition.codec.decode(input), bind))
+  decodeWith(AgentDefinition.codec.decode(input), options)
 
 /**
  * Rebuilds an agent from JSON text.
@@ -491,7 +500,19 @@ export const decode = (input: unknown, options?: Pick<Json.Options, "limits">) =
  * @since 0.1.0
  */
 export const decodeJson = (input: string | Uint8Array, options?: Pick<Json.Options, "limits">) =>
-  fuel.doorWithin(options?.limits, Effect.flatMap(AgentDefinition.codec.decodeJson(input), bind))
+  decodeWith(AgentDefinition.codec.decodeJson(input), options)
+
+/** The limits are those of the decode. The runs of the agent have the ones around it. */
+const decodeWith = <E, R>(
+  decoded: Effect.Effect<agentData.AgentDefinition, E, R>,
+  options: Pick<Json.Options, "limits"> | undefined
+) =>
+  Effect.contextWith((outside: Context.Context<never>) =>
+    fuel.doorWithin(
+      options?.limits,
+      Effect.flatMap(decoded, (definition) => bindTo(outside, definition))
+    )
+  )
 
 const toolParameters = Schema.Struct({
   input: Schema.String.annotate({ description: "What to ask the agent, with everything it has to know" })

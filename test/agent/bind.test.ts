@@ -5,6 +5,7 @@ import {
   Agent,
   AgentEvent,
   Conversation,
+  Limits,
   ModelRegistry,
   RunContext,
   ToolContract,
@@ -101,6 +102,20 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     )
     assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
     assert.strictEqual(bound.state.definition, ran.state.definition)
+  })
+
+  test("SOUND-2 the limits of a decode do not reach the runs of the agent, those of a call do", function* () {
+    const text = "x".repeat(3000)
+    const calls = [{ toolCalls: [call("c1", "echo", { text })] }, { text: "done" }]
+    const limits = { maxStringLength: 2000 }
+    const json = yield* Agent.encode(origin)
+    const [own, strict] = yield* Effect.gen(function* () {
+      const agent = yield* Agent.decode(json, { limits })
+      const run = agent.run("Go")
+      return [yield* run, yield* Effect.provideService(run, Limits.Limits, { ...Limits.defaults, ...limits })] as const
+    }).pipe(Effect.provide(resolved([...calls, ...calls])))
+    assert.deepStrictEqual(toolResults(own.conversation), [text])
+    assert.deepStrictEqual(toolResults(strict.conversation), ["validation_error"])
   })
 
   for (const streaming of [false, true]) {

@@ -15,6 +15,7 @@ import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import type { JsonObject } from "../../payload/Json.ts"
+import * as Limits from "../../payload/Limits.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as RunContext from "../RunContext.ts"
 
@@ -88,6 +89,7 @@ const fromCall: ReadonlySet<string> = new Set([
     Clock.Clock,
     Console.Console,
     ErrorReporter.CurrentErrorReporters,
+    Limits.Limits,
     Metric.CurrentMetricAttributes,
     Random.Random,
     RunContext.CallReferences,
