@@ -2,10 +2,11 @@
  * A person decides.
  *
  * A tool with `needsApproval` is never run without a decision: the run ends `AwaitingApproval`, its state is JSON, and
- * days later any process resumes it with an answer. What ran before does not run again.
+ * days later any process resumes it with an answer. What ran before does not run again. A decision names the digest of the
+ * request that the person saw, so it counts for that call only, and once.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Console, Effect, Schema } from "effect"
+import { Console, DateTime, Effect, Schema } from "effect"
 import { Agent, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -54,13 +55,18 @@ const monday = Effect.gen(function* () {
 const tuesday = Effect.fn(function* (kept: string, approved: boolean) {
   yield* Console.log(approved ? "Yes." : "No, she was paid already.")
   const state = yield* Run.stateCodec.decodeJson(kept)
+  const expiresAt = DateTime.add(yield* DateTime.now, { hours: 1 })
   const decisions = Run.approvalRequests(state).map((request) => ({
     ...request,
     approved,
-    ...(approved ? {} : { reason: "she was paid already" })
+    reason: approved ? undefined : "she was paid already",
+    decidedBy: "grace@example.com",
+    expiresAt
   }))
-  const { text } = yield* cashier.resume(state, { decisions })
-  yield* Console.log(text)
+  const done = yield* cashier.resume(state, { decisions })
+  yield* Console.log(done.text)
+  const again = yield* Effect.flip(cashier.resume(done.state, { decisions }))
+  yield* Console.log(`The same decision, delivered again: ${again.reason._tag}`)
 })
 
 const paid = ScriptedModel.layer([{ text: "Ada has her money.", expect: { toolResult: "250 EUR paid to Ada" } }])

@@ -42,7 +42,8 @@ Effect.gen(function* () {
   const state = Option.getOrThrow(yield* checkpoint.load(invoice, key))
   const decisions = PlanRun.approvalRequests(state).map((request) => ({
     ...request,
-    approved: decision === "yes"
+    approved: decision === "yes",
+    decidedBy: "the boss"
   }))
   const result = yield* checkpoint.resume(invoice, { key, decisions })
   yield* Console.log(result.outcome === "Completed" ? result.text : result.outcome)

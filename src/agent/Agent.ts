@@ -121,7 +121,7 @@ export {
    * **Details**
    *
    * - `input`: the next message of the user; with open calls it waits until they are done.
-   * - `decisions`: answers to pending approvals. Those that are not answered still wait.
+   * - `decisions`: answers to pending approvals, see `Run.Decision`. Those that are not answered still wait.
    * - `maxSteps`: model calls for this message, default that of the agent. It is rounded
    *   down, and a number below 1 counts as 1, as `NaN` does.
    * - `toolChoice`: see {@link ToolChoice}.

@@ -588,7 +588,7 @@ export const runMany = <A, R>(
  * `decisions` answer calls and steps that wait; a call without one continues to wait.
  * `maxIterations` is the new limit, and the count continues. Fails with `PlanChanged` when
  * the state was begun with another definition, and with `InvalidDecision` when a decision
- * names what does not wait.
+ * names something that does not wait, has the digest of another request, or has expired.
  *
  * @category running
  * @since 0.1.0

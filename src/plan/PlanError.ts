@@ -31,9 +31,11 @@ import type * as planRunParts from "./internal/planRunParts.ts"
  *   condition ends.
  * - `PlanChanged`: the state belongs to a plan with another definition.
  * - `OutputInvalid`: the output of the plan does not fit its schema.
- * - `InvalidDecision`: a decision about something that does not wait for one. `problem` is
- *   `unknown` (nothing of that name waits, or not at that `path`), `ambiguous` (several wait
- *   under that name), `repeated` (the second decision about it in one list), `notWaiting` (a
+ * - `InvalidDecision`: a decision about something that does not wait for it. `problem` is
+ *   `unknown` (nothing of that name waits, or not at that `path`), `changed` (it waits, but the
+ *   decision has the digest of another request), `ambiguous` (several wait under that name and
+ *   digest), `repeated` (the second decision about it in one list), `expired` (after its
+ *   `expiresAt`), `notWaiting` (a
  *   step of that name ran, and does not wait), `over` (the run has its answer) or `malformed`
  *   (its `approved` is neither `true` nor `false`, for example). `waiting` lists what does wait.
  * - `JournalFailed`: the journal of the run or the memory of an agent could not be written, or

@@ -52,6 +52,7 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "Yes.",
     "(refund runs)",
     "Ada has her money.",
+    "The same decision, delivered again: InvalidDecision",
     "No, she was paid already.",
     "I told Ada why not."
   ],

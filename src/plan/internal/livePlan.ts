@@ -507,8 +507,8 @@ export interface RunOptions {
 
 /**
  * Options of resuming a run: those of `RunOptions`, and `decisions` about calls and
- * steps that wait; the others continue to wait. The `callId` is that of the request or the
- * pause: the name of the step with its turn, for example `pay:1`.
+ * steps that wait; the others continue to wait. A request or a pause with `approved` added is
+ * one: it has the `callId`, the name of the step with its turn, for example `pay:1`, and the `digest`.
  */
 export interface ResumeOptions extends RunOptions {
   readonly decisions?: ReadonlyArray<Decision> | undefined
