@@ -141,12 +141,13 @@ const exportsOf = (
 }
 
 const entriesOf = (directory: string): ReadonlyArray<readonly [subpath: string, path: string]> => {
-  const manifest: { readonly exports: Record<string, string | { readonly default?: string }> } = JSON.parse(
+  const manifest: { readonly exports: Record<string, string | { readonly default?: string } | null> } = JSON.parse(
     readFileSync(join(directory, "package.json"), "utf8")
   )
   return Object.entries(manifest.exports).flatMap(([subpath, target]) => {
-    const file = typeof target === "string" ? target : target.default
-    if (file?.endsWith(".js") !== true) return []
+    const file = typeof target === "string" ? target : target?.default
+    // by a pattern the namespaces of the others are found one by one
+    if (file?.endsWith(".js") !== true || subpath.includes("*")) return []
     return [[subpath, file.replace(/^\.\/dist\//, "src/").replace(/\.js$/, ".ts")] as const]
   })
 }

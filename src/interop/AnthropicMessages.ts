@@ -74,7 +74,7 @@ import * as foreignMessages from "./internal/foreignMessages.ts"
  * @category models
  * @since 0.1.0
  */
-interface History {
+export interface History {
   readonly system?: Schema.Json
   readonly messages: ReadonlyArray<Json.JsonObject>
 }

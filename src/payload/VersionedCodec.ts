@@ -21,8 +21,13 @@ import * as fuel from "./internal/fuel.ts"
 import * as gate from "./internal/gate.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
-/** A value written in some version, and what that version could not hold. */
-interface WriteResult<out W> {
+/**
+ * A value written in some version, and what that version could not hold.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WriteResult<out W> {
   readonly wire: W
   readonly losses: ReadonlyArray<PayloadError.Loss>
 }

@@ -762,7 +762,7 @@ export const memoryInStore = (key: string): livePlan.AgentMemory<VersionedStore.
  * @category models
  * @since 0.1.0
  */
-interface ServiceClass<Self, Name extends string, A, E, R> extends Context.ServiceClass<
+export interface ServiceClass<Self, Name extends string, A, E, R> extends Context.ServiceClass<
   Self,
   `effect-emissary/Agent/${Name}`,
   livePlan.Bound<A>

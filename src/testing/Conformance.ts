@@ -57,7 +57,7 @@ export class ConformanceError extends Schema.TaggedError<ConformanceError>("effe
  * @category models
  * @since 0.1.0
  */
-interface Check {
+export interface Check {
   readonly name: string
   readonly check: Effect.Effect<void, ConformanceError>
 }

@@ -15,6 +15,17 @@ import { appendToken } from "../payload/internal/plainJson.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
 
+export {
+  /**
+   * Two tools cannot be distinguished: they have the same name, or names that become
+   * the same for the provider.
+   *
+   * @category errors
+   * @since 0.1.0
+   */
+  ToolNameError
+} from "./internal/boundTool.ts"
+
 const BindErrorReason = Schema.TaggedUnion({
   UnknownTool: { available: Schema.Array(Schema.String) },
   ContractMismatch: {

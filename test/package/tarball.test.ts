@@ -1,13 +1,15 @@
 import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
+import { globSync, readFileSync } from "node:fs"
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join, posix } from "node:path"
 import { afterAll } from "vitest"
 import manifest from "../../package.json" with { type: "json" }
+import { collect } from "../../scripts/doc-examples.ts"
 import { requireBuild, root, run } from "./run.ts"
 
-const subpaths = Object.keys(manifest.exports).filter((subpath) => subpath !== "./package.json")
+const subpaths = Object.keys(manifest.exports).filter((key) => key !== "./package.json" && !key.includes("*"))
 const specifierOf = (subpath: string) => posix.join(manifest.name, subpath)
 
 /** Packs the build that `npm test` makes before its tests, as `npm pack` would make it. */
@@ -31,6 +33,48 @@ const install = async (folder: string, tarball: string): Promise<string> => {
     await symlink(join(root, "node_modules", name), join(modules, name))
   }
   return consumer
+}
+
+/** Everything that a module declares at its top level, exported. */
+const withExports = (text: string): string =>
+  `${text.replaceAll(/^(?=(?:async )?(?:const|let|class|function|interface|type) )/gm, "export ")}\nexport {}\n`
+
+/** Writes the examples of the pages and of `examples` as modules of a library. */
+const writeLibrary = async (folder: string) => {
+  const pages = collect().filter(({ origin }) => origin === "README.md" || origin.startsWith("docs/"))
+  const programs = globSync("examples/**/*.ts", { cwd: root })
+  const modules = [
+    ...pages.map(({ code, line, origin }) => [`${origin}.${line}.ts`, code.join("\n")] as const),
+    ...programs.map((path) => [path, readFileSync(join(root, path), "utf8")] as const)
+  ]
+  for (const [path, text] of modules) {
+    const target = join(folder, "src", path)
+    await mkdir(dirname(target), { recursive: true })
+    await writeFile(target, withExports(text))
+  }
+  for (const name of ["@effect/platform-node", "@types"]) {
+    await mkdir(dirname(join(folder, "node_modules", name)), { recursive: true })
+    await symlink(join(root, "node_modules", name), join(folder, "node_modules", name))
+  }
+  return modules.length
+}
+
+const libraryOptions = {
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  target: "ES2023",
+  lib: ["ES2023", "DOM", "DOM.Iterable"],
+  types: ["node"],
+  declaration: true,
+  emitDeclarationOnly: true,
+  allowImportingTsExtensions: true,
+  skipLibCheck: false,
+  rootDir: "src"
+}
+
+const resolutions = {
+  NodeNext: { module: "NodeNext" },
+  Bundler: { module: "ESNext", moduleResolution: "Bundler" }
 }
 
 describe("PKG-1 the published package", () => {
@@ -106,6 +150,9 @@ describe("PKG-1 the published package", () => {
         if (Object.keys(module).length === 0) throw new Error("nothing exported by ${name}")`
       )
       .map((body) => `{ ${body} }`)
+    // declarations of users name single modules; what is internal stays closed
+    const closed = `import("${manifest.name}/agent/internal/driver").then(() => { throw new Error("open") }, () => {})`
+    script.push(`await import("${manifest.name}/agent/AgentError")`, `await ${closed}`)
     await writeFile(
       join(consumer, "load.mjs"),
       [`import { createRequire } from "node:module"`, "const require = createRequire(import.meta.url)", ...script].join(
@@ -124,6 +171,32 @@ describe("PKG-1 the published package", () => {
     const modules = ["--module", "NodeNext", "--target", "ES2023", "--lib", "ES2023,DOM,DOM.Iterable"]
     const { code, output } = await run("tsc", ["consumer.ts", ...options, ...modules, "--ignoreConfig"], consumer)
     assert.strictEqual(code, 0, output)
+  })
+
+  it("SOUND-8 compiles to declarations that name only what it exports", async () => {
+    const library = await install(join(folder, "library"), tarball)
+    const count = await writeLibrary(library)
+    const compiled = Object.entries(resolutions).map(async ([name, resolution]) => {
+      const compilerOptions = { ...libraryOptions, ...resolution, outDir: name }
+      await writeFile(join(library, `${name}.json`), JSON.stringify({ compilerOptions, include: ["src"] }))
+      const { code, output } = await run("tsc", ["-p", `${name}.json`, "--pretty", "false"], library)
+      assert.strictEqual(code, 0, output)
+      const declarations = globSync("**/*.d.ts", { cwd: join(library, name) })
+      assert.lengthOf(declarations, count)
+      const imports = declarations.flatMap((file) =>
+        Array.from(
+          readFileSync(join(library, name, file), "utf8").matchAll(/(?:from |import\()"([^"]+)"/g),
+          ([, specifier = ""]) => specifier
+        )
+      )
+      const hidden = /node_modules|^effect-emissary\/.*\b(internal|wire)\b|^\.\..*\bdist\b/
+      assert.deepStrictEqual(
+        imports.filter((specifier) => hidden.test(specifier)),
+        []
+      )
+      assert.isAbove(imports.filter((specifier) => specifier.startsWith(`${manifest.name}/`)).length, 20)
+    })
+    await Promise.all(compiled)
   })
 
   it.each(subpaths.filter((subpath) => subpath !== "./node"))(

@@ -173,19 +173,20 @@ type OptionOf<O, Key extends keyof Options> = O extends Step.Step
 type StepServices<S> = S extends Step.Step<infer _Name, infer _Refs, infer R> ? R : never
 
 /**
- * The services of the targets and predicates of a plan.
+ * The services of the targets and predicates of a plan. It is conditional although the condition always holds, so that
+ * declarations of users have the services themselves and not this name.
  */
-export type PlanServices<Args extends MakeArguments> =
-  | StepServices<Extract<Args[number], Step.Step>>
-  | (OptionOf<Args[number], "predicates"> extends infer P
-      ? P extends { readonly [name: string]: CustomPredicate }
-        ? ReturnType<P[keyof P]> extends infer Answer
-          ? Answer extends Effect.Effect<infer _A, infer _E, infer R>
-            ? R
-            : never
-          : never
-        : never
-      : never)
+export type PlanServices<Args extends MakeArguments> = [Args] extends [unknown]
+  ? StepServices<Extract<Args[number], Step.Step>> | PredicateServices<OptionOf<Args[number], "predicates">>
+  : never
+
+type PredicateServices<P> = P extends { readonly [name: string]: CustomPredicate }
+  ? ReturnType<P[keyof P]> extends infer Answer
+    ? Answer extends Effect.Effect<infer _A, infer _E, infer R>
+      ? R
+      : never
+    : never
+  : never
 
 /** A predicate as the run calls it. */
 export const livePredicate =
