@@ -195,7 +195,7 @@ describe("kinds of tools", () => {
     const set = yield* bind(Toolkit.make(search, run), { shell: ({ command }) => Effect.succeed(`ran ${command}`) })
     assert.deepStrictEqual(pluck([...set.tools.values()], "kind"), ["provider", "local"])
     assert.deepStrictEqual(yield* call(set, "shell", { command: "ls" }), ToolResult.success("ran ls"))
-    assert.strictEqual(kind(yield* call(set, "search", {})), "unknown_tool")
+    assert.strictEqual(kind(yield* call(set, "search", {})), "execution_error")
   })
 
   test("a tool without its handler is refused", function* () {
