@@ -214,7 +214,7 @@ export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = V
   what: agentData.artefact,
   field: "schema_version",
   type: agentData.AgentDefinition,
-  arms: [agentV1.arm, agentData.currentArm],
+  arms: [agentV1.arm, agentData.currentArm].map(agentData.withToolLimit),
   // below these the keys are names of parameters and results, not options; the arms look at the options of models
   data: [
     "/structured_output",

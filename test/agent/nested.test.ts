@@ -253,6 +253,11 @@ describe("TRUST-6 agents in definitions", () => {
     yield* AgentDefinition.codec.decode(wire, { limits: { maxTools: 4 } })
     const large = yield* failsFor("TooLarge", AgentDefinition.codec.decode(wire, { limits: { maxTools: 3 } }))
     assert.strictEqual(large.reason.path, "/tools/1/agent/tools")
+    // counted before anything else is read
+    const unread = Array.from({ length: 129 }, () => ({ agent: { tools: [0] } }))
+    for (const schema_version of [1, 2]) {
+      yield* failsFor("TooLarge", AgentDefinition.codec.decode({ schema_version, tools: unread }))
+    }
     const cyclic = { ...leaf, tools: [{ ...contract, agent: leaf }] }
     Object.assign(cyclic.tools[0] ?? {}, { agent: cyclic })
     const bind = Effect.provide(Agent.bind(cyclic), everywhere([]))

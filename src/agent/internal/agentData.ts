@@ -405,6 +405,27 @@ export const checkToWrite = Effect.fnUntraced(function* (definition: AgentDefini
   return checked
 })
 
+const countTools = Effect.fnUntraced(function* (root: Schema.Json) {
+  const agents = [{ json: root, path: "" }]
+  let count = 0
+  for (const { json, path } of agents) {
+    const tools = Json.isObject(json) ? plainJson.own(json, "tools") : undefined
+    if (!plainJson.isArray(tools)) continue
+    count += tools.length
+    yield* plainJson.checkCount("tools", count, { what: artefact, path: `${path}/tools` })
+    for (const [index, tool] of tools.entries()) {
+      const agent = Json.isObject(tool) ? plainJson.own(tool, "agent") : undefined
+      if (agent !== undefined) agents.push({ json: agent, path: `${path}/tools/${index}/agent` })
+    }
+  }
+})
+
+/** The version with its tools counted before anything of them is decoded. */
+export const withToolLimit = (arm: VersionedCodec.Arm<AgentDefinition>): VersionedCodec.Arm<AgentDefinition> => ({
+  ...arm,
+  read: (json, what) => Effect.andThen(countTools(json), arm.read(json, what))
+})
+
 export const currentArm = VersionedCodec.arm({
   version: 2,
   wire: Wire,
