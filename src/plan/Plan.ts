@@ -440,7 +440,7 @@ export const bind = Effect.fnUntraced(function* <
 ): Effect.fn.Return<
   livePlan.Bound<A, R | BindingServices<Agents, Memories>>,
   PlanInvalid.PlanInvalid | ToolContractError | boundTool.ToolNameError,
-  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
+  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]> | boundTool.OwnServices<Tools[keyof Tools]>
 > {
   const { live } = plan
   const fromToolkit = options.toolkit === undefined ? [] : yield* boundTool.fromToolkit(options.toolkit)

@@ -326,7 +326,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
       const match = yield* makeMatcher(options.token)
       const read = yield* makeReader(options)
       const services = yield* Effect.context<R | Tool.HandlerServices<Tools[keyof Tools]>>()
-      const set = yield* boundTool.makeSet(yield* bindToolkit(toolkit))
+      const set = yield* boundTool.makeSet(yield* boundTool.fromToolkit(toolkit))
       const accepted = new Map<string, ReadonlySet<string>>()
       for (const [name, { contract }] of set.tools) accepted.set(name, yield* acceptedDigests(contract))
       const { context } = options
@@ -637,24 +637,6 @@ const makeReader = Effect.fnUntraced(function* ({ bodyTimeout, limits }: ServerO
     yield* checkProtocol(json)
     return yield* Effect.mapError(decode(json), invalidRequest)
   })
-})
-
-/** Binds the tools of the toolkit. An agent runs with the services of the server. */
-const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
-  toolkit: Toolkit.Toolkit<Tools>
-): Effect.fn.Return<
-  ReadonlyArray<boundTool.BoundTool>,
-  ToolContract.ToolContractError,
-  Tool.HandlersFor<Tools> | boundTool.OwnServices<Tools[keyof Tools]>
-> {
-  const bound: Array<boundTool.BoundTool> = []
-  for (const tool of Object.values(toolkit.tools).map(boundTool.describedTool)) {
-    const handler = yield* boundTool.hasOwnHandler(tool) ? boundTool.captureHandler(tool) : boundTool.handlerOf(tool)
-    bound.push(
-      yield* Option.isSome(handler) ? boundTool.fromTool(tool, handler.value) : boundTool.fromProviderTool(tool)
-    )
-  }
-  return bound
 })
 
 /** A defect of the server, or of the application's `context` function, stays in the log. */

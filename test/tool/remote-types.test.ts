@@ -1,7 +1,7 @@
 import { describe, expectTypeOf, it } from "@effect/vitest"
 import { Context, Effect, type FileSystem, type Layer, type Path, Redacted, Schema } from "effect"
 import type * as boundTool from "#src/tool/internal/boundTool.ts"
-import { RemoteTools, type ToolContract } from "effect-emissary"
+import { Agent, RemoteTools, type ToolContract } from "effect-emissary"
 import { Tool, Toolkit } from "effect/ai"
 import type { Etag, HttpClient, HttpPlatform, HttpRouter } from "effect/http"
 
@@ -40,6 +40,13 @@ describe("PKG-4 what the layers of remote tools require", () => {
     expectTypeOf<Layer.Services<typeof judged>>().toEqualTypeOf<
       Http | Tool.Handler<"one"> | Tool.Handler<"two"> | Store | Policy
     >()
+  })
+
+  it("TRUST-6 the server: whatever an agent in the toolkit requires, and no handler of it", () => {
+    class Clerk extends Agent.Service<Clerk>()("clerk", {}) {}
+    const served = Toolkit.make(One, Agent.asTool(Clerk, { name: "ask", description: "Asks" }))
+    const layer = RemoteTools.layerServer(served, { token })
+    expectTypeOf<Layer.Services<typeof layer>>().toEqualTypeOf<Http | Tool.Handler<"one"> | Clerk>()
   })
 
   it("the handlers: exactly those of the toolkit, out of an HTTP client", () => {

@@ -115,8 +115,6 @@ export type OwnServices<T> = T extends WithOwnHandler<infer R> ? R : never
 const ownHandlerOf = (tool: Tool.Any): OwnHandler | undefined =>
   Option.getOrUndefined(Context.getOption(tool.annotations, BroughtHandler))
 
-export const hasOwnHandler = (tool: Tool.Any): boolean => ownHandlerOf(tool) !== undefined
-
 /** The tool as it is described and executed, of one as a toolkit has it. */
 export const describedTool = (tool: Tool.Any): Tool.Any => ownHandlerOf(tool)?.tool ?? tool
 
@@ -341,7 +339,7 @@ export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
 ): Effect.Effect<
   ReadonlyArray<BoundTool>,
   ToolContract.ToolContractError,
-  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
+  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]> | OwnServices<Tools[keyof Tools]>
 > =>
   Effect.forEach(Object.values(toolkit.tools).map(describedTool), (tool) =>
     Effect.flatMap(captureHandler(tool), (handler) =>
