@@ -23,23 +23,12 @@ import { inspect } from "node:util"
 import { failsFor } from "../outcomes.ts"
 import { counting, service, layer as checkpoints } from "../plan/checkpoints.ts"
 import { test } from "../test.ts"
+import { jwk, key, known, publicKey } from "./known-key.ts"
 
 const golden = (path: string): Schema.Json => JSON.parse(readFileSync(new URL(`../${path}`, import.meta.url), "utf8"))
 
 const agentWire = golden("golden/wire/agent-v2-written.wire.json")
 const conversationWire = golden("golden/wire/conversation-v1.wire.json")
-
-/** The key pair of RFC 8037, A.1: what it signs is the same in every run. */
-const jwk = {
-  kty: "OKP",
-  crv: "Ed25519",
-  d: "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
-  x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
-}
-const known = nodeCrypto.createPrivateKey({ key: jwk, format: "jwk" })
-const privateKey = Redacted.make(known.export({ type: "pkcs8", format: "pem" }).toString())
-const publicKey = nodeCrypto.createPublicKey(known).export({ type: "spki", format: "pem" }).toString()
-const key = { keyId: "team-a", privateKey }
 
 const as = AgentDefinition.codec
 const trusting = (options: Partial<Signed.TrustedKey> = {}) =>

@@ -1,4 +1,5 @@
 import type { Schema } from "effect"
+import { random as choices } from "../../random.ts"
 
 type Json = Schema.Json
 
@@ -8,20 +9,7 @@ interface Part {
 
 /** Random schemas and values from a seed, small enough to agree now and then. */
 export const random = (seed: number) => {
-  let state = seed >>> 0
-  const next = (): number => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-  const below = (n: number) => Math.floor(next() * n)
-  const pick = <A>(list: ReadonlyArray<A>): A => {
-    const item = list[below(list.length)]
-    if (item === undefined) throw new Error("empty list")
-    return item
-  }
-  const times = <A>(n: number, make: () => A): Array<A> => Array.from({ length: n }, make)
+  const { below, next, pick, times } = choices(seed)
   const key = () => pick(["a", "b", "c", "ab"])
   const scalar = (): Json => pick([null, true, false, 0, 1, 2, 1.5, -1, "", "a", "ab", "abc", "😀"])
 
