@@ -3,7 +3,16 @@ import type { Tracer } from "effect"
 import { Clock, Context, Deferred, Effect, Fiber, Layer, LayerMap, Pool, References, Schema } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, type AgentError, ModelRegistry, RunContext, ToolResolver, ToolRuntime } from "effect-emissary"
+import {
+  Agent,
+  type AgentError,
+  Conversation,
+  ModelRegistry,
+  RunContext,
+  ToolResolver,
+  ToolResult,
+  ToolRuntime
+} from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -327,6 +336,20 @@ describe("SOUND-2 a layer keeps the services that it was built with", () => {
     )
     assert.deepStrictEqual(found, ["local: layer,layer", "local: call,layer", "local: layer,layer"])
   })
+
+  test("SOUND-2 the references of a layer hold where the call sets none", function* () {
+    const level = Effect.map(References.MinimumLogLevel, String)
+    class Plain extends Agent.Service<Plain>()("plain", { instructions: level, toolkit: drafts.of }) {}
+    const runtime = ToolRuntime.layer({ dispatch: () => Effect.succeed(ToolResult.success("the layer's runtime")) })
+    const levels = Layer.succeed(References.MinimumLogLevel, "Fatal")
+    const layer = Plain.layer.pipe(Layer.provide([drafts.live, relay("plain"), runtime, levels]))
+    const run = yield* Effect.provide(
+      Plain.use((plain) => plain.run("q")),
+      layer
+    )
+    assert.strictEqual(run.text, "plain: the layer's runtime")
+    assert.deepStrictEqual(Conversation.transcript(run.conversation)[0], { role: "system", text: "Fatal" })
+  })
 })
 
 describe("SOUND-2 a run reaches nothing that outlives it", () => {
@@ -373,6 +396,8 @@ describe("SOUND-2 a run reaches nothing that outlives it", () => {
       )
       assert.strictEqual(yield* Effect.provide(agent.ask("q", total), live), "m: 1 acme")
       yield* untouched(inner)
+      const other = agent.ask("q", { context: { tenant: "beta" } })
+      assert.strictEqual(yield* Effect.provide(other, live), "m: 1 beta")
     }).pipe(Effect.provide(Inners.layer))
   })
 
@@ -419,6 +444,46 @@ describe("SOUND-2 a run reaches nothing that outlives it", () => {
     const world = Layer.merge(live, relay("m"))
     const answer = yield* Effect.provide(agent.ask("q", { maxDepth: 3 }), world)
     assert.include(answer, "expected agents nested at most 3 deep")
+  })
+})
+
+describe("SOUND-2 the deadline of a run", () => {
+  /** The deadlines of the calls that a program makes at time 0, by tool. */
+  const deadlines = Effect.fnUntraced(function* <A, E, R>(program: Effect.Effect<A, E, R>) {
+    const found: Record<string, number | undefined> = {}
+    const runtime = ToolRuntime.layer({
+      dispatch: (call, local) => {
+        found[call.contract.name] = call.deadline
+        return local
+      }
+    })
+    yield* Effect.provide(program, runtime)
+    return found
+  })
+  const Work = Toolkit.make(Tool.make("work", { success: Schema.String }))
+  const Direct = Toolkit.make(Tool.make("direct", { success: Schema.String }))
+  const worker = Agent.make("worker", { toolkit: Work })
+  const working = Work.toLayer({ work: () => Effect.succeed("done") })
+  const services = Layer.merge(working, relay("m"))
+  const timeouts = { total: "1 minute" } as const
+
+  test("SOUND-2 holds for agents that are tools, and for the steps of a plan", services, function* () {
+    const outer = Agent.make("outer", { toolkit: [Agent.asTool(worker, { name: "ask", description: "Works" })] })
+    const nested = yield* deadlines(outer.run("q", { timeouts }))
+    assert.deepStrictEqual(Object.keys(nested), ["ask", "work"])
+    for (const deadline of Object.values(nested)) assert.isAtLeast(deadline ?? 0, 60_000)
+    const plan = yield* Plan.bind(yield* Plan.make(Step.make("ask", { target: worker })))
+    const { work } = yield* deadlines(Plan.run(plan, "q", { timeouts }))
+    assert.isAtLeast(work ?? 0, 60_000)
+  })
+
+  test("SOUND-2 is not that of an agent that a handler runs, which ends with the handler", services, function* () {
+    const context = yield* Effect.context<Layer.Success<typeof services>>()
+    const handler = Direct.toLayer({ direct: () => Effect.orDie(Effect.provideContext(worker.ask("q"), context)) })
+    const outer = Agent.make("outer", { toolkit: Direct })
+    const found = yield* deadlines(Effect.provide(outer.run("q", { timeouts }), handler))
+    assert.deepStrictEqual(Object.keys(found), ["direct", "work"])
+    assert.deepStrictEqual([found["work"], found["direct"] === undefined], [undefined, false])
   })
 })
 
