@@ -4,7 +4,7 @@ import { Result } from "effect"
 import type { EventOf, MaxSteps, Purpose } from "#src/agent/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import { time } from "./run-driver.ts"
-import { decision, digestOf } from "../decisions.ts"
+import { digestOf } from "../decisions.ts"
 
 export const at = time(0)
 let ids = 0
@@ -103,7 +103,10 @@ export const asked = (callId: string): EventOf<"ApprovalRequested"> => ({
 export const decided = (callId: string, approved: boolean, reason?: string): EventOf<"ApprovalDecided"> => ({
   _tag: "ApprovalDecided",
   at,
-  ...decision(callId, approved, reason === undefined ? {} : { reason })
+  callId,
+  digest: digestOf(callId),
+  approved,
+  ...(reason && { reason })
 })
 export const child = (callId: string, event: Run.Event): EventOf<"ChildEvent"> => ({
   _tag: "ChildEvent",

@@ -308,7 +308,7 @@ describe("approvals and pauses inside plans", () => {
       const kept = yield* PlanRun.eventsCodec.decodeJson(yield* PlanRun.eventsCodec.encodeJson(events))
       assert.deepStrictEqual(kept, events)
       const { path: _, ...decision } = { path: undefined, ...decisions[0] }
-      assert.deepInclude(kept[0], { _tag: "StepDecided", ...decision })
+      assert.deepInclude<object>(kept[0] ?? {}, { _tag: "StepDecided", ...decision })
       const approved = Result.getOrThrow(applyAll(rules, state, kept))
       const read = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(approved))
       assert.isTrue(Equal.equals(read, approved))

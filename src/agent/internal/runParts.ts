@@ -180,9 +180,9 @@ export type ApprovalRequest = typeof ApprovalRequest.Type
 /** The terms of a decision. `digest` is that of the request. */
 const terms = {
   digest: Schema.String,
-  reason: Schema.optional(Schema.String),
-  decidedBy: Schema.optional(Schema.String),
-  expiresAt: Schema.optional(Time)
+  reason: Schema.optionalKey(Schema.String),
+  decidedBy: Schema.optionalKey(Schema.String),
+  expiresAt: Schema.optionalKey(Time)
 }
 
 /** A decision, without the name of what it is about. */
@@ -192,7 +192,11 @@ export type Verdict = typeof Verdict.Type
 
 export const Decision = Schema.Struct({
   callId: Schema.String,
-  ...Verdict.fields,
+  digest: Schema.String,
+  approved: Schema.Boolean,
+  reason: Schema.optional(Schema.String),
+  decidedBy: Schema.optional(Schema.String),
+  expiresAt: Schema.optional(Time),
   path: Schema.optional(Schema.Array(Schema.String))
 }).annotate({ identifier: "Decision" })
 

@@ -764,11 +764,10 @@ const applyProgressDecided = (
 }
 
 /** The part of a decision that its event and the states after it keep. */
-export const verdictOf = ({ approved, decidedBy, digest, expiresAt, reason }: runParts.Verdict): runParts.Verdict => ({
-  approved,
-  digest,
-  ...defined({ reason, decidedBy, expiresAt })
-})
+export const verdictOf = (decision: Omit<Decision, "callId" | "path">): runParts.Verdict => {
+  const { approved, decidedBy, digest, expiresAt, reason } = decision
+  return { approved, digest, ...defined({ reason, decidedBy, expiresAt }) }
+}
 
 /** False for a decision that was read from outside and never decoded: `approved: "false"` is no approval. */
 export const isWellFormed: (decision: Decision) => boolean = Schema.is(runParts.Decision)
