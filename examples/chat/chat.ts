@@ -64,7 +64,7 @@ const program = Effect.gen(function* () {
   const result = yield* assistant.run(text, {
     conversation,
     // This process is the only writer of the chat. With several writers, pass the version that was loaded.
-    onState: ({ conversation }) =>
+    onEvent: ({ state: { conversation } }) =>
       Effect.gen(function* () {
         const added = Conversation.messages(conversation).slice(yield* Ref.get(known))
         yield* store.append("ada", added)

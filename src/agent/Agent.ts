@@ -136,8 +136,7 @@ export {
    *   model that reads "The tool failed unexpectedly"; its text is in the log only, because it may
    *   quote secrets. `"describe"` returns its class and text, too; `"die"` ends the run with it
    *   after the siblings settled.
-   * - `onState`: called after every applied event with the state that holds it, and
-   *   once more, uninterruptibly, when the run's fiber is interrupted.
+   * - `onEvent`: the hook that keeps the run, see {@link Entry}.
    * - `interruptWhen`: asked after every event, those of agents used as tools included
    *   (`ChildEvent`); an `Interruption` ends the run there.
    *
@@ -145,6 +144,57 @@ export {
    * @since 0.1.0
    */
   type ResumeOptions,
+  /**
+   * One entry of the list of events of a run, as the hook `onEvent` receives it.
+   *
+   * **When to use**
+   *
+   * Use the hook to keep a run: append each event to a log, whose fold `Run.fold` is the state, or store the newest
+   * state. Either can be resumed after the process died.
+   *
+   * **Details**
+   *
+   * `sequence` counts the events of a run from 1, and counts on when it is resumed: it is `state.revision`. `state` is the
+   * state right after the event.
+   *
+   * The hook receives one entry at a time, in the order of the events, under every tool runtime, and the run waits for it
+   * before it does anything else. Events of agents that are tools come as `ChildEvent`. A stream emits an event
+   * after the hook has returned.
+   *
+   * A hook that dies ends the run with its defect. `timeouts` and interruption cut off a hook that has not returned:
+   * the run ends as `Interrupted`, its state holds all that happened, and nothing more starts. After that the hook
+   * receives no entry, so what it has is always a beginning of the run, which can be resumed. The entries of
+   * the end of a run that was cut off or interrupted must be taken within a second.
+   *
+   * **Gotchas**
+   *
+   * A write that must not be cut off in the middle has to be `Effect.uninterruptible`, with a timeout of its own.
+   *
+   * **Example** (Resuming from the list of events)
+   *
+   * ```ts
+   * import { Effect, Result } from "effect"
+   * import { Agent, Run } from "effect-emissary"
+   * import { ScriptedModel } from "effect-emissary/testing"
+   * import assert from "node:assert"
+   *
+   * const log: Array<Run.Event> = []
+   * const greeter = Agent.make("greeter", { instructions: "Greet people." })
+   *
+   * const program = Effect.gen(function*() {
+   *   yield* greeter.run("Hello, I am Ada.", { onEvent: ({ event }) => Effect.sync(() => void log.push(event)) })
+   *   const state = Result.getOrThrow(Run.fold(log))
+   *   return yield* greeter.resume(state, { input: "Thank you." })
+   * }).pipe(Effect.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }, { text: "Goodbye." }])))
+   *
+   * const result = await Effect.runPromise(program)
+   * assert.strictEqual(result.text, "Goodbye.")
+   * ```
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Entry,
   /**
    * The message of the user: text, or text and file parts, or nothing, which continues
    * the conversation as it is.

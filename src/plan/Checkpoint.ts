@@ -1208,17 +1208,15 @@ const isDeferred = (event: Run.Event): boolean =>
 
 type AgentSession = Session<Run.State, Run.Event>
 
-/**
- * Writes the events of an agent's run. Concurrent calls add events in one order and wait for their writes in any, so
- * each write takes all events before it. Nothing begins after a write that failed.
- */
+/** Writes the events of an agent's run, one after the other. Nothing begins after a write that failed. */
 const journalOfAgent =
-  ({ abort, add, flush }: AgentSession, onState: AgentResumeOptions["onState"]) =>
-  (state: Run.State, event: Run.Event): Effect.Effect<void> => {
+  ({ abort, add, flush }: AgentSession, onEvent: AgentResumeOptions["onEvent"]) =>
+  (entry: agentTypes.Entry): Effect.Effect<void> => {
+    const { event, state } = entry
     add([event], state)
     const write = Effect.catchCause(flush, (cause) => Effect.andThen(abort(cause), Effect.interruptible(Effect.never)))
     const written = isDeferred(event) ? Effect.void : write
-    return onState === undefined ? written : Effect.andThen(written, onState(state, event))
+    return onEvent === undefined ? written : Effect.andThen(written, onEvent(entry))
   }
 
 const countUserMessages = (conversation: Conversation.Conversation): number =>
@@ -1237,13 +1235,13 @@ const runAgent =
     { at, begin, state, taken }: Claim<Run.State, checkpointRecord.AgentInput>,
     session: AgentSession
   ): Execution<agentTypes.Result<A>, AgentEvent<A>, AgentError, R> => {
-    const onState = journalOfAgent(session, options.onState)
+    const onEvent = journalOfAgent(session, options.onEvent)
     if (state === undefined) {
-      const all = { ...begin, ...defined(options), onState }
+      const all = { ...begin, ...defined(options), onEvent }
       return { result: agent.run(begin.input, all), events: agent.stream(begin.input, all) }
     }
     const decisions = newDecisions(options, taken, Run.approvalRequests(state))
-    const all = { ...options, decisions, input: hasInput(begin, state) ? undefined : begin.input, onState }
+    const all = { ...options, decisions, input: hasInput(begin, state) ? undefined : begin.input, onEvent }
     const isDone = at.head.status === "done"
     return {
       result: Effect.map(agent.resume(state, all), (result) => (isDone ? { ...result, state } : result)),

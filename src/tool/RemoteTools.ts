@@ -20,7 +20,7 @@
  * #   "result": { "_tag": "Success", "content": [...], "value": { ... } } }
  * ```
  *
- * `contractDigest` (from `GET /tools`), `context` and `deadline` may be added.
+ * `contractDigest` (from `GET /tools`), `context` and `timeLeft` (in milliseconds) may be added.
  * Status 200 carries a result, also of an unknown tool or of arguments that do
  * not fit; every other status is a refusal: `{ "_tag", "message" }`.
  *
@@ -240,7 +240,7 @@ export interface ClientOptions {
  *
  * **Details**
  *
- * The server enforces the timeout of each tool and the deadline of the request,
+ * The server enforces the timeout of each tool and the time left of the request,
  * whichever comes first. When the caller goes away, the handler is interrupted.
  * A defect is logged here, and the caller reads only that the tool failed
  * unexpectedly.
@@ -688,7 +688,8 @@ const executeCall = Effect.fnUntraced(function* (
   request: typeof remoteProtocol.Request.Type,
   context: Json.JsonObject
 ) {
-  const { arguments: args, callId, contractDigest: found, deadline, name, runId } = request
+  const { arguments: args, callId, contractDigest: found, name, runId, timeLeft } = request
+  const deadline = timeLeft === undefined ? undefined : (yield* Clock.currentTimeMillis) + timeLeft
   const expected = set.tools.get(name)?.contract.digest
   if (expected !== undefined && found !== undefined && accepted.get(name)?.has(found) !== true) {
     const message = `The server has another version of tool ${JSON.stringify(name)}`
@@ -850,13 +851,11 @@ const resolveEndpoint = (url: string | URL): Effect.Effect<string, InvalidOption
     Effect.map((url) => `${url.origin}${url.pathname.replace(/\/+$/, "")}/tools/execute`)
   )
 
-/** The deadline for the server: when the caller stops waiting, unless the timeout of the contract is over before. */
-const deadlineOf = (call: RemoteCall, now: number): number | undefined => {
-  const own = Duration.isLessThan(call.timeout, call.contract.timeout)
-    ? now + Duration.toMillis(call.timeout)
-    : Infinity
-  const deadline = Math.min(own, call.deadline ?? Infinity)
-  return Number.isFinite(deadline) ? deadline : undefined
+/** The time that the server has, where the timeout of the contract is not over before. Its clock may differ from ours. */
+const timeLeftOf = (call: RemoteCall, now: number): number | undefined => {
+  const own = Duration.isLessThan(call.timeout, call.contract.timeout) ? Duration.toMillis(call.timeout) : Infinity
+  const left = Math.min(own, Math.max(0, (call.deadline ?? Infinity) - now))
+  return Number.isFinite(left) ? left : undefined
 }
 
 const largeResponse = (limit: number, status: number) =>
@@ -926,7 +925,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
     )
 
   const makeRequest = Effect.fnUntraced(function* (call: RemoteCall) {
-    const deadline = deadlineOf(call, yield* Clock.currentTimeMillis)
+    const timeLeft = timeLeftOf(call, yield* Clock.currentTimeMillis)
     const body: typeof remoteProtocol.Request.Encoded = {
       protocol: remoteProtocol.protocolVersion,
       runId: call.runId,
@@ -935,7 +934,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
       arguments: call.arguments,
       contractDigest: call.contract.digest,
       context: call.context,
-      ...plainJson.defined({ deadline })
+      ...plainJson.defined({ timeLeft })
     }
     const text = yield* Effect.mapError(Json.stringify(body, { what: "tool call", limits }), ({ message, reason }) =>
       failedCall(
@@ -954,14 +953,13 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
   const execute = Effect.fnUntraced(function* (call: RemoteCall) {
     const wait = yield* boundTool.remainingTime(call)
     if (Duration.isZero(wait)) return boundTool.timeoutFailure(wait)
-    const request = yield* makeRequest(call)
     const idempotent = call.contract.annotations.idempotent === true
     // the failure of the last attempt, and whether any attempt may have reached the tool
     let last: FailedCall | undefined
     let mayHaveRun = false
     return yield* Effect.suspend(() => {
       last = undefined
-      return attempt(call.id, request)
+      return Effect.flatMap(makeRequest(call), (request) => attempt(call.id, request))
     }).pipe(
       Effect.tapError((failed) =>
         Effect.sync(() => {

@@ -110,7 +110,7 @@ describe("TOOL-7 approvals", () => {
     function* () {
       const events: Array<Run.Event> = []
       const { state } = awaiting(
-        yield* agent.run("Go", { onState: (_, event) => Effect.sync(() => events.push(event)) })
+        yield* agent.run("Go", { onEvent: ({ event }) => Effect.sync(() => events.push(event)) })
       )
       const answered = events.find(({ _tag }) => _tag === "ModelAnswered")
       assert(answered !== undefined)
@@ -153,8 +153,8 @@ describe("TOOL-7 approvals", () => {
       const payer = Agent.make("payer", { toolkit })
       yield* Effect.gen(function* () {
         const facts: Array<Run.Event> = []
-        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => facts.push(event))
-        const events = yield* Stream.runCollect(payer.stream("Go", { onState }))
+        const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => facts.push(event))
+        const events = yield* Stream.runCollect(payer.stream("Go", { onEvent }))
         const last = events.at(-1)
         assert(last?._tag === "RunFinished")
         const waiting = awaiting(last.result)
@@ -384,8 +384,8 @@ describe("TOOL-7 approvals", () => {
         const [, second] = decide(state, false, { decidedBy: "Bob" })
         assert(first !== undefined && second !== undefined)
         const facts: Array<Run.Event> = []
-        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => facts.push(event))
-        yield* endsAs("Completed", agent.resume(state, { decisions: [first, second], onState }))
+        const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => facts.push(event))
+        yield* endsAs("Completed", agent.resume(state, { decisions: [first, second], onEvent }))
         const kept = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(facts))
         const { digest } = first
         assert.deepStrictEqual(

@@ -43,7 +43,7 @@ const weight = (prompt: Prompt.Prompt | undefined) =>
 const requests = Effect.map(ScriptedModel.requests, (all) => all.map(({ prompt }) => prompt))
 
 const recording = Effect.map(Ref.make<ReadonlyArray<Run.Event>>([]), (ref) => ({
-  onState: (_: Run.State, event: Run.Event) => Ref.update(ref, (all) => [...all, event]),
+  onEvent: ({ event }: Agent.Entry) => Ref.update(ref, (all) => [...all, event]),
   events: Ref.get(ref)
 }))
 const fittings = (all: ReadonlyArray<Run.Event>) => all.filter(({ _tag }) => _tag === "ConversationFitted")
@@ -62,8 +62,8 @@ describe("CONV-7 budget policy", () => {
     "CONV-7 L7 keeps the requests of a run within the threshold, and the conversation whole",
     many(60),
     function* () {
-      const { events, onState } = yield* recording
-      const result = yield* agent.run("go", { budget: policy, maxSteps: "unlimited", onState })
+      const { events, onEvent } = yield* recording
+      const result = yield* agent.run("go", { budget: policy, maxSteps: "unlimited", onEvent })
       assert.strictEqual(result.text, "done")
       assert.strictEqual(Conversation.messageCount(result.conversation), 2 + 2 * 60 + 1)
       const sent = yield* requests
@@ -95,9 +95,9 @@ describe("CONV-7 budget policy", () => {
   })
 
   test("CONV-7 L3 L5 the events fold to the state, and a run resumed from JSON continues with the same requests", function* () {
-    const { events, onState } = yield* recording
+    const { events, onEvent } = yield* recording
     const whole = yield* Effect.gen(function* () {
-      const { state } = yield* agent.run("go", { budget: policy, onState })
+      const { state } = yield* agent.run("go", { budget: policy, onEvent })
       return { state, sent: yield* requests }
     }).pipe(Effect.provide(many(14)))
     assert.isDefined(whole.state.view)
@@ -129,8 +129,8 @@ describe("CONV-7 budget policy", () => {
       Effect.flatMap(Conversation.addUser(long.repeat(10))),
       Effect.flatMap(Conversation.addAssistant("ok", { usage: { inputTokens: 10_000, outputTokens: 10 } }))
     )
-    const { events, onState } = yield* recording
-    const first = yield* agent.run("go", { conversation, budget: policy, onState })
+    const { events, onEvent } = yield* recording
+    const first = yield* agent.run("go", { conversation, budget: policy, onEvent })
     assert.strictEqual(fittings(yield* events).length, 1)
     assert.isDefined(first.state.view)
     // The report from before there was a view, and an estimate of the rest
@@ -141,24 +141,24 @@ describe("CONV-7 budget policy", () => {
     const store = yield* ConversationStore.ConversationStore
     yield* store.append("chat", Conversation.messages(first.conversation))
     const { conversation: stored } = Option.getOrThrow(yield* store.load("chat"))
-    const second = yield* agent.run("again", { conversation: stored, budget: policy, onState })
+    const second = yield* agent.run("again", { conversation: stored, budget: policy, onEvent })
     assert.strictEqual(fittings(yield* events).length, 2)
     // Resumed, it keeps its view
-    yield* agent.resume(second.state, { input: "more", budget: policy, onState })
+    yield* agent.resume(second.state, { input: "more", budget: policy, onEvent })
     assert.strictEqual(fittings(yield* events).length, 2)
     for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
   })
 
   test("CONV-7 tool definitions count", chatting, function* () {
-    const { events, onState } = yield* recording
+    const { events, onEvent } = yield* recording
     const bare = Agent.make("bare", {})
     const budget = Agent.truncate({ threshold: 1050, target: 1040 })
     const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
       Effect.flatMap(Conversation.addAssistant("ok"))
     )
-    yield* bare.run("go", { conversation, budget, onState })
+    yield* bare.run("go", { conversation, budget, onEvent })
     assert.strictEqual(fittings(yield* events).length, 0)
-    yield* agent.run("go", { conversation, budget, onState })
+    yield* agent.run("go", { conversation, budget, onEvent })
     const [fitted] = fittings(yield* events)
     assert(fitted?._tag === "ConversationFitted")
     assert.isAbove(fitted.report.before, 1050)
@@ -212,8 +212,8 @@ describe("CONV-7 compact", () => {
             ({ text }) => text
           )
       })
-      const { events, onState } = yield* recording
-      const result = yield* endsAs("Completed", agent.run("go", { conversation: yield* old, budget, onState }))
+      const { events, onEvent } = yield* recording
+      const result = yield* endsAs("Completed", agent.run("go", { conversation: yield* old, budget, onEvent }))
       assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
       assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
         "Test.",
@@ -230,8 +230,8 @@ describe("CONV-7 compact", () => {
 
   test("CONV-7 fits what a summary does not bring within the threshold", done, function* () {
     const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed(long.repeat(20)) })
-    const { events, onState } = yield* recording
-    const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
+    const { events, onEvent } = yield* recording
+    const result = yield* agent.run("go", { conversation: yield* old, budget, onEvent })
     assert.deepStrictEqual(texts(result.state.view), ["Test.", "go", "done"])
     const [fitted] = fittings(yield* events)
     assert(fitted?._tag === "ConversationFitted")

@@ -39,7 +39,7 @@ describe("TOOL-8 names", () => {
   )("TOOL-8 state, events and wire hold canonical names, only requests hold the provider's", function* () {
     const events = yield* Ref.make<ReadonlyArray<Run.Event>>([])
     const streamed = yield* Stream.runCollect(
-      agent.stream("Go", { onState: (_, event) => Ref.update(events, (all) => [...all, event]) })
+      agent.stream("Go", { onEvent: ({ event }) => Ref.update(events, (all) => [...all, event]) })
     )
     const last = streamed.at(-1)
     assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")

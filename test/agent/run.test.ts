@@ -177,11 +177,11 @@ describe("AGENT-2 run", () => {
   })
 
   const echoThenText = world([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "b" }])
-  test("AGENT-2 onState is called after every event, with the state that holds it", echoThenText, function* () {
+  test("AGENT-2 onEvent is called after every event, with the state that holds it", echoThenText, function* () {
     const seen = yield* Ref.make<ReadonlyArray<readonly [string, number]>>([])
-    const onState = (state: Run.State, event: Run.Event) =>
+    const onEvent = ({ event, state }: Agent.Entry) =>
       Ref.update(seen, (all) => [...all, [event._tag, state.revision] as const])
-    yield* agent.run("Hello", { onState })
+    yield* agent.run("Hello", { onEvent })
     assert.deepStrictEqual(yield* Ref.get(seen), [
       ["RunStarted", 1],
       ["InputAdded", 2],
@@ -196,11 +196,11 @@ describe("AGENT-2 run", () => {
   })
 
   testGiven([{ toolCalls: [call("c1", "hold", { id: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])(
-    "AGENT-2 L6 interrupting the fiber settles what started and calls onState once more",
+    "AGENT-2 L6 interrupting the fiber settles what started and calls onEvent once more",
     function* () {
       const last = yield* Ref.make<Run.State | undefined>(undefined)
       const { started } = yield* Probe
-      const fiber = yield* Effect.forkChild(agent.run("Hello", { onState: (state) => Ref.set(last, state) }))
+      const fiber = yield* Effect.forkChild(agent.run("Hello", { onEvent: ({ state }) => Ref.set(last, state) }))
       yield* Effect.yieldNow
       yield* Deferred.await(started)
       yield* Fiber.interrupt(fiber)
@@ -269,9 +269,9 @@ describe("AGENT-2 run", () => {
     bugAndEcho,
     function* () {
       const finished: Array<runParts.EventOf<"ToolFinished">> = []
-      const onState = (_: Run.State, event: Run.Event) =>
+      const onEvent = ({ event }: Agent.Entry) =>
         Effect.sync(() => void (event._tag === "ToolFinished" && finished.push(event)))
-      const { conversation } = yield* agent.run("Hello", { onState })
+      const { conversation } = yield* agent.run("Hello", { onEvent })
       assert.notInclude(JSON.stringify([finished, conversation]), "a bug")
       assert.deepStrictEqual(
         finished.map(({ cause, message }) => [message.name, cause]),
@@ -335,8 +335,8 @@ describe("AGENT-2 run", () => {
     return Effect.gen(function* () {
       const scoped = yield* Scoped
       for (const answer of ["one", "two"]) {
-        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => log.push(event._tag))
-        assert.strictEqual((yield* scoped.run("Hello", { onState })).text, answer)
+        const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => log.push(event._tag))
+        assert.strictEqual((yield* scoped.run("Hello", { onEvent })).text, answer)
         assert.strictEqual(log.at(0), "open")
         assert.strictEqual(log.at(-2), "RunFinished")
         assert.strictEqual(log.at(-1), "close")

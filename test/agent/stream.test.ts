@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Fiber, Ref, Schedule, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentEvent, type Run } from "effect-emissary"
+import { Agent, AgentEvent } from "effect-emissary"
 
 import { call, Probe, toolkit, toolResults, testGiven, world } from "./fixtures.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
@@ -115,9 +115,9 @@ describe("AGENT-5 stream", () => {
     "AGENT-5 a slow reader slows the run",
     function* () {
       const seen = yield* Ref.make(0)
-      const onState = (state: Run.State, _event: Run.Event) => Ref.set(seen, state.totalSteps)
+      const onEvent = ({ state }: Agent.Entry) => Ref.set(seen, state.totalSteps)
       const gate = yield* Deferred.make<void>()
-      const fiber = yield* agent.stream("Hello", { onState, maxSteps: "unlimited" }).pipe(
+      const fiber = yield* agent.stream("Hello", { onEvent, maxSteps: "unlimited" }).pipe(
         Stream.tap(() => Deferred.await(gate)),
         Stream.runLast,
         Effect.forkChild

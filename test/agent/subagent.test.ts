@@ -106,7 +106,7 @@ describe("AGENT-8 agents as tools", () => {
         if (!streaming) {
           const tags = yield* Ref.make<ReadonlyArray<string>>([])
           yield* outer.run("Go", {
-            onState: (_, event) =>
+            onEvent: ({ event }) =>
               event._tag === "ChildEvent"
                 ? Ref.update(tags, (all) => [...all, `${event.callId} ${event.event._tag}`])
                 : Effect.void
@@ -282,7 +282,7 @@ describe("AGENT-8 agents as tools", () => {
   test("AGENT-8 L6 interrupting the parent interrupts the child; both states are settled", holding, function* () {
     const last = yield* Ref.make<Run.State | undefined>(undefined)
     const { started } = yield* Probe
-    const fiber = yield* Effect.forkChild(outer.run("Go", { onState: (state) => Ref.set(last, state) }))
+    const fiber = yield* Effect.forkChild(outer.run("Go", { onEvent: ({ state }) => Ref.set(last, state) }))
     yield* Effect.yieldNow
     yield* Deferred.await(started)
     yield* Fiber.interrupt(fiber)

@@ -42,15 +42,15 @@ const lead = Agent.make("lead", {
 const agentRuns = Effect.gen(function* () {
   const events: Array<Run.Event> = []
   const states: Array<Run.State> = []
-  const onState = (state: Run.State, event: Run.Event) =>
+  const onEvent = ({ event, state }: Agent.Entry) =>
     Effect.sync(() => {
       events.push(event)
       states.push(state)
     })
-  const first = yield* lead.run("Go", { onState, context: { tenant: "acme" } })
+  const first = yield* lead.run("Go", { onEvent, context: { tenant: "acme" } })
   if (first.outcome !== "AwaitingApproval") return yield* Effect.die(`The run ended with ${first.outcome}`)
   const decisions = first.requests.map((request) => ({ ...request, approved: true }))
-  const second = yield* lead.resume(first.state, { onState, decisions })
+  const second = yield* lead.resume(first.state, { onEvent, decisions })
   return {
     events,
     states: [first.state, second.state, ...states.filter((_, index) => index % 4 === 0)],

@@ -399,8 +399,8 @@ describe("approvals and pauses inside plans", () => {
   test("PLAN-8 a decision that was recorded before a kill is not asked for again", function* () {
     const { bound, ran } = yield* gated
     const { requests, state } = paused(yield* bound.run("go"))
-    const { events, onState } = yield* noted
-    yield* bound.resume(state, { ...approves({ requests }), onState })
+    const { events, onEvent } = yield* noted
+    yield* bound.resume(state, { ...approves({ requests }), onEvent })
     assert.isAbove(events.length, 4)
     for (let length = 2; length < events.length; length++) {
       ran.length = 0
@@ -426,8 +426,8 @@ describe("approvals and pauses inside plans", () => {
     const { begun, hook, open } = yield* gate
     const hold = Step.make("hold", { target: fn("hold", ({ task }) => Effect.as(hook, task)) })
     const bound = yield* planOf(fnStep("a"), hold)
-    const { onState, states } = yield* noted
-    const running = yield* Effect.forkChild(answered(asks)(around(bound).run("hello", { onState })))
+    const { onEvent, states } = yield* noted
+    const running = yield* Effect.forkChild(answered(asks)(around(bound).run("hello", { onEvent })))
     yield* begun
     yield* Fiber.interrupt(running)
     const last = states.at(-1)

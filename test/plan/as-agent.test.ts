@@ -196,8 +196,8 @@ describe("a plan as an agent", () => {
     assert(late.outcome === "Interrupted")
     assert.strictEqual(late.reason, "timeout")
 
-    const { onState, states } = yield* noted
-    const cut = yield* Effect.forkChild(bound.run("x", { onState }))
+    const { onEvent, states } = yield* noted
+    const cut = yield* Effect.forkChild(bound.run("x", { onEvent }))
     while (ran.length < 4) yield* Effect.yieldNow
     yield* Fiber.interrupt(cut)
     const last = states.at(-1)
@@ -228,7 +228,7 @@ describe("a plan as an agent", () => {
     )
     const sizes: Array<number> = []
     yield* bound.run("x", {
-      onState: (_, event) =>
+      onEvent: ({ event }) =>
         Effect.sync(() => {
           if (event._tag === "ProgressSaved") sizes.push(JSON.stringify(event.facts).length)
         })

@@ -16,14 +16,14 @@ export const asks: ScriptedModel.Turn = { toolCalls: [{ id: "c1", name: "work", 
 /** Runs with a model that has these answers. */
 export const answered = (...turns: ReadonlyArray<ScriptedModel.Turn>) => Effect.provide(ScriptedModel.layer(turns))
 
-/** The option `onState` that notes the states and events of a run. */
+/** The option `onEvent` that notes the states and events of a run. */
 export const noted = Effect.sync(() => {
   const states: Array<Run.State> = []
   const events: Array<Run.Event> = []
-  const onState = (state: Run.State, event: Run.Event) =>
+  const onEvent = ({ event, state }: Agent.Entry) =>
     Effect.sync(() => {
       states.push(state)
       events.push(event)
     })
-  return { states, events, onState }
+  return { states, events, onEvent }
 })

@@ -151,9 +151,9 @@ describe("plans and agents inside each other", () => {
 
   test("PLAN-8 an agent's journal that is cut off in the middle of the plan is resumed, and nothing finished runs twice", function* () {
     const first = yield* nest
-    const { events, onState } = yield* noted
-    yield* Effect.flatMap(first.clerk.run("hello", { onState }), ({ state }) =>
-      first.clerk.resume(state, { decisions: decide(state), onState })
+    const { events, onEvent } = yield* noted
+    yield* Effect.flatMap(first.clerk.run("hello", { onEvent }), ({ state }) =>
+      first.clerk.resume(state, { decisions: decide(state), onEvent })
     ).pipe(first.provide(script))
     let compared = 0
     for (let length = 3; length < events.length; length++) {

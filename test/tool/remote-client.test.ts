@@ -264,20 +264,21 @@ describe("RT-5 time", () => {
     assert.strictEqual(kind(yield* during("5 seconds", scripted("hang"), { deadline: 3000 })), "timeout_error")
   })
 
-  test("the deadline is sent where the server would not stop by itself before", function* () {
+  test("SOUND-3 M6 the time left is sent, and no reading of a clock, where the server would not stop by itself before", function* () {
     yield* TestClock.adjust("1 second")
     const sent = Effect.fnUntraced(function* (over: Over) {
       const http = scripted("answer")
       yield* during(0, http, over)
-      return http.sent[0]?.["deadline"]
+      assert.notProperty(http.sent[0], "deadline")
+      return http.sent[0]?.["timeLeft"]
     })
     const timeout = Duration.seconds(2)
     assert.isUndefined(yield* sent({}))
     assert.isUndefined(yield* sent({ timeout: Duration.seconds(60) }))
-    assert.strictEqual(yield* sent({ timeout }), 3000)
-    assert.strictEqual(yield* sent({ deadline: 20_000 }), 20_000)
-    assert.strictEqual(yield* sent({ deadline: 20_000, timeout }), 3000)
-    assert.strictEqual(yield* sent({ deadline: 2000, timeout: Duration.infinity }), 2000)
+    assert.strictEqual(yield* sent({ timeout }), 2000)
+    assert.strictEqual(yield* sent({ deadline: 20_000 }), 19_000)
+    assert.strictEqual(yield* sent({ deadline: 20_000, timeout }), 2000)
+    assert.strictEqual(yield* sent({ deadline: 2000, timeout: Duration.infinity }), 1000)
   })
 
   test("a passed deadline sends nothing", function* () {

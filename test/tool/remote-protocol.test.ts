@@ -7,7 +7,7 @@ import { test } from "../test.ts"
 
 /** Frozen: these texts are what version 1 is. */
 const request =
-  '{"protocol":1,"runId":"r1","callId":"c1","name":"get_order","arguments":{"id":"42"},"contractDigest":"sha256:00","context":{"tenant":"acme"},"deadline":1700000000000.5}'
+  '{"protocol":1,"runId":"r1","callId":"c1","name":"get_order","arguments":{"id":"42"},"contractDigest":"sha256:00","context":{"tenant":"acme"},"timeLeft":1700.5}'
 
 const response =
   '{"protocol":1,"callId":"c1","result":{"_tag":"Success","content":[{"type":"text","text":"a","options":{"p":{"x":1}}},{"type":"file","mediaType":"image/png","fileName":"a.png","data":{"type":"base64","base64":"AQID"}},{"type":"file","mediaType":"image/png","data":{"type":"url","url":"https://a/b.png"}}],"value":{"a":[1,null]}}}'

@@ -412,7 +412,7 @@ export const makeAgent = <A>(
   machine: driver.AgentMachine<A>,
   { output, within }: { readonly output: Schema.Top | undefined; readonly within: Wrap }
 ): agentTypes.Agent<A> => {
-  const run = (begin: driver.Begin, sink = driver.silent) =>
+  const run = (begin: driver.Begin, sink?: driver.Sink) =>
     within(
       Effect.withSpan(driver.runAgent(machine, begin, sink), `invoke_agent ${machine.name}`, {
         attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }

@@ -66,6 +66,13 @@ export interface Timeouts {
 /** The tools that the model may or must call in its first call, or in `every` call. */
 export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: LanguageModel.ToolChoice<string> }
 
+/** One entry of the list of events of a run: the event, its number in the run from 1, and the state right after it. */
+export interface Entry {
+  readonly event: Event
+  readonly sequence: number
+  readonly state: State
+}
+
 /** Options that hold for a fresh run and for a resumed one. */
 export interface ResumeOptions {
   readonly input?: Input
@@ -78,7 +85,7 @@ export interface ResumeOptions {
   readonly budget?: Budget | "off" | undefined
   readonly maxDepth?: number | undefined
   readonly defects?: "result" | "describe" | "die" | undefined
-  readonly onState?: ((state: State, event: Event) => Effect.Effect<void>) | undefined
+  readonly onEvent?: ((entry: Entry) => Effect.Effect<void>) | undefined
   readonly interruptWhen?:
     | ((event: Event, state: State) => Interruption | undefined | Effect.Effect<Interruption | undefined>)
     | undefined

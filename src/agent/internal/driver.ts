@@ -6,16 +6,19 @@
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { constVoid } from "effect/Function"
+import type * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
@@ -39,36 +42,44 @@ import * as runTransition from "./runTransition.ts"
  * - `ends`: whether the action ends the run. No deadline applies to it.
  * - `perform`: performs an action and records its events, until `deadline` (milliseconds of the Clock) at most.
  * - `interrupt`: ends the run as interrupted, unless it has ended.
- * - `stepTimeout`: the limit of the step that begins with this action. The actions after it belong to the step.
+ * - `stepTimeout`: the limit of the step that begins with this action, if one does. The actions after it belong to the
+ *   step. The first action of a run begins one in any case.
  */
 export interface Machine<State, Action, E> {
   readonly next: (state: State) => Action
   readonly ends: (action: Action) => boolean
   readonly perform: (action: Action, deadline: number | undefined) => Effect.Effect<void, E>
   readonly interrupt: (reason: string | undefined) => Effect.Effect<void, E>
-  readonly stepTimeout?: ((action: Action) => Duration.Input | undefined) | undefined
+  readonly stepTimeout?: ((action: Action, isFirst: boolean) => Duration.Input | undefined) | undefined
 }
 
 /**
- * The events of one run under way: applied, then journaled, then emitted.
+ * The events of one run under way: applied when they are recorded, and delivered one at a time, in that order.
  *
  * - `state`: the newest state.
  * - `interruption`: the reason to stop, once there is one.
- * - `begin`: announces the event that made the first state.
- * - `record`: applies events and journals them together with deferred ones. Without events it journals the deferred ones.
+ * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
+ * - `begin`: delivers the event that made the first state.
+ * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
+ *   delivers the deferred ones.
  * - `defer`: applies an event that is journaled together with the next ones.
+ * - `delivered`: waits for everything so far. It fails if a hook or the journal failed.
  * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
+ * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
  * - `close`: nothing is emitted from here on, because the run is being torn down.
  */
 export interface Recorder<State, Event, View, E = never> {
   readonly state: State
   readonly interruption: agentTypes.Interruption | undefined
+  waits: boolean
   readonly begin: Effect.Effect<void, E>
   readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
   readonly defer: (event: Event) => Effect.Effect<void, E>
-  readonly emit: (view: View) => Effect.Effect<void>
+  readonly emit: (view: View) => Effect.Effect<void, E>
+  readonly delivered: Effect.Effect<void, E>
   readonly stop: (interruption: agentTypes.Interruption) => Effect.Effect<void>
   readonly stopped: Effect.Effect<agentTypes.Interruption>
+  readonly cut: (which: "current" | "all") => Effect.Effect<void>
   readonly close: () => void
 }
 
@@ -78,21 +89,32 @@ export interface Recorder<State, Event, View, E = never> {
  * - `first`: the event that made `state`, for a run that begins.
  * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
  * - `views`: the events for watchers that a recorded event makes.
+ * - `emit`: sends one of them to the watcher of the run.
  * - `journal`: receives the events since the last write, with the newest state. Its views follow those of the events.
- * - `after`: runs for each event after its views were emitted. Runs that are `ordered` have none.
- * - `ordered`: events are applied and journaled one batch at a time. A batch that has begun is not interrupted, and after
- *   one that failed no other begins. Otherwise `record` applies events and calls the journal before it returns its Effect:
- *   a run then has every event of the runs inside it, also when all of them are interrupted.
+ * - `isInner`: the journal is the run around this one, which has the events as soon as it is called.
+ * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off.
+ * - `parent`: the run around this one, which has each event and each view as soon as this one has it.
+ * - `context`: the services of all of them.
  */
 export interface RecorderOptions<State, Event, View, E> {
   readonly state: State
   readonly first: Event | undefined
   readonly apply: (state: State, event: Event) => Result.Result<State, unknown>
   readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
-  readonly emit: (view: View) => Effect.Effect<void>
+  readonly emit?: ((view: View) => Effect.Effect<void>) | undefined
   readonly journal?: Journal<State, Event, View, E> | undefined
+  readonly isInner?: boolean | undefined
+  readonly hook?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
   readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
-  readonly ordered?: boolean | undefined
+  readonly parent?: Parent<Event, View> | undefined
+  readonly context: Context.Context<never>
+}
+
+/** The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. */
+interface Parent<Event, View> {
+  readonly interruption: () => agentTypes.Interruption | undefined
+  readonly record: (event: Event) => Effect.Effect<void>
+  readonly emit: (view: View) => Effect.Effect<void>
 }
 
 type Journal<State, Event, View, E> = (
@@ -103,90 +125,184 @@ type Journal<State, Event, View, E> = (
 export const makeRecorder = <State, Event, View, E = never>(
   options: RecorderOptions<State, Event, View, E>
 ): Recorder<State, Event, View, E> => {
-  const { after, emit, first, journal, views } = options
+  const { after, emit, first, hook, journal, parent, views } = options
   const stopped = Deferred.makeUnsafe<agentTypes.Interruption>()
-  const batch: Batch<E> = options.ordered === true ? oneAtATime() : (commit) => commit()
+  const outbox = makeOutbox<E>(options.context)
+  let interruption: agentTypes.Interruption | undefined
   let unwritten: ReadonlyArray<Event> = first === undefined ? [] : [first]
-  let closed = false
+  let inParent: Effect.Effect<void> = Effect.void
 
-  const write = (): Effect.Effect<ReadonlyArray<View>, E> => {
+  const show = (view: View): void => {
+    if (emit !== undefined) outbox.add("view", () => emit(view))
+    if (parent !== undefined) inParent = parent.emit(view)
+  }
+
+  /** Writes what is not written, and returns what to do after the views of the events. */
+  const write = (): (() => void) => {
     const events = unwritten
     unwritten = []
-    return journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)
-      ? Effect.succeed([])
-      : journal(events, recorder.state)
+    if (journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)) return constVoid
+    const { state } = recorder
+    let written: ReadonlyArray<View> = []
+    const keep = (views: ReadonlyArray<View>) => void (written = views)
+    outbox.add(options.isInner === true ? "link" : "journal", () => Effect.map(journal(events, state), keep))
+    if (emit === undefined) return constVoid
+    return () => outbox.add("view", () => Effect.forEach(written, emit, { discard: true }))
   }
 
-  const announce = (shown: ReadonlyArray<View>, events: ReadonlyArray<Event>, current: State): Effect.Effect<void> => {
-    if (closed) return Effect.void
-    const emitted = Effect.forEach(shown, emit, { discard: true })
-    if (options.ordered === true) return emitUnlessInterrupted(emitted)
-    return after === undefined
-      ? emitted
-      : Effect.andThen(
-          emitted,
-          Effect.forEach(events, (event) => after(event, current), { discard: true })
-        )
+  const deliver = (before: State, event: Event, state: State): void => {
+    if (parent !== undefined) inParent = parent.record(event)
+    if (hook !== undefined) outbox.add("hook", () => hook(event, state))
+    if (emit !== undefined || parent !== undefined) views(before, event, state).forEach(show)
+    if (after !== undefined) outbox.add("hook", () => after(event, state))
   }
+
+  const wait = (): Effect.Effect<void, E> =>
+    parent === undefined ? outbox.wait() : Effect.andThen(inParent, outbox.wait())
 
   const commit = (events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> => {
-    const shown: Array<View> = []
+    const applied: Array<{ readonly before: State; readonly event: Event; readonly after: State }> = []
     for (const event of events) {
-      const applied = options.apply(recorder.state, event)
-      if (Result.isFailure(applied)) return Effect.die(applied.failure)
-      shown.push(...views(recorder.state, event, applied.success))
-      recorder.state = applied.success
+      const before = recorder.state
+      const next = options.apply(before, event)
+      if (Result.isFailure(next)) return Effect.die(next.failure)
+      recorder.state = next.success
+      applied.push({ before, event, after: next.success })
     }
-    unwritten = [...unwritten, ...events]
-    const current = recorder.state
-    return Effect.flatMap(writes ? write() : Effect.succeed([]), (written) =>
-      announce([...shown, ...written], events, current)
-    )
+    if (journal !== undefined) unwritten = [...unwritten, ...events]
+    const showWritten = writes ? write() : constVoid
+    for (const { after, before, event } of applied) deliver(before, event, after)
+    showWritten()
+    const waited = recorder.waits ? wait() : Exit.void
+    return waited === Exit.void ? waited : Effect.interruptible(waited)
   }
 
   const recorder: Types.Mutable<Recorder<State, Event, View, E>> = {
     state: options.state,
-    interruption: undefined,
-    begin: Effect.suspend(() =>
-      batch(() => {
-        const events = unwritten
-        const { state } = recorder
-        const shown = events.flatMap((event) => views(state, event, state))
-        return Effect.flatMap(write(), (written) => announce([...shown, ...written], events, state))
-      })
-    ),
-    record: (...events) => batch(() => commit(events, true)),
-    defer: (event) => batch(() => commit([event], false)),
-    emit,
+    waits: false,
+    get interruption() {
+      return interruption ?? parent?.interruption()
+    },
+    begin: Effect.sync(() => {
+      const showWritten = write()
+      if (first !== undefined) deliver(recorder.state, first, recorder.state)
+      showWritten()
+    }),
+    record: (...events) => commit(events, true),
+    defer: (event) => commit([event], false),
+    emit: (view) => {
+      show(view)
+      return wait()
+    },
+    delivered: Effect.suspend(outbox.wait),
     stop: (reason) => {
-      recorder.interruption ??= reason
-      return Effect.asVoid(Deferred.succeed(stopped, recorder.interruption))
+      interruption ??= reason
+      return Effect.asVoid(Deferred.succeed(stopped, interruption))
     },
     stopped: Deferred.await(stopped),
-    close: () => {
-      closed = true
-    }
+    cut: outbox.cut,
+    close: outbox.close
   }
   return recorder
 }
 
-type Batch<E> = (commit: () => Effect.Effect<void, E>) => Effect.Effect<void, E>
-
-const oneAtATime = <E>(): Batch<E> => {
-  const lock = Semaphore.makeUnsafe(1)
-  let failed: Effect.Effect<void, E> | undefined
-  const commitOnce = (commit: () => Effect.Effect<void, E>) =>
-    Effect.tapCause(commit(), (cause) =>
-      Effect.sync(() => {
-        failed = Effect.failCause(cause)
-      })
-    )
-  return (commit) => Effect.uninterruptible(lock.withPermit(Effect.suspend(() => failed ?? commitOnce(commit))))
+/**
+ * A part of the delivery of an event: a call of a hook, a write of the journal, a link to the run around, or the views for
+ * the watcher. Hooks can be cut off. When the run is torn down, views are left out and links are not waited for.
+ */
+interface Task<E> {
+  readonly kind: "hook" | "journal" | "link" | "view"
+  readonly perform: () => Effect.Effect<void, E>
+  readonly done: Deferred.Deferred<void, E>
+  fiber: Fiber.Fiber<void, E> | undefined
+  isCut: boolean
 }
 
-/** A slow reader may be left at any time; what was applied and written stays. */
-const emitUnlessInterrupted = (emitted: Effect.Effect<void>): Effect.Effect<void> =>
-  Effect.asVoid(Effect.exit(Effect.interruptible(emitted)))
+/**
+ * The tasks of one run: one at a time, in the order in which they were added, each in a fiber of its own, so that they
+ * belong to the run and not to the call that recorded the event. After one that failed no other begins.
+ */
+const makeOutbox = <E>(context: Context.Context<never>) => {
+  const fork = Effect.runForkWith(context)
+  const waiting: Array<Task<E>> = []
+  let current: Task<E> | undefined
+  let last: Task<E> | undefined
+  let failed: Exit.Exit<void, E> = Exit.void
+  let isMuted = false
+  let isClosed = false
+
+  const settle = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
+    if (last === task) last = undefined
+    if (Exit.isFailure(exit)) {
+      if (!task.isCut && !(task.kind === "view" && Cause.hasInterruptsOnly(exit.cause))) failed = exit
+      else if (task.kind === "hook") isMuted = true
+    }
+    Deferred.doneUnsafe(task.done, failed)
+  }
+
+  const finish = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
+    current = undefined
+    settle(task, exit)
+  }
+
+  const cutTask = (task: Task<E>): void => {
+    task.isCut = true
+    task.fiber?.interruptUnsafe()
+  }
+
+  const next = (): void => {
+    while (current === undefined) {
+      const task = waiting.shift()
+      if (task === undefined) return
+      if (Exit.isFailure(failed) || (task.kind === "hook" ? isMuted : task.kind === "view" && isClosed)) {
+        settle(task, Exit.void)
+        continue
+      }
+      current = task
+      task.fiber = fork(Effect.suspend(task.perform))
+      const exit = task.fiber.pollUnsafe()
+      if (exit === undefined) {
+        // The task itself may have ended the run, before it had a fiber to interrupt.
+        if (task.isCut || (isClosed && task.kind === "link")) cutTask(task)
+        task.fiber.addObserver((exit) => {
+          finish(task, exit)
+          next()
+        })
+      } else {
+        finish(task, exit)
+      }
+    }
+  }
+
+  return {
+    add: (kind: Task<E>["kind"], perform: Task<E>["perform"]): void => {
+      last = { kind, perform, done: Deferred.makeUnsafe(), fiber: undefined, isCut: false }
+      waiting.push(last)
+      next()
+    },
+    /** Waits for everything so far. */
+    wait: (): Effect.Effect<void, E> => (last === undefined ? failed : Deferred.await(last.done)),
+    cut: (which: "current" | "all"): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        if (which === "all") isMuted = true
+        const task = current
+        if (task === undefined || task.kind === "journal" || (task.kind !== "hook" && !isClosed)) return Effect.void
+        cutTask(task)
+        const warned = Effect.suspend(() => (task.kind === "hook" && isMuted ? warnOfCut : Effect.void))
+        return Effect.andThen(Effect.exit(Deferred.await(task.done)), warned)
+      }),
+    close: (): void => {
+      isClosed = true
+    }
+  }
+}
+
+const warnOfCut = Effect.logWarning(
+  "A hook of a run did not return before the run ended, and was cut off. It receives no event after that one."
+)
+
+/** Events of the end of a run are delivered for this long after its deadline, or after it was interrupted. */
+const graceMillis = 1000
 
 /**
  * Runs a machine to the outcome of its run. `open` records the events before the first action. A run that is interrupted
@@ -197,24 +313,55 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
   recorder: Recorder<State, Event, View, E>,
   options: { readonly open: Effect.Effect<void, E>; readonly deadline: number | undefined }
 ): Effect.Effect<void, E> => {
+  let isCut = false
+
+  /** Ends the run without waiting for what is under way. */
+  const cutOff = (reason: string): Effect.Effect<void, E> => {
+    recorder.waits = false
+    isCut = true
+    return Effect.andThen(recorder.cut("current"), machine.interrupt(reason))
+  }
+
+  const end = (effect: Effect.Effect<void, E>): Effect.Effect<void, E> => {
+    recorder.waits = false
+    return effect
+  }
+
+  /** Waits for the last deliveries. Hooks are cut off then, and views wait for their reader. */
+  const settle = Effect.gen(function* () {
+    const limit = isCut ? 0 : options.deadline
+    const soon = (yield* Clock.currentTimeMillis) + graceMillis
+    if (yield* withDeadline(recorder.delivered, limit === undefined ? undefined : Math.max(limit, soon))) {
+      yield* recorder.cut("all")
+      yield* recorder.delivered
+    }
+  })
+
   const performAll = Effect.gen(function* () {
+    yield* options.open
+    if (yield* withDeadline(recorder.delivered, options.deadline)) return yield* cutOff("timeout")
+    recorder.waits = true
     let step: number | undefined
     while (recorder.state.outcome === undefined) {
       const interruption = recorder.interruption
-      if (interruption !== undefined) return yield* machine.interrupt(interruption.reason)
+      if (interruption !== undefined) return yield* end(machine.interrupt(interruption.reason))
       const action = machine.next(recorder.state)
-      if (machine.ends(action)) return yield* machine.perform(action, undefined)
-      const timeout = machine.stepTimeout?.(action)
+      if (machine.ends(action)) return yield* end(machine.perform(action, undefined))
+      const timeout = machine.stepTimeout?.(action, step === undefined)
       if (timeout !== undefined) step = (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout)
       const deadline = earliest(step, options.deadline)
-      const expired = yield* withDeadline(machine.perform(action, deadline), deadline)
-      if (expired) return yield* machine.interrupt("timeout")
+      if (yield* withDeadline(machine.perform(action, deadline), deadline)) return yield* cutOff("timeout")
     }
   })
-  return Effect.onExit(Effect.andThen(options.open, performAll), (exit) => {
+
+  const performed = Effect.matchCauseEffect(performAll, {
+    onSuccess: () => settle,
+    onFailure: (cause) => Effect.andThen(end(Effect.exit(settle)), Effect.failCause(cause))
+  })
+  return Effect.onExit(performed, (exit) => {
     if (exit._tag === "Success" || !Cause.hasInterrupts(exit.cause)) return Effect.void
     recorder.close()
-    return machine.interrupt("interrupted")
+    return Effect.andThen(cutOff("interrupted"), settle)
   })
 }
 
@@ -276,6 +423,9 @@ export interface Sink {
   readonly emit: (event: agentTypes.AgentEvent<unknown>) => Effect.Effect<void>
 }
 
+/** The run around an agent that is a tool. */
+export interface ParentRun extends Sink, Parent<runParts.Event, agentTypes.AgentEvent<unknown>> {}
+
 /** Options that a run without a model passes down to the agents inside it. */
 export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
 
@@ -284,11 +434,11 @@ export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "model
  * nothing of it: when the run ends that code is interrupted, and the agent with it, unless it was made to outlive the run.
  *
  * - `deadline`: that of the run, in milliseconds of the Clock.
- * - `watcher`: receives the events, in place of the caller.
+ * - `parent`: receives the events, in place of the caller.
  */
 export interface Handed {
   readonly deadline: number | undefined
-  readonly watcher?: Sink | undefined
+  readonly parent?: ParentRun | undefined
   readonly options?: InheritedOptions | undefined
 }
 
@@ -370,8 +520,10 @@ export interface AgentMachine<out A> {
 const recorderOf = (
   state: runParts.State,
   first: runParts.Event | undefined,
-  { interruptWhen, onState }: agentTypes.ResumeOptions,
-  emit: Sink["emit"]
+  { interruptWhen, onEvent }: agentTypes.ResumeOptions,
+  emit: Sink["emit"] | undefined,
+  parent: ParentRun | undefined,
+  context: Context.Context<never>
 ): AgentRecorder => {
   const recorder: Recorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> = makeRecorder({
     state,
@@ -379,10 +531,9 @@ const recorderOf = (
     apply: runTransition.apply,
     views: viewsOf,
     emit,
-    journal:
-      onState === undefined
-        ? undefined
-        : (events, state) => Effect.map(Effect.all(events.map((event) => onState(state, event))), () => []),
+    parent,
+    context,
+    hook: onEvent && ((event, state) => onEvent({ event, sequence: state.revision, state })),
     after:
       interruptWhen === undefined
         ? undefined
@@ -579,7 +730,8 @@ const machineOf = (
         : Effect.raceFirst(performed, Effect.asVoid(recorder.stopped))
     },
     interrupt: (reason) => interrupt(recorder, reason),
-    stepTimeout: ({ _tag }) => (_tag === "CallModel" && prepared.stepTimeout ? options.timeouts?.step : undefined)
+    stepTimeout: ({ _tag }, isFirst) =>
+      prepared.stepTimeout && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
   }
 }
 
@@ -605,7 +757,7 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedR
 export const runAgent = Effect.fnUntraced(function* <A>(
   machine: AgentMachine<A>,
   begin: Begin,
-  caller: Sink
+  caller?: Sink
 ): Effect.fn.Return<agentTypes.Result<A>, AgentError.AgentError> {
   const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
   const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
@@ -617,12 +769,14 @@ export const runAgent = Effect.fnUntraced(function* <A>(
     agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
   if (depth > maxDepth) return yield* refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth }))
   const deadline = yield* deadlineOf(options.timeouts?.total, handed?.deadline)
-  const { emit, streaming } = handed?.watcher ?? caller
+  const parent = handed?.parent
+  const streaming = (parent ?? caller)?.streaming === true
 
   const running = Effect.gen(function* () {
     const prepared = yield* Effect.mapError(machine.prepare, refuse)
     const { first, state } = yield* Effect.mapError(firstState(machine.name, prepared, begin, context, depth), refuse)
-    const recorder = recorderOf(state, first, options, emit)
+    const emit = parent === undefined ? caller?.emit : undefined
+    const recorder = recorderOf(state, first, options, emit, parent, yield* Effect.context<never>())
     const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline: deadline }
     const maxSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
     const begun =
@@ -630,15 +784,12 @@ export const runAgent = Effect.fnUntraced(function* <A>(
     const open = Effect.andThen(begun, openRun(run, prepared, begin.input))
     yield* runMachine(machineOf(prepared, run), recorder, { open, deadline })
     const result = yield* resultOf(prepared, recorder.state)
-    yield* emit({ _tag: "RunFinished", result })
+    yield* recorder.emit({ _tag: "RunFinished", result })
     return result
   })
   // A scope of its own: the resources of the agent's code are released with the run, whatever scope is around it.
   return yield* Effect.scoped(running).pipe(callContext.asRun({ outer, maxDepth, context }))
 })
-
-/** Ignores the events of a run. */
-export const silent: Sink = { streaming: false, emit: () => Effect.void }
 
 /** The answer of a run that is `Completed`. */
 export const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {

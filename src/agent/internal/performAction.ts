@@ -4,12 +4,14 @@
  */
 
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import * as Semaphore from "effect/Semaphore"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -68,6 +70,14 @@ export const modelFailed = (error: AiError.AiError, model?: string): agentReason
     error
   )
 }
+
+/** Nothing begins in a run that was stopped, or whose time is over: it waits for the interruption that is on its way. */
+const whileItRuns = ({ deadline, recorder }: Step): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    recorder.interruption !== undefined || (deadline !== undefined && now >= deadline)
+      ? Effect.interruptible(Effect.never)
+      : Effect.void
+  )
 
 const defaultModelMistakes = 2
 
@@ -201,7 +211,9 @@ const modelMistakes: ReadonlySet<AiError.AiErrorReason["_tag"]> = new Set([
   "InvalidOutputError"
 ])
 
-const withRetries = <A>({ options, recorder }: Step, step: number, request: Effect.Effect<A, AiError.AiError>) => {
+const withRetries = <A>(run: Step, step: number, send: Effect.Effect<A, AiError.AiError>) => {
+  const { options, recorder } = run
+  const request = Effect.andThen(whileItRuns(run), send)
   const schedule = options.modelRetry
   if (schedule === undefined) return request
   return Effect.suspend(() => {
@@ -612,9 +624,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   const runnables = new Map(ready.map(({ call, runnable }) => [call.id, runnable]))
 
   const onStarted = (callId: string) =>
-    Effect.flatMap(DateTime.now, (now): Effect.Effect<void | false> => {
-      // Stopped by a sibling's result: nothing more may begin until the batch is interrupted.
-      if (recorder.interruption) return Effect.interruptible(Effect.never)
+    Effect.flatMap(Effect.andThen(whileItRuns(step), DateTime.now), (now): Effect.Effect<void | false> => {
       const runnable = runnables.get(callId)
       // Calls before this one take time
       if (runnable?.approved !== undefined && runTransition.isExpired(runnable.approved, now)) {
@@ -622,7 +632,8 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
         return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
       }
       started.add(callId)
-      return runnable?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
+      const recorded = runnable?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
+      return Effect.andThen(recorded, whileItRuns(step))
     })
 
   const calls = ready.map((one) => withChild(step, one, end))
@@ -644,8 +655,19 @@ const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): bo
   const tool = step.resolved.tools.tools.get(call.contract.name)
   const behind = tool && agentBlueprint.agentOf(tool.tool)
   if (behind === undefined) return call
-  const execute = Effect.flatMap(behind.agent, (agent) => runChild(step, agent, call, runnable.child, end))
-  return { ...call, timeout: Duration.infinity, execute: Option.some(execute) }
+  const oneAtATime = Semaphore.makeUnsafe(1)
+  let last: ToolResult.ToolResult | undefined
+  let attempts = 0
+  // A wrapper may run it again: the agent then begins anew, unless it waits for decisions.
+  const execute = Effect.flatMap(behind.agent, (agent) => {
+    if (last !== undefined && end.suspended.has(call.id)) return Effect.succeed(last)
+    attempts += 1
+    return Effect.map(runChild(step, agent, call, attempts === 1 ? runnable.child : undefined, end), (result) => {
+      last = result
+      return result
+    })
+  })
+  return { ...call, timeout: Duration.infinity, execute: Option.some(oneAtATime.withPermit(execute)) }
 }
 
 const runChild = (
@@ -656,11 +678,8 @@ const runChild = (
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {
   const { recorder, streaming } = step
-  const { defects, interruptWhen, modelMistakes, modelRetry, timeouts } = step.options
+  const { defects, modelMistakes, modelRetry, timeouts } = step.options
   const inherited: agentTypes.ResumeOptions = {
-    onState: (_, event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),
-    // Stops with its parent, before it starts anything else.
-    interruptWhen: interruptWhen && (() => recorder.interruption),
     defects,
     modelMistakes,
     modelRetry,
@@ -668,23 +687,26 @@ const runChild = (
   }
   const { input: text } = call.arguments
   const input = typeof text === "string" ? text : JSON.stringify(call.arguments)
-  const watcher: driver.Sink = {
+  const parent: driver.ParentRun = {
     streaming,
+    // The child stops with its parent, before it starts anything else.
+    interruption: () => recorder.interruption,
+    record: (event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),
     emit: (event) =>
-      Effect.suspend(() =>
-        recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state })
-      )
+      recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state })
   }
-  const options = driver.hand(inherited, { deadline: step.runDeadline, watcher })
+  const options = driver.hand(inherited, { deadline: step.runDeadline, parent })
   const running =
     child === undefined
       ? agent.run(input, { ...options, context: call.context })
       : // It can have been cut off before its first input was recorded
         agent.resume(child, runTransition.hasInput(child) ? options : { ...options, input })
   return running.pipe(
-    Effect.map((result) => {
+    Effect.flatMap((result) => {
       if (result.outcome === "AwaitingApproval") end.suspended.add(call.id)
-      return toToolResult(agent.name, result)
+      // A child that was stopped is stopped with this run: the call is then interrupted, and has not failed.
+      const mayContinue = result.outcome === "Interrupted" ? whileItRuns(step) : Effect.void
+      return Effect.as(mayContinue, toToolResult(agent.name, result))
     }),
     Effect.catch((error) => {
       if (error.reason._tag === "MaxDepth") end.fatal.push(error)

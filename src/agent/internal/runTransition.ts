@@ -689,7 +689,8 @@ const typeOf = (result: ToolResult.ToolResult): string => (result._tag === "Fail
 const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): ApplyResult =>
   withCall(self, event, event.callId, ["Started"], (status) => {
     const before = status._tag === "Started" ? status.child : undefined
-    const after = before === undefined ? startChild(self, event) : apply(before, event.event)
+    const isAnew = event.event._tag === "RunStarted" && event.event.runId !== before?.runId
+    const after = before === undefined || isAnew ? startChild(self, event) : apply(before, event.event)
     if (Result.isFailure(after)) {
       const { event: tag, path, reason } = after.failure
       return Result.fail(new EventError({ event: tag, path: [event.callId, ...path], reason }))

@@ -3,6 +3,7 @@
  */
 
 import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -54,7 +55,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     const run: performStep.ActiveRun = {
       bound,
       rules,
-      recorder: makeRecorder(rules, from, options.journal, failures, sink),
+      recorder: makeRecorder(rules, from, options, failures, sink, yield* Effect.context<never>()),
       options,
       sink,
       level: { depth: depth + 1, maxDepth },
@@ -194,9 +195,10 @@ const interruptRun = Effect.fnUntraced(function* (
 const makeRecorder = (
   rules: planTransition.Rules,
   from: planTransition.EventOf<"PlanStarted"> | PlanRun.State,
-  journal: livePlan.Journal | undefined,
+  { isInner, journal }: performStep.DriveOptions,
   failures: performStep.ActiveRun["failures"],
-  { emit }: performStep.EventSink
+  { emit }: performStep.EventSink,
+  context: Context.Context<never>
 ): performStep.ActiveRun["recorder"] => {
   const begins = !(from instanceof PlanRun.State)
   return driver.makeRecorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>({
@@ -205,7 +207,8 @@ const makeRecorder = (
     apply: (state, event) => planTransition.apply(rules, state, event),
     views: (before, event, after) => viewsOf(rules.definition, before, event, after),
     emit,
-    ordered: true,
+    context,
+    isInner,
     journal:
       journal &&
       ((events, state) =>

@@ -12,8 +12,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
-import * as AgentEvent from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
@@ -117,11 +115,13 @@ export const learnAgent = (
  * - `raise`: the limit of iterations for plans inside that used up theirs.
  * - `handed`: what the run around it hands to it and to the agents inside it.
  * - `joins`: the run is the one around it, that of the agent that the plan is, and no level below it.
+ * - `isInner`: the journal is the run around it, see `driver.RecorderOptions`.
  */
 export interface DriveOptions extends livePlan.ResumeOptions {
   readonly raise?: number | undefined
   readonly handed?: Handed | undefined
   readonly joins?: boolean | undefined
+  readonly isInner?: boolean | undefined
 }
 
 export interface ActiveRun {
@@ -746,26 +746,25 @@ const runAgent = (
     const hasInput = child !== undefined && runTransition.hasInput(child)
     if (input === "" && !hasInput) return Effect.succeed(emptyTask(run, step, agent.name))
     const broken = Deferred.makeUnsafe<never, PlanError.PlanError>()
-    const onState = (_: Run.State, event: Run.Event): Effect.Effect<void> =>
-      Effect.catch(recorder.record({ _tag: "AgentChanged", at: event.at, step, event }), (error) =>
-        // It does nothing more until it is interrupted, also where nothing else could interrupt it.
+    // A run that cannot be written does nothing more until it is interrupted, also where nothing else could interrupt it.
+    const orStop = (recorded: Effect.Effect<void, PlanError.PlanError>): Effect.Effect<void> =>
+      Effect.catch(recorded, (error) =>
         Effect.andThen(Deferred.fail(broken, error), Effect.interruptible(Effect.never))
       )
+    const parent: driver.ParentRun = {
+      streaming: sink.streaming,
+      interruption: () => undefined,
+      record: (event) => orStop(recorder.record({ _tag: "AgentChanged", at: event.at, step, event })),
+      emit: (event) => (sink.streaming ? orStop(recorder.emit({ _tag: "Agent", path: [], step, event })) : Effect.void)
+    }
     const { context } = recorder.state
     const { timeouts } = options
-    const own: agentTypes.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
-    const handed = driver.hand(own, run.handed)
-    const again = hasInput ? handed : { ...handed, input }
-    const watched = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
-      AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
+    const own: agentTypes.ResumeOptions = { timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
+    const handed = driver.hand(own, { ...run.handed, parent })
     const running =
       child === undefined
-        ? sink.streaming
-          ? watched(agent.stream(input, { ...handed, context }))
-          : agent.run(input, { ...handed, context })
-        : sink.streaming
-          ? watched(agent.resumeStream(child, again))
-          : agent.resume(child, again)
+        ? agent.run(input, { ...handed, context })
+        : agent.resume(child, hasInput ? handed : { ...handed, input })
     const attempt = Effect.map(running, (result) => agentAttempt(delivery, agent.name, result))
     return Effect.raceFirst(settled(step, attempt), Deferred.await(broken))
   })
@@ -831,6 +830,7 @@ const runPlan = (
     interruptWhen: options.interruptWhen,
     context: recorder.state.context,
     journal,
+    isInner: true,
     ...(child === undefined ? undefined : { raise }),
     ...(child?.outcome?._tag === "LimitReached" ? { maxIterations: raise } : undefined)
   }

@@ -113,6 +113,7 @@ const optionsOf = (
     joins: true,
     handed: { deadline: run.runDeadline, options: { defects, modelMistakes, modelRetry } },
     journal: journalOf(run, before),
+    isInner: true,
     context: run.recorder.state.context,
     timeouts: { step: timeouts?.step, tool: timeouts?.tool },
     maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,

@@ -92,8 +92,10 @@ export const Request = Schema.Struct({
   context: Schema.optionalKey(
     JsonObject.annotate({ description: "The run context the caller claims; the server decides what it makes of it" })
   ),
-  deadline: Schema.optionalKey(
-    Schema.Finite.annotate({ description: "When the caller stops waiting, in milliseconds since 1970" })
+  timeLeft: Schema.optionalKey(
+    Schema.Finite.annotate({
+      description: "For how long the caller waits, in milliseconds from when the server has the request"
+    })
   )
 }).annotate({ identifier: "ExecuteRequestV1" })
 
