@@ -451,8 +451,11 @@ export const verify: (
  *
  * **Gotchas**
  *
- * Calls of a tool server, answers of models and foreign histories are no artefacts, and
- * pass unsigned.
+ * - Calls of a tool server, answers of models and foreign histories are no artefacts, and
+ *   pass unsigned.
+ * - An agent that is bound under this layer keeps it: it holds for the stores that its tools
+ *   read, unless a run has another one around it. Name `kinds` to require signatures
+ *   of agents alone.
  *
  * **Example** (A host that takes signed agents only)
  *

@@ -22,12 +22,12 @@ describe(
         seed,
         first,
         count,
+        onFinding: (finding) => {
+          mkdirSync(folder, { recursive: true })
+          writeFileSync(new URL(`${seed}-${finding.index}.txt`, folder), describeFinding(finding))
+        },
         onProgress: (index) => progress !== undefined && writeFileSync(progress, String(index))
       })
-      mkdirSync(folder, { recursive: true })
-      for (const finding of report.findings) {
-        writeFileSync(new URL(`${seed}-${finding.index}.txt`, folder), describeFinding(finding))
-      }
       if (progress !== undefined) {
         const { dearest, doors, inputs, kinds, slowest } = report
         writeFileSync(

@@ -118,8 +118,10 @@ export const makeFuzzer = Effect.gen(function* () {
     readonly first?: number
     readonly count: number
     readonly onProgress?: (index: number) => void
+    /** Is called for the first finding of each kind. */
+    readonly onFinding?: (finding: Finding) => void
   }) {
-    const { count, first = 0, onProgress, seed } = options
+    const { count, first = 0, onFinding, onProgress, seed } = options
     const tallies = new Map(doors.map(({ name }) => [name, { taken: 0, refused: 0, millis: 0 }]))
     const findings: Array<Finding> = []
     const kinds = new Map<string, number>()
@@ -143,7 +145,10 @@ export const makeFuzzer = Effect.gen(function* () {
       // One of each kind is enough to look at
       const kind = `${door.name} ${found.replace(/\d+/g, "").slice(0, 80)}`
       kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
-      if (kinds.get(kind) === 1) findings.push({ door: door.name, seed, index, problem: found, input })
+      if (kinds.get(kind) !== 1) continue
+      const finding = { door: door.name, seed, index, problem: found, input }
+      findings.push(finding)
+      onFinding?.(finding)
     }
     const report: Report = { findings, kinds, inputs: count, doors: tallies, slowest, dearest }
     return report

@@ -2,6 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import * as storage from "#src/conversation/internal/storage.ts"
 import * as checkpointRecord from "#src/plan/internal/checkpointRecord.ts"
 import { DateTime, Effect, Equal, Layer, Option, Redacted, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import {
   Agent,
@@ -10,6 +11,7 @@ import {
   ConversationStore,
   Message,
   ModelRegistry,
+  type PayloadError,
   Run,
   ToolResolver,
   VersionedStore
@@ -20,6 +22,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import * as nodeCrypto from "node:crypto"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
+import { call, toolResults } from "../agent/fixtures.ts"
 import { failsFor } from "../outcomes.ts"
 import { counting, service, layer as checkpoints } from "../plan/checkpoints.ts"
 import { test } from "../test.ts"
@@ -318,6 +321,40 @@ describe("TRUST-9 a host requires signatures", () => {
       yield* Conversation.codec.decode(conversationWire)
     }).pipe(Effect.provide(host))
     assert.deepStrictEqual(seen, ["Agent definition by team-a", "Plan by team-a"])
+  })
+
+  const Read = Tool.make("read", { success: Schema.String })
+  const reading = Toolkit.make(Read)
+  const reads = reading.toLayer({
+    read: () =>
+      Effect.match(Conversation.codec.decode(conversationWire), {
+        onFailure: ({ reason }) => reason._tag,
+        onSuccess: () => "read"
+      })
+  })
+
+  test("an agent keeps the requirement that it was bound under, and a run can bring another one", function* () {
+    const definition = yield* Agent.definition(Agent.make("reader", { toolkit: reading }))
+    const wire = yield* AgentDefinition.codec.encode(definition)
+    const envelope = yield* Signed.sign(wire, { as, key })
+    const answer = (bound: Layer.Layer<never, PayloadError.PayloadError>, around = Layer.empty as typeof bound) =>
+      Effect.gen(function* () {
+        const agent = yield* Effect.provide(Agent.decode(envelope), bound)
+        const { conversation } = yield* Effect.provide(agent.run("Go"), around)
+        return toolResults(conversation)
+      }).pipe(
+        Effect.provide(
+          Layer.mergeAll(
+            ToolResolver.layerToolkit(reading).pipe(Layer.provide(reads)),
+            ModelRegistry.layerAmbient
+          ).pipe(Layer.provideMerge(ScriptedModel.layer([{ toolCalls: [call("c", "read", {})] }, { text: "done" }])))
+        )
+      )
+    const only = requiring({ kinds: [as] })
+    assert.deepStrictEqual(yield* answer(requiring()), ["Untrusted"])
+    assert.deepStrictEqual(yield* answer(only), ["read"])
+    assert.deepStrictEqual(yield* answer(only, requiring()), ["Untrusted"])
+    assert.deepStrictEqual(yield* answer(requiring(), only), ["read"])
   })
 
   test("stores write signed records, and refuse those of others", VersionedStore.layerMemory, function* () {

@@ -17,6 +17,7 @@ import * as IdGenerator from "effect/ai/IdGenerator"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
+import { Gate } from "../../payload/internal/gate.ts"
 import * as RunContext from "../RunContext.ts"
 
 /** A run under way, for the runs that the code inside it starts. `outer` is the run around it. */
@@ -89,6 +90,7 @@ const fromCall: ReadonlySet<string> = new Set([
     Clock.Clock,
     Console.Console,
     ErrorReporter.CurrentErrorReporters,
+    Gate,
     Limits.Limits,
     Metric.CurrentMetricAttributes,
     Random.Random,
