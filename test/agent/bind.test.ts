@@ -140,10 +140,12 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     "CODEC-3 a stub without a runtime for it fails before the first model call, and its error names the remedy",
     function* () {
       const agent = yield* rebuilt(origin)
+      const withOne = yield* rebuilt(Agent.make("one", { model: "scripted/any", toolkit: [Echo] }))
       for (const run of [
         Effect.asVoid(agent.run("Go")),
         Effect.asVoid(agent.ask("Go")),
-        Stream.runDrain(agent.stream("Go"))
+        Stream.runDrain(agent.stream("Go")),
+        Effect.asVoid(withOne.run("Go"))
       ]) {
         const error = yield* Effect.flip(run)
         assert(error._tag === "AgentError" && error.reason._tag === "StubWithoutRuntime")

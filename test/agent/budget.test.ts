@@ -181,6 +181,21 @@ describe("CONV-7 budget policy", () => {
     }
   )
 
+  test("CONV-7 a request of the size of the threshold stays as it is", chatting, function* () {
+    const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
+      Effect.flatMap(Conversation.addAssistant(long))
+    )
+    const run = Effect.fnUntraced(function* (threshold: number) {
+      const { events, onState } = yield* recording
+      yield* Agent.make("bare", {}).run("go", { conversation, budget: Agent.truncate({ threshold }), onState })
+      return fittings(yield* events)
+    })
+    const [fitted] = yield* run(1500)
+    assert(fitted?._tag === "ConversationFitted")
+    const { before } = fitted.report
+    assert.deepStrictEqual([yield* run(before), (yield* run(before - 1)).length], [[], 1])
+  })
+
   test("CONV-7 between target and threshold is good enough", chatting, function* () {
     const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
       Effect.flatMap(Conversation.addAssistant(long))

@@ -64,6 +64,20 @@ describe("TOOL-8 names", () => {
     assert.notInclude(sent, '"billing/refund"')
   })
 
+  const paid: ScriptedModel.Turn = {
+    text: "done",
+    toolCalls: [{ name: "billing__refund", params: { id: "7" }, providerExecuted: true, result: "paid 7" }]
+  }
+  test("TOOL-8 a call that the provider executed and its result have the canonical name", world([paid]), function* () {
+    const { conversation } = yield* endsAs("Completed", agent.run("Go"))
+    const answer = Conversation.messages(conversation).at(-1)
+    assert(answer?.role === "assistant")
+    assert.deepStrictEqual(
+      answer.content.map((part) => (part.type === "text" ? part.type : [part.type, "name" in part && part.name])),
+      ["text", ["tool-call", "billing/refund"], ["tool-result", "billing/refund"]]
+    )
+  })
+
   const misnaming = world([{ toolCalls: [call("c1", "billing__nobody", {})] }, { text: "done" }])
   test("TOOL-8 an unknown name is kept as sent, and the error lists canonical names", misnaming, function* () {
     const { conversation } = yield* agent.run("Go")

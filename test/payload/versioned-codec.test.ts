@@ -261,6 +261,20 @@ describe("PAY-B writing", () => {
     assert.deepInclude(reason, { _tag: "Secret", path: "/pin", kind: "redacted" })
   })
 
+  test("L8 Redacted values are refused even where an arm makes them", function* () {
+    const arm = VersionedCodec.arm({
+      version: 1,
+      wire: Schema.Struct({ version: Schema.Literal(1), pin: Schema.RedactedFromValue(Schema.String) }),
+      toCurrent: ({ pin }) => Effect.succeed({ pin: Redacted.value(pin) }),
+      fromCurrent: ({ pin }: { readonly pin: string }) =>
+        VersionedCodec.lossless({ version: 1 as const, pin: Redacted.make(pin) })
+    })
+    const type = Schema.Struct({ pin: Schema.String })
+    const accounts = VersionedCodec.make({ what: "account", field: "version", type, arms: [arm] })
+    const reason = yield* reasonOf(accounts.encode({ pin: "hunter2" }))
+    assert.deepInclude(reason, { _tag: "Secret", path: "/pin", kind: "redacted" })
+  })
+
   test("L4 arms that contradict each other are bugs", function* () {
     const twice = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v3, v3] })
     const none = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [] })

@@ -15,7 +15,7 @@ describe("TOOL-8 names", () => {
   const accepted = /^[A-Za-z0-9_-]{1,64}$/
 
   test("canonical names are kept, provider names are acceptable to providers", function* () {
-    const names = ["plain", "a/b", "Ünïcode tool!", "dots.and.more", "x".repeat(80), `${"y".repeat(70)}/1`, "🙂"]
+    const names = ["plain", "a/b", "Ünïcode tool!", "dots.and.more", "x".repeat(80), `${"y".repeat(70)}/1`, "🙂", "🙃"]
     const set = yield* named(...names)
     assert.deepStrictEqual(Array.from(set.tools.keys()), names)
     assert.strictEqual(set.providerName("a/b"), "a__b")
@@ -103,6 +103,12 @@ describe("DESIGN 5.5 what the model is offered", () => {
   test("provider-defined tools are offered untouched", function* () {
     const set = yield* bind(Toolkit.make(search), {})
     assert.strictEqual<unknown>(set.toolkit.tools["search"], search)
+    const odd = Tool.providerDefined({ id: "acme.odd", customName: "web/search", providerName: "web.search" })(
+      undefined
+    )
+    const kept = yield* bind(Toolkit.make(odd), {})
+    assert.deepStrictEqual(Object.keys(kept.toolkit.tools), ["web/search"])
+    assert.strictEqual(kept.providerName("web/search"), "web/search")
   })
 
   test("a language model takes the toolkit, and answers with unresolved calls", function* () {

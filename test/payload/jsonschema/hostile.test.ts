@@ -45,6 +45,13 @@ describe("PAY-C hostile schemas", () => {
     })
   }
 
+  test("PAY-C refuses documents of more than 256 levels whatever the limit is", function* () {
+    const limits = { maxDepth: 300 }
+    const lists = (depth: number) => ({ default: nest(depth, (inner) => [inner], 1) })
+    assert.strictEqual(reason(yield* timed(JsonSchema.make(lists(250), { limits }))), "accepted")
+    assert.strictEqual(reason(yield* timed(JsonSchema.make(lists(260), { limits }))), "TooDeep")
+  })
+
   test("PAY-C refuses a chain of references that is too long", function* () {
     const $defs = Object.fromEntries(
       Array.from({ length: 15_000 }, (_, i) => [`d${i}`, i === 14_999 ? {} : { $ref: `#/$defs/d${i + 1}` }])
@@ -95,6 +102,12 @@ describe("PAY-C hostile schemas", () => {
     assert.strictEqual(reason(yield* timed(JsonSchema.make(classes))), "UnsupportedPattern")
     const groups = { pattern: "(".repeat(1000) + ")".repeat(1000) }
     assert.strictEqual(reason(yield* timed(JsonSchema.make(groups))), "UnsupportedPattern")
+    for (const [pattern, expected] of [
+      ["a{900}".repeat(4), "accepted"],
+      ["a{900}".repeat(5), "UnsupportedPattern"]
+    ]) {
+      assert.strictEqual(reason(yield* timed(JsonSchema.make({ pattern }))), expected)
+    }
   })
 
   test("PAY-C large documents and values are fast", function* () {
