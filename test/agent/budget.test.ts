@@ -186,8 +186,8 @@ describe("CONV-7 budget policy", () => {
       Effect.flatMap(Conversation.addAssistant(long))
     )
     const run = Effect.fnUntraced(function* (threshold: number) {
-      const { events, onState } = yield* recording
-      yield* Agent.make("bare", {}).run("go", { conversation, budget: Agent.truncate({ threshold }), onState })
+      const { events, onEvent } = yield* recording
+      yield* Agent.make("bare", {}).run("go", { conversation, budget: Agent.truncate({ threshold }), onEvent })
       return fittings(yield* events)
     })
     const [fitted] = yield* run(1500)
