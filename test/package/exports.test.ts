@@ -40,4 +40,11 @@ describe("HOUSE-3 exports", () => {
     )
     assert.deepStrictEqual(unknown, [])
   })
+
+  it("TRUST-10 the tests that the page about security cites exist", () => {
+    const cited = [...text("docs/security.md").matchAll(/`(test\/[\w/.-]+)`: "([^"]+)"/g)]
+    const missing = cited.filter(([, path = "", name = ""]) => !text(path).includes(name)).map(([found]) => found)
+    assert.deepStrictEqual(missing, [])
+    assert.isAbove(cited.length, 20)
+  })
 })
