@@ -341,6 +341,17 @@ describe("TOOL-7 approvals", () => {
         return reason.problem
       })
 
+    testGiven([deletes("/a")])(
+      "TRUST-1 about the same conversation it approves nothing for an agent with another definition",
+      function* () {
+        const { conversation, state } = awaiting(yield* agent.run("Go"))
+        const other = Agent.make("tester", { toolkit, instructions: "Delete all." })
+        const options = { conversation, decisions: decide(state) }
+        assert.strictEqual(yield* problemOf(other.run(undefined, options)), "changed")
+        assert.deepStrictEqual(yield* Probe.ran, [])
+      }
+    )
+
     testGiven([deletes("/a"), { text: "done" }, deletes("/a"), deletes("/b")])(
       "TRUST-1 delivered again, to another run, about other arguments, or edited, it approves nothing",
       function* () {

@@ -290,6 +290,28 @@ describe("approvals and pauses inside plans", () => {
     assert.deepStrictEqual(sent, ["go to all"])
   })
 
+  test("TRUST-1 a decision about a call counts for one attempt: a step with retries asks before each of them", function* () {
+    const sent: Array<string> = []
+    const handlers = toolkit.toLayer({
+      send: ({ input }) => Effect.suspend(() => (sent.push(input) < 3 ? Effect.die("cut") : Effect.succeed("sent")))
+    })
+    const plan = yield* Plan.make(Step.make("mail", { target: "send", retry: { times: 5, delay: "1 second" } }))
+    const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
+    let { state } = yield* endsAs("Paused", Plan.run(bound, "go"))
+    for (const callId of ["mail:1:2", "mail:1:3"]) {
+      const decisions = decide(state)
+      const resuming = yield* Effect.forkChild(Plan.resume(bound, state, { decisions }))
+      yield* TestClock.adjust("1 minute")
+      const again = yield* endsAs("Paused", Fiber.join(resuming))
+      assert.deepStrictEqual(pluck(again.requests, "callId"), [callId])
+      yield* failsFor("InvalidDecision", Plan.resume(bound, again.state, { decisions }))
+      state = again.state
+    }
+    assert.deepStrictEqual(sent, ["go", "go"])
+    yield* endsAs("Completed", Plan.resume(bound, state, { decisions: decide(state) }))
+    assert.deepStrictEqual(sent, ["go", "go", "go"])
+  })
+
   test("TRUST-1 a decision about a step that has expired is refused, and a step that was approved until then asks again", function* () {
     const { handlers, sent } = sending()
     const asks = Step.make("mail", {

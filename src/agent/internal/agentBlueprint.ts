@@ -224,6 +224,10 @@ export const checkTree = (definition: agentData.AgentDefinition) =>
 const digestOfRun = (definition: agentData.AgentDefinition) =>
   Effect.mapError(agentData.digestOfRun(definition), invalidDefinition)
 
+/** The digest of a tool with the agent that it is. */
+export const digestOfTool = (tool: agentData.Tool) =>
+  Effect.mapError(agentData.digestOfTool(tool, ""), invalidDefinition)
+
 const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model">, AgentError.Reason>) =>
   Effect.flatMap(parts, (resolved) =>
     Effect.map(modelOf(resolved.definition), (model): ResolvedAgent<A> => ({ ...resolved, model }))

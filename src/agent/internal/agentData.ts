@@ -447,7 +447,7 @@ const writeHead = Json.encode(
 // every run of an agent asks for its digest, and nearly all of it is tools that stay the same objects
 const digestMemo = new WeakMap<Tool, string>()
 
-const digestOfTool = Effect.fnUntraced(function* (
+export const digestOfTool = Effect.fnUntraced(function* (
   tool: Tool,
   path: string
 ): Effect.fn.Return<string, PayloadError.PayloadError> {

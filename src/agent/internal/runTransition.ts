@@ -881,13 +881,16 @@ export const requestDigest = (request: {
   // JSON.stringify escapes lone surrogates, which canonical JSON refuses
   Effect.orDie(Digest.sha256(Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))))
 
-/** That of a call of the newest answer. Ids of calls repeat in other conversations, those of messages do not. */
+/**
+ * That of a call of the newest answer. Ids of calls repeat in other conversations, those of messages do not; another agent
+ * can be given the same conversation.
+ */
 export const callDigest = (
-  { conversation }: State,
+  { conversation, definition }: State,
   callId: string,
   request: { readonly contract: string; readonly arguments: Schema.Json }
 ): Effect.Effect<string> =>
-  requestDigest({ place: [history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
+  requestDigest({ place: [definition, history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
 
 /**
  * The reason why an answer with this finish reason ends the run, if it does.

@@ -193,11 +193,22 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
   }
 }
 
-/** Resolves the references of a step and runs its target with their values. A decision that has expired does not count. */
+/** The number of the attempt under way. One that was cut off in another process counts as well. */
+const attemptOf = ({ live, run }: StepRun): number => {
+  const status = planTransition.memberOf(run.recorder.state, live.definition.name)?.status
+  return status?._tag === "Running" ? status.attempt : 1
+}
+
+/**
+ * Resolves the references of a step and runs its target with their values. A decision that has expired does not count, and
+ * that about a call of a tool counts for one attempt.
+ */
 const attemptOnce = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Return<Attempt, PlanError.PlanError> {
-  const isExpired = doing.decision !== undefined && runTransition.isExpired(doing.decision, yield* DateTime.now)
-  const { live, run } = doing
-  const valid = isExpired ? { ...doing, decision: undefined, approved: undefined, input: undefined } : doing
+  const { decision, live, run } = doing
+  const isOver =
+    decision !== undefined &&
+    (runTransition.isExpired(decision, yield* DateTime.now) || (live.target._tag === "Tool" && attemptOf(doing) > 1))
+  const valid = isOver ? { ...doing, decision: undefined, approved: undefined, input: undefined } : doing
   const delivered: Effect.Effect<Delivery, unknown> =
     valid.input === undefined
       ? deliver(run, live)
@@ -273,9 +284,7 @@ const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.R
   for (;;) {
     const tried = yield* tryOnce(doing)
     if (tried._tag !== "Failed" || !tried.again || retry === undefined) return tried
-    const status = planTransition.memberOf(run.recorder.state, step)?.status
-    // An attempt that was cut off in another process counts as well
-    const count = status?._tag === "Running" ? status.attempt : 1
+    const count = attemptOf(doing)
     const pause = retryDelayMillis(retry, count)
     if (pause === undefined) return tried
     const attempt = count + 1
@@ -287,11 +296,12 @@ const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.R
 })
 
 const stepFinished = Effect.fnUntraced(function* (
-  { live, run }: StepRun,
+  doing: StepRun,
   delivery: Delivery,
   output: Schema.Json
 ): Effect.fn.Return<planTransition.EventOf<"StepFinished">> {
   const at = yield* DateTime.now
+  const { live, run } = doing
   const step = live.definition.name
   const member = planTransition.memberOf(run.recorder.state, step)
   const status = member?.status
@@ -301,7 +311,7 @@ const stepFinished = Effect.fnUntraced(function* (
     ...(delivery.context === undefined ? undefined : { context: delivery.context }),
     output,
     usage: member?.usage ?? {},
-    attempts: status?._tag === "Running" ? status.attempt : 1,
+    attempts: attemptOf(doing),
     startedAt: status?._tag === "Running" ? status.startedAt : at,
     finishedAt: at
   }

@@ -1012,8 +1012,9 @@ export const waitingItems = (self: State): ReadonlyArray<WaitingItem> => [
  *
  * **Gotchas**
  *
- * A decision allows or denies one attempt. When a step that was approved fails and runs
- * again in a resumed run, it asks again.
+ * A decision about a tool call allows or denies one attempt: when the call fails and the step has retries, it asks again.
+ * A function reads its decision in each retry. When a step that was approved fails and runs again in a resumed run, it
+ * asks again.
  */
 export const decide = (
   self: State,
