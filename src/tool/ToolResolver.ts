@@ -210,8 +210,9 @@ export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => 
     ToolResolver.of({
       resolve: (contract) => {
         const isRaised = contract.approval === "never" && needsApproval(contract)
-        const raised = isRaised ? ToolContract.make({ ...contract, approval: "always" }) : Effect.succeed(contract)
-        return refuseInvalid(Effect.flatMap(raised, boundTool.makeStub))
+        // Its digest is made here: servers believe it
+        const made = ToolContract.make(isRaised ? { ...contract, approval: "always" } : contract)
+        return refuseInvalid(Effect.flatMap(made, boundTool.makeStub))
       }
     })
   )
