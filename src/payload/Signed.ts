@@ -442,9 +442,11 @@ export const verify: (
  *
  * - It holds for `Agent.decode`, `Plan.decode`, conversations, states and events of
  *   runs, what `ConversationStore` and `Checkpoint` read, and codecs that
- *   `VersionedCodec` makes of your own types. Artefacts inside an artefact are
+ *   `VersionedCodec` makes of your own types. Artefacts inside a signed artefact are
  *   signed with it, and not once more.
- * - `kinds`: the codecs that require a signature; default all.
+ * - `kinds`: the codecs that require a signature, also inside an artefact that requires
+ *   none; default all. Records of `ConversationStore` and `Checkpoint` have codecs of
+ *   their own, so only the default requires signatures of them.
  * - `key`: signs what these codecs encode, so that stores can read what they wrote.
  *   Without it, codecs write unsigned.
  * - `onVerified`: is run for each verified artefact, e.g. to log who signed it.
@@ -499,20 +501,17 @@ export const required = (
   } = {}
 ): Layer.Layer<never, never, TrustedKeys> => {
   const { key, kinds, onVerified = () => Effect.void } = options
-  const isRequired = (what: string) => kinds === undefined || kinds.some((kind) => kind.what === what)
   return Layer.effect(
     gate.Gate,
     Effect.map(TrustedKeys, (trusted): gate.Gate => ({
+      guards: (what) => kinds === undefined || kinds.some((kind) => kind.what === what),
       open: (json, what) =>
-        isRequired(what)
-          ? verifyJson(json, what).pipe(
-              Effect.tap(onVerified),
-              Effect.map(({ payload }) => payload),
-              Effect.provideService(TrustedKeys, trusted)
-            )
-          : Effect.succeed(json),
-      seal: (json, what) =>
-        key === undefined || !isRequired(what) ? Effect.succeed(json) : sign(json, { as: { what }, key })
+        verifyJson(json, what).pipe(
+          Effect.tap(onVerified),
+          Effect.map(({ payload }) => payload),
+          Effect.provideService(TrustedKeys, trusted)
+        ),
+      seal: (json, what) => (key === undefined ? Effect.succeed(json) : sign(json, { as: { what }, key }))
     }))
   )
 }

@@ -433,6 +433,21 @@ describe("TRUST-9 a host requires signatures", () => {
     assert.strictEqual((yield* outer.decode(both)).length, 2)
   })
 
+  test("TRUST-9 an artefact inside one that requires no signature requires its own", function* () {
+    const job = VersionedCodec.single({
+      what: "job",
+      value: Schema.Struct({ agent: AgentDefinition.codec.schema })
+    })
+    const host = requiring({ key, kinds: [AgentDefinition.codec] })
+    const agent = yield* AgentDefinition.make({ model: "a/b" })
+    const plain = yield* job.encode({ agent })
+    const error = yield* Effect.flip(Effect.provide(job.decode(plain), host))
+    assert.match(error.message, /^job at \/agent: .*expected a signed one/)
+    const sealed = yield* Effect.provide(job.encode({ agent }), host)
+    assert.hasAllKeys(sealed["agent"], ["payload", "signature"])
+    assert.deepStrictEqual(yield* Effect.provide(job.decode(sealed), host), { agent })
+  })
+
   test("an older artefact with its signature is accepted again: this is no protection against replay", function* () {
     const older = yield* Signed.sign({ schema_version: 2, model: "a" }, { as, key })
     yield* Signed.sign({ schema_version: 2, model: "b" }, { as, key })

@@ -9,8 +9,9 @@ import type * as Schema from "effect/Schema"
 import type * as PayloadError from "../PayloadError.ts"
 import { isObject, type JsonObject } from "./plainJson.ts"
 
-/** `what` is the name of the artefact's codec. */
+/** `what` is the name of the artefact's codec. It `guards` some; others are read and written as they are. */
 export interface Gate {
+  readonly guards: (what: string) => boolean
   readonly open: (json: Schema.Json, what: string) => Effect.Effect<Schema.Json, PayloadError.PayloadError>
   readonly seal: (json: JsonObject, what: string) => Effect.Effect<JsonObject, PayloadError.PayloadError>
 }
@@ -25,14 +26,14 @@ export const inside: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<
   undefined
 )
 
-/** Opens an artefact, then reads it. */
+/** Opens an artefact that is guarded, then reads it. What is inside another one is guarded by itself. */
 export const open = <A>(
   json: Schema.Json,
   what: string,
   read: (json: Schema.Json) => Effect.Effect<A, PayloadError.PayloadError>
 ): Effect.Effect<A, PayloadError.PayloadError> =>
   Effect.flatMap(Gate, (gate) =>
-    gate === undefined ? read(json) : Effect.flatMap(gate.open(json, what), (opened) => inside(read(opened)))
+    gate?.guards(what) !== true ? read(json) : Effect.flatMap(gate.open(json, what), (opened) => inside(read(opened)))
   )
 
 /** Writes an artefact, then seals it. */
@@ -41,7 +42,7 @@ export const seal = <E>(
   write: Effect.Effect<JsonObject, E>
 ): Effect.Effect<JsonObject, E | PayloadError.PayloadError> =>
   Effect.flatMap(Gate, (gate) =>
-    gate === undefined ? write : Effect.flatMap(inside(write), (json) => gate.seal(json, what))
+    gate?.guards(what) !== true ? write : Effect.flatMap(inside(write), (json) => gate.seal(json, what))
   )
 
 /** The content of a sealed artefact, which is not verified here, or else the artefact itself. */
