@@ -527,10 +527,13 @@ const bindTool = Effect.fnUntraced(function* (
   const agent = yield* bindTo(captured, definition)
   // What is approved is a call of this agent, so its definition counts, too
   const digest = yield* Effect.mapError(agentBlueprint.digestOfTool(tool), agentErrorOf(agent.name))
-  const bound = agentBlueprint.bindAgent({ ...contract, digest }, {
-    agent: Effect.succeed(agent),
-    define: agent[agentTypes.DefinedTypeId]
-  })
+  const bound = agentBlueprint.bindAgent(
+    { ...contract, digest },
+    {
+      agent: Effect.succeed(agent),
+      define: agent[agentTypes.DefinedTypeId]
+    }
+  )
   return yield* Effect.mapError(bound, ({ path, problem, tool }) => {
     return new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
   })

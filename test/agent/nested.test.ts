@@ -199,21 +199,25 @@ describe("TRUST-6 agents in definitions", () => {
     }
   )
 
-  test("TRUST-1 an approved call of an agent asks again when the agent is another one by then", everywhere(asks), function* () {
-    // A payload can say that its agents are found per run, so that a state is resumed with others
-    const agentOf = (instructions: string) => ({ instructions, per_run: ["instructions", "tools"] })
-    const decode = (instructions: string) =>
-      Agent.decode({
-        schema_version: 2,
-        tools: [{ name: "ask", parameters, approval: "always", agent: agentOf(instructions) }]
-      })
-    const waiting = yield* endsAs("AwaitingApproval", (yield* decode("Read.")).run("Go"))
-    const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
-    const other = yield* decode("Delete.")
-    const again = yield* endsAs("AwaitingApproval", other.resume(waiting.state, { decisions }))
-    assert.notStrictEqual(again.requests[0].digest, waiting.requests[0].digest)
-    assert.deepStrictEqual(toolResults(again.conversation), [])
-  })
+  test(
+    "TRUST-1 an approved call of an agent asks again when the agent is another one by then",
+    everywhere(asks),
+    function* () {
+      // A payload can say that its agents are found per run, so that a state is resumed with others
+      const agentOf = (instructions: string) => ({ instructions, per_run: ["instructions", "tools"] })
+      const decode = (instructions: string) =>
+        Agent.decode({
+          schema_version: 2,
+          tools: [{ name: "ask", parameters, approval: "always", agent: agentOf(instructions) }]
+        })
+      const waiting = yield* endsAs("AwaitingApproval", (yield* decode("Read.")).run("Go"))
+      const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+      const other = yield* decode("Delete.")
+      const again = yield* endsAs("AwaitingApproval", other.resume(waiting.state, { decisions }))
+      assert.notStrictEqual(again.requests[0].digest, waiting.requests[0].digest)
+      assert.deepStrictEqual(toolResults(again.conversation), [])
+    }
+  )
 
   test("TRUST-6 TRUST-2 the tools of an inner agent go through the same resolver", function* () {
     const wire = yield* Agent.encode(writer)

@@ -239,14 +239,18 @@ describe("CODEC-3 ToolResolver.layerStubs", () => {
     })
   }
 
-  test("TRUST-2 the digest of a stub is that of its contract, whatever the contract claims", ToolResolver.layerStubs(), function* () {
-    const real = yield* ToolContract.make({ name: "pay", parameters: {}, approval: "always" })
-    const weaker = { ...real, approval: "never", annotations: { readonly: true } } as const
-    const { contract } = yield* resolve(weaker)
-    assert.strictEqual(contract.approval, "never")
-    assert.strictEqual(contract.digest, yield* ToolContract.digest(weaker))
-    assert.notStrictEqual(contract.digest, real.digest)
-  })
+  test(
+    "TRUST-2 the digest of a stub is that of its contract, whatever the contract claims",
+    ToolResolver.layerStubs(),
+    function* () {
+      const real = yield* ToolContract.make({ name: "pay", parameters: {}, approval: "always" })
+      const weaker = { ...real, approval: "never", annotations: { readonly: true } } as const
+      const { contract } = yield* resolve(weaker)
+      assert.strictEqual(contract.approval, "never")
+      assert.strictEqual(contract.digest, yield* ToolContract.digest(weaker))
+      assert.notStrictEqual(contract.digest, real.digest)
+    }
+  )
 
   test("refuses a contract that cannot be checked, with the place", ToolResolver.layerStubs(), function* () {
     const contract = yield* ToolContract.make({
