@@ -525,7 +525,7 @@ const bindTool = Effect.fnUntraced(function* (
   const { agent: definition, ...contract } = tool
   if (definition === undefined) return yield* (yield* ToolResolver.ToolResolver).resolve(tool)
   const agent = yield* bindTo(captured, definition)
-  // What is approved is a call of this agent, so its definition counts, too
+  // An approval is about a call of this agent, so its definition counts, too
   const digest = yield* Effect.mapError(agentBlueprint.digestOfTool(tool), agentErrorOf(agent.name))
   const bound = agentBlueprint.bindAgent(
     { ...contract, digest },
