@@ -272,14 +272,14 @@ const changeBytes = (bytes: Uint8Array, { below, pick }: Random): Uint8Array => 
 
 /** The members whose values are names, which messages may repeat. Keys are names everywhere. */
 const names = new Set(
-  "version schema_version protocol role type model name id kind _tag op to from step target callId call_id tool_call_id owner generation input output writes agent predicate after_branches afterBranches rejoin routes routes_by routesBy $schema $ref".split(
+  "version schema_version protocol role type model name kind _tag op to from step target owner generation input output writes agent predicate after_branches afterBranches rejoin routes routes_by routesBy $schema $ref".split(
     " "
   )
 )
 
 /** True if the planted secret is where messages may repeat a name. */
 export const isName = (value: unknown, key = "", seen = new Set<unknown>()): boolean => {
-  if (typeof value === "string") return names.has(key) && value.includes(secret)
+  if (typeof value === "string") return (names.has(key) || /id$/i.test(key)) && value.includes(secret)
   if (!isContainer(value) || seen.has(value)) return false
   seen.add(value)
   return Object.keys(value).some(
