@@ -96,7 +96,7 @@ const elsewhere = ToolRuntime.layer({
       : Effect.succeed(ToolResult.success(call.contract.name === "echo" ? "hi" : "deleted /a"))
 })
 
-/** What happened in a run and in the runs inside it, without times and ids of runs. */
+/** The events of a run and of the runs inside it, without times and ids of runs. */
 const traceOf = (event: AgentEvent.AgentEvent<unknown>): Schema.Json => {
   if (event._tag === "Child") return [event.name, event.callId, traceOf(event.event)]
   if (event._tag === "RunStarted") return [event._tag, event.agent, event.state.definition]
@@ -203,7 +203,7 @@ describe("TRUST-6 agents in definitions", () => {
     "TRUST-1 an approved call of an agent asks again when the agent is another one by then",
     everywhere(asks),
     function* () {
-      // A payload can say that its agents are found per run, so that a state is resumed with others
+      // A payload can declare that its agents are found per run, so that a state is resumed with others
       const agentOf = (instructions: string) => ({ instructions, per_run: ["instructions", "tools"] })
       const decode = (instructions: string) =>
         Agent.decode({
