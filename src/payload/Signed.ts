@@ -28,6 +28,10 @@
  * with its signature is accepted again. Use `expiresIn`, or keep the newest
  * version number where only you can write.
  *
+ * It does not prove where the data belongs either: keys of stores are not signed. A
+ * writer to the store can move a signed record, of another conversation or run, to
+ * another key, and it is read there. Use other keys and another store for each tenant.
+ *
  * @since 0.1.0
  */
 
