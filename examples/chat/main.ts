@@ -1,8 +1,9 @@
 /**
  * A chat that survives.
  *
- * Each line is a process of its own (chat.ts) that finds the conversation in one SQLite file. One is killed while a tool runs: the
- * next one finds the open call, runs it and answers. As the chat grows, the model is sent less than what is kept.
+ * Each line is a process of its own (chat.ts) that finds the events of the run in one SQLite file. One is killed while two tools
+ * run at once: the next one has the result that was stored, and answers. As the chat grows, the model is sent less than what is
+ * kept.
  */
 import assert from "node:assert"
 import { spawnSync } from "node:child_process"

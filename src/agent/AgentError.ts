@@ -39,6 +39,7 @@ export {
    * - `BudgetFailed`: the conversation does not fit its budget, or the Effect that
    *   summarizes it failed.
    * - `MaxDepth`: agents call agents deeper than `maxDepth`.
+   * - `OptionsInvalid`: an option of the run, its `context` for example, could not be stored with its state. Nothing has run.
    * - `DelegateFailed`: a plan that runs as an agent failed. `error` is the tag of its
    *   error.
    * - `DefinitionChanged`, `InvalidDecision`: see `Run`.
@@ -88,6 +89,7 @@ const explainPlain = agentReason.PlainReason.match({
     `the conversation does not fit its budget: ${problem}. Resume the state of this error with another budget.`,
   MaxDepth: ({ limit }) =>
     `expected agents nested at most ${limit} deep, got one more. Raise maxDepth, or remove the circle of agents that call each other.`,
+  OptionsInvalid: ({ problem }) => `the options of the run cannot be stored: ${problem}`,
   DelegateFailed: ({ error, problem }) =>
     `expected an answer, got ${problem === undefined ? error : `${error}: ${problem}`}. ${seeCause}, then resume from the state of this error.`
 })

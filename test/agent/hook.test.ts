@@ -5,7 +5,7 @@ import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { endsAs } from "../outcomes.ts"
+import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 import { call, throughJson, toolResults } from "./fixtures.ts"
@@ -301,5 +301,87 @@ describe("wrappers of agents used as tools", () => {
       const { conversation } = yield* endsAs("Completed", around.resume(state, { decisions }))
       assert.deepStrictEqual(toolResults(conversation), ["in"])
     }).pipe(Effect.provide(retryOnce), Effect.provide([model, handlers]))
+  })
+})
+
+describe("what users pass to a run", () => {
+  const ran: Array<string> = []
+  const handlers = toolkit.toLayer({ wait: () => Effect.sync(() => (ran.push("wait"), "waited")) })
+
+  for (const [what, context, place] of [
+    ["a number that is not finite", { n: Number.NaN }, "/n"],
+    ["a secret", { api_key: "sk" }, "/api_key"]
+  ] as const) {
+    test(`SOUND-6 M8 a context that holds ${what} is refused before anything runs`, function* () {
+      const error = yield* failsFor("OptionsInvalid", agent.run("Go", { context })).pipe(
+        Effect.provide([handlers, ScriptedModel.layer([])])
+      )
+      assert.include(error.message, place)
+      assert.notInclude(error.message, 'sk"')
+      assert.isUndefined(error.state)
+    })
+  }
+
+  const wrong: ReadonlyArray<readonly [string, unknown]> = [
+    ["nothing", undefined],
+    ["empty content", { _tag: "Success", content: [], value: 1 }],
+    ["a function as its value", { _tag: "Success", content: [{ type: "text", text: "x" }], value: () => 1 }],
+    ["a type that is no text", { _tag: "Failure", type: 5, message: "x", content: [{ type: "text", text: "x" }] }],
+    ["an image without data", { _tag: "Success", content: [{ type: "image" }], value: 1 }]
+  ]
+  for (const [what, result] of wrong) {
+    test(`SOUND-6 L9 a runtime that returns ${what} fails that call only, with a reason`, function* () {
+      // A runtime in JavaScript returns what it likes.
+      const odd = ToolRuntime.around((call, next) => (call.id === "c0" ? Effect.succeed(result as never) : next))
+      const model = ScriptedModel.layer([
+        { toolCalls: [call("c0", "wait", { ms: 0 }), call("c1", "wait", { ms: 0 })] },
+        { text: "done" }
+      ])
+      const { conversation, state } = yield* endsAs("Completed", agent.run("Go")).pipe(
+        Effect.provide(odd),
+        Effect.provide([handlers, model])
+      )
+      assert.deepStrictEqual(toolResults(conversation), ["invalid_result", "waited"])
+      yield* throughJson(state)
+    })
+  }
+
+  const policies: ReadonlyArray<readonly [string, () => unknown, string]> = [
+    ["interrupts", () => Effect.interrupt, "unhandled_error"],
+    ["returns nothing", () => undefined, "unhandled_error"],
+    ["returns a promise", () => Promise.resolve(false), "unhandled_error"],
+    ["never ends", () => Effect.never, "timeout_error"]
+  ]
+  for (const [what, policy, type] of policies) {
+    test(`SOUND-6 L1 an approval policy that ${what} fails its own call`, function* () {
+      const Odd = Tool.make("odd", {
+        parameters: Wait.parametersSchema,
+        success: Schema.String,
+        // A policy in JavaScript returns what it likes.
+        needsApproval: policy as never
+      })
+      const kit = Toolkit.make(Odd, Wait)
+      const model = ScriptedModel.layer([
+        { toolCalls: [call("c0", "odd", { ms: 0 }), call("c1", "wait", { ms: 0 })] },
+        { text: "done" }
+      ])
+      const both = kit.toLayer({ odd: () => Effect.succeed("odd"), wait: () => Effect.succeed("waited") })
+      const running = endsAs("Completed", Agent.make("odd", { toolkit: kit }).run("Go"))
+      const fiber = yield* Effect.forkChild(Effect.provide(running, [both, model]))
+      yield* TestClock.adjust("10 seconds")
+      const { conversation } = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(toolResults(conversation), [type, "waited"])
+    })
+  }
+
+  test("SOUND-6 L2 a result beyond Limits names the limit", function* () {
+    const large = toolkit.toLayer({ wait: () => Effect.succeed("x".repeat(5_000_000)) })
+    const model = ScriptedModel.layer([{ toolCalls: [call("c", "wait", { ms: 0 })] }, { text: "done" }])
+    const { conversation } = yield* Effect.provide(agent.run("Go"), [large, model])
+    const [message] = Conversation.messages(conversation).flatMap((one) =>
+      one.role === "tool" && one.result._tag === "Failure" ? [one.result.message] : []
+    )
+    assert.match(message ?? "", /Limits/)
+    assert.match(message ?? "", /4194304|4,194,304|maxStringLength|maxBytes|maxText/i)
   })
 })

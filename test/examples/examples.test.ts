@@ -59,16 +59,15 @@ const expected: Record<string, ReadonlyArray<string>> = {
   chat: [
     "Assistant: Hello, Ada.",
     "(read_log of parcel 7 begins)",
-    "Assistant: Parcel 7 was left with the neighbour.",
-    "(stored 7 messages, sent 6)",
+    "(ask_courier about parcel 7 begins)",
+    "Assistant: Parcel 7 was left with the neighbour. The courier confirms it.",
     "(read_log of parcel 8 begins)",
+    "(ask_courier about parcel 8 begins)",
     "(the process was killed)",
-    "goes on with 1 open call",
-    "(read_log of parcel 8 begins)",
-    "Assistant: Parcel 8 was left with the neighbour.",
-    "(stored 11 messages, sent 4)",
-    "Assistant: You are welcome.",
-    "(stored 17 messages, sent"
+    "resumes a run with 1 open call",
+    "Assistant: Parcel 8 was left with the neighbour. The courier did not answer.",
+    "(stored 13 messages, sent 4)",
+    "Assistant: You are welcome."
   ],
   "plan-research": [
     "characters of JSON",

@@ -31,6 +31,7 @@ export const PlainReason = Schema.TaggedUnion({
   ConversationInvalid: { problem: Schema.String },
   BudgetFailed: { problem: Schema.String },
   MaxDepth: { limit: Schema.Int },
+  OptionsInvalid: { problem: Schema.String },
   DelegateFailed: { error: Schema.String, problem: Schema.optionalKey(Schema.String) }
 })
 

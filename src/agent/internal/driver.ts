@@ -30,6 +30,7 @@ import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as AgentError from "../AgentError.ts"
+import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
 import type * as runParts from "./runParts.ts"
@@ -664,6 +665,12 @@ const startConversation = Effect.fnUntraced(function* (
   )
 })
 
+/** Refuses options that would make a state that cannot be stored. The conversation was checked when it was made. */
+const checkOptions = (first: runParts.EventOf<"RunStarted">): Effect.Effect<unknown, AgentError.Reason> =>
+  Effect.mapError(Run.eventCodec.encode({ ...first, conversation: Conversation.empty }), (error) =>
+    agentReason.makeReason("OptionsInvalid", { problem: error.message }, error)
+  )
+
 /** The state to begin with, and the event that made it where the run is fresh. */
 const firstState = Effect.fnUntraced(function* (
   agent: string,
@@ -694,6 +701,7 @@ const firstState = Effect.fnUntraced(function* (
     context,
     conversation
   }
+  if (options.context !== undefined) yield* checkOptions(first)
   return { state: runTransition.start(first), first }
 })
 

@@ -456,15 +456,33 @@ const makeApproval = (
   const provide = provideServices(captured)
   return (args, context) =>
     Effect.flatMap(decode(args), (decoded) =>
-      Effect.suspend(() => {
-        const answer = ask(decoded, { toolCallId: context.callId, messages: context.messages })
-        return typeof answer === "boolean" ? Effect.succeed(answer) : answer
-      })
-    ).pipe(
-      Effect.catchDefect((error) => Effect.flatMap(unhandledFailure(tool.name, Cause.die(error)), Effect.fail)),
-      provide(context.context)
+      Effect.flatMap(
+        runWithTimeout(
+          Effect.suspend(() => {
+            const answer: unknown = ask(decoded, { toolCallId: context.callId, messages: context.messages })
+            if (typeof answer === "boolean") return Effect.succeed(answer)
+            // Sound: an Effect that a policy returns answers true or false, by its type.
+            return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
+          }).pipe(provide(context.context)),
+          contract.timeout
+        ),
+        (exit): Effect.Effect<boolean, ToolResult.Failure> => {
+          if (exit === "timeout") return Effect.fail(lateApproval(contract.timeout))
+          return Exit.isSuccess(exit)
+            ? Effect.succeed(exit.value)
+            : Effect.flatMap(unhandledFailure(tool.name, exit.cause), Effect.fail)
+        }
+      )
     )
 }
+
+const notAPolicy = new Error("needsApproval: expected true, false or an Effect of them, got something else.")
+
+const lateApproval = (timeout: Duration.Duration): ToolResult.Failure =>
+  ToolResult.failure(
+    "timeout_error",
+    `Deciding whether the call needs an approval took longer than ${Duration.toSeconds(timeout)} seconds`
+  )
 
 type DecodeArguments = (args: Json.JsonObject) => Effect.Effect<unknown, ToolResult.Failure>
 
@@ -550,6 +568,9 @@ const aiReason = (error: unknown): string | undefined => {
   return AiError.isAiErrorReason(error) ? error._tag : undefined
 }
 
+const isBeyondLimits = (error: unknown): error is PayloadError.PayloadError =>
+  error instanceof PayloadError.PayloadError && (error.reason._tag === "TooLarge" || error.reason._tag === "TooDeep")
+
 const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
@@ -559,7 +580,12 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const encodeFailure = makeEncoder(tool.failureSchema, !declaresFailures)
 
   const unencodable = (error: unknown) =>
-    failWithCause(`Tool ${name} returned a value that does not fit its success schema`, Cause.fail(error))
+    failWithCause(
+      isBeyondLimits(error)
+        ? `Tool ${name} returned more than Limits allow. ${error.message}`
+        : `Tool ${name} returned a value that does not fit its success schema`,
+      Cause.fail(error)
+    )
 
   const succeed = (value: unknown): Effect.Effect<ToolResult.ToolResult> =>
     Effect.matchEffect(encodeSuccess(value), {
@@ -975,7 +1001,9 @@ const executeBody = (
     if (Duration.isZero(duration)) return timeoutFailure(duration)
     const exit = yield* runWithTimeout(Effect.suspend(body), duration)
     if (exit === "timeout") return timeoutFailure(duration)
-    return Exit.isSuccess(exit) ? exit.value : yield* unhandledFailure(name, exit.cause)
+    if (Exit.isFailure(exit)) return yield* unhandledFailure(name, exit.cause)
+    madeHere.add(exit.value)
+    return exit.value
   })
 
 /** The time that a caller waits beyond the timeout, which the other side enforces. */
@@ -1012,7 +1040,9 @@ const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult
 const dispatchCall = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
   Effect.suspend(() => runtime.dispatch(call)).pipe(
     Effect.tap((result) =>
-      result._tag === "Failure" ? Effect.annotateCurrentSpan("error.type", result.type) : Effect.void
+      isResult(result) && result._tag === "Failure"
+        ? Effect.annotateCurrentSpan("error.type", result.type)
+        : Effect.void
     ),
     Effect.withSpan(`execute_tool ${call.contract.name}`, {
       attributes: {
@@ -1023,13 +1053,30 @@ const dispatchCall = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<Tool
     })
   )
 
+/** Results of bodies that ran here. */
+const madeHere = new WeakSet<object>()
+
+const hasForm = Schema.is(ToolResult.ToolResult)
+
+/** A runtime of a user may return anything. */
+const isResult = (result: ToolResult.ToolResult): boolean =>
+  Predicate.isObject(result) && (madeHere.has(result) || hasForm(result))
+
+const wrongResult = (tool: string): ToolResult.Failure =>
+  ToolResult.failure(
+    "invalid_result",
+    `Expected a tool result from the tool runtime for tool ${JSON.stringify(tool)}, got something else. Return what ToolResult.success or ToolResult.failure makes.`
+  )
+
 /** The result of a dispatch; `undefined` if the batch was interrupted before. */
 const settleCall = (
   call: BoundCall,
   exit: Exit.Exit<ToolResult.ToolResult>,
   restore: <A>(effect: Effect.Effect<A>) => Effect.Effect<A>
 ): Effect.Effect<ToolResult.ToolResult | undefined> => {
-  if (Exit.isSuccess(exit)) return Effect.succeed(checkResult(call, exit.value))
+  if (Exit.isSuccess(exit)) {
+    return Effect.succeed(isResult(exit.value) ? checkResult(call, exit.value) : wrongResult(call.contract.name))
+  }
   // an interruption of this fiber is still pending in any interruptible region; one that a runtime made up is not
   return Effect.flatMap(Effect.exit(restore(Effect.void)), (probe) =>
     Exit.isFailure(probe) ? Effect.undefined : unhandledFailure(call.contract.name, exit.cause)
