@@ -1,11 +1,18 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Exit, Result } from "effect"
+import { Cause, Effect, Exit, Result, Schema } from "effect"
+import { RE2JS } from "re2js"
 import * as fuel from "#src/payload/internal/fuel.ts"
 import * as interpret from "#src/payload/internal/interpret.ts"
-import { JsonSchema } from "effect-emissary/payload"
-import { failsFor } from "../outcomes.ts"
-import { test } from "../test.ts"
+import * as patterns from "#src/payload/internal/patterns.ts"
 import { AgentDefinition } from "effect-emissary"
+import { JsonSchema } from "effect-emissary/payload"
+import { Plan } from "effect-emissary/plan"
+import { attacks } from "../../bench/hostile/attacks.ts"
+import agentWire from "../golden/wire/agent-v2-written.wire.json" with { type: "json" }
+import { failsFor } from "../outcomes.ts"
+import planWire from "../plan/golden-wire/plan-v3-everything-written.wire.json" with { type: "json" }
+import { test } from "../test.ts"
+import { random } from "./jsonschema/random.ts"
 
 const order = (title: string) => ({
   title,
@@ -68,4 +75,187 @@ describe("TRUST-3 fuel", () => {
     assert.match(error.reason.path, /^\/tools\/10\/parameters/)
     assert.include(error.message, "raise maxFuel")
   })
+
+  test.prop(
+    "TRUST-3 every check that runs was paid for, and the answer under a smaller limit is the same or a problem about fuel",
+    [Schema.Int],
+    function* ([seed]) {
+      const { document, value } = random(seed)
+      const json = document()
+      const schema = yield* JsonSchema.make({ ...json, title: `counted ${seed}` })
+      const calls = countChecks(interpret.rootOf(schema))
+      for (let i = 0; i < 5; i++) {
+        const input = value()
+        calls.count = 0
+        const tank = fuel.make(1_000_000)
+        const free = interpret.validateWith(tank, schema, input)
+        assert.isAtMost(calls.count, tank.spent)
+        for (const part of [0.1, 0.5, 0.9]) {
+          const limit = tank.spent * part
+          calls.count = 0
+          const bounded = interpret.validateWith(fuel.make(limit), schema, input)
+          assert.isAtMost(calls.count, limit)
+          if (Result.isFailure(bounded) && bounded.failure[0]?.keyword === "fuel") {
+            assert.include(bounded.failure[0].fix, "raise maxFuel")
+          } else assert.deepStrictEqual(bounded, free)
+        }
+      }
+    },
+    { arbitrary: { runs: 100 } }
+  )
+
+  test.prop(
+    "TRUST-3 the size of a pattern's program is known before it is compiled",
+    [Schema.Array(Schema.Int)],
+    function* ([seeds]) {
+      const source = patternOf(seeds)
+      const compiled = Result.try(() => RE2JS.compile(source))
+      if (Result.isSuccess(compiled)) {
+        assert.isAtLeast(patterns.boundProgramSize(source), compiled.success.programSize(), source)
+      }
+      yield* Effect.void
+    },
+    { arbitrary: { runs: 500 } }
+  )
+
+  test("TRUST-3 a pattern that is too large is refused before it is compiled", function* () {
+    const tank = fuel.make(1_000_000)
+    const refused = patterns.compilePattern("(?:a{0,1000})".repeat(150), tank)
+    assert.isTrue(Result.isFailure(refused))
+    assert.isBelow(tank.spent, 50_000)
+    yield* Effect.void
+  })
+
+  test.prop(
+    "TRUST-3 mutated payloads spend no more than the limit",
+    [Schema.Array(Schema.Int)],
+    function* ([seeds]) {
+      const decodes: ReadonlyArray<Effect.Effect<unknown, unknown>> = [
+        AgentDefinition.codec.decode(mutate(agentWire, seeds)),
+        Plan.decode(mutate(planWire, seeds))
+      ]
+      for (const decode of decodes) {
+        const { exit, spent } = yield* fuel.measure(decode)
+        assert.isFalse(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+        assert.isBelow(spent, 1_300_000)
+      }
+    },
+    { arbitrary: { runs: 100 } }
+  )
+
+  for (const [name, { attack, make, max = 50 }] of Object.entries(attacks)) {
+    test(`TRUST-3 ends with a typed error or a result: ${name}`, function* () {
+      // Sound: an attack gets the input that it made.
+      const { exit, spent } = yield* fuel.measure(attack(make(Math.ceil(Math.min(max, 50) / 2)) as never))
+      assert.isFalse(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+      // The last thing that is paid may go over the limit
+      assert.isBelow(spent, 1_300_000)
+    })
+  }
+
+  test("TRUST-3 a Proxy that throws is a typed error", function* () {
+    const { proxy, revoke } = Proxy.revocable({}, {})
+    revoke()
+    const traps = ["ownKeys", "getPrototypeOf", "getOwnPropertyDescriptor"].map(
+      (trap) => new Proxy({ a: 1 }, { [trap]: () => assert.fail("a trap") })
+    )
+    const schema = yield* JsonSchema.make({ type: "object" })
+    for (const hostile of [proxy, ...traps]) {
+      assert.isTrue(Result.isFailure(JsonSchema.validate(schema, hostile)))
+      assert.strictEqual((yield* Effect.flip(JsonSchema.make(hostile))).reason, "NotASchema")
+    }
+  })
+
+  test("TRUST-3 an array of many items is compared without a spread", function* () {
+    const limits = { maxArrayLength: 1_000_000, maxNodes: 1_000_000, maxFuel: 1_000_000 }
+    const many = Array.from({ length: 150_000 }, (_, index) => index)
+    for (const schema of [{ uniqueItems: true }, { not: { const: 1 } }, { not: { enum: [[1]] } }]) {
+      const checked = JsonSchema.validate(yield* JsonSchema.make(schema), many, { limits })
+      assert.isTrue(Result.isSuccess(checked))
+    }
+  })
 })
+
+/** Counts the calls of all checks of a schema. */
+const countChecks = (root: interpret.Node): { count: number } => {
+  const calls = { count: 0 }
+  const nodes = new Set([root])
+  for (const node of nodes) {
+    node.checks = node.checks.map((check) => (value, at, run) => {
+      calls.count++
+      return check(value, at, run)
+    })
+    const { additional, combined, dependents, parts, patterns: named, prefix, properties, reference, rest } = node
+    const inner = [
+      additional,
+      reference,
+      rest,
+      ...prefix,
+      ...properties.values(),
+      ...Object.values(combined).flat(),
+      ...Object.values(parts),
+      ...named.map(([, part]) => part),
+      ...dependents.map(([, part]) => part)
+    ]
+    for (const part of inner) if (part !== undefined) nodes.add(part)
+  }
+  return calls
+}
+
+const pieces = [
+  "a",
+  "[a-z]",
+  "\\d",
+  "\\b",
+  "^",
+  "$",
+  "|",
+  "(",
+  "(?:",
+  ")",
+  "*",
+  "+",
+  "?",
+  "{3}",
+  "{2,}",
+  "{0,4}",
+  "{0}",
+  "\\x{41}",
+  "."
+]
+
+/** A text of pieces of regular expressions, with its groups closed. */
+const patternOf = (seeds: ReadonlyArray<number>): string => {
+  let open = 0
+  const source = seeds.map((seed) => {
+    const piece = pieces[Math.abs(seed) % pieces.length] ?? ""
+    if (piece === ")" && open === 0) return "b"
+    open += piece.startsWith("(") ? 1 : piece === ")" ? -1 : 0
+    return piece
+  })
+  return source.join("") + ")".repeat(open)
+}
+
+const junk = [
+  null,
+  1,
+  "x".repeat(1000),
+  [],
+  {},
+  { $ref: "#" },
+  { type: ["object", "object"] },
+  { pattern: "(a{9}){9}" }
+]
+
+/** A copy in which one place is replaced, chosen by the numbers. */
+const mutate = (json: unknown, seeds: ReadonlyArray<number>): unknown => {
+  const [seed = 0, ...rest] = seeds
+  if (rest.length === 0 || typeof json !== "object" || json === null) return junk[Math.abs(seed) % junk.length]
+  const keys = Object.keys(json)
+  const key = keys[Math.abs(seed) % Math.max(1, keys.length)]
+  if (key === undefined) return junk[0]
+  if (Array.isArray(json)) return json.map((item, index) => (String(index) === key ? mutate(item, rest) : item))
+  return Object.fromEntries(
+    Object.entries(json).map(([name, member]) => [name, name === key ? mutate(member, rest) : member])
+  )
+}

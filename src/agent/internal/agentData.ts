@@ -387,10 +387,12 @@ const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps" }
 const readTool = Effect.fnUntraced(function* ({ agent, digest, ...rest }: WireTool): Effect.fn.Return<Tool> {
   const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)
   const tool = { ...rest, timeout }
-  return {
+  const read = {
     ...(digest === undefined ? yield* withDigest(tool) : { ...tool, digest }),
     ...plainJson.defined({ agent: agent && (yield* readTools(agent)) })
   }
+  if (digest === undefined && read.digest !== "") checkedDigests.add(read)
+  return read
 })
 
 const readTools = <Agent extends WireAgent>(agent: Agent) =>

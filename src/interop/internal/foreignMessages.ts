@@ -295,8 +295,9 @@ const makeMessage = (names: CallNames, body: MessageBody, options: history.Optio
 /** Notes the positions of the results of a batch, unless they are in call order. */
 const notePlaces = (key: Key, messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
   history.groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message.Message> => {
-    const calls = message?.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
-    const places = results.map(({ callId }) => calls.indexOf(callId))
+    const calls = message?.role === "assistant" ? Message.toolCalls(message) : []
+    const placeOf = new Map(calls.map(({ id }, place) => [id, place] as const))
+    const places = results.map(({ callId }) => placeOf.get(callId) ?? -1)
     const isOrdered = places.every((place, index) => place >= (places[index - 1] ?? place))
     const noted = results.map((result, place) => ({
       ...result,

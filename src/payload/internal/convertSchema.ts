@@ -409,7 +409,7 @@ const maxMergedLevels = 8
 
 /** Core imports a schema without a type once for each type. */
 const unitsOfSchema = ({ checks, kinds, size }: Node): number =>
-  40 + 10 * size + (kinds === plainJson.allTypes && checks.length > 0 ? 300 : 0)
+  20 + 5 * size + (kinds === plainJson.allTypes && checks.length > 0 ? 150 : 0)
 
 /** True for a schema in which core has nothing to merge: a reference or alternatives and nothing else, or neither. */
 const isPlain = (node: Node): boolean => {
@@ -446,29 +446,32 @@ const boundImport = (root: Node, limit: number): number => {
   }
   const merge = (nodes: ReadonlyArray<Node>, times: number, level: number): void => {
     if (level > maxMergedLevels) units = Number.POSITIVE_INFINITY
-    const merged = new Set(nodes)
-    const members = new Map<string, Set<Node>>()
+    // A schema that two references lead to is merged with itself
+    const merged = [...nodes]
+    const members = new Map<string, Array<Node>>()
     let entries = 0
     for (const node of merged) {
       units += unitsOfSchema(node)
       if (isOver()) return
-      for (const part of nodesInPlace(node)) merged.add(part)
+      for (const part of nodesInPlace(node)) merged.push(part)
       if (node.combined.anyOf.length + node.combined.oneOf.length > 0) {
         const before = units
         for (const other of nodes) lookThrough(other)
         units += (units - before) * nodesInPlace(node).length
       }
       for (const [key, part] of nodesInside(node)) {
-        members.set(key, (members.get(key) ?? new Set()).add(part))
+        const parts = members.get(key) ?? []
+        parts.push(part)
+        members.set(key, parts)
         entries += 1
       }
     }
-    units += times * merged.size * (merged.size * (1 + members.size) + entries)
+    units += times * merged.length * (merged.length * (1 + members.size) + entries)
     const wild = members.get(anyKey) ?? []
     for (const parts of members.values()) {
       if (isOver()) return
-      const all = new Set([...parts, ...wild])
-      if (all.size > 1) merge([...all], times * merged.size, level + 1)
+      const all = parts === wild ? parts : [...parts, ...wild]
+      if (all.length > 1) merge(all, times * merged.length, level + 1)
       for (const part of parts) importNode(part)
     }
   }
@@ -521,7 +524,9 @@ const importWithin = (
   self: interpret.JsonSchema
 ): Option.Option<Schema.Codec<unknown>> => {
   const root = interpret.rootOf(self)
-  const units = limit <= 0 ? limit + 1 : interpret.unitsOf(self) + boundImport(root, limit)
+  // Core walks all of a document of draft-07 before it reads it
+  const before = self.dialect === "draft-07" ? interpret.unitsOf(self) : 0
+  const units = limit <= 0 ? limit + 1 : before + boundImport(root, limit)
   // Asking takes little of what importing takes
   if (limit > 0) fuel.spend(tank, Math.min(units, limit) / (units > limit ? 20 : 1))
   if (units > limit || !isCheapToRead(root)) return Option.none()

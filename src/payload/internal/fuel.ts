@@ -6,7 +6,7 @@
  * patterns compiled and run, values compared, problems collected. One unit is about 100 nanoseconds. When the fuel is
  * used up, the door fails with a problem that names `maxFuel`.
  *
- * The amounts depend on the data alone: a schema from a cache takes as much as compiling it took.
+ * The amounts depend on the data alone: a schema from a cache takes as much as compiling it took, once per door.
  *
  * Tests read a counter in two ways: {@link measure} counts everything that an Effect does behind its doors, and a counter
  * that a test makes and hands to `interpret.validateWith` holds the units of that validation.
@@ -18,13 +18,14 @@ import type * as Exit from "effect/Exit"
 import * as PayloadError from "../PayloadError.ts"
 import * as plainJson from "./plainJson.ts"
 
-/** The counter of one door. */
+/** The counter of one door, and the compiled schemas that were paid with it: nothing is done for them again. */
 export interface Fuel {
   readonly limit: number
   spent: number
+  readonly paid: Set<object>
 }
 
-export const make = (limit: number): Fuel => ({ limit, spent: 0 })
+export const make = (limit: number): Fuel => ({ limit, spent: 0, paid: new Set() })
 
 /** Takes an amount; false when there is not enough, and from then on. */
 export const spend = (fuel: Fuel, amount: number): boolean => {

@@ -739,7 +739,7 @@ const maxValueDepth = 512
 const maxChain = 100
 
 /** The units for a schema of a document, and for each of its keywords. The place of a schema repeats the keys above it. */
-const nodeUnits = 6
+const nodeUnits = 24
 
 const problemsOf = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "", reason }).problems
 
@@ -747,15 +747,14 @@ const problemsOf = (reason: PayloadError.Reason) => new PayloadError.PayloadErro
 export const copyDocument = (json: unknown, limits: plainJson.Limits): Result.Result<JsonObject, Refusal> => {
   const maxDepth = Math.min(limits.maxDepth, maxDocumentDepth)
   const copied = plainJson.copyJson(json, { ...limits, maxDepth })
-  const notAnObject = { path: "", expected: "an object", found: kindOf(json) }
   if (Result.isFailure(copied)) {
-    const [problem = notAnObject] = problemsOf(copied.failure)
+    const [problem = { path: "", expected: "plain JSON", found: "another value" }] = problemsOf(copied.failure)
     const reason = refusalReasons.find((name) => name === copied.failure._tag) ?? "NotASchema"
     return Result.fail({ ...problem, reason })
   }
   return isObject(copied.success)
     ? Result.succeed(copied.success)
-    : Result.fail({ ...notAnObject, reason: "NotASchema" })
+    : Result.fail({ path: "", expected: "an object", found: kindOf(copied.success), reason: "NotASchema" })
 }
 
 const dialects: ReadonlyMap<string, Dialect> = new Map([
@@ -788,7 +787,9 @@ const compile = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, R
   if (compiler.refusal === undefined) compiler.findChains()
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, compiler.refusal?.path ?? ""))
   if (compiler.refusal !== undefined) return Result.fail(compiler.refusal)
-  return Result.succeed(new CompiledSchema(json, dialect, root, tank.spent - before))
+  const schema = new CompiledSchema(json, dialect, root, tank.spent - before)
+  tank.paid.add(schema)
+  return Result.succeed(schema)
 }
 
 /** The refusal of a document for which there is not enough fuel. */
@@ -1288,8 +1289,23 @@ let knownUnits = 0
 const maxTextLength = 16 * 1024
 
 /** The cache changes no verdict: a known document takes the fuel of one that is compiled. */
-const takeKnown = (known: JsonSchema, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> =>
-  fuel.spend(tank, unitsOf(known)) ? Result.succeed(known) : Result.fail(refuseWork(tank, ""))
+const takeKnown = (known: JsonSchema, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
+  if (!fuel.spend(tank, tank.paid.has(known) ? 0 : unitsOf(known))) return Result.fail(refuseWork(tank, ""))
+  tank.paid.add(known)
+  return Result.succeed(known)
+}
+
+/** True for a document whose text may be short enough; the whole text of a long one is not worth writing. */
+const mayBeShort = (json: JsonObject): boolean => {
+  let length = 0
+  const open: Array<Schema.Json> = [json]
+  for (let next = open.pop(); next !== undefined && length <= maxTextLength; next = open.pop()) {
+    length += typeof next === "string" ? next.length : 1
+    if (isArray(next)) for (const item of next) open.push(item)
+    else if (isObject(next)) for (const key of Object.keys(next)) open.push(next[key] ?? null)
+  }
+  return length <= maxTextLength
+}
 
 const remember = (text: string, document: JsonSchema): JsonSchema => {
   if (text.length > maxTextLength) return document
@@ -1304,6 +1320,7 @@ const remember = (text: string, document: JsonSchema): JsonSchema => {
 
 /** Compiles a document unless it was compiled lately. */
 export const compileOnce = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
+  if (!mayBeShort(json)) return compile(json, tank)
   const text = JSON.stringify(json)
   const known = knownTexts.get(text)
   return known === undefined

@@ -186,11 +186,12 @@ export const boundProgramSize = (translated: string): number => {
       outer.size += outer.last
       outer.last = Math.max(1, group.size + group.last) + group.captures
     } else if (token === "|") settle(2)
-    else if (token === "*" || token === "+" || token === "?") group.last += 1
+    else if (token === "+" || token === "?") group.last += 1
+    else if (token === "*") group.last += 2
     else if (token.length > 1 && token.startsWith("{")) group.last = repeatSize(group.last, token)
     else settle(1)
   }
-  return 2 + groups.reduce((sum, { captures, last, size }) => sum + size + last + captures, 0)
+  return 3 + groups.reduce((sum, { captures, last, size }) => sum + size + last + captures, 0)
 }
 
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
