@@ -293,8 +293,14 @@ describe("CONV-7 ConversationFitted", () => {
   it("CONV-7 is refused where no model call is next", () => {
     const answered = events.go(base, events.step(1), events.answered("done"))
     const calling = events.go(base, events.step(1), events.answered([events.call("a")]))
-    for (const state of [answered, calling, events.end(answered)]) {
-      assert.strictEqual(events.refused(state, fitted(state.conversation)).reason._tag, "Unexpected")
+    for (const [state, expected] of [
+      [answered, "what comes next: Finished"],
+      [calling, "what comes next: RunTools"],
+      [events.end(answered), "a run under way"]
+    ] as const) {
+      const { reason } = events.refused(state, fitted(state.conversation))
+      assert.strictEqual(reason._tag, "Unexpected")
+      assert.include(reason.expected, expected)
     }
     assert.isTrue(Result.isSuccess(Run.apply(base, fitted(one))))
     // Also after a StepStarted whose answer was lost
@@ -303,7 +309,8 @@ describe("CONV-7 ConversationFitted", () => {
 
   it("CONV-7 is refused with a view that ends otherwise", () => {
     for (const view of [Conversation.empty, events.conversation(events.userMessage("other"))]) {
-      assert.include(events.refused(base, fitted(view)).message, "another end")
+      const { expected, found } = events.refused(base, fitted(view)).reason
+      assert.deepStrictEqual([expected, found], ["a view that ends as the conversation does", "one with another end"])
     }
   })
 

@@ -28,6 +28,7 @@ import {
   toolStarted,
   userMessage
 } from "./run-events.ts"
+import * as runTransition from "#src/agent/internal/runTransition.ts"
 import { pluck } from "../pluck.ts"
 import { decision, digestOf } from "../decisions.ts"
 
@@ -62,6 +63,13 @@ describe("AGENT-4 steps and outcomes", () => {
     assert.strictEqual(next(go(state, ...ran("c1"), step(2), answered([call("c2")]))), "MaxSteps")
     const fresh = run(started({ maxSteps: 1, conversation: conversation(...before.slice(0, 2)) }), input("q2", 1))
     assert.strictEqual(fresh.steps, 0)
+  })
+
+  it("AGENT-8 a run has input once a user message is in it, or waits", () => {
+    const open = run(started({ conversation: conversation(assistantMessage([call("a")])) }))
+    const states = [run(started()), run(started(), input()), open, go(open, input())]
+    assert.deepStrictEqual(states.map(runTransition.hasInput), [false, true, false, true])
+    assert.lengthOf(states[3]?.pending ?? [], 1)
   })
 
   it("AGENT-4 precedence: interrupted, then max steps, then provider stop, then invalid output", () => {

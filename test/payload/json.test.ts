@@ -243,6 +243,7 @@ describe("PAY-A plain data only", () => {
     ["a Date", { at: new Date(0) }, "/at"],
     ["a Map", [new Map()], "/0"],
     ["a class instance", { p: new Point() }, "/p"],
+    ["an object made from a function", { p: Object.create(Function.prototype) }, "/p"],
     ["an array subclass", { a: new (class extends Array {})() }, "/a"],
     ["bytes", [new Uint8Array(1)], "/0"],
     ["a boxed string", [Object("s")], "/0"],

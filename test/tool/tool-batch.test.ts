@@ -62,6 +62,29 @@ describe("L6 siblings settle", () => {
     )
   }
 
+  const anonymous = (() => class extends Error {})()
+  for (const [what, defect, text] of [
+    ["an Error", new Error("x"), "Error: x"],
+    ["an error of a class", new Boom("x"), "Boom: x"],
+    ["an error with a name", Object.assign(new Error("x"), { name: "Named" }), "Named: x"],
+    ["an error of a class without a name", Object.assign(new anonymous("x"), { name: "Named" }), "Named: x"],
+    ["a text", "x", "x"],
+    ["null", null, "something that is not an Error"],
+    ["an object", {}, "something that is not an Error"],
+    ["a function", () => 1, "something that is not an Error"],
+    [
+      "an error that throws",
+      Object.defineProperty(new Error("x"), "message", { get: () => assert.fail() }),
+      "an error that cannot be described"
+    ]
+  ] as const) {
+    test(`TRUST-5 ${what} is described as ${text}`, quiet, function* () {
+      const set = yield* bind(Toolkit.make(Tool.make("dies")), { dies: () => Effect.die(defect) })
+      const results = yield* boundTool.run(yield* calls(set, "dies"), { defects: "describe" })
+      assert.deepStrictEqual(results.map(ToolResult.text), [`Error executing tool: ${text}`])
+    })
+  }
+
   test("RT-1 onFinished runs the moment each call ends, with its duration", concurrent, function* () {
     const batch = yield* calls(yield* tools, sleep(300), sleep(100), sleep(200))
     const seen: Array<string> = []

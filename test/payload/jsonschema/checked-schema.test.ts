@@ -152,6 +152,17 @@ describe("TOOL-4 completion", () => {
     assert.deepStrictEqual(yield* value(schema, {}), { a: 1, c: null })
   })
 
+  test("TOOL-4 of several alternatives that defaults make fit anyOf takes the first, oneOf none", function* () {
+    const branch = (key: string) => ({ properties: { [key]: { type: "integer", default: 1 } }, required: [key] })
+    const branches = [branch("a"), branch("b")]
+    assert.deepStrictEqual(yield* value({ anyOf: branches }, {}), { a: 1 })
+    assert.deepStrictEqual(yield* value({ oneOf: [branch("a"), { ...branch("b"), type: "array" }] }, {}), { a: 1 })
+    const one = yield* JsonSchema.make({ oneOf: branches })
+    assert.isTrue(Result.isFailure(JsonSchema.validate(one, {})))
+    const same = yield* JsonSchema.make({ oneOf: [branch("a"), branch("a")] })
+    assert.isTrue(Result.isFailure(JsonSchema.validate(same, { a: 1 })))
+  })
+
   test("TOOL-4 removes null for an optional property whose schema does not take it", function* () {
     const schema = {
       properties: {
