@@ -71,11 +71,15 @@ const states: Readonly<Record<string, Run.State>> = {
   "fallback: an invalid output": go(forOutput("fallback"), step(1), answered("{", "stop", invalid)),
   "fallback: invalid twice": go(
     forOutput("fallback"),
-    ...[step(1), answered("{", "stop", invalid), step(2, "structured"), answered("{", "stop", invalid)]
+    step(1),
+    answered("{", "stop", invalid),
+    step(2, "structured"),
+    answered("{", "stop", invalid)
   ),
   "fallback: an invalid call of the output tool": go(
     forOutput("fallback"),
-    ...[step(1), answered([call("o")], "stop", { ...invalid, outputCall: "o" })]
+    step(1),
+    answered([call("o")], "stop", { ...invalid, outputCall: "o" })
   ),
   "fallback: a valid output": go(forOutput("fallback"), step(1), answered("{}", "stop", valid))
 }
@@ -166,7 +170,7 @@ const effectOf = (before: Run.State, event: Run.Event): string => {
 }
 
 describe("AGENT-3 the table of states and events", () => {
-  it("AGENT-3 each event is refused, or changes each state, as the table says", async () => {
+  it("AGENT-3 each state of the table refuses an event, or changes as the table states", async () => {
     const table = Object.entries(states).map(([name, state]) => {
       const effects = new Map<string, ReadonlyArray<string>>()
       for (const [name, event] of Object.entries(events)) {
