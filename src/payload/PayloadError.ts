@@ -104,7 +104,7 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
  *   keys are names, the name of an inherited member. `path` ends with the key.
  * - `UnsupportedVersion`: the version tag is missing, of the wrong type, or none of the
  *   supported versions. `found` is the tag if it is a scalar, and `null` otherwise;
- *   `kind` distinguishes `"nothing"`, `"null"`, `"array"` ...
+ *   `kind` distinguishes `"nothing"`, `"null"`, `"array"`, `"a signed envelope"` ...
  * - `Invalid`: the data is JSON but not of the expected form. `issues` holds every
  *   problem up to `maxIssues` of the limits; `omitted` counts the others.
  * - `Secret`: a `Redacted` value, or a value under a key of `Json.SecretNames`, was
@@ -181,7 +181,7 @@ const signatureProblems = {
   kind: ["a signature of this artefact", "that of another one", "Sign it as what it is"],
   unknownKey: ["a trusted key", "a key that is not known here", trustKey],
   revoked: ["a trusted key", "a revoked key", "Ask for a signature with another key"],
-  keyKind: ["a key for this artefact", "a key for others", trustKey],
+  keyKind: ["a key for this artefact", "a key for others", "Add the codec to the kinds of the key if you trust it"],
   keyTime: ["a key for the time of the signature", "a key for another time", signAgain],
   signature: ["data as it was signed", "changed data, or a changed signature", askSigner],
   expired: ["a valid signature", "an expired one", signAgain],
@@ -209,16 +209,18 @@ const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.match({
   },
   ForbiddenKey: ({ key, path }) => [{ path, expected: "another key", found: base.quote(key), fix: explainKey(key) }],
   UnsupportedVersion: ({ field, found, kind, supported }) => {
-    const versions = supported.join(", ")
+    const versions = supported.length === 1 ? String(supported[0]) : `one of ${supported.join(", ")}`
     const newer = typeof found === "number" && found > Math.max(...supported)
     return [
       {
         path: `/${JsonPointer.escapeToken(field)}`,
-        expected: `a supported version, one of ${versions}`,
+        expected: `a supported version, ${versions}`,
         found: found === null ? kind : JSON.stringify(found),
         fix: newer
           ? "Use a release that knows it, or write an older version"
-          : `Write one of ${versions} there, as a number`
+          : kind === base.signedEnvelope
+            ? "Decode it under Signed.required, or decode the payload that Signed.verify returns"
+            : `Write ${versions} there, as a number`
       }
     ]
   },

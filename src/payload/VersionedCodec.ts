@@ -291,13 +291,12 @@ export const make = <T>(options: {
   const versions = [...arms.keys()].sort((a, b) => a - b)
   const current = versions.at(-1) ?? 0
 
-  const armOf = (tag: unknown): Effect.Effect<Arm<T>, PayloadError.PayloadError> => {
+  const armOf = (tag: unknown, kind = plainJson.kindOf(tag)): Effect.Effect<Arm<T>, PayloadError.PayloadError> => {
     if (arms.size === 0 || arms.size < options.arms.length) {
       return Effect.die(new Error(`${what}: expected arms of different versions, found ${options.arms.length} arms`))
     }
     const arm = typeof tag === "number" ? arms.get(tag) : undefined
     if (arm !== undefined) return Effect.succeed(arm)
-    const kind = plainJson.kindOf(tag)
     const reason = { _tag: "UnsupportedVersion", field, found: scalarOf(tag), kind, supported: versions } as const
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))
   }
@@ -309,7 +308,8 @@ export const make = <T>(options: {
         return yield* new PayloadError.PayloadError({ what, reason: PayloadError.invalid([issue]) })
       }
       const hasTag = Object.hasOwn(json, field)
-      const arm = yield* armOf(hasTag ? json[field] : unversioned)
+      const isSigned = !hasTag && typeof json["signature"] === "string"
+      const arm = yield* armOf(hasTag ? json[field] : unversioned, isSigned ? base.signedEnvelope : undefined)
       const tagged = hasTag ? json : { ...json, [field]: arm.version }
       return yield* arm.read(tagged, what)
     })

@@ -143,6 +143,7 @@ import * as Digest from "../payload/Digest.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
+import * as signatures from "../payload/internal/gate.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
@@ -859,7 +860,7 @@ const stateOf = Effect.fnUntraced(function* <S, E, B, X>(
 
 /** The input, context and conversation that a run began with, to compare them: ids of messages do not count. */
 const canonicalInput = <S, E, B, X>({ conversation, input }: Kind<S, E, B, X>, begin: B) =>
-  input.encode(begin).pipe(
+  signatures.inside(input.encode(begin)).pipe(
     Effect.catchTag("LossyEncoding", Effect.die),
     Effect.mapError(storage.refused),
     Effect.map((json) => [

@@ -42,8 +42,8 @@ type BindErrorReason = typeof BindErrorReason.Type
 const explainReason = BindErrorReason.match({
   UnknownTool: ({ available }) =>
     available.length === 0
-      ? "is not known here; there are no tools"
-      : `is not known here; known are ${available.join(", ")}`,
+      ? "expected a tool that is known here, but there are none"
+      : `expected a tool that is known here, one of ${available.join(", ")}`,
   ContractMismatch: ({ expected, found, part, path }) =>
     `its ${part} schema differs at ${path === "" ? "the root" : path}: the contract has ${expected}, the tool here ${found}`,
   InvalidContract: ({ path, problem }) => `its contract cannot be used${path === "" ? "" : ` (${path})`}: ${problem}`

@@ -24,7 +24,7 @@ import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
 import { call, toolResults } from "../agent/fixtures.ts"
 import { failsFor } from "../outcomes.ts"
-import { counting, service, layer as checkpoints } from "../plan/checkpoints.ts"
+import { counting, fails, service, layer as checkpoints } from "../plan/checkpoints.ts"
 import { test } from "../test.ts"
 import { jwk, key, known, publicKey } from "./known-key.ts"
 
@@ -403,6 +403,11 @@ describe("TRUST-9 a host requires signatures", () => {
     const checkpoint = yield* service
     yield* Effect.provide(checkpoint.run(bound, { key: "k", input: "go" }), host)
     assert.strictEqual((yield* ran).length, 3)
+    const again = (input: string) => checkpoint.run(bound, { key: "k", input, policy: "startOrResume" })
+    assert.strictEqual((yield* Effect.provide(again("go"), host)).outcome, "Completed")
+    assert.strictEqual(yield* fails(Effect.provide(again("stop"), host)), "CheckpointError InputDiffers")
+    const unsigned = yield* Effect.flip(checkpoint.load(bound, "k"))
+    assert.match(unsigned.message, /got a signed envelope. Decode it under Signed.required/)
     const state = Option.getOrThrow(yield* Effect.provide(checkpoint.load(bound, "k"), host))
     assert.isDefined(state)
     const port = yield* VersionedStore.VersionedStore

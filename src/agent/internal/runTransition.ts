@@ -84,7 +84,7 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
   override get message(): string {
     const pending = this.pending.length === 0 ? "none" : quoteAll(this.pending)
     const found = {
-      unknown: "one that does not wait for a decision",
+      unknown: "one that does not wait for a decision: it never did, or it was decided before",
       changed: `one ${changed}`,
       ambiguous: "one that several agents have; add the path of the request",
       repeated: "a second decision about the same call",

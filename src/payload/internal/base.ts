@@ -15,3 +15,6 @@ export const quote = (name: string): string => JSON.stringify(truncateText(name)
 
 /** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */
 export const maxPaths = 64 * 1024
+
+/** The `kind` of an artefact with a signature, for a reader that requires none and so looks for a version. */
+export const signedEnvelope = "a signed envelope"
