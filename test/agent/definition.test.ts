@@ -42,7 +42,7 @@ describe("AgentDefinition.make", () => {
       tools: [
         order,
         { ...order, timeout: Duration.micros(1500n) },
-        { ...order, name: "", description: " ", digest: "sha256:0" },
+        { ...order, name: "", description: " ", digest: "sk-no-digest" },
         { ...order, name: "odd", parameters: { type: "object", unevaluatedThings: true } }
       ]
     }).pipe(Effect.flip)
@@ -62,6 +62,9 @@ describe("AgentDefinition.make", () => {
       "/tools/3/digest"
     ])
     assert.include(error.message, `"gpt-4o"`)
+    // A digest may be shown, and other text in its place not (L2)
+    const { message } = yield* Effect.flip(AgentDefinition.make({ tools: [{ ...order, digest: "sk-no-digest" }] }))
+    assert.match(message, /at \/tools\/0\/digest: expected the digest .*, got another text\. Leave/)
   })
 
   test("L2 refuses inherited names of tools and too many tools", function* () {

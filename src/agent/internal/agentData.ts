@@ -196,8 +196,9 @@ const checkDigest = Effect.fnUntraced(function* (path: string, tool: ToolContrac
   const digest = yield* ToolContract.digest(tool)
   if (tool.digest !== digest) {
     const expected = `the digest of the tool's contract (${digest})`
-    const fix = "Leave the digest out of the JSON, or make the contract with ToolContract.make."
-    return [{ path: `${path}/digest`, expected, found: renderValue(tool.digest), fix }]
+    const found = /^sha256:[0-9a-f]{64}$/.test(tool.digest) ? tool.digest : "another text"
+    const fix = "Leave the digest out of the JSON, or make the contract with ToolContract.make"
+    return [{ path: `${path}/digest`, expected, found, fix }]
   }
   checkedDigests.add(tool)
   return []
