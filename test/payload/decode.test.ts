@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { Limits, PayloadError } from "effect-emissary"
@@ -131,6 +131,41 @@ describe("L4 PayloadError", () => {
     PayloadError.invalid([{ path: "/a", expected: "string", found: "number" }], 2),
     { _tag: "Secret", path: "/a", key: "a", kind: "key" }
   ]
+  it("L4 the messages of all reasons", async () => {
+    const version = (found: string | number | null, kind: string, supported: ReadonlyArray<number> = [1, 2]) =>
+      ({ _tag: "UnsupportedVersion", field: "version", found, kind, supported }) as const
+    const whys = PayloadError.Reason.cases.Untrusted.fields.why.literals
+    const all: ReadonlyArray<PayloadError.Reason> = [
+      ...reasons,
+      ...(["bytes", "nodes", "string", "array", "tools", "messages", "fuel"] as const).map(
+        (what) => ({ _tag: "TooLarge", what, limit: 10, found: 11, path: "/a" }) as const
+      ),
+      ...["constructor", "toString", "__proto__"].map(
+        (key) => ({ _tag: "ForbiddenKey", path: `/${key}`, key }) as const
+      ),
+      version(null, "nothing"),
+      version(null, "array"),
+      version("1", "string"),
+      version(2, "number"),
+      version(1.5, "number"),
+      version(0, "number"),
+      version(3, "number", [3]),
+      version(4, "number", [3]),
+      { _tag: "Secret", path: "/a/b", key: "b", kind: "redacted" },
+      ...whys.flatMap((why) => [{ _tag: "Untrusted", why } as const, { _tag: "Untrusted", why, keyId: "k1" } as const])
+    ]
+    const messages = all.map((reason) => new PayloadError.PayloadError({ what: "agent", reason }).message)
+    await expect(`${messages.join("\n")}\n`).toMatchFileSnapshot("golden/messages.txt")
+  })
+
+  it("L4 places and names in messages are cut, not inside a character", () => {
+    const at = (path: string) => PayloadError.render("", [{ path, expected: "a", found: "b" }])
+    assert.strictEqual(at(`/${"k".repeat(199)}`), `at /${"k".repeat(199)}: expected a, got b`)
+    assert.strictEqual(at(`/${"k".repeat(200)}`), `at /${"k".repeat(199)}…: expected a, got b`)
+    assert.strictEqual(at(`/${"k".repeat(198)}🙂k`), `at /${"k".repeat(198)}…: expected a, got b`)
+    assert.strictEqual(at(`/${"k".repeat(197)}🙂k`), `at /${"k".repeat(197)}🙂…: expected a, got b`)
+  })
+
   for (const reason of reasons) {
     test(`L4 ${reason._tag} travels as JSON and keeps its message`, function* () {
       const error = new PayloadError.PayloadError({ what: "agent", reason })

@@ -380,7 +380,31 @@ describe("AGENT-6 Json.extract", () => {
     })
   }
 
+  const cutOff = "an object or array that is cut off"
+  for (const [text, offset, found] of [
+    ["no json here", 0, "no JSON object or array"],
+    ["a [ b", 3, "no JSON object or array"],
+    ['{"outer": {"a": 1}, broken}', 27, "malformed JSON"],
+    ["x [1, oops] y", 11, "malformed JSON"],
+    ['{"outer": {"a": 1}', 0, cutOff],
+    ['[1] {"outer": {"a": 1}', 4, cutOff],
+    ["{x}".repeat(20) + '{"a":1}', 60, "malformed JSON"]
+  ] as const) {
+    it(`AGENT-6 states why it takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {
+      const expected = "one JSON value in the text"
+      const { reason } = Result.getOrThrow(Result.flip(Json.extract(text)))
+      assert.deepStrictEqual(reason, { _tag: "NotJson", offset, expected, found })
+    })
+  }
+
+  it("AGENT-6 tries twenty places at the most", () => {
+    assert.deepStrictEqual(Json.extract("{x}".repeat(19) + '{"a":1}'), Result.succeed({ a: 1 }))
+  })
+
   it("L2 holds limits", () => {
+    const { reason } = Result.getOrThrow(Result.flip(Json.extract("[1,2]", { limits: { maxBytes: 4 } })))
+    assert.deepStrictEqual(reason, { _tag: "TooLarge", what: "bytes", limit: 4, found: 5, path: "" })
+    assert.deepStrictEqual(Json.extract("[12]", { limits: { maxBytes: 4 } }), Result.succeed([12]))
     assert.isTrue(Result.isFailure(Json.extract("[[[1]]]", { limits: { maxDepth: 2 } })))
     assert.isTrue(Result.isFailure(Json.extract("x [[[1]]]", { limits: { maxDepth: 2 } })))
     assert.isTrue(Result.isFailure(Json.extract("[1,2,3]", { limits: { maxBytes: 3 } })))
