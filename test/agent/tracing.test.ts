@@ -99,6 +99,24 @@ describe("L8 spans and errors", () => {
     })
   }
 
+  const defect = Effect.die(new TypeError(secret))
+  for (const [part, broken] of [
+    ["instructions", Agent.make("broken", { instructions: defect })],
+    ["toolkit", Agent.make("broken", { toolkit: defect })]
+  ] as const) {
+    const parent = Agent.make("parent", { toolkit: [Agent.asTool(broken, { name: "broken", description: "d" })] })
+    const asked: ScriptedModel.Script = [{ toolCalls: [call("c", "broken", { input: "x" })] }, { text: "done" }]
+    test(`L8 spans have the class and not the text of a defect in the ${part}`, world(asked), function* () {
+      for (const running of [broken.run("Go"), parent.run("Go")]) {
+        const { spans, tracer } = tracing()
+        yield* Effect.exit(Effect.withTracer(running, tracer))
+        assert.include(shown(spans), "invoke_agent broken")
+        assert.include(shown(spans), "TypeError")
+        assert.notInclude(shown(spans), secret)
+      }
+    })
+  }
+
   test("L8 the AiError behind a failure is there for the caller", refused, function* () {
     const error = yield* Effect.flip(agent.run("Go"))
     const cause = AgentError.causeOf(error.reason)

@@ -13,6 +13,8 @@ class NotFound extends Schema.TaggedError<NotFound>()("NotFound", { id: Schema.S
   }
 }
 
+class Unread extends Schema.TaggedError<Unread>()("Unread", { id: Schema.String }) {}
+
 class Coded extends Schema.TaggedError<Coded>()("Coded", { type: Schema.String, message: Schema.String }) {}
 
 const secret = "the prompt text that must stay out"
@@ -101,6 +103,8 @@ describe("TOOL-3 failures", () => {
     Tool.make("ready", { failure: ToolFailure }),
     Tool.make("plain", { failure: Schema.String }),
     Tool.make("shape", { failure: Schema.Struct({ code: Schema.Int }) }),
+    Tool.make("aside", { failure: Schema.Struct({ _tag: Schema.Literal("Refused"), code: Schema.Int }) }),
+    Tool.make("own", { failure: Unread }),
     Tool.make("ai", { failure: NotFound }),
     Tool.make("reason"),
     Tool.make("declared", { failure: AiError.AiError }),
@@ -113,6 +117,9 @@ describe("TOOL-3 failures", () => {
     ready: () => Effect.fail(ToolFailure.error("not now")),
     plain: () => Effect.fail("just text"),
     shape: () => Effect.fail({ code: 7 }),
+    // their schemas do not have the message
+    aside: () => Effect.fail(Object.assign(new Error(secret), { _tag: "Refused" as const, code: 7 })),
+    own: () => Effect.fail(Object.defineProperty(new Unread({ id: "42" }), "message", { value: secret })),
     ai: () => Effect.fail(AiError.make({ module: "m", method: "n", reason })),
     declared: () => Effect.fail(AiError.make({ module: "m", method: "n", reason })),
     reason: () => Effect.fail(reason),
@@ -126,10 +133,12 @@ describe("TOOL-3 failures", () => {
     coded: ["quota", "too many", { _tag: "Coded", type: "quota", message: "too many" }],
     ready: [type, "not now", { _tag: "ToolFailure", type, message: "not now" }],
     plain: [type, "just text", "just text"],
-    shape: [type, `{"code":7}`, { code: 7 }]
+    shape: [type, `{"code":7}`, { code: 7 }],
+    aside: ["Refused", `{"_tag":"Refused","code":7}`, { _tag: "Refused", code: 7 }],
+    own: ["Unread", `{"_tag":"Unread","id":"42"}`, { _tag: "Unread", id: "42" }]
   }
   for (const [name, expected] of Object.entries(cases)) {
-    test(`a typed failure keeps its type, message and value: ${name}`, function* () {
+    test(`TRUST-5 a typed failure keeps its type, value and what its schema has of the message: ${name}`, function* () {
       assert.deepStrictEqual(yield* call(yield* set, name, {}), ToolResult.failure(...expected))
     })
   }

@@ -418,9 +418,10 @@ export const makeAgent = <A>(
 ): agentTypes.Agent<A> => {
   const run = (begin: driver.Begin, sink?: driver.Sink) =>
     within(
-      Effect.withSpan(driver.runAgent(machine, begin, sink), `invoke_agent ${machine.name}`, {
-        attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
-      })
+      boundTool.withQuietSpan(`invoke_agent ${machine.name}`, {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": machine.name
+      })(driver.runAgent(machine, begin, sink))
     )
   const stream = (begin: driver.Begin) =>
     driver.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>

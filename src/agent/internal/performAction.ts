@@ -3,12 +3,10 @@
  * and one batch of tool calls, checked, approved where needed, and run.
  */
 
-import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
@@ -392,22 +390,7 @@ const streamError = (error: unknown): AiError.AiError => {
 const failRequest = (method: string, reason: AiError.AiErrorReason) =>
   AiError.make({ module: "LanguageModel", method, reason })
 
-const withoutText = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> =>
-  Exit.isSuccess(exit)
-    ? exit
-    : Exit.failCause(Cause.map(exit.cause, (error) => (AiError.isAiError(error) ? modelFailed(error) : error)))
-
-const quietSpans = new WeakSet<Tracer.Span>()
-
-/** The same span, so that exporters know their own. */
-const quietSpan = (span: Tracer.Span): Tracer.Span => {
-  if (quietSpans.has(span)) return span
-  quietSpans.add(span)
-  const end = span.end.bind(span)
-  return Object.assign(span, {
-    end: (time: bigint, exit: Exit.Exit<unknown, unknown>) => end(time, withoutText(exit))
-  })
-}
+const withoutText = (error: unknown): unknown => (AiError.isAiError(error) ? modelFailed(error) : error)
 
 /**
  * Core ends the span of a model call with the `AiError` as it is, and exporters print
@@ -416,7 +399,10 @@ const quietSpan = (span: Tracer.Span): Tracer.Span => {
 const withQuietSpans = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Tracer.Tracer, (tracer) => {
     const context = tracer.context?.bind(tracer)
-    const quiet = Tracer.make({ span: (options) => quietSpan(tracer.span(options)), ...(context && { context }) })
+    const quiet = Tracer.make({
+      span: (options) => boundTool.quietSpan(tracer.span(options), withoutText),
+      ...(context && { context })
+    })
     return Effect.withTracer(effect, quiet)
   })
 

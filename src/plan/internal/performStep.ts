@@ -436,7 +436,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       const event = yield* stepEvent(doing, attempt)
       if (event !== undefined) yield* alone ? recorder.defer(event) : recorder.record(event)
     })
-  ).pipe(Effect.withSpan(`step ${step}`, { attributes: { "emissary.step.name": step } }))
+  ).pipe(boundTool.withQuietSpan(`step ${step}`, { "emissary.step.name": step }))
 
 export const stepOf = (bound: livePlan.BoundPlan, name: string): livePlan.BoundStep | undefined =>
   bound.steps[planTransition.positionsOf(bound.definition).get(name) ?? -1]

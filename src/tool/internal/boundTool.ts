@@ -16,6 +16,7 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
+import type * as Tracer from "effect/Tracer"
 import type * as Types from "effect/Types"
 import * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
@@ -180,7 +181,43 @@ export const defectName = readSafely((defect) =>
   defect instanceof Error ? className(defect) : "something that is not an Error"
 )
 
-/** The same for the first defect of a cause; interruption from inside has no class. */
+const quietSpans = new WeakSet<Tracer.Span>()
+
+const withoutDefects = <E>(cause: Cause.Cause<E>): Cause.Cause<E> =>
+  Cause.fromReasons(
+    cause.reasons.map((reason) => {
+      if (!Cause.isDieReason(reason)) return reason
+      const quiet = new Error("a defect, whose text is not on spans")
+      quiet.name = defectName(reason.defect)
+      return Cause.makeDieReason(quiet)
+    })
+  )
+
+/**
+ * The same span, so that exporters know their own. It has not the text of defects, which exporters print, and its errors
+ * as `errorOf` makes them.
+ */
+export const quietSpan = (span: Tracer.Span, errorOf: (error: unknown) => unknown = (error) => error): Tracer.Span => {
+  if (quietSpans.has(span)) return span
+  quietSpans.add(span)
+  const end = span.end.bind(span)
+  const event = span.event.bind(span)
+  return Object.assign(span, {
+    // A line of the log is an event of the span, too, with its cause
+    event: (name: string, time: bigint, { "effect.cause": _, ...attributes }: Record<string, unknown> = {}) =>
+      event(name, time, attributes),
+    end: (time: bigint, exit: Exit.Exit<unknown, unknown>) =>
+      end(time, Exit.isSuccess(exit) ? exit : Exit.failCause(Cause.map(withoutDefects(exit.cause), errorOf)))
+  })
+}
+
+/** `Effect.withSpan` with a {@link quietSpan}. */
+export const withQuietSpan =
+  (name: string, attributes: Record<string, unknown>) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> =>
+    Effect.useSpan(name, { attributes }, (span) => Effect.withParentSpan(effect, quietSpan(span)))
+
+/** `<Class>: <message>` of the first defect of a cause; interruption from inside has no class. */
 const describeCause = (cause: Cause.Cause<unknown>): string => {
   const die = cause.reasons.find(Cause.isDieReason)
   if (die !== undefined) return describeDefect(die.defect)
@@ -555,11 +592,14 @@ const asText = (value: Schema.Json): string => (typeof value === "string" ? valu
 const nonEmptyText = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined
 
-/** A failure of the handler's own failure schema: its type and its message. */
-const declaredFailure = (error: unknown, value: Schema.Json): ToolResult.Failure => {
+/**
+ * A failure of the handler's own failure schema: its type and its message. `decoded` is the error that `value` encodes: its
+ * class may make a message of what is encoded, and the handler's own text is not in it.
+ */
+const declaredFailure = (decoded: unknown, value: Schema.Json): ToolResult.Failure => {
   const fields = Json.isObject(value) ? value : {}
   const textOf = (key: string) => nonEmptyText(plainJson.own(fields, key))
-  const message = textOf("message") ?? (error instanceof Error ? nonEmptyText(error.message) : undefined)
+  const message = textOf("message") ?? (decoded instanceof Error ? nonEmptyText(decoded.message) : undefined)
   return ToolResult.failure(textOf("type") ?? textOf("_tag") ?? "execution_error", message ?? asText(value), value)
 }
 
@@ -578,6 +618,7 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const encodeSuccess = makeEncoder(tool.successSchema, convertSchema.isUninformative(tool.successSchema))
   const declaresFailures = !convertSchema.isUninformative(tool.failureSchema)
   const encodeFailure = makeEncoder(tool.failureSchema, !declaresFailures)
+  const decodeFailure = decodeJson(tool.failureSchema)
 
   const unencodable = (error: unknown) =>
     failWithCause(
@@ -606,7 +647,11 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
     return Effect.matchEffect(encodeFailure(error), {
       onFailure: () =>
         failWithCause(`Tool ${name} failed with a value that does not fit its failure schema`, Cause.fail(error)),
-      onSuccess: (json) => Effect.succeed(declaredFailure(error, json))
+      onSuccess: (json) =>
+        Effect.map(
+          Effect.orElseSucceed(decodeFailure(json), () => undefined),
+          (decoded) => declaredFailure(decoded, json)
+        )
     })
   }
 
@@ -1044,12 +1089,10 @@ const dispatchCall = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<Tool
         ? Effect.annotateCurrentSpan("error.type", result.type)
         : Effect.void
     ),
-    Effect.withSpan(`execute_tool ${call.contract.name}`, {
-      attributes: {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": call.contract.name,
-        "gen_ai.tool.call.id": call.id
-      }
+    withQuietSpan(`execute_tool ${call.contract.name}`, {
+      "gen_ai.operation.name": "execute_tool",
+      "gen_ai.tool.name": call.contract.name,
+      "gen_ai.tool.call.id": call.id
     })
   )
 
