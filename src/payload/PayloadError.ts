@@ -111,7 +111,7 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
  *   about to be written. The value is never part of the error.
  * - `Untrusted`: the host requires a signature, and this data has none that it trusts.
  *   `why`: there is none (`unsigned`) or none that can be read (`malformed`); it is for another
- *   artefact (`kind`); the key is not known (`unknownKey`), revoked, not for this artefact
+ *   artefact (`kind`) or another place (`subject`); the key is not known (`unknownKey`), revoked, not for this artefact
  *   (`keyKind`) or not for that time (`keyTime`); the data or the signature was changed
  *   (`signature`); it is too old (`expired`) or from the future (`notYetValid`).
  *
@@ -141,6 +141,7 @@ export const Reason = Schema.TaggedUnion({
       "unsigned",
       "malformed",
       "kind",
+      "subject",
       "unknownKey",
       "revoked",
       "keyKind",
@@ -179,6 +180,11 @@ const signatureProblems = {
   unsigned: ["a signed one", "data without a signature", "Sign it with Signed.sign"],
   malformed: ["a signature as Signed.sign writes it", "another text", "Sign it with Signed.sign"],
   kind: ["a signature of this artefact", "that of another one", "Sign it as what it is"],
+  subject: [
+    "a signature for this place",
+    "one for another place, or for none",
+    "Sign it for the place where it is read"
+  ],
   unknownKey: ["a trusted key", "a key that is not known here", trustKey],
   revoked: ["a trusted key", "a revoked key", "Ask for a signature with another key"],
   keyKind: ["a key for this artefact", "a key for others", "Add the codec to the kinds of the key if you trust it"],

@@ -14,7 +14,8 @@
  * stays readable beside its signature, and every JOSE library can check it:
  * the JWS payload is the text of `Digest.canonicalize`. The protected header
  * holds the key id, the artefact's name (`kind`), and the times; so a signed
- * conversation is not accepted as an agent. The version is part of the artefact.
+ * conversation is not accepted as an agent. That of a stored record holds its key in
+ * the store, too (`sub`). The version is part of the artefact.
  * DSSE, the other candidate, leaves the key id unsigned and has no place for times.
  *
  * Ed25519 comes from Web Crypto, which Node, Deno and browsers have, and not from
@@ -27,10 +28,6 @@
  * A signature proves who wrote the data, not that it is the newest: an older state
  * with its signature is accepted again. Use `expiresIn`, or keep the newest
  * version number where only you can write.
- *
- * It does not prove where the data belongs either: keys of stores are not signed. A
- * writer to the store can move a signed record, of another conversation or run, to
- * another key, and it is read there. Use other keys and another store for each tenant.
  *
  * @since 0.1.0
  */
@@ -82,6 +79,7 @@ const Header = Schema.Struct({
   typ: Schema.Literal("effect-emissary+jws"),
   kid: Schema.String,
   kind: Schema.String,
+  sub: Schema.optionalKey(Schema.String),
   // Seconds since 1970, as in RFC 7519
   iat: Schema.Finite,
   exp: Schema.optionalKey(Schema.Finite)
@@ -99,6 +97,8 @@ export interface Verified {
   readonly payload: Schema.Json
   /** The name of the artefact's codec, e.g. `"Agent definition"`. */
   readonly kind: string
+  /** The place that it was signed for, e.g. its key in a store. */
+  readonly subject: string | undefined
   readonly keyId: string
   readonly signedAt: DateTime.Utc
   readonly expiresAt: DateTime.Utc | undefined
@@ -267,6 +267,8 @@ const signingInput = (header: string, payload: Schema.Json) =>
  * - `as`: the codec that wrote the JSON, e.g. `AgentDefinition.codec`. Its name is
  *   signed too, so the JSON is accepted as nothing else.
  * - `key`: the private key. It is neither written nor logged.
+ * - `subject`: the one place that the artefact is signed for, such as a key in a store of
+ *   your own. Ask for it with `subject` of {@link verify}. Default none.
  * - `expiresIn`: how long verifiers accept the signature; default for ever.
  *
  * Fails with a `PayloadError` when the key cannot be read, or the JSON holds a lone
@@ -311,6 +313,7 @@ export const sign: (
   options: {
     readonly as: Artefact
     readonly key: SigningKey
+    readonly subject?: string | undefined
     readonly expiresIn?: Duration.Input | undefined
   }
 ) => Effect.Effect<Envelope, PayloadError.PayloadError> = Effect.fnUntraced(function* (payload, options) {
@@ -321,6 +324,7 @@ export const sign: (
     typ: "effect-emissary+jws",
     kid: options.key.keyId,
     kind: options.as.what,
+    ...(options.subject === undefined ? undefined : { sub: options.subject }),
     iat: now / 1000,
     ...(options.expiresIn === undefined
       ? undefined
@@ -372,7 +376,7 @@ const refusalOf = (key: TrustedKey, { iat, kind }: Header): Why | undefined => {
   return undefined
 }
 
-const verifyJson = Effect.fnUntraced(function* (json: Schema.Json, what: string) {
+const verifyJson = Effect.fnUntraced(function* (json: Schema.Json, what: string, subject: string | undefined) {
   const refuse = (why: Why, keyId?: string) =>
     new PayloadError.PayloadError({
       what,
@@ -385,6 +389,7 @@ const verifyJson = Effect.fnUntraced(function* (json: Schema.Json, what: string)
   const { encoded, header, signature } = yield* Effect.mapError(decodeSignature(text), (why) => refuse(why))
   const { kid } = header
   if (header.kind !== what) return yield* refuse("kind", kid)
+  if (subject !== undefined && header.sub !== subject) return yield* refuse("subject", kid)
   const found = yield* find(kid)
   if (Option.isNone(found)) return yield* refuse("unknownKey", kid)
   const refusal = refusalOf(found.value, header)
@@ -408,6 +413,7 @@ const verifyJson = Effect.fnUntraced(function* (json: Schema.Json, what: string)
   return {
     payload,
     kind: what,
+    subject: header.sub,
     keyId: kid,
     signedAt: signedAt.value,
     expiresAt: Option.getOrUndefined(expiresAt)
@@ -425,7 +431,7 @@ const verifyJson = Effect.fnUntraced(function* (json: Schema.Json, what: string)
  * **Details**
  *
  * Fails with a `PayloadError` whose reason is `Untrusted` with `why`, or one of
- * `Json.check`. Times are compared with the `Clock`; a signature from up to one
+ * `Json.check`. With `subject`, only a signature for that place is accepted. Times are compared with the `Clock`; a signature from up to one
  * minute in the future is accepted, for clocks differ. Decode nothing but `payload` of the
  * result.
  *
@@ -434,9 +440,13 @@ const verifyJson = Effect.fnUntraced(function* (json: Schema.Json, what: string)
  */
 export const verify: (
   input: unknown,
-  options: { readonly as: Artefact; readonly limits?: Json.Options["limits"] }
-) => Effect.Effect<Verified, PayloadError.PayloadError, TrustedKeys> = (input, { as: { what }, limits }) =>
-  Effect.flatMap(Json.check(input, { what, limits }), (json) => verifyJson(json, what))
+  options: {
+    readonly as: Artefact
+    readonly subject?: string | undefined
+    readonly limits?: Json.Options["limits"]
+  }
+) => Effect.Effect<Verified, PayloadError.PayloadError, TrustedKeys> = (input, { as: { what }, limits, subject }) =>
+  Effect.flatMap(Json.check(input, { what, limits }), (json) => verifyJson(json, what, subject))
 
 /**
  * Requires signatures: under this layer every codec of the package verifies what it
@@ -452,7 +462,8 @@ export const verify: (
  *   none; default all. Records of `ConversationStore` and `Checkpoint` have codecs of
  *   their own, so only the default requires signatures of them.
  * - `key`: signs what these codecs encode, so that stores can read what they wrote.
- *   Without it, codecs write unsigned.
+ *   Without it, codecs write unsigned. A stored record is signed with its key in the store:
+ *   moved to another key it is refused.
  * - `onVerified`: is run for each verified artefact, e.g. to log who signed it.
  *
  * **Gotchas**
@@ -509,13 +520,14 @@ export const required = (
     gate.Gate,
     Effect.map(TrustedKeys, (trusted): gate.Gate => ({
       guards: (what) => kinds === undefined || kinds.some((kind) => kind.what === what),
-      open: (json, what) =>
-        verifyJson(json, what).pipe(
+      open: (json, what, subject) =>
+        verifyJson(json, what, subject).pipe(
           Effect.tap(onVerified),
           Effect.map(({ payload }) => payload),
           Effect.provideService(TrustedKeys, trusted)
         ),
-      seal: (json, what) => (key === undefined ? Effect.succeed(json) : sign(json, { as: { what }, key }))
+      seal: (json, what, subject) =>
+        key === undefined ? Effect.succeed(json) : sign(json, { as: { what }, key, subject })
     }))
   )
 }

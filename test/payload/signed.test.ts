@@ -78,6 +78,18 @@ describe("TRUST-9 a signature is a detached JWS over canonical JSON", () => {
     )
   })
 
+  test("a signature for one place is refused for another one", function* () {
+    const envelope = yield* Signed.sign(agentWire, { as, key, subject: "shelf/1" })
+    const keys = yield* Layer.build(trusting())
+    const verifyAt = (given: Signed.Envelope, subject?: string) =>
+      Effect.provide(Signed.verify(given, { as, subject }), keys)
+    for (const subject of ["shelf/1", undefined])
+      assert.strictEqual((yield* verifyAt(envelope, subject)).subject, "shelf/1")
+    const anywhere = yield* Signed.sign(agentWire, { as, key })
+    for (const refused of [verifyAt(envelope, "shelf/2"), verifyAt(anywhere, "shelf/1")])
+      assert.strictEqual((yield* failsFor("Untrusted", refused)).reason.why, "subject")
+  })
+
   test("white space and the order of keys do not matter, and both parts can be kept apart", function* () {
     const { payload, signature } = yield* Signed.sign({ schema_version: 2, model: "m", name: "n" }, { as, key })
     assert.deepStrictEqual(payload, { schema_version: 2, model: "m", name: "n" })
@@ -383,6 +395,24 @@ describe("TRUST-9 a host requires signatures", () => {
       return yield* Effect.flip(store.load("c"))
     }).pipe(Effect.provide(conversations), Effect.provide(requiring({ key })))
     assert.match(error.message, /expected a signed one/)
+  })
+
+  test("TRUST-9 a signed record under another key is refused", VersionedStore.layerMemory, function* () {
+    yield* Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      const port = yield* VersionedStore.VersionedStore
+      for (const id of ["tenant-a", "tenant-b"]) yield* store.append(id, [yield* Message.user(`of ${id}`)])
+      const { keys } = yield* port.list({})
+      const at = (id: string) => keys.find((name) => name.endsWith(`/head/${id}`)) ?? ""
+      const of = (id: string) => Effect.map(port.get(at(id)), Option.getOrThrow)
+      yield* port.compareAndSet(
+        at("tenant-b"),
+        Option.some((yield* of("tenant-b")).version),
+        (yield* of("tenant-a")).value
+      )
+      assert.match((yield* Effect.flip(store.load("tenant-b"))).message, /expected a signature for this place/)
+      assert.isTrue(Option.isSome(yield* store.load("tenant-a")))
+    }).pipe(Effect.provide(ConversationStore.layer()), Effect.provide(requiring({ key })))
   })
 
   test("a record that is written once may be written again later", VersionedStore.layerMemory, function* () {

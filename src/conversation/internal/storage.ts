@@ -584,15 +584,18 @@ export const documents = (store: Service) => {
       Effect.fail(reasonOf(stored)(error))
     )
 
-  const encode = <A>(codec: VersionedCodec.VersionedCodec<A>, value: A) =>
-    Effect.mapError(Effect.catchTag(codec.encode(value), "LossyEncoding", Effect.die), refused)
+  /** Signatures are those of the value under its key: it is refused under another one. */
+  const sealedFor = (stored: string) => Effect.provideService(gate.Subject, stored)
+
+  const encode = <A>(codec: VersionedCodec.VersionedCodec<A>, stored: string, value: A) =>
+    Effect.mapError(Effect.catchTag(sealedFor(stored)(codec.encode(value)), "LossyEncoding", Effect.die), refused)
 
   return {
     get: Effect.fnUntraced(function* <A>(codec: VersionedCodec.VersionedCodec<A>, stored: string) {
       const found = yield* find(stored)
       if (Option.isNone(found)) return Option.none()
       const { version } = found.value
-      const value = yield* Effect.mapError(codec.decode(found.value.value), (error) =>
+      const value = yield* Effect.mapError(sealedFor(stored)(codec.decode(found.value.value)), (error) =>
         unreadable(stored, error, version)
       )
       return Option.some({ value, version })
@@ -604,12 +607,12 @@ export const documents = (store: Service) => {
       expected: Option.Option<string>,
       value: A
     ) {
-      return yield* write(stored, expected, yield* encode(codec, value))
+      return yield* write(stored, expected, yield* encode(codec, stored, value))
     }),
 
     /** Writes a value that never changes; the same value again is no change. */
     setOnce: Effect.fnUntraced(function* <A>(codec: VersionedCodec.VersionedCodec<A>, stored: string, value: A) {
-      const json = yield* encode(codec, value)
+      const json = yield* encode(codec, stored, value)
       yield* Effect.catchTag(
         write(stored, Option.none(), json),
         "VersionConflict",

@@ -12,13 +12,29 @@ import { isObject, type JsonObject } from "./plainJson.ts"
 /** `what` is the name of the artefact's codec. It `guards` some; others are read and written as they are. */
 export interface Gate {
   readonly guards: (what: string) => boolean
-  readonly open: (json: Schema.Json, what: string) => Effect.Effect<Schema.Json, PayloadError.PayloadError>
-  readonly seal: (json: JsonObject, what: string) => Effect.Effect<JsonObject, PayloadError.PayloadError>
+  readonly open: (
+    json: Schema.Json,
+    what: string,
+    subject: string | undefined
+  ) => Effect.Effect<Schema.Json, PayloadError.PayloadError>
+  readonly seal: (
+    json: JsonObject,
+    what: string,
+    subject: string | undefined
+  ) => Effect.Effect<JsonObject, PayloadError.PayloadError>
 }
 
 export const Gate = Context.Reference<Gate | undefined>("effect-emissary/payload/internal/Gate", {
   defaultValue: () => undefined
 })
+
+/** The place of the artefact that is read or written, e.g. its key in a store: it is sealed for that place alone. */
+export const Subject = Context.Reference<string | undefined>("effect-emissary/payload/internal/Subject", {
+  defaultValue: () => undefined
+})
+
+/** Without the place of the artefact around it. */
+const apart = Effect.provideService(Subject, undefined)
 
 /** Reads or writes what is inside an artefact, or a part of one: it passes no gate of its own. */
 export const inside: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> = Effect.provideService(
@@ -32,8 +48,10 @@ export const open = <A>(
   what: string,
   read: (json: Schema.Json) => Effect.Effect<A, PayloadError.PayloadError>
 ): Effect.Effect<A, PayloadError.PayloadError> =>
-  Effect.flatMap(Gate, (gate) =>
-    gate?.guards(what) !== true ? read(json) : Effect.flatMap(gate.open(json, what), (opened) => inside(read(opened)))
+  Effect.flatMap(Effect.zip(Gate, Subject), ([gate, subject]) =>
+    gate?.guards(what) !== true
+      ? apart(read(json))
+      : Effect.flatMap(apart(gate.open(json, what, subject)), (opened) => inside(read(opened)))
   )
 
 /** Writes an artefact, then seals it. */
@@ -41,8 +59,8 @@ export const seal = <E>(
   what: string,
   write: Effect.Effect<JsonObject, E>
 ): Effect.Effect<JsonObject, E | PayloadError.PayloadError> =>
-  Effect.flatMap(Gate, (gate) =>
-    gate?.guards(what) !== true ? write : Effect.flatMap(inside(write), (json) => gate.seal(json, what))
+  Effect.flatMap(Effect.zip(Gate, Subject), ([gate, subject]) =>
+    gate?.guards(what) !== true ? apart(write) : Effect.flatMap(inside(write), (json) => gate.seal(json, what, subject))
   )
 
 /** The content of a sealed artefact, which is not verified here, or else the artefact itself. */
