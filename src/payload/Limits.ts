@@ -3,7 +3,8 @@
  *
  * The limits are a `Context.Reference`: there are defaults, a program sets
  * others with `Effect.provideService(Limits.Limits, ...)` or
- * {@link layer}, and every call can override single ones.
+ * {@link layer}, and every call can override single ones. `undefined` and `NaN` leave a limit as it is;
+ * `Number.POSITIVE_INFINITY` removes it.
  *
  * @since 0.1.0
  */

@@ -33,16 +33,17 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *
  * **Details**
  *
- * `dispatch` gets every call, and `local`, the effect that executes it with its
- * body here, for the calls that need not go anywhere. Arguments are checked before,
- * and results of calls without a body after it.
+ * `dispatch` receives every call, and `local`, the effect that executes it here. Return `local` for
+ * calls that have a body here (`Option.isSome(call.execute)`): those of tools with handlers, and those
+ * of agents that are tools, which otherwise do not run. Arguments are checked before, and results of
+ * calls without a body after it.
  *
  * `concurrency` defaults to 1. `stubs: false` is for a runtime that cannot execute calls
  * without a body; a run that has such tools then refuses to start.
  *
- * A local body ends by its own timeout. For a call without a body the one who
- * executes it enforces the timeout; should nothing be heard of it, the call ends
- * as `timeout_error` after its timeout and `margin` (default 5 seconds).
+ * A local body ends by its own timeout. The timeout of a call without a body is enforced where the
+ * call is executed; a `dispatch` that does not return ends as `timeout_error` after the timeout
+ * and `margin` (default 5 seconds).
  *
  * A `dispatch` that dies becomes an `unhandled_error` result.
  *
