@@ -357,6 +357,14 @@ describe("VersionedCodec.single", () => {
   const problems = (effect: Effect.Effect<unknown, { readonly message: string }>) =>
     Effect.runSync(Effect.flip(effect)).message
 
+  it("a value that does not encode to an object, and has no member, is a bug", () => {
+    const codec = VersionedCodec.single({ what: "bare", value: Schema.Json })
+    for (const value of [["a"], "a", 1, null]) {
+      const exit = Effect.runSyncExit(codec.encode(value))
+      assert.include(String(exit), "bare: expected a value that encodes to an object")
+    }
+  })
+
   it("refuses another header, other members and a missing one with their paths", () => {
     assert.include(problems(note.decode({ version: 1, kind: "other", title: "a" })), "/kind")
     assert.include(problems(note.decode({ version: 1, title: "a" })), "/kind")

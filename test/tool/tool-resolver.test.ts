@@ -239,6 +239,26 @@ describe("CODEC-3 ToolResolver.layerStubs", () => {
     })
   }
 
+  test("L1 each problem has its place in the message", function* () {
+    const of = (reason: ToolResolver.BindError["reason"]) => new ToolResolver.BindError({ tool: "t", reason }).message
+    const mismatch = { _tag: "ContractMismatch", part: "parameters", expected: "1", found: "2" } as const
+    for (const [reason, text] of [
+      [{ _tag: "UnknownTool", available: [] }, "expected a tool that is known here, but there are none"],
+      [{ ...mismatch, path: "" }, "differs at the root: the contract has 1, the tool here 2"],
+      [{ ...mismatch, path: "/a" }, "differs at /a: the contract has 1, the tool here 2"],
+      [{ _tag: "InvalidContract", path: "", problem: "no" }, "its contract cannot be used: no"],
+      [{ _tag: "InvalidContract", path: "/a", problem: "no" }, "its contract cannot be used (/a): no"]
+    ] as const) {
+      assert.include(of(reason), text)
+    }
+  })
+
+  test("L1 an unknown tool is reported where there are none at all", function* () {
+    const none = yield* boundTool.makeSet([])
+    const result = yield* call(none, "x", {})
+    assert.strictEqual(ToolResult.text(result), 'Unknown tool "x". There are no tools.')
+  })
+
   test(
     "TRUST-2 the digest of a stub is that of its contract, whatever the contract claims",
     ToolResolver.layerStubs(),
