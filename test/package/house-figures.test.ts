@@ -15,14 +15,16 @@ interface Limit {
 const limits: Record<string, Limit> = {
   "import circles, type imports included": { of: ({ circles }) => circles.length, most: 0 },
   files: { of: ({ files }) => files, least: 60, most: 110 },
-  // 22,500 was the limit of the redesign (22,483 were left); features that are added afterwards raise it
-  "code lines of src": { of: ({ code }) => code, most: 23_000 },
+  // 22,500 was the limit of the redesign (22,483 were left). Features raise it: fuel, signatures, digests of decisions,
+  // nested definitions, sources and metadata of answers, the writer of events and captured services took 2,300
+  "code lines of src": { of: ({ code }) => code, most: 25_000 },
   "code lines of the largest file": { of: ({ largest }) => largest.code, most: 1100 },
   "files under 40 code lines": { of: ({ small }) => small.length, most: 15 },
   "imports in percent of code lines": { of: ({ importShare }) => importShare, most: 6 },
   "file names used twice": { of: ({ duplicates }) => duplicates.length, most: 0 },
   "namespaces of the root": { of: ({ surface }) => surface["."]?.namespaces.length ?? 0, most: 25 },
-  "names of all subpaths": { of: ({ names }) => names, most: 350 }
+  // 350 was the limit of the redesign; types that declarations of users have to name, and signatures, raise it
+  "names of all subpaths": { of: ({ names }) => names, most: 380 }
 }
 
 describe("HOUSE-1 HOUSE-2 HOUSE-3 figures", () => {

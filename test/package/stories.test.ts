@@ -12,12 +12,15 @@ interface Limit {
   readonly most: number
 }
 
-/** `npm run stories -- --details` lists the files of each story. */
+/**
+ * `npm run stories -- --details` lists the files of each story. The limits of the redesign were 130 crossings, 12 and 8 files.
+ * Since then fuel, signatures, captured services and the one writer of events have a file each.
+ */
 const limits: ReadonlyArray<Limit> = [
   { part: "warm", figure: "files", most: 14 },
-  { part: "warm", figure: "crossings", most: 130 },
-  { part: "decode", figure: "files", most: 12 },
-  { part: "next", figure: "files", most: 8 }
+  { part: "warm", figure: "crossings", most: 180 },
+  { part: "decode", figure: "files", most: 15 },
+  { part: "next", figure: "files", most: 10 }
 ]
 
 describe("HOUSE-10 stories", () => {

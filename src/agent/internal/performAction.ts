@@ -544,7 +544,9 @@ const prepareCall = Effect.fnUntraced(function* (
   if (Result.isFailure(call) || tool === undefined || runnable.started) return prepared
   const { arguments: checked, contract } = call.success
   const ask = Effect.map(
-    runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked }),
+    Effect.suspend(() =>
+      runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked })
+    ),
     (digest): PreparedCall => ({ ...prepared, asks: { arguments: checked, digest } })
   )
   // The tool may have changed since it was approved
