@@ -416,7 +416,9 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       const { input, question, status } = planTransition.memberOf(recorder.state, step) ?? {}
       const { child, decision } = status?._tag === "Waiting" || status?._tag === "Running" ? status : {}
       const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
-      yield* live.target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
+      // An approval counts for one call, also where the process dies in it
+      const isApproved = live.target._tag === "Tool" && decision !== undefined
+      yield* live.target._tag === "Agent" || isApproved ? recorder.record(started) : recorder.defer(started)
       const doing: StepRun = {
         run,
         live,

@@ -817,15 +817,21 @@ const applyStepDecided = (self: State, event: EventOf<"StepDecided">): ApplyResu
     return updateState(self, event, { turn: changeMember(self, member, { status: { ...status, decision } }) })
   })
 
+/** The call of a tool that was approved may have run: it asks again. */
+const isUsed = ({ question, status }: Member): boolean =>
+  status._tag === "Running" && status.decision !== undefined && question?.request !== undefined
+
 /** A step without a result waits again, with the run inside it. */
 const reopenMember = (member: Member): Member => {
   const { status } = member
   if (status._tag === "Finished" || status._tag === "Concluded") return member
-  const decision = status._tag === "Failed" ? undefined : status.decision
+  const decision = status._tag === "Failed" || isUsed(member) ? undefined : status.decision
   // An attempt that was cut off is made again; a step that failed or paused begins with its first one
   const attempt = status._tag === "Running" || status._tag === "Waiting" ? status.attempt : undefined
+  const { question, ...rest } = member
   return {
-    ...member,
+    ...rest,
+    ...(isUsed(member) ? undefined : defined({ question })),
     status: {
       _tag: "Waiting",
       ...defined({
