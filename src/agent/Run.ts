@@ -122,7 +122,10 @@ export {
    * **Details**
    *
    * `arguments` are those that will run. `digest` is that of this request: it covers the contract
-   * of the tool, the arguments, and the place that asks, so that no other request has it.
+   * of the tool, the arguments, and the place that asks, so that no other request of this run has it.
+   * A second run that begins with the same conversation asks the same, so a decision counts there, too,
+   * whatever its `RunContext`. Use `Checkpoint`, which takes a decision once, or resume states and keep
+   * only the newest one.
    * `path` holds the ids of the enclosing calls, outermost first, for a call of an agent
    * that is itself a tool of this one. Where a plan runs that agent, the names of the
    * plan's steps are part of the path. It is absent for calls of the run's own model, and

@@ -259,6 +259,8 @@ export interface ClientOptions {
  * **Gotchas**
  *
  * Deadlines are points in time: keep the clocks of both machines in step.
+ * `maxDepth` of a run does not travel: agents of two servers that call each other are
+ * bounded by their own steps and times only.
  * Everything at and below `/tools` belongs to this layer: choose other paths for the
  * application's own routes, or a `path` for this layer.
  *

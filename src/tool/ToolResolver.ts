@@ -148,7 +148,8 @@ export interface StubOptions {
    * The calls that need an approval although their contract does not ask for one:
    *
    * - `"unlessReadonly"` (default): those of tools that are not annotated as `Readonly`.
-   * - `"always"`: those of every tool.
+   * - `"always"`: those of every tool. A call of a nested agent of the definition asks nothing itself; the
+   *   calls of its tools ask.
    * - `"payload"`: none. The contract decides, so its author has to be trusted.
    * - a function: those of the tools that it returns `true` for.
    */
