@@ -146,7 +146,7 @@ describe("TRUST-3 fuel", () => {
   for (const [name, { attack, make, max = 50 }] of Object.entries(attacks)) {
     test(`TRUST-3 ends with a typed error or a result: ${name}`, function* () {
       // Sound: an attack gets the input that it made.
-      const { exit, spent } = yield* fuel.measure(attack(make(Math.ceil(Math.min(max, 50) / 2)) as never))
+      const { exit, spent } = yield* fuel.measure(attack(make(Math.ceil(Math.min(max, 50) / 4)) as never))
       assert.isFalse(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
       // The last thing that is paid may go over the limit
       assert.isBelow(spent, 1_300_000)

@@ -282,8 +282,8 @@ const count = (n: number, unit: string): string => {
   return unit.endsWith("y") ? `${n} ${unit.slice(0, -1)}ies` : `${n} ${unit}s`
 }
 
-/** A remainder may take numbers of 600 digits. */
-const numberUnits = (keyword: Keyword): number => (keyword.name === "multipleOf" ? 20 : 0)
+/** The units for a remainder, which may take numbers of 600 digits. */
+const remainderUnits = (found: number, limit: number): number => (Math.abs(found) > 1e21 || limit < 1e-21 ? 60 : 20)
 
 const numberReader =
   (holds: (found: number, limit: number) => boolean, expected: string, found: string): Reader =>
@@ -292,7 +292,7 @@ const numberReader =
       ? keyword.invalid("a number, for multipleOf greater than 0", limit)
       : (value, at, run) =>
           typeof value !== "number" ||
-          (spend(run, numberUnits(keyword)) && holds(value, limit)) ||
+          (spend(run, keyword.name === "multipleOf" ? remainderUnits(value, limit) : 0) && holds(value, limit)) ||
           report(run, at, keyword.name, `${expected} ${limit}`, found)
 
 const isCount = (value: Schema.Json): value is number =>
@@ -323,7 +323,7 @@ const itemCount: Measure = (value) => (isArray(value) ? { size: value.length, un
 const propertyCount: Measure = (value) => {
   if (!isObject(value)) return undefined
   const size = Object.keys(value).length
-  return { size, units: size / 4 }
+  return { size, units: size }
 }
 
 const enumReader: Reader = (value, keyword) => {
@@ -452,7 +452,7 @@ const uniqueReader: Reader = (unique, keyword) => {
   if (!unique) return undefined
   return (items, at, run) => {
     if (!isArray(items)) return true
-    if (!spend(run, fuel.ofValue(items))) return false
+    if (!spend(run, 2 * fuel.ofValue(items))) return false
     const seen = new Set<string>()
     return every(items.entries(), run, ([index, item]) => {
       const print = plainJson.fingerprint(item)
@@ -741,7 +741,7 @@ const maxValueDepth = 512
 const maxChain = 100
 
 /** The units for a schema of a document, and for each of its keywords. The place of a schema repeats the keys above it. */
-const nodeUnits = 24
+const nodeUnits = 32
 
 const problemsOf = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "", reason }).problems
 
@@ -1020,7 +1020,7 @@ const coerceText = (nodes: ReadonlyArray<Node>, value: Schema.Json, run: Run): S
   const kinds = nodes.reduce((bits, node) => bits & node.kinds, plainJson.allTypes)
   const { array, object, string } = plainJson.typeBits
   if ((kinds & string) !== 0 || (kinds & (array | object)) === 0) return value
-  if (!spend(run, 1 + value.length / 2)) return value
+  if (!spend(run, 1 + value.length)) return value
   const parsed = parseContainer(value)
   return parsed !== undefined && (plainJson.typeBitOf(parsed) & kinds) !== 0 ? parsed : value
 }

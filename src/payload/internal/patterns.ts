@@ -224,7 +224,7 @@ export const compilePattern = (source: string, tank: fuel.Fuel): Result.Result<C
     return {
       source,
       weight: sourceWeight + 20 * bound,
-      cost: (length) => 1 + length * perCharacter,
+      cost: (length) => 8 + length * perCharacter,
       test: (value) => {
         if (!isBounded) {
           const { dfa } = compiled.re2()
@@ -340,7 +340,7 @@ const isRegex: FormatCheck = (text) => Result.isSuccess(Result.try(() => new Reg
 
 /** The units that a check of a format takes; V8 builds the classes of a regular expression. */
 export const formatCost = (name: string, text: string): number =>
-  name === "regex" ? 1 + text.length + propertyWeight * countProperties(text) : 1 + fuel.ofText(text.length)
+  name === "regex" ? 1 + text.length + propertyWeight * countProperties(text) : 4 + 2 * fuel.ofText(text.length)
 
 /** The formats that are checked; all others are refused by name. Every check is linear. */
 export const formatChecks: ReadonlyMap<string, FormatCheck> = new Map<string, FormatCheck>([

@@ -148,8 +148,10 @@ export const fingerprint = (value: Schema.Json): string => {
 
 /** Length in code points, as `minLength` counts. */
 export const countCodePoints = (text: string): number => {
-  let count = 0
-  for (const _ of text) count++
+  let count = text.length
+  for (let at = 1; at < text.length; at++) {
+    if ((text.charCodeAt(at) & 0xfc00) === 0xdc00 && (text.charCodeAt(at - 1) & 0xfc00) === 0xd800) count--
+  }
   return count
 }
 
