@@ -68,6 +68,8 @@ export interface Machine<State, Action, E> {
  * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
  * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
  * - `close`: nothing is emitted from here on, because the run is being torn down.
+ * - `hold`, `release`: between them nothing is delivered, here and in the runs around. A delivery can resume a fiber that
+ *   records at once: its events have to come after all that is being recorded.
  */
 export interface Recorder<State, Event, View, E = never> {
   readonly state: State
@@ -82,6 +84,8 @@ export interface Recorder<State, Event, View, E = never> {
   readonly stopped: Effect.Effect<agentTypes.Interruption>
   readonly cut: (which: "current" | "all") => Effect.Effect<void>
   readonly close: () => void
+  readonly hold: () => void
+  readonly release: () => void
 }
 
 /**
@@ -116,6 +120,8 @@ interface Parent<Event, View> {
   readonly interruption: () => agentTypes.Interruption | undefined
   readonly record: (event: Event) => Effect.Effect<void>
   readonly emit: (view: View) => Effect.Effect<void>
+  readonly hold: () => void
+  readonly release: () => void
 }
 
 type Journal<State, Event, View, E> = (
@@ -171,9 +177,11 @@ export const makeRecorder = <State, Event, View, E = never>(
       applied.push({ before, event, after: next.success })
     }
     if (journal !== undefined) unwritten = [...unwritten, ...events]
+    recorder.hold()
     const showWritten = writes ? write() : constVoid
     for (const { after, before, event } of applied) deliver(before, event, after)
     showWritten()
+    recorder.release()
     const waited = recorder.waits ? wait() : Exit.void
     return waited === Exit.void ? waited : Effect.interruptible(waited)
   }
@@ -185,14 +193,18 @@ export const makeRecorder = <State, Event, View, E = never>(
       return interruption ?? parent?.interruption()
     },
     begin: Effect.sync(() => {
+      recorder.hold()
       const showWritten = write()
       if (first !== undefined) deliver(recorder.state, first, recorder.state)
       showWritten()
+      recorder.release()
     }),
     record: (...events) => commit(events, true),
     defer: (event) => commit([event], false),
     emit: (view) => {
+      recorder.hold()
       show(view)
+      recorder.release()
       return wait()
     },
     delivered: Effect.suspend(outbox.wait),
@@ -202,7 +214,15 @@ export const makeRecorder = <State, Event, View, E = never>(
     },
     stopped: Deferred.await(stopped),
     cut: outbox.cut,
-    close: outbox.close
+    close: outbox.close,
+    hold: () => {
+      outbox.hold()
+      parent?.hold()
+    },
+    release: () => {
+      outbox.release()
+      parent?.release()
+    }
   }
   return recorder
 }
@@ -231,6 +251,7 @@ const makeOutbox = <E>(context: Context.Context<never>) => {
   let failed: Exit.Exit<void, E> = Exit.void
   let isMuted = false
   let isClosed = false
+  let held = 0
 
   const settle = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
     if (last === task) last = undefined
@@ -252,6 +273,7 @@ const makeOutbox = <E>(context: Context.Context<never>) => {
   }
 
   const next = (): void => {
+    if (held > 0) return
     while (current === undefined) {
       const task = waiting.shift()
       if (task === undefined) return
@@ -279,6 +301,12 @@ const makeOutbox = <E>(context: Context.Context<never>) => {
     add: (kind: Task<E>["kind"], perform: Task<E>["perform"]): void => {
       last = { kind, perform, done: Deferred.makeUnsafe(), fiber: undefined, isCut: false }
       waiting.push(last)
+    },
+    hold: (): void => {
+      held += 1
+    },
+    release: (): void => {
+      held -= 1
       next()
     },
     /** Waits for everything so far. */

@@ -677,6 +677,8 @@ const runChild = (
   const input = typeof text === "string" ? text : JSON.stringify(call.arguments)
   const parent: driver.ParentRun = {
     streaming,
+    hold: recorder.hold,
+    release: recorder.release,
     // The child stops with its parent, before it starts anything else.
     interruption: () => recorder.interruption,
     record: (event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),
