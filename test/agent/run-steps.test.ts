@@ -72,6 +72,26 @@ describe("AGENT-4 steps and outcomes", () => {
     assert.lengthOf(states[3]?.pending ?? [], 1)
   })
 
+  it("AGENT-8 only calls that wait are requests, also beside others and in agents that are calls", () => {
+    const calls = ["r", "s", "w", "k"].map((id) => call(id))
+    const inner = [
+      started({ runId: "inner", depth: 1 }),
+      input(),
+      step(1),
+      answered([call("r"), call("w")]),
+      asked("w")
+    ]
+    const state = go(
+      run(started(), input(), step(1), answered(calls)),
+      toolStarted("s"),
+      asked("w"),
+      toolStarted("k"),
+      ...inner.map((event) => child("k", event))
+    )
+    const paths = Run.approvalRequests(state).map(({ callId, path }) => [...(path ?? []), callId].join("/"))
+    assert.deepStrictEqual(paths, ["w", "k/w"])
+  })
+
   it("AGENT-4 precedence: interrupted, then max steps, then provider stop, then invalid output", () => {
     assert.strictEqual(next(go(asks(1, "length"), interrupted())), "Interrupted")
     assert.strictEqual(next(asks(1, "length")), "MaxSteps")

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Option, Schema } from "effect"
+import { Context, Duration, Effect, Layer, Option, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
@@ -149,6 +149,29 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     const error = yield* Effect.flip(resolve(contract))
     assert.deepInclude(error.reason, { _tag: "ContractMismatch", path: "/dependentRequired/title" })
   })
+
+  for (const [what, here, there, path] of [
+    ["const", { const: { title: 1 } }, { const: { title: 2 } }, "/const/title"],
+    ["default", { default: { title: 1 } }, { default: { title: 2 } }, "/default/title"],
+    ["enum", { enum: [{ title: 1 }] }, { enum: [{ title: 2 }] }, "/enum/0/title"],
+    ["nested const", { const: { properties: { title: 1 } } }, { const: { properties: {} } }, "/const/properties/title"],
+    ["property", { properties: { a: { title: "A" } } }, { properties: { a: { title: "B" } } }, undefined],
+    ["alternative", { anyOf: [{ title: "A" }] }, { anyOf: [{ title: "B" }] }, undefined],
+    ["negation", { not: { type: "null", title: "A" } }, { not: { type: "null" } }, undefined]
+  ] as const) {
+    const tool = Tool.dynamic("note", { parameters: { type: "object", properties: { p: here } }, success: Schema.Json })
+    const kit = Toolkit.make(tool)
+    test(
+      `TRUST-2 title in ${what} is ${path === undefined ? "a word for people" : "compared"}`,
+      ToolResolver.layerToolkit(kit).pipe(Layer.provide(kit.toLayer({ note: () => Effect.succeed("ok") }))),
+      function* () {
+        const parameters = { type: "object", properties: { p: there } }
+        const bound = yield* Effect.result(resolve(yield* ToolContract.make({ name: "note", parameters })))
+        const found = Result.isFailure(bound) ? bound.failure.reason : undefined
+        assert.strictEqual(found?._tag === "ContractMismatch" ? found.path : undefined, path && `/properties/p${path}`)
+      }
+    )
+  }
 
   test("TRUST-2 arguments have to fit the parameters of the tool here, then those of the contract", function* () {
     const tool = Tool.dynamic("note", {
