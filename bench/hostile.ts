@@ -55,7 +55,9 @@ const measure = async (name: string, attack: Attack): Promise<Measured> => {
   const result = await Effect.runPromise(work)
   const { system, user } = process.cpuUsage(start)
   const after = process.memoryUsage().heapUsed
-  return { name, bytes, millis: (user + system) / 1000, before, after, outcome: describe(result) }
+  // A line of the trace can come into the middle of a long one
+  const outcome = describe(result).slice(0, 110)
+  return { name, bytes, millis: (user + system) / 1000, before, after, outcome }
 }
 
 /** The largest heap in a trace of the collector, in bytes. */
@@ -101,7 +103,7 @@ const least = (one: Row, other: Row): Row => ({
 const print = (row: Row): void => {
   const numbers = `${row.millis.toFixed(0).padStart(6)} ms ${row.megabytes.toFixed(0).padStart(5)} MB`
   const size = `${(row.bytes / 1000).toFixed(0).padStart(5)} kB`
-  const outcome = row.outcome.replaceAll("\n", " ").slice(0, 110)
+  const outcome = row.outcome.replaceAll("\n", " ")
   const finding = attacks[row.name]?.finding.padEnd(5)
   process.stdout.write(
     `${isOver(row) ? "!!" : "  "} ${finding} ${row.name.padEnd(48)} ${size} ${numbers}  ${outcome}\n`
