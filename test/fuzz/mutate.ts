@@ -270,9 +270,12 @@ const changeBytes = (bytes: Uint8Array, { below, pick }: Random): Uint8Array => 
   return changed
 }
 
-/** The members whose values are names, which messages may repeat. Keys are names everywhere. */
+/**
+ * The members whose values messages may repeat: names, and what a JSON Schema expects. Keys are names everywhere, and
+ * so is each id.
+ */
 const names = new Set(
-  "version schema_version protocol role type model name kind _tag op to from step target owner generation input output writes agent predicate after_branches afterBranches rejoin routes routes_by routesBy $schema $ref".split(
+  "version schema_version protocol role type model name kind _tag op to from step target owner generation input output writes agent predicate after_branches afterBranches rejoin routes routes_by routesBy $schema $ref required enum const default pattern format".split(
     " "
   )
 )
