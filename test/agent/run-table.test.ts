@@ -156,7 +156,7 @@ const fieldsOf = (state: Run.State): Readonly<Record<string, unknown>> => {
   return { ...rest, calls, conversation: write.roles(state) }
 }
 
-/** What an event changes in a state, and what comes next. */
+/** The change that an event makes to a state, and what comes next. */
 const effectOf = (before: Run.State, event: Run.Event): string => {
   const result = Run.apply(before, event)
   if (Result.isFailure(result)) {
