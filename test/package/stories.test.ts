@@ -18,9 +18,9 @@ interface Limit {
  */
 const limits: ReadonlyArray<Limit> = [
   { part: "warm", figure: "files", most: 14 },
-  { part: "warm", figure: "crossings", most: 180 },
+  { part: "warm", figure: "crossings", most: 185 },
   { part: "decode", figure: "files", most: 15 },
-  { part: "next", figure: "files", most: 10 }
+  { part: "next", figure: "files", most: 11 }
 ]
 
 describe("HOUSE-10 stories", () => {
