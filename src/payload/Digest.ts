@@ -12,11 +12,11 @@ import * as Hex from "effect/encoding/Hex"
 import * as PayloadError from "./PayloadError.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
-const loneSurrogate = /\p{Surrogate}/u
-
 interface Frame {
+  readonly source: object
+  /** The keys of an object in canonical order. */
   readonly keys: ReadonlyArray<string> | undefined
-  readonly values: ReadonlyArray<Schema.Json>
+  readonly size: number
   next: number
 }
 
@@ -49,57 +49,91 @@ interface Frame {
  * @category encoding
  * @since 0.1.0
  */
-export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadError.PayloadError> =>
-  Result.mapError(
-    Result.flatMap(plainJson.copyJson(json, plainJson.unlimited), writeCanonical),
+export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadError.PayloadError> => {
+  // Only a trap of a Proxy can throw here, and the copier reports it.
+  const written = Result.try(() => writeCanonical(json, 1000))
+  if (Result.isSuccess(written) && written.success.path === undefined) return Result.succeed(written.success.text)
+  return Result.mapError(
+    Result.flatMap(plainJson.copyJson(json, plainJson.unlimited), (copy) => {
+      const { path, text } = writeCanonical(copy, Number.POSITIVE_INFINITY)
+      if (path === undefined) return Result.succeed(text)
+      return Result.fail(PayloadError.invalid([{ path, expected: "well-formed Unicode", found: "a lone surrogate" }]))
+    }),
     (reason) => new PayloadError.PayloadError({ what: "canonical JSON", reason })
   )
+}
 
-const writeCanonical = (json: Schema.Json): Result.Result<string, PayloadError.Reason> => {
+interface Written {
+  readonly text: string
+  /** The first place that has no canonical form: it is no plain JSON, too deep, or holds a lone surrogate. */
+  readonly path: string | undefined
+}
+
+/** Writes plain JSON. It reads members by their descriptors, so no code of theirs runs. */
+const writeCanonical = (json: unknown, maxDepth: number): Written => {
   const stack: Array<Frame> = []
   let text = ""
-  const path = () => plainJson.formatPointer(stack.map((frame) => frame.keys?.[frame.next - 1] ?? frame.next - 1))
-
-  let value: Schema.Json | undefined = json
+  let value = json
   for (;;) {
     if (typeof value === "object" && value !== null) {
-      const frame = openFrame(value)
+      const frame = stack.length < maxDepth ? openFrame(value) : undefined
+      if (frame === undefined) return { text, path: pathOf(stack) }
       text += frame.keys === undefined ? "[" : "{"
       stack.push(frame)
-    } else if (value !== undefined) {
-      if (typeof value === "string" && loneSurrogate.test(value)) return Result.fail(loneSurrogateAt(path()))
-      // JSON.stringify writes numbers and strings just as RFC 8785 asks (3.2.2.2, 3.2.2.3).
-      text += JSON.stringify(value)
+    } else {
+      const scalar = writeScalar(value)
+      if (scalar === undefined) return { text, path: pathOf(stack) }
+      text += scalar
     }
 
     let frame = stack.at(-1)
-    while (frame !== undefined && frame.next >= frame.values.length) {
+    while (frame !== undefined && frame.next >= frame.size) {
       text += frame.keys === undefined ? "]" : "}"
       stack.pop()
       frame = stack.at(-1)
     }
-    if (frame === undefined) return Result.succeed(text)
+    if (frame === undefined) return { text, path: undefined }
 
     if (frame.next > 0) text += ","
-    value = frame.values[frame.next]
-    const key = frame.keys?.[frame.next]
+    const key = frame.keys?.[frame.next] ?? frame.next
     frame.next += 1
-    if (key !== undefined) {
-      if (loneSurrogate.test(key)) return Result.fail(loneSurrogateAt(path()))
-      text += `${JSON.stringify(key)}:`
+    const member = Object.getOwnPropertyDescriptor(frame.source, key)
+    value = member?.enumerable === true ? member.value : undefined
+    if (typeof key === "string") {
+      const name = plainJson.isForbiddenKey(key, value) ? undefined : writeScalar(key)
+      if (name === undefined) return { text, path: pathOf(stack) }
+      text += `${name}:`
     }
   }
 }
 
-const openFrame = (value: Schema.JsonArray | Schema.JsonObject): Frame => {
-  if (plainJson.isArray(value)) return { keys: undefined, values: value, next: 0 }
-  // Without an argument, sort compares UTF-16 code units.
-  const keys = Object.keys(value).sort()
-  return { keys, values: keys.map((key) => value[key] ?? null), next: 0 }
+const pathOf = (stack: ReadonlyArray<Frame>) =>
+  plainJson.formatPointer(stack.map(({ keys, next }) => keys?.[next - 1] ?? next - 1))
+
+/** A text that `JSON.stringify` would only put in quotes. */
+const simpleText = /^[\w -]{0,64}$/
+
+/** ECMAScript writes numbers and strings just as RFC 8785 asks (3.2.2.2, 3.2.2.3). */
+const writeScalar = (value: unknown): string | undefined => {
+  if (typeof value === "string") {
+    if (simpleText.test(value)) return `"${value}"`
+    return /\p{Surrogate}/u.test(value) ? undefined : JSON.stringify(value)
+  }
+  if (typeof value === "number") return Number.isFinite(value) ? String(value) : undefined
+  return typeof value === "boolean" || value === null ? String(value) : undefined
 }
 
-const loneSurrogateAt = (path: string) =>
-  PayloadError.invalid([{ path, expected: "well-formed Unicode", found: "a lone surrogate" }])
+const openFrame = (source: object): Frame | undefined => {
+  const array = Array.isArray(source)
+  if (!plainJson.isPlainObject(source, array)) return undefined
+  const names = Reflect.ownKeys(source)
+  // An array has its items and its length
+  if (array && names.length !== source.length + 1) return undefined
+  if (array) return { source, keys: undefined, size: source.length, next: 0 }
+  // Without an argument, sort compares UTF-16 code units.
+  const keys = names.every((name) => typeof name === "string") ? names.sort() : undefined
+  return keys && { source, keys, size: keys.length, next: 0 }
+}
 
 /**
  * The SHA-256 digest of a JSON value's canonical form (RFC 8785, UTF-8), as

@@ -532,26 +532,32 @@ export const countNodes = (root: Schema.Json): number => {
     } else if (typeof value === "object" && value !== null) {
       for (const key of Object.keys(value)) {
         const member = value[key]
-        if (key === "__proto__" || (key === "constructor" && holdsPrototype(member))) return -1
+        if (isForbiddenKey(key, member)) return -1
         if (member !== undefined) stack.push(member)
       }
     }
   }
 }
 
-const holdsPrototype = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && Object.hasOwn(value, "prototype")
+/** True for a key that reaches the prototype of an object. */
+export const isForbiddenKey = (key: string | number, value: unknown): boolean =>
+  key === "__proto__" ||
+  (key === "constructor" && typeof value === "object" && value !== null && Object.hasOwn(value, "prototype"))
 
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
 
 interface CopyFrame {
   readonly source: object
-  /** Keys still to visit, or the length of an array. */
-  readonly keys: ReadonlyArray<string> | number
+  /** The keys of an object. */
+  readonly keys: ReadonlyArray<string> | undefined
+  readonly size: number
   readonly target: JsonContainer
+  /** The index of the next member. */
   next: number
-  key: string | number
 }
+
+/** The key or index of the member that was read last. */
+const keyOf = ({ keys, next }: CopyFrame): string | number => keys?.[next - 1] ?? next - 1
 
 /**
  * Copies a value of unknown origin into fresh plain JSON, reading every member
@@ -606,44 +612,44 @@ class JsonCopier {
   }
 
   path(): string {
-    return formatPointer(this.stack.map((frame) => frame.key))
+    return formatPointer(this.stack.map(keyOf))
   }
 
   run(root: unknown): Result.Result<Schema.Json, PayloadError.Reason> {
     const result = this.visit(root)
-    while (this.failure === undefined) {
-      const frame = this.stack.at(-1)
-      if (frame === undefined) break
-      this.step(frame)
+    for (let top = this.stack.at(-1); top !== undefined && this.failure === undefined; top = this.stack.at(-1)) {
+      this.fill(top)
     }
     if (this.failure !== undefined) return Result.fail(this.failure)
     if (this.issues.length > 0) return Result.fail(PayloadError.invalid(this.issues, this.omitted))
     return Result.succeed(result)
   }
 
-  /** Takes the next member of the innermost container. */
-  step(frame: CopyFrame): void {
-    const size = typeof frame.keys === "number" ? frame.keys : frame.keys.length
-    if (frame.next >= size) {
-      this.stack.pop()
-      this.ancestors.delete(frame.source)
-      return
+  /** Takes the members of the innermost container, up to one that has members of its own. */
+  fill(frame: CopyFrame): void {
+    const { keys, size, source, target } = frame
+    const depth = this.stack.length
+    while (frame.next < size) {
+      const key = keys === undefined ? frame.next : (keys[frame.next] ?? "")
+      frame.next += 1
+      const descriptor = Object.getOwnPropertyDescriptor(source, key)
+      if (descriptor === undefined) this.issue("a JSON value in every place of an array", "a hole")
+      else if (!("value" in descriptor)) this.issue("a plain member", "a getter or setter")
+      else if (descriptor.enumerable !== true) this.issue("an enumerable member", "a hidden one")
+      else {
+        const value: unknown = descriptor.value
+        if (isForbiddenKey(key, value)) {
+          this.failure = { _tag: "ForbiddenKey", path: this.path(), key: String(key) }
+          return
+        }
+        const copied = this.visit(value)
+        if (Array.isArray(target)) target.push(copied)
+        else target[key] = copied
+        if (this.stack.length > depth || this.failure !== undefined) return
+      }
     }
-    const key = typeof frame.keys === "number" ? frame.next : (frame.keys[frame.next] ?? "")
-    frame.next += 1
-    frame.key = key
-    const descriptor = Object.getOwnPropertyDescriptor(frame.source, key)
-    if (descriptor === undefined) return this.issue("a JSON value in every place of an array", "a hole")
-    if (!("value" in descriptor)) return this.issue("a plain member", "a getter or setter")
-    if (descriptor.enumerable !== true) return this.issue("an enumerable member", "a hidden one")
-    const value: unknown = descriptor.value
-    if (key === "__proto__" || (key === "constructor" && holdsPrototype(value))) {
-      this.failure = { _tag: "ForbiddenKey", path: this.path(), key }
-      return
-    }
-    const copied = this.visit(value)
-    if (Array.isArray(frame.target)) frame.target.push(copied)
-    else frame.target[key] = copied
+    this.stack.pop()
+    this.ancestors.delete(source)
   }
 
   /** Answers the copy of a scalar, or an empty copy of a container that is filled later. */
@@ -683,8 +689,9 @@ class JsonCopier {
     const array = Array.isArray(source)
     if (!isPlainObject(source, array)) {
       if (Redacted.isRedacted(source)) {
-        const key = this.stack.at(-1)?.key ?? ""
-        this.failure = { _tag: "Secret", path: this.path(), key: String(key), kind: "redacted" }
+        const top = this.stack.at(-1)
+        const key = top === undefined ? "" : String(keyOf(top))
+        this.failure = { _tag: "Secret", path: this.path(), key, kind: "redacted" }
       } else this.issue(array ? "a plain array" : "a plain object", "an instance of a class")
       return null
     }
@@ -698,15 +705,18 @@ class JsonCopier {
     const names = Reflect.ownKeys(source)
     // An array has its items and its length; a hole is found when its place is read
     if (array && names.length > source.length + 1) this.issue("items only", "an array with other members")
-    const keys = array ? [] : this.keysOf(names)
+    const keys = array ? undefined : this.keysOf(names)
+    const size = keys?.length ?? (array ? source.length : 0)
     const target: JsonContainer = array ? [] : {}
-    this.stack.push({ source, keys: array ? source.length : keys, target, next: 0, key: "" })
+    this.stack.push({ source, keys, size, target, next: 0 })
     this.ancestors.add(source)
     return target
   }
 
   keysOf(names: ReadonlyArray<string | symbol>): ReadonlyArray<string> {
-    const keys = names.filter((name) => typeof name === "string")
+    const keys = names.every((name) => typeof name === "string")
+      ? names
+      : names.filter((name) => typeof name === "string")
     if (keys.length < names.length) this.issue("keys that are strings", "a symbol")
     const max = this.limits.maxStringLength
     for (const key of keys) {
@@ -740,7 +750,7 @@ class JsonCopier {
 }
 
 /** Made by a literal or `JSON.parse`, in this realm or another one: only a root prototype, or none. */
-const isPlainObject = (source: object, array: boolean): boolean => {
+export const isPlainObject = (source: object, array: boolean): boolean => {
   const prototype: unknown = Object.getPrototypeOf(source)
   if (prototype === null) return !array
   if (typeof prototype !== "object") return false
