@@ -324,13 +324,17 @@ export const checkParts = Effect.fnUntraced(function* (
   checked: PlanDefinition.PlanDefinition = parts.definition
 ): Effect.fn.Return<LivePlan, PlanInvalid.PlanInvalid> {
   const { definition } = parts
-  const digest = yield* Effect.result(digestOf(definition))
   // In the order of the steps, problems of the plan itself first; the order within a step stays
-  const others = [...planCheck.checkStructure(checked), ...found].toSorted((a, b) => (a.index ?? -1) - (b.index ?? -1))
-  // A number that is not finite is reported by the check that knows its purpose, if there is one
-  const problems = Result.isFailure(digest) && others.length === 0 ? [notJson(digest.failure)] : others
+  const problems = [...planCheck.checkStructure(checked), ...found].toSorted(
+    (a, b) => (a.index ?? -1) - (b.index ?? -1)
+  )
   yield* failWithProblems(definition.name, problems)
-  return { ...parts, digest: Result.getOrElse(digest, () => "") }
+  // A number that is not finite was reported by the check that knows its purpose, if there is one
+  const digest = yield* Effect.mapError(
+    digestOf(definition),
+    (error) => new PlanInvalid.PlanInvalid({ plan: definition.name, problems: [notJson(error)] })
+  )
+  return { ...parts, digest }
 })
 
 /** A plan as logs show it: without its code, tools and agents. */
