@@ -378,8 +378,9 @@ const itemsOf = (start: diagram.Node, { nodes, steps }: PlanFigure, prefix: stri
 const drawPlan = (source: Source, scope: Scope): PlanFigure => {
   const definition = definitionOf(source)
   const { steps } = definition
-  const { edges, places } = planFlow.makeFlow(definition)
-  const reached = places && new Set(places.flatMap(({ position }) => planFlow.groupAt(steps, position)))
+  const places = planFlow.placesOf(definition)
+  const edges = planFlow.edgesOf(definition, places)
+  const reached = places && planFlow.reachedFrom(steps, places)
   const plans = plansOf(source)
   const statusOf = overlay(scope.run, scope.running)
   const keys = stepKeys(definition).map((key) => drawnKey(scope.prefix, key))

@@ -48,7 +48,7 @@ const planOf = ({ steps }: typeof Script.Type, forward = false): PlanDefinition.
 }
 
 const placesOf = (definition: PlanDefinition.PlanDefinition) => {
-  const { places } = planFlow.makeFlow(definition)
+  const places = planFlow.placesOf(definition)
   assert.isDefined(places)
   return places!
 }

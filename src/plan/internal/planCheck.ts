@@ -155,9 +155,9 @@ export const checkStructure = (definition: PlanDefinition.PlanDefinition): Reado
   const { steps } = outline
   const routing = steps.map((step, index) => Array.from(checkRouting(outline, step, index)))
   const isSound = outline.positions.size === steps.length && routing.every((found) => found.length === 0)
-  const places = isSound ? planFlow.makeFlow(definition).places : undefined
+  const places = isSound ? planFlow.placesOf(definition) : undefined
   const previous = previousSteps(outline, places ?? [])
-  const reached = places && new Set(places.flatMap(({ position }) => planFlow.groupAt(steps, position)))
+  const reached = places && planFlow.reachedFrom(steps, places)
   return [
     ...Array.from(checkPlan(definition), (found) => problemOf({}, found)),
     ...checkSteps(steps, function* (step, index) {
@@ -642,7 +642,7 @@ export const worstPath = (
   callsOf: (step: StepDefinition) => number | undefined
 ) => {
   const { steps } = definition
-  const { places } = planFlow.makeFlow(definition)
+  const places = planFlow.placesOf(definition)
   const positions = places?.map(({ position }) => position) ?? Array.from(steps.keys())
   const turns = positions.map((position) => planTransition.stepsAt(definition, position))
   const sizes = turns.map((members) => members.length)

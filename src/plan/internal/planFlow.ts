@@ -76,15 +76,9 @@ export interface FlowPlace {
   readonly next: Set<number>
 }
 
-export interface Flow {
-  /** `undefined` if there are too many to find out. */
-  readonly places: ReadonlyArray<FlowPlace> | undefined
-  readonly edges: ReadonlyArray<FlowEdge>
-}
-
 /** The moves after a step: its routes in order, and whether a run may take none of them. */
 interface StepExits {
-  readonly routes: ReadonlyArray<{ readonly to: string; readonly label: string }>
+  readonly routes: ReadonlyArray<{ readonly to: string; readonly label: () => string }>
   readonly otherwise: boolean
   /** The field of the output that names the next step, if it can be any step. */
   readonly any: string | undefined
@@ -100,7 +94,7 @@ const exitsByField = (
   if (found === undefined) return { ...noRoute, any: field }
   const known = found.literals.filter((value) => positions.has(value))
   return {
-    routes: known.map((to) => ({ to, label: condition.label(When.field(field).equals(to)) })),
+    routes: known.map((to) => ({ to, label: () => condition.label(When.field(field).equals(to)) })),
     otherwise: !found.exhaustive || known.length < found.literals.length,
     any: undefined
   }
@@ -118,7 +112,7 @@ export const exitsOf = (step: PlanDefinition.StepDefinition, positions: Readonly
   return {
     routes: tried.flatMap(({ to, when }, index) => {
       if (isNever(when)) return []
-      return [{ to, label: routes.length > 1 ? `${index + 1}: ${condition.label(when)}` : condition.label(when) }]
+      return [{ to, label: () => `${routes.length > 1 ? `${index + 1}: ` : ""}${condition.label(when)}` }]
     }),
     otherwise: last === -1 && !hasOpposites(routes.map(({ when }) => when)),
     any: undefined
@@ -142,100 +136,116 @@ const hasOpposites = (conditions: ReadonlyArray<When.When>): boolean =>
 /** The most that is followed: a plan with more combinations of branches is drawn, and accepted, without following them. */
 const maxFlowCost = 100_000
 
-/** Follows every move that a run can make, with the branches it is in, as the run itself would. */
-export const makeFlow = (definition: PlanDefinition.PlanDefinition): Flow => {
+/** Where the turn at each position ends: after its step, or after the parallel group. */
+const turnEnds = (steps: planTransition.StepList): ReadonlyArray<number> => {
+  const ends = steps.map((_, position) => position + 1)
+  for (let at = ends.length - 2; at >= 0; at--) {
+    if (steps[at]?.parallel === true && steps[at + 1]?.parallel === true) ends[at] = ends[at + 1] ?? at + 1
+  }
+  return ends
+}
+
+/** The place after one where a run takes no route: a branch rejoins; without a branch the next step follows. */
+const placeAfter = (branches: FlowPlace["branches"], end: number, positions: ReadonlyMap<string, number>) => {
+  const rejoin = planTransition.rejoinAt(branches, positions)
+  if (rejoin === undefined) return { at: end, branches, kind: "flow" as const }
+  const at = positions.get(rejoin.at) ?? { unknown: rejoin.at }
+  return { at, branches: rejoin.branches, kind: "rejoin" as const }
+}
+
+/**
+ * Follows every move that a run can make, with the branches it is in, as the run itself would. Undefined if there are
+ * too many to find out.
+ */
+export const placesOf = (definition: PlanDefinition.PlanDefinition): ReadonlyArray<FlowPlace> | undefined => {
   const { steps } = definition
   const positions = planTransition.positionsOf(definition)
   const exits = steps.map((step) => exitsOf(step, positions))
-  const edges = new Map<string, FlowEdge>()
+  const ends = turnEnds(steps)
   const places: Array<FlowPlace> = []
-  const numbers = new Map<string, number>()
+  const numbers = new Map<number | string, number>()
   let cost = 0
 
-  const draw = (edge: FlowEdge) => {
-    const key = JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
-    if (!edges.has(key)) edges.set(key, edge)
-  }
   const visit = (position: number, branches: ReadonlyArray<planTransition.Rejoin>): number => {
     cost += 1 + branches.length
-    const key = JSON.stringify([position, branches.map(({ rejoin, router }) => [router, rejoin])])
+    const key =
+      branches.length === 0
+        ? position
+        : JSON.stringify([position, branches.map(({ rejoin, router }) => [router, rejoin])])
     const known = numbers.get(key)
     if (known !== undefined) return known
     numbers.set(key, places.length)
     places.push({ position, branches, next: new Set() })
     return places.length - 1
   }
-  const takeRoutes = ({ branches, next, position }: FlowPlace, { any, routes }: StepExits) => {
+
+  if (steps.length > 0) visit(0, [])
+  for (const place of places) {
+    const { branches, next, position } = place
+    const { any, otherwise, routes } = exits[position] ?? noRoute
     const step = steps[position]
-    if (step === undefined) return
-    for (const { label, to } of routes) {
-      draw({ from: position, to: positions.get(to) ?? { unknown: to }, kind: "flow", label })
-    }
-    for (const to of [...routes.map(({ to }) => to), ...(any === undefined ? [] : positions.keys())]) {
+    if (step === undefined) continue
+    for (const to of any === undefined ? new Set(routes.map(({ to }) => to)) : positions.keys()) {
       const target = positions.get(to)
       if (target !== undefined) next.add(visit(target, planTransition.enterBranch(branches, step, to, positions)))
     }
+    if (otherwise) {
+      const after = placeAfter(branches, ends[position] ?? steps.length, positions)
+      if (typeof after.at === "number" && after.at < steps.length) next.add(visit(after.at, after.branches))
+    }
+    if (cost > maxFlowCost) return undefined
   }
-  /** Without a route a branch rejoins; without a branch the next step follows. */
-  const takeNoRoute = ({ branches, next, position }: FlowPlace, { any, routes }: StepExits) => {
-    const members = groupAt(steps, position)
-    const after = position + members.length
-    const rejoin = planTransition.rejoinAt(branches, positions)
-    const declared = after < steps.length ? after : "end"
-    const to = rejoin === undefined ? declared : (positions.get(rejoin.at) ?? { unknown: rejoin.at })
-    const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : undefined
-    for (const from of members) draw({ from, to, kind: rejoin === undefined ? "flow" : "rejoin", ...label })
-    if (typeof to === "number") next.add(visit(to, rejoin?.branches ?? branches))
-  }
-
-  draw({ from: "start", to: steps.length === 0 ? "end" : 0, kind: "flow" })
-  if (steps.length > 0) visit(0, [])
-  for (let number = 0; number < places.length; number++) {
-    const place = places[number]
-    if (place === undefined) continue
-    const exit = exits[place.position] ?? noRoute
-    takeRoutes(place, exit)
-    if (exit.otherwise) takeNoRoute(place, exit)
-    if (cost > maxFlowCost) return { places: undefined, edges: approximateEdges(steps, exits, positions) }
-  }
-  return { places, edges: edgesInOrder([...edges.values()], exits) }
+  return places
 }
 
-/** Every move by itself, whatever branch a run is in. */
-const approximateEdges = (
-  steps: ReadonlyArray<PlanDefinition.StepDefinition>,
-  exits: ReadonlyArray<StepExits>,
-  positions: ReadonlyMap<string, number>
+/** The positions that the turns of places run. */
+export const reachedFrom = (steps: planTransition.StepList, places: ReadonlyArray<FlowPlace>): ReadonlySet<number> =>
+  new Set(Array.from(new Set(places.map(({ position }) => position))).flatMap((position) => groupAt(steps, position)))
+
+/**
+ * The moves between places, each once: by the step they leave; of one step, routes first, in their order, and rejoins
+ * last. Without places every move by itself, whatever branch a run is in.
+ */
+export const edgesOf = (
+  definition: PlanDefinition.PlanDefinition,
+  places: ReadonlyArray<FlowPlace> | undefined
 ): ReadonlyArray<FlowEdge> => {
-  const edges: Array<FlowEdge> = [{ from: "start", to: 0, kind: "flow" }]
-  for (const [at, step] of steps.entries()) {
-    const { any, otherwise, routes } = exits[at] ?? noRoute
-    for (const { label, to } of routes)
-      edges.push({ from: at, to: positions.get(to) ?? { unknown: to }, kind: "flow", label })
-    if (otherwise) {
-      const next = planTransition.groupEnd(steps, at)
-      const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : {}
-      edges.push({ from: at, to: next < steps.length ? next : "end", kind: "flow", ...label })
+  const { steps } = definition
+  const positions = planTransition.positionsOf(definition)
+  const exits = steps.map((step) => exitsOf(step, positions))
+  const ends = turnEnds(steps)
+  const others: ReadonlyArray<Map<string, FlowEdge>> = steps.map(() => new Map())
+
+  for (const { branches, position } of places ?? steps.map((_, position) => ({ position, branches: [] }))) {
+    const { any, otherwise, routes } = exits[position] ?? noRoute
+    const end = ends[position] ?? steps.length
+    const { at, kind } = placeAfter(branches, end, positions)
+    const to = typeof at === "number" && at >= steps.length ? "end" : at
+    const key = JSON.stringify([kind, to])
+    if (!otherwise || others[position]?.has(key)) continue
+    const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : undefined
+    for (let from = position; from < end; from++) others[from]?.set(key, { from, to, kind, ...label })
+  }
+  for (const [at, { afterBranches = "" }] of places === undefined ? steps.entries() : []) {
+    const to = positions.get(afterBranches)
+    for (const route of to === undefined ? [] : (exits[at] ?? noRoute).routes) {
+      const from = positions.get(route.to)
+      if (to === undefined || from === undefined || from === to) continue
+      others[from]?.set(JSON.stringify(["rejoin", to]), { from, to, kind: "rejoin" })
     }
-    const rejoin = positions.get(step.afterBranches ?? "")
-    if (rejoin === undefined) continue
-    for (const { to } of routes) {
-      const branch = positions.get(to)
-      if (branch !== undefined && branch !== rejoin) edges.push({ from: branch, to: rejoin, kind: "rejoin" })
+  }
+  const edges: Array<FlowEdge> = [{ from: "start", to: steps.length === 0 ? "end" : 0, kind: "flow" }]
+  const reached = new Set((places ?? []).map(({ position }) => position))
+  const rank = ({ to }: FlowEdge) => (typeof to === "number" ? to : to === "end" ? steps.length : -1)
+  for (const [from, found] of others.entries()) {
+    const { routes } = places === undefined || reached.has(from) ? (exits[from] ?? noRoute) : noRoute
+    for (const { label, to } of routes) {
+      edges.push({ from, to: positions.get(to) ?? { unknown: to }, kind: "flow", label: label() })
     }
+    // "flow" comes before "rejoin"
+    edges.push(
+      ...[...found.values()].sort((a, b) => (a.kind === b.kind ? rank(a) - rank(b) : a.kind < b.kind ? -1 : 1))
+    )
   }
   return edges
-}
-
-/** By the step they leave; of one step, routes first, in their order, and rejoins last. */
-const edgesInOrder = (edges: ReadonlyArray<FlowEdge>, exits: ReadonlyArray<StepExits>): ReadonlyArray<FlowEdge> => {
-  const rank = (edge: FlowEdge): number => {
-    if (edge.from === "start") return 0
-    const route = exits[edge.from]?.routes.findIndex(({ label }) => label === edge.label) ?? -1
-    return route === -1 ? (edge.kind === "flow" ? 1_000_000 : 1_000_001) : route
-  }
-  const source = (edge: FlowEdge): number => (edge.from === "start" ? -1 : edge.from)
-  const target = (edge: FlowEdge): number =>
-    typeof edge.to === "number" ? edge.to : edge.to === "end" ? Number.MAX_SAFE_INTEGER : -1
-  return [...edges].sort((a, b) => source(a) - source(b) || rank(a) - rank(b) || target(a) - target(b))
 }
