@@ -232,9 +232,9 @@ export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = V
  *
  * **Details**
  *
- * It is the digest of the canonical JSON of wire version 2 in which the digest
- * of each tool's JSON is in the place of the tool; that JSON has the digest of an agent in the
- * place of the agent. Fails with a `PayloadError` if the model
+ * It is the digest of the canonical JSON of wire version 2 in which each tool is
+ * replaced by the digest of three members: `contract`, the digest of its contract,
+ * its `description`, and `agent`, the digest of the agent that it is. Fails with a `PayloadError` if the model
  * options hold a secret, or text without a canonical form (lone surrogates).
  *
  * @category digests

@@ -144,11 +144,17 @@ export const make = (options: {
       ...defined({ success: options.success, failure: options.failure }),
       timeout,
       approval: options.approval ?? "never",
-      annotations: options.annotations ?? {}
+      annotations: options.annotations ?? {},
+      digest: knownDigests.get(options) ?? ""
     }
-    const computed = Effect.mapError(digest(contract), (error) => refuse("digest", error.message))
-    return { ...contract, digest: yield* computed }
+    if (contract.digest === "") {
+      contract.digest = yield* Effect.mapError(digest(contract), (error) => refuse("digest", error.message))
+    }
+    return contract
   })
+
+/** Digests of contracts, each of which is one object for all runs of a program. */
+const knownDigests = new WeakMap<object, string>()
 
 /**
  * The SHA-256 digest of a contract, `"sha256:<hex>"`: of everything but its
@@ -178,16 +184,11 @@ export const make = (options: {
  * @category digests
  * @since 0.1.0
  */
-export const digest = ({
-  annotations,
-  approval,
-  failure,
-  name,
-  parameters,
-  success,
-  timeout
-}: Omit<ToolContract, "description" | "digest">): Effect.Effect<string, PayloadError> =>
-  Digest.sha256({
+export const digest = (contract: Omit<ToolContract, "description" | "digest">): Effect.Effect<string, PayloadError> => {
+  const known = knownDigests.get(contract)
+  if (known !== undefined) return Effect.succeed(known)
+  const { annotations, approval, failure, name, parameters, success, timeout } = contract
+  const computed = Digest.sha256({
     name,
     parameters,
     ...defined({ success, failure }),
@@ -195,6 +196,8 @@ export const digest = ({
     approval,
     annotations: defined(annotations)
   })
+  return Effect.tap(computed, (digest) => Effect.sync(() => knownDigests.set(contract, digest)))
+}
 
 const defaultTimeout: Duration.Input = ToolSettings.Timeout.defaultValue()
 

@@ -188,20 +188,13 @@ const checkSchema = Effect.fnUntraced(function* (path: string, json: JsonObject)
   return [{ path: place, expected: "a JSON Schema that can be enforced", found }]
 })
 
-/** Tools whose digest is right: a tool of a program is one object for all of its runs. */
-const checkedDigests = new WeakSet<ToolContract.ToolContract>()
-
 const checkDigest = Effect.fnUntraced(function* (path: string, tool: ToolContract.ToolContract) {
-  if (checkedDigests.has(tool)) return []
   const digest = yield* ToolContract.digest(tool)
-  if (tool.digest !== digest) {
-    const expected = `the digest of the tool's contract (${digest})`
-    const found = /^sha256:[0-9a-f]{64}$/.test(tool.digest) ? tool.digest : "another text"
-    const fix = "Leave the digest out of the JSON, or make the contract with ToolContract.make"
-    return [{ path: `${path}/digest`, expected, found, fix }]
-  }
-  checkedDigests.add(tool)
-  return []
+  if (tool.digest === digest) return []
+  const expected = `the digest of the tool's contract (${digest})`
+  const found = /^sha256:[0-9a-f]{64}$/.test(tool.digest) ? tool.digest : "another text"
+  const fix = "Leave the digest out of the JSON, or make the contract with ToolContract.make"
+  return [{ path: `${path}/digest`, expected, found, fix }]
 })
 
 const timeoutIssues = (
@@ -256,11 +249,11 @@ const toolIssues = Effect.fnUntraced(function* (tool: Tool, path: string, places
 })
 
 /** A tool that was just read, with its digest. If none can be computed it is empty, and {@link check} reports the reason. */
-export const withDigest = (tool: Omit<ToolContract.ToolContract, "digest">): Effect.Effect<ToolContract.ToolContract> =>
-  Effect.map(
-    Effect.orElseSucceed(ToolContract.digest(tool), () => ""),
-    (digest) => ({ ...tool, digest })
-  )
+export const withDigest = Effect.fnUntraced(function* (tool: Omit<Tool, "digest">) {
+  const read = { ...tool, digest: "" }
+  read.digest = yield* Effect.orElseSucceed(ToolContract.digest(read), () => "")
+  return read
+})
 
 const toolNameIssues = (path: string, tools: ReadonlyArray<Tool>): ReadonlyArray<PayloadError.Problem> =>
   tools.flatMap(({ name }, index) => {
@@ -387,13 +380,8 @@ const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps" }
 
 const readTool = Effect.fnUntraced(function* ({ agent, digest, ...rest }: WireTool): Effect.fn.Return<Tool> {
   const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)
-  const tool = { ...rest, timeout }
-  const read = {
-    ...(digest === undefined ? yield* withDigest(tool) : { ...tool, digest }),
-    ...plainJson.defined({ agent: agent && (yield* readTools(agent)) })
-  }
-  if (digest === undefined && read.digest !== "") checkedDigests.add(read)
-  return read
+  const tool = { ...rest, timeout, ...plainJson.defined({ agent: agent && (yield* readTools(agent)) }) }
+  return digest === undefined ? yield* withDigest(tool) : { ...tool, digest }
 })
 
 const readTools = <Agent extends WireAgent>(agent: Agent) =>
@@ -440,8 +428,6 @@ export const currentArm = VersionedCodec.arm({
     )
 })
 
-const writeContract = Json.encode(WireContract, { what: artefact })
-
 const writeHead = Json.encode(
   Schema.Struct({ schema_version: Schema.Literal(2), ...head }).pipe(Schema.encodeKeys(snakeCase)),
   { what: artefact }
@@ -456,11 +442,9 @@ export const digestOfTool = Effect.fnUntraced(function* (
 ): Effect.fn.Return<string, PayloadError.PayloadError> {
   const known = digestMemo.get(tool)
   if (known !== undefined) return known
-  const { agent, ...contract } = tool
-  const json = yield* writeContract(contract)
-  const digest = yield* Digest.sha256(
-    agent === undefined || !Json.isObject(json) ? json : { ...json, agent: yield* digestAt(agent, `${path}/agent`) }
-  )
+  const agent = tool.agent && (yield* digestAt(tool.agent, `${path}/agent`))
+  const contract = yield* ToolContract.digest(tool)
+  const digest = yield* Digest.sha256({ contract, ...plainJson.defined({ description: tool.description, agent }) })
   digestMemo.set(tool, digest)
   return digest
 })
