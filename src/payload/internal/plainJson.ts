@@ -951,20 +951,17 @@ export const reasonFromSchemaIssue = (
   input: unknown,
   options: { readonly max: number; readonly path: string }
 ): ReturnType<typeof PayloadError.invalid> => {
+  const { count, leaves } = leavesOf(issue, options.max)
   const issues: Array<PayloadError.Problem> = []
-  let omitted = 0
   let size = 0
-  for (const leaf of leavesOf(issue, [], undefined)) {
-    if (issues.length >= options.max || size > base.maxPaths) {
-      omitted += 1
-      continue
-    }
+  for (const leaf of leaves) {
+    if (size > base.maxPaths) break
     const path = options.path + formatPointer(leaf.path)
     size += path.length
     const found = leaf.found ?? kindAt(input, leaf.path)
     issues.push({ path, expected: leaf.expected, found, ...defined({ fix: leaf.fix }) })
   }
-  return PayloadError.invalid(issues, omitted)
+  return PayloadError.invalid(issues, count - issues.length)
 }
 
 /**
@@ -986,54 +983,89 @@ export const toSchemaIssue = (
     : new SchemaIssue.Composite(Schema.Json.ast, [first, ...rest], input, options)
 }
 
-interface Leaf {
-  readonly path: ReadonlyArray<PropertyKey>
+interface Expectation {
   readonly expected: string
   readonly found?: string | undefined
   readonly fix?: string | undefined
 }
 
-function* leavesOf(
-  issue: SchemaIssue.Issue,
-  path: ReadonlyArray<PropertyKey>,
-  message: string | undefined
-): Generator<Leaf> {
-  switch (issue._tag) {
-    case "Filter":
-      // The name of a check is known to the check alone, and core's formatter asks it.
-      return yield* leavesOf(
-        issue.issue,
-        path,
-        message ?? (issue.issue._tag === "InvalidValue" ? formatIssue(issue) : SchemaIssue.defaultCheckHook(issue))
-      )
-    case "Encoding":
-      return yield* leavesOf(issue.issue, path, message)
-    case "Pointer":
-      return yield* leavesOf(issue.issue, [...path, ...issue.path], message)
-    case "Composite":
-      for (const inner of issue.issues) yield* leavesOf(inner, path, message)
-      return
-    case "AnyOf": {
-      if (issue.issues.length === 0) return yield { path, expected: trimExpected(message ?? formatIssue(issue)) }
-      const members = issue.issues.map((inner) => [...leavesOf(inner, path, message)])
-      // Alternatives that all fail at this very place are one issue, not many.
-      const here = members.every((member) => member.length === 1 && member[0]?.path.length === path.length)
-      if (here) return yield { path, expected: joinExpected(members.flat()) }
-      return yield* members.flat()
+interface Leaf extends Expectation {
+  readonly path: ReadonlyArray<PropertyKey>
+}
+
+/** The first leaves of an issue, at most `max`, and the number of all: a hostile value has very many. */
+const leavesOf = (root: SchemaIssue.Issue, max: number): { readonly leaves: Array<Leaf>; readonly count: number } => {
+  const path: Array<PropertyKey> = []
+  const leaves: Array<Leaf> = []
+  let room = max
+  let count = 0
+  // The length of the path of the newest leaf
+  let depth = 0
+
+  const visit = (issue: SchemaIssue.Issue, message: string | undefined): void => {
+    const isFull = leaves.length >= room
+    switch (issue._tag) {
+      case "Filter":
+        return visit(issue.issue, message ?? (isFull ? undefined : messageOf(issue)))
+      case "Encoding":
+        return visit(issue.issue, message)
+      case "Pointer":
+        path.push(...issue.path)
+        visit(issue.issue, message)
+        path.length -= issue.path.length
+        return
+      case "Composite":
+        for (const inner of issue.issues) visit(inner, message)
+        return
+      case "AnyOf":
+        if (issue.issues.length > 0) return visitAlternatives(issue.issues, message)
     }
+    count += 1
+    depth = path.length
+    if (!isFull) leaves.push({ path: [...path], ...expectationOf(issue, message) })
+  }
+
+  const visitAlternatives = (alternatives: ReadonlyArray<SchemaIssue.Issue>, message: string | undefined): void => {
+    const [start, end] = [leaves.length, room]
+    // Alternatives that all fail at this very place are one leaf, which needs the text of each
+    if (start < end) room += alternatives.length
+    let isOne = true
+    for (const alternative of alternatives) {
+      const before = count
+      visit(alternative, message)
+      isOne &&= count === before + 1 && depth === path.length
+    }
+    room = end
+    if (isOne) count -= alternatives.length - 1
+    if (isOne && start < end) leaves.push({ path: [...path], expected: joinExpected(leaves.splice(start)) })
+    else leaves.splice(Math.max(start, end))
+  }
+
+  visit(root, undefined)
+  return { leaves, count }
+}
+
+/** The name of a check is known to the check alone, and core's formatter asks it. */
+const messageOf = (filter: SchemaIssue.Filter): string | undefined =>
+  filter.issue._tag === "InvalidValue" ? formatIssue(filter) : SchemaIssue.defaultCheckHook(filter)
+
+const expectationOf = (issue: SchemaIssue.Leaf | SchemaIssue.AnyOf, message: string | undefined): Expectation => {
+  switch (issue._tag) {
+    case "AnyOf":
+      return { expected: trimExpected(message ?? formatIssue(issue)) }
     case "MissingKey": {
       const found = message ?? SchemaIssue.defaultLeafHook(issue)
-      return yield { path, expected: found === "Missing key" ? "a value" : trimExpected(found), found: "nothing" }
+      return { expected: found === "Missing key" ? "a value" : trimExpected(found), found: "nothing" }
     }
     case "UnexpectedKey":
-      return yield { path, expected: "no such key" }
+      return { expected: "no such key" }
     case "InvalidValue": {
       const given = issue.annotations?.[issueAnnotation]
-      if (isProblem(given)) return yield { path, expected: given.expected, found: given.found, fix: given.fix }
-      return yield { path, expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
+      if (isProblem(given)) return { expected: given.expected, found: given.found, fix: given.fix }
+      return { expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
     }
     default:
-      return yield { path, expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
+      return { expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
   }
 }
 
