@@ -254,8 +254,14 @@ export const Wire = Schema.Struct({
 
 type Wire = typeof Wire.Type
 
+/** The messages of a wire that a codec has decoded from a copy of the JSON. */
+const messagesOf = ({ messages }: Wire): ReadonlyArray<Message> => {
+  messages.forEach(history.freezeDecoded)
+  return messages
+}
+
 export const readWire = (wire: Wire): Result.Result<Conversation, ConversationError> =>
-  Result.map(history.appendAll(new history.History({ tokenLimit: wire.tokenLimit }), wire.messages), (self) =>
+  Result.map(history.appendAll(new history.History({ tokenLimit: wire.tokenLimit }), messagesOf(wire)), (self) =>
     wire.beside === undefined ? self : history.forgetReport(history.asHistory(self), wire.beside)
   )
 
@@ -389,6 +395,6 @@ const isRepaired = (u: unknown): u is RepairedConversation =>
  */
 export const repairingCodec: VersionedCodec.VersionedCodec<RepairedConversation> = makeCodec<RepairedConversation>({
   type: Schema.declare<RepairedConversation>(isRepaired, { identifier: "RepairedConversation" }),
-  toCurrent: (wire) => repairMessages(wire.messages, wire),
+  toCurrent: (wire) => repairMessages(messagesOf(wire), wire),
   conversationOf: ({ conversation }) => conversation
 })

@@ -20,7 +20,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import * as Limits from "../../payload/Limits.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, isArray, isObject, own } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -29,11 +29,9 @@ import { ConversationError, type Reason } from "../ConversationError.ts"
 
 const idAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-const randomId = Effect.gen(function* () {
+const randomId = Effect.map(Random.Random, (random) => {
   let id = "msg_"
-  for (let i = 0; i < 16; i++) {
-    id += idAlphabet.charAt(Math.floor((yield* Random.next) * idAlphabet.length))
-  }
+  for (let i = 0; i < 16; i++) id += idAlphabet.charAt(Math.floor(random.nextDoubleUnsafe() * idAlphabet.length))
   return id
 })
 
@@ -172,17 +170,12 @@ const maxDepth = Limits.defaults.maxDepth / 2
  * keeps a run from being stored: such arguments stay text, and the tool's validation
  * rejects them.
  */
-export const isStorable = (json: Schema.Json): boolean => {
-  const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    const [value, depth] = next
-    // `JSON.parse` reads 1e400 as Infinity
-    if (typeof value === "number" && !Number.isFinite(value)) return false
-    if (typeof value !== "object" || value === null) continue
-    if (depth > maxDepth || hasForbiddenKey(value)) return false
-    for (const member of Object.values(value)) pending.push([member, depth + 1])
-  }
-  return true
+export const isStorable = (json: Schema.Json, depth: number = 1): boolean => {
+  // `JSON.parse` reads 1e400 as Infinity
+  if (typeof json === "number") return Number.isFinite(json)
+  if (typeof json !== "object" || json === null) return true
+  if (depth > maxDepth || hasForbiddenKey(json)) return false
+  return Object.values(json).every((member) => isStorable(member, depth + 1))
 }
 
 const hasForbiddenKey = (value: object): boolean => {
@@ -193,7 +186,18 @@ const hasForbiddenKey = (value: object): boolean => {
 
 /** True for a call without argument text, and where the text is that of the arguments. */
 export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean =>
-  text === undefined || text === args || Equal.equals(parseCallArguments(text).arguments, args)
+  text === undefined || text === args || isSameJson(parseCallArguments(text).arguments, args)
+
+// Many times faster than `Equal.equals`, which takes a hash of everything
+const isSameJson = (self: Schema.Json, that: Schema.Json | undefined): boolean => {
+  if (self === that) return true
+  if (isArray(self)) {
+    return isArray(that) && self.length === that.length && self.every((item, index) => isSameJson(item, that[index]))
+  }
+  if (!isObject(self) || !isObject(that)) return false
+  const keys = Object.keys(self)
+  return keys.length === Object.keys(that).length && keys.every((key) => isSameJson(self[key] ?? null, own(that, key)))
+}
 
 const textOfArguments = Schema.makeFilter<CallArguments>((call) =>
   textFitsArguments(call) ? undefined : { path: ["text"], issue: "the JSON text of the arguments of the call" }
@@ -520,13 +524,14 @@ export const toolCalls = (
 const stampMessage = <M extends Message>(
   options: Options | undefined,
   make: (base: Draft<Omit<SystemMessage, "role" | "content">>) => Draft<M>
-): Effect.Effect<M> =>
-  Effect.gen(function* () {
-    const id = options?.id ?? (yield* yield* MessageId)
-    const createdAt = options?.createdAt ?? (yield* DateTime.now)
-    const { metadata, options: providerOptions, usage } = options ?? {}
-    return freeze<M>(make({ id, createdAt, usage, options: providerOptions, metadata }))
-  })
+): Effect.Effect<M> => {
+  const { createdAt, id, metadata, options: providerOptions, usage } = options ?? {}
+  const ids = id === undefined ? Effect.flatten(MessageId) : Effect.succeed(id)
+  const times = createdAt === undefined ? DateTime.now : Effect.succeed(createdAt)
+  return Effect.flatMap(ids, (id) =>
+    Effect.map(times, (createdAt) => freeze<M>(make({ id, createdAt, usage, options: providerOptions, metadata })))
+  )
+}
 
 // Frozen copies
 
@@ -544,7 +549,17 @@ export const freeze = <M extends object>(self: Draft<M>): M => {
   return message as M
 }
 
-type Container = Record<string, unknown> | Array<unknown>
+/** Freezes a message that a codec has just made: no other code has any part of it, so it needs no copy. */
+export const freezeDecoded = (message: Message): void => {
+  const open: Array<Container> = [message]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    Object.freeze(next)
+    for (const member of Object.values(next)) if (isContainer(member)) open.push(member)
+  }
+  frozen.add(message)
+}
+
+type Container = Readonly<Record<string, unknown>> | Array<unknown>
 
 const isContainer = (value: unknown): value is Container => {
   if (typeof value !== "object" || value === null) return false
@@ -628,7 +643,11 @@ type Calls = HashMap.HashMap<string, ToolCallPart>
 
 const noCalls: Calls = HashMap.empty()
 
-const noParts: ReadonlySet<AssistantPart> = new Set()
+/** Calls of closed turns, the newest turn first. */
+interface ClosedTurns {
+  readonly calls: Calls
+  readonly previous: ClosedTurns | undefined
+}
 
 const noPositions: ReadonlyMap<string, number> = new Map()
 const noBatch: ReadonlyArray<ToolCallPart> = []
@@ -660,7 +679,7 @@ export class History extends Pipeable.Class implements Conversation {
   /** Calls of this turn that the provider runs and has not answered. */
   readonly providerOpen: Calls = noCalls
   /** Such calls of earlier turns: no result can follow. */
-  readonly unanswered: ReadonlySet<AssistantPart> = noParts
+  readonly unanswered: ClosedTurns | undefined = undefined
   /** Every call id, by who answers it. */
   readonly callIds: CallIds = noCallIds
 
@@ -792,7 +811,7 @@ export const pushMessage = (self: History, input: Message): History => {
 const closeTurn = ({ providerOpen, unanswered }: History) =>
   HashMap.isEmpty(providerOpen)
     ? undefined
-    : { providerOpen: noCalls, unanswered: new Set([...unanswered, ...HashMap.values(providerOpen)]) }
+    : { providerOpen: noCalls, unanswered: { calls: providerOpen, previous: unanswered } }
 
 const usageReport = (message: AssistantMessage) =>
   (message.usage?.inputTokens ?? 0) > 0 && !hasMark(message, viewMark)
@@ -1217,8 +1236,17 @@ export const saidParts = (
   return isSaid ? sent.slice(0, sent.findLastIndex((part) => part.type !== "reasoning") + 1) : []
 }
 
-/** The message without the calls of earlier turns that the provider never answered: it refuses them. */
-export const withoutUnanswered = <M extends Message>({ unanswered }: History, message: M): M =>
+/** The calls of earlier turns that the provider never answered. */
+export const unansweredCalls = (self: History): ReadonlySet<AssistantPart> => {
+  const calls = new Set<AssistantPart>()
+  for (let turn = self.unanswered; turn !== undefined; turn = turn.previous) {
+    for (const call of HashMap.values(turn.calls)) calls.add(call)
+  }
+  return calls
+}
+
+/** The message without the calls that the provider never answered: it refuses them. */
+export const withoutUnanswered = <M extends Message>(unanswered: ReadonlySet<AssistantPart>, message: M): M =>
   message.role === "assistant" && message.content.some((part) => unanswered.has(part))
     ? { ...message, content: message.content.filter((part) => !unanswered.has(part)) }
     : message

@@ -266,13 +266,14 @@ export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Pro
   return Prompt.fromMessages([...content, ...groups.slice(-1).flatMap(convert)])
 }
 
-const answeredGroups = (self: History): ReadonlyArray<MessageGroup> =>
-  self.unanswered.size === 0
-    ? history.messageGroups(self)
-    : history.messageGroups(self).map((group) => {
-        const message = group.message && history.withoutUnanswered(self, group.message)
-        return message === group.message ? group : { ...group, message }
-      })
+const answeredGroups = (self: History): ReadonlyArray<MessageGroup> => {
+  const unanswered = history.unansweredCalls(self)
+  if (unanswered.size === 0) return history.messageGroups(self)
+  return history.messageGroups(self).map((group) => {
+    const message = group.message && history.withoutUnanswered(unanswered, group.message)
+    return message === group.message ? group : { ...group, message }
+  })
+}
 
 const startsWith = <A>(all: ReadonlyArray<A>, start: ReadonlyArray<A>): boolean =>
   start.every((one, index) => one === all[index])

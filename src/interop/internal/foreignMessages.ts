@@ -355,9 +355,10 @@ export const writeMessages = (
   Result.gen(function* () {
     const messages = history.messages(self)
     yield* checkClosed(self, messages)
+    const unanswered = history.unansweredCalls(history.asHistory(self))
     const prepared: Array<Message.Message> = []
     for (const [index, whole] of messages.entries()) {
-      const message = history.withoutUnanswered(history.asHistory(self), whole)
+      const message = history.withoutUnanswered(unanswered, whole)
       const sent = yield* prepareMessage(format, message, { index, id: message.id }, options)
       if (hasContent(format, sent)) prepared.push(sent)
     }
