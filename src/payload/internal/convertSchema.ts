@@ -438,7 +438,8 @@ const boundImport = (root: Node, limit: number): number => {
   }
   const importNode = (node: Node): void => {
     if (imported.has(node) || isOver()) return
-    imported.add(node)
+    // The two boolean schemas are at many places
+    if (node.always === undefined) imported.add(node)
     units += unitsOfSchema(node)
     if (!isPlain(node)) merge([node], 1, 0)
     else for (const part of nodesInPlace(node)) importNode(part)

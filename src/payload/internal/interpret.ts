@@ -66,7 +66,8 @@ const none = {
 
 /** One schema of the document, ready to run. Keywords fill it in, because references may point forward. */
 export class Node {
-  readonly pointer: string
+  /** Its place in the document; boolean schemas have none of their own. */
+  readonly place: Location | undefined
   /** The answer of a boolean schema: accepts all or nothing. */
   readonly always: boolean | undefined
   readonly preset: Schema.Json | undefined
@@ -91,12 +92,18 @@ export class Node {
   /** The default once it was found to fit its schema, or none when it does not, with the units that this took. */
   filled: { readonly value: Schema.Json | undefined; readonly units: number } | "pending" | undefined
 
-  constructor(pointer: string, always: boolean | undefined, preset: Schema.Json | undefined) {
-    this.pointer = pointer
+  constructor(place: Location | undefined, always: boolean | undefined, preset: Schema.Json | undefined) {
+    this.place = place
     this.always = always
     this.preset = preset
   }
 }
+
+/** The two boolean schemas: they are the same at all places. */
+const anyValue = new Node(undefined, true, undefined)
+const noValue = new Node(undefined, false, undefined)
+
+const booleanNode = (schema: boolean): Node => (schema ? anyValue : noValue)
 
 const TypeId = "~effect-emissary/payload/JsonSchema"
 
@@ -214,17 +221,27 @@ const report = (run: Run, at: Location | undefined, keyword: string, expected: s
   return false
 }
 
-/** Runs a part with another list of problems; `undefined` means that only the answer counts. */
-const withProblems = <A>(run: Run, problems: Run["problems"], part: () => A): A => {
+/** The place of a member; not needed while only the answer counts. */
+const placeOf = (run: Run, at: Location | undefined, key: string | number): Location | undefined =>
+  run.problems === undefined ? undefined : { parent: at, key }
+
+/** Evaluates with another list of problems; `undefined` means that only the answer counts. */
+const evaluateApart = (
+  problems: Run["problems"],
+  node: Node,
+  value: Schema.Json,
+  at: Location | undefined,
+  run: Run
+): boolean => {
   const before = run.problems
   run.problems = problems
-  const result = part()
+  const ok = evaluate(node, value, at, run)
   run.problems = before
-  return result
+  return ok
 }
 
 const fits = (node: Node, value: Schema.Json, run: Run): boolean =>
-  withProblems(run, undefined, () => evaluate(node, value, undefined, run))
+  evaluateApart(undefined, node, value, undefined, run)
 
 /** True when a value has everything a schema asks for, by JSON Schema alone: nothing is filled in or left out. */
 const evaluate = (node: Node, value: Schema.Json, at: Location | undefined, run: Run): boolean => {
@@ -238,40 +255,92 @@ const evaluate = (node: Node, value: Schema.Json, at: Location | undefined, run:
   }
   if (node.checks.length === 0) return true
   if (!enter(run)) return false
-  const ok = every(node.checks, run, (check) => check(value, at, run))
+  const ok = every(node.checks, value, at, run, runCheck)
   run.depth--
   return ok
 }
 
-/** Tests all items for the sake of their problems, until nothing more can be learnt. */
-const every = <A>(items: Iterable<A>, run: Run, test: (item: A) => boolean): boolean => {
+/** Looks at one item for a keyword; made once per schema, because there may be many values. */
+type Test<A, B> = (item: A, value: B, at: Location | undefined, run: Run, index: number) => boolean
+
+/** Tests all items, or some of them, for the sake of their problems, until nothing more can be learnt. */
+const every = <A, B>(
+  items: ReadonlyArray<A>,
+  value: B,
+  at: Location | undefined,
+  run: Run,
+  test: Test<A, B>,
+  from: number = 0,
+  to: number = items.length
+): boolean => {
   let ok = true
+  let index = -1
   for (const item of items) {
-    if (test(item)) continue
+    index++
+    if (index >= to) break
+    if (index < from || test(item, value, at, run, index)) continue
     ok = false
     if (isDone(run)) return false
   }
   return ok
 }
 
+const runCheck: Test<Check, Schema.Json> = (check, value, at, run) => check(value, at, run)
+
+const evaluatePart: Test<Node, Schema.Json> = (node, value, at, run) => evaluate(node, value, at, run)
+
 // --- Keywords ------------------------------------------------------------------------------------------------------
 
-type Keys = ReadonlyArray<string | number>
-
 /** One keyword of a schema, as its reader sees it. */
-interface Keyword {
+class Keyword {
   readonly name: string
-  readonly dialect: Dialect
   /** The schema that holds the keyword. */
   readonly schema: JsonObject
   readonly node: Node
-  /** Compiles the subschema at keys below the keyword. */
-  readonly sub: (json: Schema.Json, ...keys: Keys) => Node
+  readonly compiler: Compiler
+  #place: Location | undefined
+
+  constructor(name: string, schema: JsonObject, node: Node, compiler: Compiler) {
+    this.name = name
+    this.schema = schema
+    this.node = node
+    this.compiler = compiler
+  }
+
+  get dialect(): Dialect {
+    return this.compiler.dialect
+  }
+
+  /** The place of the keyword, or of a key below it. */
+  place(key?: string | number): Location {
+    const here = (this.#place ??= { parent: this.node.place, key: this.name })
+    return key === undefined ? here : { parent: here, key }
+  }
+
+  /** Compiles the subschema at the keyword, or at a key below it. */
+  sub(json: Schema.Json, key?: string | number): Node {
+    if (typeof json === "boolean" && key !== undefined) this.compiler.holders.add(this.schema[this.name])
+    return this.compiler.node(json, this.place(key))
+  }
+
   /** Compiles a regular expression once per document. */
-  readonly pattern: (source: string, ...keys: Keys) => Patterns.CompiledPattern | undefined
-  /** Refuses the document because the keyword, or what is at keys below it, has the wrong form. */
-  readonly invalid: (expected: string, found: Schema.Json, ...keys: Keys) => undefined
-  readonly refuse: (reason: RefusalReason, expected: string, found: string, fix?: string) => undefined
+  pattern(source: string, key?: string): Patterns.CompiledPattern | undefined {
+    return this.compiler.pattern(source, this.place(key))
+  }
+
+  /** Refuses the document because the keyword, or what is at a key below it, has the wrong form. */
+  invalid(expected: string, found: Schema.Json, key?: string): undefined {
+    return this.compiler.refuse("InvalidKeyword", this.place(key), expected, kindOf(found))
+  }
+
+  refuse(reason: RefusalReason, expected: string, found: string, fix?: string): undefined {
+    return this.compiler.refuse(reason, this.place(), expected, found, fix)
+  }
+
+  /** False when nothing more is to be compiled. */
+  spend(units: number): boolean {
+    return this.compiler.spend(units, this.node.place)
+  }
 }
 
 /** Reads the value of a keyword into the node; returns what is left to check at run time. */
@@ -287,57 +356,64 @@ const remainderUnits = (found: number, limit: number): number => (Math.abs(found
 
 const numberReader =
   (holds: (found: number, limit: number) => boolean, expected: string, found: string): Reader =>
-  (limit, keyword) =>
-    typeof limit !== "number" || (keyword.name === "multipleOf" && limit <= 0)
+  (limit, keyword) => {
+    const { name } = keyword
+    return typeof limit !== "number" || (name === "multipleOf" && limit <= 0)
       ? keyword.invalid("a number, for multipleOf greater than 0", limit)
       : (value, at, run) =>
           typeof value !== "number" ||
-          (spend(run, keyword.name === "multipleOf" ? remainderUnits(value, limit) : 0) && holds(value, limit)) ||
-          report(run, at, keyword.name, `${expected} ${limit}`, found)
+          (spend(run, name === "multipleOf" ? remainderUnits(value, limit) : 0) && holds(value, limit)) ||
+          (run.problems !== undefined && report(run, at, name, `${expected} ${limit}`, found))
+  }
 
 const isCount = (value: Schema.Json): value is number =>
   typeof value === "number" && Number.isInteger(value) && value >= 0
 
-/** The size of a value, and the units that counting it takes; `undefined` for a value of another kind. */
-type Measure = (value: Schema.Json) => { readonly size: number; readonly units: number } | undefined
+/** The size of a value, paid for; `undefined` for a value of another kind. */
+type Measure = (value: Schema.Json, run: Run) => number | undefined
 
 const sizeReader =
   (measure: Measure, bound: "least" | "most", unit: string): Reader =>
-  (limit, keyword) =>
-    !isCount(limit)
+  (limit, keyword) => {
+    const { name } = keyword
+    return !isCount(limit)
       ? keyword.invalid("a whole number of at least 0", limit)
       : (value, at, run) => {
-          const measured = measure(value)
-          if (measured === undefined) return true
-          const { size, units } = measured
-          if (!spend(run, units)) return false
-          if (bound === "least" ? size >= limit : size <= limit) return true
-          return report(run, at, keyword.name, `at ${bound} ${count(limit, unit)}`, String(size))
+          const size = measure(value, run)
+          if (size === undefined || (bound === "least" ? size >= limit : size <= limit)) return true
+          return run.problems !== undefined && report(run, at, name, `at ${bound} ${count(limit, unit)}`, String(size))
         }
+  }
 
-const textLength: Measure = (value) =>
-  typeof value === "string" ? { size: plainJson.countCodePoints(value), units: fuel.ofText(value.length) } : undefined
+const textLength: Measure = (value, run) =>
+  typeof value === "string" && spend(run, fuel.ofText(value.length)) ? plainJson.countCodePoints(value) : undefined
 
-const itemCount: Measure = (value) => (isArray(value) ? { size: value.length, units: 0 } : undefined)
+const itemCount: Measure = (value) => (isArray(value) ? value.length : undefined)
 
-const propertyCount: Measure = (value) => {
+const propertyCount: Measure = (value, run) => {
   if (!isObject(value)) return undefined
   const size = Object.keys(value).length
-  return { size, units: size }
+  return spend(run, size) ? size : undefined
 }
 
+/** More members are not shown. */
+const maxShownMembers = 500
+
 const enumReader: Reader = (value, keyword) => {
-  const members = keyword.name === "const" ? [value] : value
+  const { name } = keyword
+  const members = name === "const" ? [value] : value
   if (!isArray(members)) return keyword.invalid("an array", value)
-  const prints = new Set(members.map(plainJson.fingerprint))
-  const list = base.truncateText(
-    members.map((member) => base.truncateText(JSON.stringify(member), 60)).join(", "),
-    1000
-  )
-  const expected = members.length === 1 ? list : `one of ${list}`
+  if (!keyword.spend(fuel.ofValue(members))) return undefined
+  const scalars = new Set(members)
+  const prints = new Set(members.filter((member) => typeof member === "object").map(plainJson.fingerprint))
+  const expected = () => {
+    const shown = members.slice(0, maxShownMembers).map((member) => base.truncateText(JSON.stringify(member), 60))
+    return `${members.length === 1 ? "" : "one of "}${base.truncateText(shown.join(", "), 1000)}`
+  }
   return (found, at, run) =>
-    (spend(run, fuel.ofValue(found)) && prints.has(plainJson.fingerprint(found))) ||
-    report(run, at, keyword.name, expected, `another ${plainJson.typeOf(found)}`)
+    (spend(run, fuel.ofValue(found)) &&
+      (typeof found === "object" ? prints.has(plainJson.fingerprint(found)) : scalars.has(found))) ||
+    (run.problems !== undefined && report(run, at, name, expected(), `another ${plainJson.typeOf(found)}`))
 }
 
 const patternReader: Reader = (source, keyword) => {
@@ -378,16 +454,20 @@ const readSchemas = (value: Schema.Json, keyword: Keyword): ReadonlyArray<Node> 
     ? value.map((item, index) => keyword.sub(item, index))
     : keyword.invalid("a non-empty array of schemas", value)
 
-const readNamed = (value: Schema.Json, keyword: Keyword): ReadonlyArray<readonly [string, Node]> | undefined =>
-  isObject(value)
-    ? Object.keys(value).map((key) => [key, keyword.sub(value[key] ?? null, key)] as const)
-    : keyword.invalid("an object of schemas", value)
-
-const readNames = (value: Schema.Json | undefined): ReadonlyArray<string> | undefined => {
-  if (!isArray(value)) return undefined
-  const list = value.filter((item) => typeof item === "string")
-  return list.length === value.length ? list : undefined
+/** Compiles the subschema at each key. */
+const readNamed = (
+  value: Schema.Json,
+  keyword: Keyword,
+  add: (key: string, node: Node) => void
+): ReadonlyArray<string> | undefined => {
+  if (!isObject(value)) return keyword.invalid("an object of schemas", value)
+  const keys = Object.keys(value)
+  for (const key of keys) add(key, keyword.sub(value[key] ?? null, key))
+  return keys
 }
+
+const readNames = (value: Schema.Json | undefined): ReadonlyArray<string> | undefined =>
+  value !== undefined && isArray(value) && value.every((item) => typeof item === "string") ? value : undefined
 
 // Arrays
 
@@ -395,25 +475,23 @@ const prefixReader: Reader = (value, keyword) => {
   const nodes = readSchemas(value, keyword)
   if (nodes === undefined) return undefined
   keyword.node.prefix = nodes
-  return (found, at, run) =>
-    !isArray(found) ||
-    every(nodes.slice(0, found.length).entries(), run, ([index, node]) =>
-      evaluate(node, found[index] ?? null, { parent: at, key: index }, run)
-    )
+  const test: Test<Schema.Json, unknown> = (item, _, at, run, index) =>
+    evaluate(nodes[index] ?? anyValue, item, placeOf(run, at, index), run)
+  return (found, at, run) => !isArray(found) || every(found, found, at, run, test, 0, nodes.length)
 }
 
 const restReader: Reader = (value, keyword) => {
   const rest = readSchema(value, keyword)
   if (rest === undefined) return undefined
-  keyword.node.rest = rest
+  const { name, node } = keyword
+  node.rest = rest
+  const test: Test<Schema.Json, unknown> = (item, _, at, run, index) =>
+    evaluate(rest, item, placeOf(run, at, index), run)
   return (found, at, run) => {
-    const from = keyword.node.prefix.length
+    const from = node.prefix.length
     if (!isArray(found) || found.length <= from) return true
-    if (rest.always === false)
-      return report(run, at, keyword.name, `at most ${count(from, "item")}`, String(found.length))
-    return every(found.slice(from).entries(), run, ([index, item]) =>
-      evaluate(rest, item, { parent: at, key: from + index }, run)
-    )
+    if (rest.always === false) return report(run, at, name, `at most ${count(from, "item")}`, String(found.length))
+    return every(found, found, at, run, test, from)
   }
 }
 
@@ -432,67 +510,75 @@ const additionalItemsReader: Reader = (value, keyword) => {
 const containsReader: Reader = (value, keyword) => {
   const node = readSchema(value, keyword)
   if (node === undefined) return undefined
+  const { dialect, schema } = keyword
   const limit = (name: string) => {
-    const found = own(keyword.schema, name)
-    return keyword.dialect === "2020-12" && typeof found === "number" ? found : undefined
+    const found = own(schema, name)
+    return dialect === "2020-12" && typeof found === "number" ? found : undefined
   }
   const min = limit("minContains") ?? 1
   const max = limit("maxContains") ?? Number.POSITIVE_INFINITY
   return (items, at, run) => {
     if (!isArray(items)) return true
-    const found = items.filter((item) => fits(node, item, run)).length
+    let found = 0
+    for (const item of items) if (fits(node, item, run)) found++
     if (found >= min && found <= max) return true
     const bound = found < min ? `at least ${min}` : `at most ${max}`
     return report(run, at, "contains", `${bound} of the items in the form of "contains"`, String(found))
   }
 }
 
+const isUnique: Test<Schema.Json, Set<string>> = (item, seen, at, run, index) => {
+  const before = seen.size
+  return (
+    seen.add(plainJson.fingerprint(item)).size > before ||
+    report(run, placeOf(run, at, index), "uniqueItems", "an item of its own", "one that came before")
+  )
+}
+
 const uniqueReader: Reader = (unique, keyword) => {
   if (typeof unique !== "boolean") return keyword.invalid("a boolean", unique)
   if (!unique) return undefined
-  return (items, at, run) => {
-    if (!isArray(items)) return true
-    if (!spend(run, 2 * fuel.ofValue(items))) return false
-    const seen = new Set<string>()
-    return every(items.entries(), run, ([index, item]) => {
-      const print = plainJson.fingerprint(item)
-      const isNew = !seen.has(print)
-      seen.add(print)
-      return (
-        isNew || report(run, { parent: at, key: index }, "uniqueItems", "an item of its own", "one that came before")
-      )
-    })
-  }
+  return (items, at, run) =>
+    !isArray(items) || (spend(run, 2 * fuel.ofValue(items)) && every(items, new Set<string>(), at, run, isUnique))
 }
 
 // Objects
 
 const present = "a required value"
 
-const requireKeys =
-  (keys: ReadonlyArray<string>, name: string, expected: string): Check =>
-  (value, at, run) =>
-    !isObject(value) ||
-    (spend(run, keys.length) &&
-      every(
-        keys,
-        run,
-        (key) => Object.hasOwn(value, key) || report(run, { parent: at, key }, name, expected, "nothing")
-      ))
+/** Keys that must be there, because another one is. */
+const hasKeys = (
+  keys: ReadonlyArray<string>,
+  value: JsonObject,
+  at: Location | undefined,
+  run: Run,
+  name: string,
+  because?: string
+): boolean => {
+  if (!spend(run, keys.length)) return false
+  let ok = true
+  for (const key of keys) {
+    if (Object.hasOwn(value, key)) continue
+    ok = false
+    if (isDone(run)) return false
+    const expected = because === undefined ? present : `${present}, because ${JSON.stringify(because)} is present`
+    report(run, { parent: at, key }, name, expected, "nothing")
+  }
+  return ok
+}
 
 const propertiesReader: Reader = (value, keyword) => {
-  const nodes = readNamed(value, keyword)
-  if (nodes === undefined) return undefined
   const { node } = keyword
-  node.properties = new Map(nodes)
-  return (found, at, run) =>
-    !isObject(found) ||
-    (spend(run, nodes.length) &&
-      every(nodes, run, ([key, property]) => {
-        const member = own(found, key)
-        if (member !== undefined) return evaluate(property, member, { parent: at, key }, run)
-        return !node.required.has(key) || report(run, { parent: at, key }, "required", present, "nothing")
-      }))
+  const nodes = new Map<string, Node>()
+  const keys = readNamed(value, keyword, (key, property) => nodes.set(key, property))
+  if (keys === undefined) return undefined
+  node.properties = nodes
+  const test: Test<string, JsonObject> = (key, found, at, run) => {
+    const member = own(found, key)
+    if (member !== undefined) return evaluate(nodes.get(key) ?? anyValue, member, placeOf(run, at, key), run)
+    return !node.required.has(key) || report(run, placeOf(run, at, key), "required", present, "nothing")
+  }
+  return (found, at, run) => !isObject(found) || (spend(run, keys.length) && every(keys, found, at, run, test))
 }
 
 /** Declared properties that are missing are reported by `properties`, in the order of their declaration. */
@@ -502,87 +588,88 @@ const requiredReader: Reader = (value, keyword) => {
   keyword.node.required = new Set(names)
   const declared = own(keyword.schema, "properties")
   const others = names.filter((name) => !isObject(declared) || !Object.hasOwn(declared, name))
-  return requireKeys(others, "required", present)
+  return (found, at, run) => !isObject(found) || hasKeys(others, found, at, run, "required")
 }
 
-const patternCost = ({ patterns }: Node, key: string): number =>
-  patterns.length === 0 ? 1 : patterns.reduce((sum, [pattern]) => sum + pattern.cost(key.length), 1)
+const patternCost = ({ patterns }: Node, key: string): number => {
+  let units = 1
+  for (const [pattern] of patterns) units += pattern.cost(key.length)
+  return units
+}
 
 const patternPropertiesReader: Reader = (value, keyword) => {
-  const named = readNamed(value, keyword)
-  if (named === undefined) return undefined
   const { node } = keyword
-  node.patterns = named.flatMap(([source, member]) => {
+  const members: Array<Node> = []
+  const sources = readNamed(value, keyword, (_, member) => members.push(member))
+  if (sources === undefined) return undefined
+  node.patterns = sources.flatMap((source, index) => {
     const pattern = keyword.pattern(source, source)
-    return pattern === undefined ? [] : [[pattern, member] as const]
+    return pattern === undefined ? [] : [[pattern, members[index] ?? anyValue] as const]
   })
-  return (found, at, run) =>
-    !isObject(found) ||
-    every(Object.keys(found), run, (key) => {
-      if (!spend(run, patternCost(node, key))) return false
-      const matching = node.patterns.filter(([pattern]) => pattern.test(key))
-      return every(matching, run, ([, member]) => evaluate(member, found[key] ?? null, { parent: at, key }, run))
-    })
+  const test: Test<string, JsonObject> = (key, found, at, run) => {
+    if (!spend(run, patternCost(node, key))) return false
+    const matching = node.patterns.filter(([pattern]) => pattern.test(key)).map(([, member]) => member)
+    return every(matching, found[key] ?? null, placeOf(run, at, key), run, evaluatePart)
+  }
+  return (found, at, run) => !isObject(found) || every(Object.keys(found), found, at, run, test)
 }
 
 /** True when `properties` and `patternProperties` leave a key to `additionalProperties`. */
 const isAdditional = ({ patterns, properties }: Node, key: string): boolean =>
-  !properties.has(key) && !patterns.some(([pattern]) => pattern.test(key))
+  !properties.has(key) && (patterns.length === 0 || !patterns.some(([pattern]) => pattern.test(key)))
 
 const additionalReader: Reader = (value, keyword) => {
   const additional = readSchema(value, keyword)
   if (additional === undefined) return undefined
-  const { node } = keyword
+  const { name, node } = keyword
   node.additional = additional
-  return (found, at, run) =>
-    !isObject(found) ||
-    every(Object.keys(found), run, (key) => {
-      if (!spend(run, patternCost(node, key))) return false
-      if (!isAdditional(node, key)) return true
-      const member = found[key] ?? null
-      const here = { parent: at, key }
-      return additional.always === false
-        ? report(run, here, keyword.name, "no such key", plainJson.typeOf(member))
-        : evaluate(additional, member, here, run)
-    })
+  const test: Test<string, JsonObject> = (key, found, at, run) => {
+    if (!spend(run, patternCost(node, key))) return false
+    if (!isAdditional(node, key)) return true
+    const member = found[key] ?? null
+    const here = placeOf(run, at, key)
+    return additional.always === false
+      ? report(run, here, name, "no such key", plainJson.typeOf(member))
+      : evaluate(additional, member, here, run)
+  }
+  return (found, at, run) => !isObject(found) || every(Object.keys(found), found, at, run, test)
 }
 
 const namesReader: Reader = (value, keyword) => {
   const node = readSchema(value, keyword)
   if (node === undefined) return undefined
-  return (found, at, run) =>
-    !isObject(found) ||
-    every(
-      Object.keys(found),
-      run,
-      (key) =>
-        fits(node, key, run) ||
-        report(run, { parent: at, key }, "propertyNames", "a name of the form that is asked for", "another one")
-    )
+  const test: Test<string, unknown> = (key, _, at, run) =>
+    fits(node, key, run) ||
+    report(run, placeOf(run, at, key), "propertyNames", "a name of the form that is asked for", "another one")
+  return (found, at, run) => !isObject(found) || every(Object.keys(found), found, at, run, test)
 }
 
 /** `dependentRequired`, `dependentSchemas`, and `dependencies`, which holds both. */
 const dependentsReader: Reader = (value, keyword) => {
   if (!isObject(value)) return keyword.invalid("an object", value)
+  const { name, node } = keyword
   const dependents: Array<readonly [key: string, node: Node]> = []
-  const checks: Array<readonly [key: string, check: Check]> = []
-  for (const key of Object.keys(value)) {
+  const needs: Array<ReadonlyArray<string> | Node> = []
+  const keys = Object.keys(value)
+  for (const key of keys) {
     const dependency = value[key] ?? null
-    const names = keyword.name === "dependentSchemas" ? undefined : readNames(dependency)
+    const names = name === "dependentSchemas" ? undefined : readNames(dependency)
     if (names !== undefined) {
-      checks.push([key, requireKeys(names, keyword.name, `${present}, because ${JSON.stringify(key)} is present`)])
-    } else if (keyword.name === "dependentRequired") keyword.invalid("an array of strings", dependency, key)
+      if (keyword.spend(1 + names.length)) needs.push(names)
+    } else if (name === "dependentRequired") keyword.invalid("an array of strings", dependency, key)
     else {
-      const node = keyword.sub(dependency, key)
-      dependents.push([key, node])
-      checks.push([key, (found, at, run) => evaluate(node, found, at, run)])
+      const part = keyword.sub(dependency, key)
+      dependents.push([key, part])
+      needs.push(part)
     }
   }
-  if (dependents.length > 0) keyword.node.dependents = [...keyword.node.dependents, ...dependents]
-  return (found, at, run) =>
-    !isObject(found) ||
-    (spend(run, checks.length) &&
-      every(checks, run, ([key, check]) => !Object.hasOwn(found, key) || check(found, at, run)))
+  if (dependents.length > 0) node.dependents = [...node.dependents, ...dependents]
+  const test: Test<string, JsonObject> = (key, found, at, run, index) => {
+    const needed = Object.hasOwn(found, key) ? needs[index] : undefined
+    if (needed === undefined) return true
+    return needed instanceof Node ? evaluate(needed, found, at, run) : hasKeys(needed, found, at, run, name, key)
+  }
+  return (found, at, run) => !isObject(found) || (spend(run, keys.length) && every(keys, found, at, run, test))
 }
 
 // Combinations
@@ -612,7 +699,7 @@ const reportNoMatch = (
   const here = toPointer(at)
   const all = branches.map((branch) => {
     const problems = noProblems()
-    withProblems(run, problems, () => evaluate(branch, value, at, run))
+    evaluateApart(problems, branch, value, at, run)
     return problems.list
   })
   const intended = problemsOfIntended(all, here)
@@ -640,17 +727,17 @@ const combinationReader =
 
 const allOfReader = combinationReader(
   "allOf",
-  (nodes) => (value, at, run) => every(nodes, run, (node) => evaluate(node, value, at, run))
+  (nodes) => (value, at, run) => every(nodes, value, at, run, evaluatePart)
 )
 
-const anyOfReader = combinationReader(
-  "anyOf",
-  (nodes) => (value, at, run) =>
-    nodes.some((node) => fits(node, value, run)) || reportNoMatch(nodes, "anyOf", value, at, run)
-)
+const anyOfReader = combinationReader("anyOf", (nodes) => (value, at, run) => {
+  for (const node of nodes) if (fits(node, value, run)) return true
+  return reportNoMatch(nodes, "anyOf", value, at, run)
+})
 
 const oneOfReader = combinationReader("oneOf", (nodes) => (value, at, run) => {
-  const fitting = nodes.filter((node) => fits(node, value, run)).length
+  let fitting = 0
+  for (const node of nodes) if (fits(node, value, run)) fitting++
   if (fitting === 0) return reportNoMatch(nodes, "oneOf", value, at, run)
   const expected = `exactly one of ${nodes.length} alternatives`
   return fitting === 1 || report(run, at, "oneOf", expected, `a value that fits ${fitting}`)
@@ -740,8 +827,11 @@ const maxValueDepth = 512
 /** Chains of schemas over one value may be this long. */
 const maxChain = 100
 
-/** The units for a schema of a document, and for each of its keywords. The place of a schema repeats the keys above it. */
+/** The units for a schema of a document, and for each of its keywords. */
 const nodeUnits = 32
+
+/** The units for a step of a reference. */
+const tokenUnits = 8
 
 const problemsOf = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "", reason }).problems
 
@@ -784,8 +874,8 @@ const compile = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, R
   }
   const before = tank.spent
   const compiler = new Compiler(dialect, tank)
-  const root = compiler.node(json, "")
-  if (compiler.refusal === undefined) compiler.resolveReferences()
+  const root = compiler.node(json, undefined)
+  if (compiler.refusal === undefined) compiler.resolveReferences(json)
   if (compiler.refusal === undefined) compiler.findChains()
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, compiler.refusal?.path ?? ""))
   if (compiler.refusal !== undefined) return Result.fail(compiler.refusal)
@@ -812,7 +902,9 @@ class Compiler {
   readonly fuel: fuel.Fuel
   /** Nothing is compiled after the first one. */
   refusal: Refusal | undefined
-  readonly nodes = new Map<string, Node>()
+  readonly nodes = new Map<JsonObject, Node>()
+  /** The arrays and objects of keywords that hold boolean schemas. */
+  readonly holders = new Set<Schema.Json | undefined>()
   readonly references: Array<readonly [node: Node, ref: string]> = []
   readonly patterns = new Map<string, Result.Result<Patterns.CompiledPattern, string>>()
 
@@ -821,62 +913,48 @@ class Compiler {
     this.fuel = tank
   }
 
-  refuse(reason: RefusalReason, path: string, expected: string, found: string, fix?: string): undefined {
-    this.refusal ??= { reason, path, expected, found, ...defined({ fix }) }
+  refuse(reason: RefusalReason, place: Location | undefined, expected: string, found: string, fix?: string): undefined {
+    this.refusal ??= { reason, path: toPointer(place), expected, found, ...defined({ fix }) }
     return undefined
   }
 
-  node(schema: Schema.Json, pointer: string): Node {
-    const known = this.nodes.get(pointer)
-    if (known !== undefined) return known
+  node(schema: Schema.Json, place: Location | undefined): Node {
     const keywords = isObject(schema) ? Object.keys(schema) : []
-    if (!this.spend(nodeUnits * (1 + keywords.length) + fuel.ofText(pointer.length), pointer)) return unreadNode
-    if (!isSchema(schema)) this.refuse("NotASchema", pointer, "a schema (an object or a boolean)", kindOf(schema))
-    const node = isObject(schema)
-      ? new Node(pointer, undefined, own(schema, "default"))
-      : new Node(pointer, schema !== false, undefined)
-    this.nodes.set(pointer, node)
-    if (!isObject(schema)) return node
+    if (!this.spend(nodeUnits * (1 + keywords.length), place)) return anyValue
+    if (!isObject(schema)) {
+      if (typeof schema === "boolean") return booleanNode(schema)
+      this.refuse("NotASchema", place, "a schema (an object or a boolean)", kindOf(schema))
+      return anyValue
+    }
+    const node = new Node(place, undefined, own(schema, "default"))
+    this.nodes.set(schema, node)
     for (const name of keywords) {
       const value = schema[name] ?? null
       node.size += 1 + (isArray(value) ? value.length : 0)
-      this.keyword(name, schema, node)
+      this.keyword(name, value, schema, node)
     }
     return node
   }
 
   /** False when nothing more is to be compiled. */
-  spend(units: number, pointer: string): boolean {
-    if (this.refusal === undefined && !fuel.spend(this.fuel, units)) this.refusal = refuseWork(this.fuel, pointer)
+  spend(units: number, place: Location | undefined): boolean {
+    if (this.refusal === undefined && !fuel.spend(this.fuel, units)) {
+      this.refusal = refuseWork(this.fuel, toPointer(place))
+    }
     return this.refusal === undefined
   }
 
-  keyword(name: string, schema: JsonObject, node: Node): void {
+  keyword(name: string, value: Schema.Json, schema: JsonObject, node: Node): void {
     if (annotationKeywords.has(name) || name.startsWith("x-")) return
-    const value = schema[name] ?? null
-    const keyword = this.keywordOf(name, schema, node)
+    const keyword = new Keyword(name, schema, node, this)
     if (name === "$schema") {
       if (dialectOf(value) !== this.dialect) keyword.invalid("the dialect of the document", value)
-    } else if (name === "$defs" || name === "definitions") readNamed(value, keyword)
+    } else if (name === "$defs" || name === "definitions") readNamed(value, keyword, () => undefined)
     else if (name === "$ref") this.reference(value, keyword)
     else if (this.dialect === "draft-07" && Object.hasOwn(schema, "$ref")) {
       keyword.invalid("nothing beside $ref, where draft-07 would ignore it", value)
     } else if (name === "type") node.kinds = this.kinds(value, keyword)
     else this.assertion(value, keyword)
-  }
-
-  keywordOf(name: string, schema: JsonObject, node: Node): Keyword {
-    const place = (keys: Keys) => [name, ...keys].reduce<string>(appendToken, node.pointer)
-    return {
-      name,
-      dialect: this.dialect,
-      schema,
-      node,
-      sub: (part, ...keys) => this.node(part, place(keys)),
-      pattern: (source, ...keys) => this.pattern(source, place(keys)),
-      invalid: (expected, found, ...keys) => this.refuse("InvalidKeyword", place(keys), expected, kindOf(found)),
-      refuse: (reason, expected, found, fix) => this.refuse(reason, place([]), expected, found, fix)
-    }
   }
 
   assertion(value: Schema.Json, keyword: Keyword): void {
@@ -891,6 +969,8 @@ class Compiler {
   }
 
   kinds(value: Schema.Json, keyword: Keyword): number {
+    const only = typeof value === "string" ? own<number>(plainJson.typeBits, value) : undefined
+    if (only !== undefined) return only
     const list = isArray(value) ? value : [value]
     if (list.length === 0) keyword.invalid("a type", value)
     // Core reads a type that is there twice two times, and all below it with it
@@ -904,22 +984,22 @@ class Compiler {
     }, 0)
   }
 
-  pattern(source: string, pointer: string): Patterns.CompiledPattern | undefined {
+  pattern(source: string, place: Location): Patterns.CompiledPattern | undefined {
     const known = this.patterns.get(source)
     if (known === undefined && this.refusal !== undefined) return undefined
     const compiled = known ?? Patterns.compilePattern(source, this.fuel)
     this.patterns.set(source, compiled)
     if (Result.isSuccess(compiled)) return compiled.success
-    if (!this.spend(0, pointer)) return undefined
+    if (!this.spend(0, place)) return undefined
     const found = `one that cannot run: ${base.truncateText(compiled.failure, 300)}`
     const fix = "Rewrite it without look-around and back references"
-    return this.refuse("UnsupportedPattern", pointer, "a regular expression that runs in linear time", found, fix)
+    return this.refuse("UnsupportedPattern", place, "a regular expression that runs in linear time", found, fix)
   }
 
   reference(ref: Schema.Json, keyword: Keyword): void {
     if (typeof ref !== "string") return keyword.invalid("a string", ref)
     const { node } = keyword
-    if (!this.spend(fuel.ofText(ref.length), node.pointer)) return
+    if (!keyword.spend(fuel.ofText(ref.length))) return
     this.references.push([node, ref])
     node.checks = [
       ...node.checks,
@@ -928,18 +1008,38 @@ class Compiler {
   }
 
   /** Finds the schemas of references; only places of this document, written as JSON Pointers, have any. */
-  resolveReferences(): void {
+  resolveReferences(root: JsonObject): void {
     for (const [node, ref] of this.references) {
       const pointer = ref.startsWith("#") ? Result.try(() => decodeURIComponent(ref.slice(1))) : undefined
-      const target = pointer !== undefined && Result.isSuccess(pointer) ? this.nodes.get(pointer.success) : undefined
-      if (target !== undefined) {
-        node.reference = target
+      const found =
+        pointer !== undefined && Result.isSuccess(pointer) ? this.schemaAt(root, pointer.success) : undefined
+      if (found !== undefined) {
+        node.reference = found
         continue
       }
       const expected = `"#" or the JSON Pointer of a schema of this document after "#"`
       const fix = "Copy the schema into $defs; nothing is ever fetched"
-      this.refuse("UnresolvedReference", `${node.pointer}/$ref`, expected, base.quote(ref), fix)
+      this.refuse("UnresolvedReference", { parent: node.place, key: "$ref" }, expected, base.quote(ref), fix)
     }
+  }
+
+  /** The schema at a JSON Pointer, which is written in one way only. Not every object or boolean is a schema. */
+  schemaAt(root: JsonObject, pointer: string): Node | undefined {
+    let holder: Schema.Json | undefined
+    let here: Schema.Json | undefined = root
+    let key = ""
+    for (let at = 0; at < pointer.length && here !== undefined;) {
+      const next = pointer.indexOf("/", at + 1)
+      const token = pointer.slice(at, next < 0 ? pointer.length : next)
+      key = plainJson.parsePointer(token)[0] ?? ""
+      if (appendToken("", key) !== token || !this.spend(tokenUnits, undefined)) return undefined
+      holder = here
+      here = plainJson.getAt(holder, token)
+      at += token.length
+    }
+    if (typeof here !== "boolean") return isObject(here) ? this.nodes.get(here) : undefined
+    const isHeld = isObject(holder) && this.nodes.has(holder) ? schemaKeywords.has(key) : this.holders.has(holder)
+    return isHeld ? booleanNode(here) : undefined
   }
 
   /** Refuses a way from a schema back to itself that consumes nothing, and chains that are too long. */
@@ -948,15 +1048,16 @@ class Compiler {
     const open = new Set<Node>()
     /** The length of the longest chain from here; its recursion ends where a chain is too long. */
     const lengthOf = (node: Node): number => {
+      const parts = sameValueNodes(node)
+      if (parts.length === 0 && open.size < maxChain) return 1
       const known = lengths.get(node)
       if (known !== undefined || this.refusal !== undefined) return known ?? 0
       if (open.has(node)) return this.refuseCycle([...open].slice([...open].indexOf(node)))
       open.add(node)
-      const longest =
-        open.size > maxChain ? maxChain : sameValueNodes(node).reduce((most, part) => Math.max(most, lengthOf(part)), 0)
+      const longest = open.size > maxChain ? maxChain : parts.reduce((most, part) => Math.max(most, lengthOf(part)), 0)
       open.delete(node)
       if (longest >= maxChain) {
-        this.refuse("TooDeep", node.pointer, `at most ${maxChain} schemas about one value`, "more")
+        this.refuse("TooDeep", node.place, `at most ${maxChain} schemas about one value`, "more")
       }
       lengths.set(node, longest + 1)
       return longest + 1
@@ -969,23 +1070,31 @@ class Compiler {
     const at = cycle.find((node, index) => node.reference === (cycle[index + 1] ?? cycle[0]))
     const ref = this.references.find(([node]) => node === at)?.[1] ?? ""
     const expected = "a reference that consumes a part of the value before it comes back to itself"
-    this.refuse("ReferenceCycle", `${at?.pointer ?? ""}/$ref`, expected, base.quote(ref))
+    this.refuse("ReferenceCycle", { parent: at?.place, key: "$ref" }, expected, base.quote(ref))
     return 0
   }
 }
 
-/** Represents the schemas that are not compiled any more. */
-const unreadNode = new Node("", true, undefined)
+/** The keywords that are one schema each: a boolean there is one, too. */
+const schemaKeywords: ReadonlySet<string> = new Set(
+  "not if then else contains propertyNames items additionalItems additionalProperties".split(" ")
+)
 
 /** The subschemas that look at the same value as the schema itself. */
-const sameValueNodes = ({ combined, dependents, parts, reference }: Node): ReadonlyArray<Node> => [
-  ...(reference === undefined ? [] : [reference]),
-  ...combined.allOf,
-  ...combined.anyOf,
-  ...combined.oneOf,
-  ...Object.values(parts),
-  ...dependents.map(([, node]) => node)
-]
+const sameValueNodes = (node: Node): ReadonlyArray<Node> => {
+  const { combined, dependents, parts, reference } = node
+  if (combined === none.combined && parts === none.parts && dependents === none.named) {
+    return reference === undefined ? none.nodes : [reference]
+  }
+  return [
+    ...(reference === undefined ? [] : [reference]),
+    ...combined.allOf,
+    ...combined.anyOf,
+    ...combined.oneOf,
+    ...Object.values(parts),
+    ...dependents.map(([, node]) => node)
+  ]
+}
 
 // --- Completing ----------------------------------------------------------------------------------------------------
 

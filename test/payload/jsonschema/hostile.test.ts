@@ -54,7 +54,7 @@ describe("PAY-C hostile schemas", () => {
 
   test("PAY-C refuses a chain of references that is too long", function* () {
     const $defs = Object.fromEntries(
-      Array.from({ length: 15_000 }, (_, i) => [`d${i}`, i === 14_999 ? {} : { $ref: `#/$defs/d${i + 1}` }])
+      Array.from({ length: 10_000 }, (_, i) => [`d${i}`, i === 9999 ? {} : { $ref: `#/$defs/d${i + 1}` }])
     )
     assert.strictEqual(reason(yield* timed(JsonSchema.make({ $defs, $ref: "#/$defs/d0" }))), "TooDeep")
   })
@@ -169,10 +169,11 @@ describe("PAY-C hostile schemas", () => {
 const long = "k".repeat(1_000_000)
 
 describe("PAY-C schemas and values that swell", () => {
-  test("PAY-C many schemas below a long key are refused before their places fill the memory", function* () {
-    const properties = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`p${i}`, {}]))
-    const error = yield* Effect.flip(JsonSchema.make({ $defs: { [long]: { properties } } }))
-    assert.strictEqual(error.reason, "TooLarge")
+  test("PAY-C many schemas below a long key are compiled without writing their places", function* () {
+    const properties = Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`p${i}`, {}]))
+    const before = process.memoryUsage().heapUsed
+    yield* JsonSchema.make({ $defs: { [long]: { properties } } })
+    assert.isBelow(process.memoryUsage().heapUsed - before, 50 * long.length)
   })
 
   for (const [what, schema] of Object.entries({
