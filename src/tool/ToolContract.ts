@@ -125,8 +125,8 @@ export const make = (options: {
 }): Effect.Effect<ToolContract, ToolContractError> =>
   Effect.gen(function* () {
     const { name, parameters } = options
-    const refuse = (part: ToolContractError["part"], problem: string, path = "") =>
-      new ToolContractError({ tool: name, part, path, problem })
+    const refuse = (part: ToolContractError["part"], problem: string) =>
+      new ToolContractError({ tool: name, part, path: "", problem })
     if (name.trim() === "") return yield* refuse("name", "expected a name, got an empty one. Name the tool.")
     if (/\p{Surrogate}/u.test(name))
       return yield* refuse("name", "expected well-formed Unicode, found a lone surrogate")

@@ -265,7 +265,8 @@ export const failure = (type: string, message: string, value?: Schema.Json): Fai
  * @category getters
  * @since 0.1.0
  */
-export const content = (self: ToolResult): NonEmptyContent => self.content ?? [textPart(messageOf(self))]
+export const content = (self: ToolResult): NonEmptyContent =>
+  self._tag === "Success" ? self.content : (self.content ?? [textPart(messageOf(self))])
 
 /**
  * The parts the model reads, of a result or of content, as text: text parts and, for each file, a placeholder that
@@ -293,9 +294,7 @@ export const text = (self: ToolResult | ReadonlyArray<Content>): string =>
     )
     .join("\n")
 
-const messageOf = (self: ToolResult): string => {
-  if (self._tag === "Success") return compactJson(self.value)
-  return self.message === "" && self.value !== undefined ? compactJson(self.value) : self.message
-}
+const messageOf = ({ message, value }: Failure): string =>
+  message === "" && value !== undefined ? compactJson(value) : message
 
 const compactJson = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))

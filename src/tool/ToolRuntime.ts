@@ -22,7 +22,7 @@ export {
 } from "./internal/boundTool.ts"
 
 const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>
-  concurrency === "unbounded" || concurrency === Infinity ? "unbounded" : Math.max(1, Math.floor(concurrency) || 1)
+  concurrency === "unbounded" ? concurrency : Math.max(1, Math.floor(concurrency) || 1)
 
 /**
  * A runtime from a function that executes one call.

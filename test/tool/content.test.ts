@@ -27,12 +27,28 @@ describe("Content", () => {
       assert.deepStrictEqual(boundTool.fromPromptPart(modelMessages.toPromptPart(part)), part)
   })
 
+  it("parts hold what they were made of, and nothing else", () => {
+    const options = { acme: { signature: "s" } }
+    assert.deepStrictEqual(ToolResult.textPart("a"), { type: "text", text: "a" })
+    assert.deepStrictEqual(ToolResult.textPart("a", options), { type: "text", text: "a", options })
+    const plain = { type: "file", mediaType: "a/b", data: { type: "base64", base64: "AQID" } } as const
+    const data = new Uint8Array([1, 2, 3])
+    assert.deepStrictEqual(ToolResult.filePart({ mediaType: "a/b", data }), plain)
+    const named = ToolResult.filePart({ mediaType: "a/b", data, fileName: "c", options })
+    assert.deepStrictEqual(named, { ...plain, fileName: "c", options })
+    assert.strictEqual(ToolResult.text([plain, named]), "[a/b omitted]\n[a/b c omitted]")
+  })
+
   it("data URLs become their bytes, other text is base64", () => {
     const data = (input: string | Uint8Array | URL) => ToolResult.filePart({ mediaType: "image/png", data: input }).data
     assert.deepStrictEqual(data("data:image/png;base64,AQID"), { type: "base64", base64: "AQID" })
     assert.deepStrictEqual(data(new URL("data:image/png;base64,AQID")), { type: "base64", base64: "AQID" })
     assert.deepStrictEqual(data("data:text/plain,hi"), { type: "url", url: "data:text/plain,hi" })
     assert.deepStrictEqual(data("AQID"), { type: "base64", base64: "AQID" })
+    for (const url of ["http://a", "HTTPS://a", `data:${"x".repeat(512)};base64,AQID`, "DATA:,a;base64,AQID"])
+      assert.deepStrictEqual(data(url), { type: "url", url })
+    for (const base64 of ["xhttp://a", "xdata:a", "ftp://a"])
+      assert.deepStrictEqual(data(base64), { type: "base64", base64 })
   })
 
   it("a URL that does not parse stays text", () => {
@@ -58,6 +74,8 @@ describe("ToolResult", () => {
   it("TOOL-2 of a failure its message, else compact JSON", () => {
     assert.strictEqual(ToolResult.text(ToolResult.failure("x", "went wrong", { a: 1 })), "went wrong")
     assert.strictEqual(ToolResult.text(ToolResult.failure("x", "", { a: 1 })), `{"a":1}`)
+    assert.deepStrictEqual(ToolResult.content(ToolResult.failure("x", "")), [ToolResult.textPart("")])
+    assert.deepStrictEqual(ToolResult.failure("x", "a"), { _tag: "Failure", type: "x", message: "a" })
   })
 
   it("content cannot be empty", () => {

@@ -73,6 +73,7 @@ test("SOUND-7 contracts, and what refuses them", function* () {
     "a name that every object has": contractOf({ name: "toString" }),
     "no time": contractOf({ timeout: 0 }),
     "less than no time": contractOf({ timeout: -1 }),
+    "a time in other words": contractOf({ timeout: "soon" as never }),
     "parameters with a lone surrogate": contractOf({ parameters: { title: "\ud800" } }),
     "a name and parameters": contractOf(),
     "all parts": contractOf({
@@ -315,6 +316,7 @@ describe("SOUND-7 remote tools, without a network", () => {
           new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) })
         )
       )
+    const nested = (depth: number): object => (depth === 0 ? { code: "EAI_AGAIN" } : { cause: nested(depth - 1) })
     const result = ToolResult.success({ id: "7", at: "1970-01-01T00:00:00.000Z" })
     const answer = (over: object) => answered(200, { protocol: 1, callId: "call_1", result, ...over })
     const open = (options: Partial<Options>) => dispatch(answer({}), options)
@@ -349,6 +351,9 @@ describe("SOUND-7 remote tools, without a network", () => {
       "no connection to any address": failed({ errors: [{ code: "ENOTFOUND" }, { syscall: "getaddrinfo" }] }),
       "one address of two was connected to": failed({ errors: [{ code: "ENOTFOUND" }, {}] }),
       "no addresses": failed({ errors: [] }),
+      "no addresses, and a cause": failed({ errors: [], cause: { code: "ECONNREFUSED" } }),
+      "no connection, eight causes below": failed(nested(8)),
+      "no connection, nine causes below": failed(nested(9)),
       "a connection that was cut": failed({ code: "ECONNRESET" }),
       "an error without a cause": failed(undefined),
       "an error whose cause is null": failed(null),

@@ -302,6 +302,16 @@ describe("RT-1 tool runtimes", () => {
   })
 
   test("a senseless concurrency counts as one", function* () {
+    for (const given of ["unbounded", Number.POSITIVE_INFINITY, 2] as const) {
+      const layer = ToolRuntime.layerConcurrent({ maxConcurrency: given })
+      assert.strictEqual(yield* Effect.provide(concurrency, layer), given)
+    }
+    assert.strictEqual(yield* Effect.provide(concurrency, ToolRuntime.layerConcurrent({ maxConcurrency: 2.9 })), 2)
+    const stubs = Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.stubs)
+    const dispatch = () => Effect.succeed(ToolResult.success(1))
+    const layers = [ToolRuntime.layerInline, concurrent, ToolRuntime.layer({ dispatch, stubs: false })]
+    for (const layer of layers) assert.isFalse(yield* Effect.provide(stubs, layer))
+    assert.isTrue(yield* Effect.provide(stubs, ToolRuntime.layer({ dispatch })))
     for (const maxConcurrency of [0, -3, Number.NaN]) {
       assert.strictEqual(yield* Effect.provide(concurrency, ToolRuntime.layerConcurrent({ maxConcurrency })), 1)
     }

@@ -1,7 +1,8 @@
-import { assert, describe } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Schema } from "effect"
 import { Tool } from "effect/ai"
-import { ToolContract, ToolSettings } from "effect-emissary"
+import { ToolContract, ToolFailure, ToolSettings } from "effect-emissary"
+import { createHash } from "node:crypto"
 import { test } from "../test.ts"
 
 const parameters = {
@@ -37,6 +38,8 @@ describe("ToolContract", () => {
   test("CODEC-4 raw JSON Schema is kept as it is", function* () {
     const contract = yield* ToolContract.fromTool(Tool.dynamic("t", { parameters }))
     assert.strictEqual(contract.parameters, parameters)
+    const typed = Tool.dynamic("t", { parameters: Schema.Struct({ city: Schema.String }) })
+    assert.deepStrictEqual((yield* ToolContract.fromTool(typed)).parameters, parameters)
   })
 
   test("holds timeout, approval, and the hints that were set", function* () {
@@ -70,6 +73,21 @@ describe("ToolContract", () => {
     assert.strictEqual(new Set([one, ...others]).size, 1 + changes.length)
   })
 
+  test("TRUST-2 the digest is the SHA-256 of the canonical JSON of its parts", function* () {
+    const sha256 = (text: string) => `sha256:${createHash("sha256").update(text).digest("hex")}`
+    assert.strictEqual(
+      (yield* ToolContract.make({ name: "t", parameters: {}, timeout: "2 seconds" })).digest,
+      sha256(`{"annotations":{},"approval":"never","name":"t","parameters":{},"timeout":2000}`)
+    )
+    const annotations = { title: "T", strict: true }
+    const all = { success: { a: 1 }, failure: {}, approval: "always", annotations, timeout: Duration.infinity } as const
+    const parts = `"failure":{},"name":"t","parameters":{},"success":{"a":1},"timeout":"infinity"`
+    assert.strictEqual(
+      (yield* ToolContract.make({ name: "t", parameters: {}, ...all })).digest,
+      sha256(`{"annotations":{"strict":true,"title":"T"},"approval":"always",${parts}}`)
+    )
+  })
+
   test("is read off a tool once", function* () {
     const tool = Tool.make("t")
     assert.strictEqual(yield* ToolContract.fromTool(tool), yield* ToolContract.fromTool(tool))
@@ -83,5 +101,15 @@ describe("ToolContract", () => {
       const error = yield* Effect.flip(ToolContract.make({ name: "t", parameters, timeout }))
       assert.strictEqual(error.part, "timeout")
     }
+  })
+
+  it("TOOL-3 ToolFailure knows its own, whose type and message are as given", () => {
+    assert.isTrue(ToolFailure.is(ToolFailure.text("a")))
+    assert.isFalse(ToolFailure.is({ _tag: "ToolFailure", type: "execution_error", message: "a" }))
+    const fields = ({ message, type, value }: ToolFailure) => [type, message, value]
+    assert.deepStrictEqual(fields(ToolFailure.error("a")), ["execution_error", "a", undefined])
+    assert.deepStrictEqual(fields(ToolFailure.text({ a: 1 }, { type: "x" })), ["x", `{"a":1}`, undefined])
+    assert.deepStrictEqual(fields(ToolFailure.json("a")), ["execution_error", "a", "a"])
+    assert.deepStrictEqual(fields(ToolFailure.json([1], { type: "x" })), ["x", "[1]", [1]])
   })
 })

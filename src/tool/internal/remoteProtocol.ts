@@ -183,10 +183,10 @@ const connectSyscalls: ReadonlySet<unknown> = new Set(["connect", "getaddrinfo"]
 const maxCauseDepth = 8
 
 const readField = (value: unknown, key: string): unknown =>
-  typeof value === "object" && value !== null && key in value ? Reflect.get(value, key) : undefined
+  typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined
 
 const failedBeforeSending = (error: unknown, depth: number): boolean => {
-  if (depth > maxCauseDepth || error === undefined || error === null) return false
+  if (depth > maxCauseDepth) return false
   if (networkErrorCodes.has(readField(error, "code")) || connectSyscalls.has(readField(error, "syscall"))) return true
   const collected = readField(error, "errors")
   if (Array.isArray(collected) && collected.length > 0) {
