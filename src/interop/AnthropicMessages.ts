@@ -733,30 +733,46 @@ const format: foreignMessages.Format = {
 }
 
 /** The messages of one message of the format: its results, each by itself, and the content between them. */
-const readMessage = (json: Schema.Json, index: number): ReadonlyArray<foreignMessages.ForeignMessage> => {
+const readMessage = (
+  message: WireMessage,
+  json: Schema.Json | undefined,
+  index: number
+): ReadonlyArray<foreignMessages.ForeignMessage> => {
   if (!isObject(json)) return []
-  const { content = null, role, ...members } = json
-  const read = (role: "user" | "assistant" | "tool", content: Schema.Json) =>
-    foreignMessages.readMessage(format, role, content, index)
+  const { content = null, role: _, ...members } = json
   const all =
-    role === "assistant" ? read("assistant", content) : splitUser(content).flatMap(([role, part]) => read(role, part))
-  return all.map((one, position) => {
+    message.role === "assistant"
+      ? [[readAssistant(message.content), content] as const]
+      : splitUser(message.content, content)
+  return all.map(([body, part], position) => {
+    const one = foreignMessages.readMessage(format, body, part, index)
     const joined = position > 0 && one.body.role === "user" ? (true as const) : undefined
     const unknown = position === 0 && Object.keys(members).length > 0 ? members : undefined
     return { ...one, note: { ...one.note, ...defined({ joined, members: unknown }) } }
   })
 }
 
-const splitUser = (content: Schema.Json): ReadonlyArray<readonly ["user" | "tool", Schema.Json]> => {
-  if (!isArray(content)) return [["user", content]]
-  const all: Array<readonly ["user", Array<Schema.Json>] | readonly ["tool", Schema.Json]> = []
-  for (const block of content) {
-    const last = all.at(-1)
-    if (isObject(block) && block["type"] === "tool_result") all.push(["tool", block])
-    else if (last?.[0] === "user") last[1].push(block)
-    else all.push(["user", [block]])
+/** The results, each by itself, and the content between them, with the JSON of each. */
+const splitUser = (
+  content: string | ReadonlyArray<UserBlock>,
+  json: Schema.Json
+): ReadonlyArray<readonly [foreignMessages.MessageBody, Schema.Json]> => {
+  if (typeof content === "string") return [[readUser(content), json]]
+  const parts = isArray(json) ? json : []
+  const all: Array<readonly [foreignMessages.MessageBody, Schema.Json]> = []
+  let start = 0
+  const addUser = (end: number): void => {
+    const blocks = content.slice(start, end).filter((block) => block.type !== "tool_result")
+    if (blocks.length > 0) all.push([readUser(blocks), parts.slice(start, end)])
+    start = end + 1
   }
-  return all.length === 0 ? [["user", content]] : all
+  for (const [index, block] of content.entries()) {
+    if (block.type !== "tool_result") continue
+    addUser(index)
+    all.push([readToolResult(block), parts[index] ?? null])
+  }
+  addUser(content.length)
+  return all.length === 0 ? [[readUser([]), json]] : all
 }
 
 const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
@@ -793,10 +809,12 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
   if (issues.length > 0) {
     return yield* new PayloadError.PayloadError({ what: options.what, reason: PayloadError.invalid(issues) })
   }
-  yield* Json.decode(WireHistory, options)(json)
+  const wire = yield* Json.decode(WireHistory, options)(json)
   const [first, ...rest] = [
-    ...(system === undefined || system === null ? [] : foreignMessages.readMessage(format, "system", system, 0)),
-    ...items.flatMap(readMessage)
+    ...(wire.system === undefined || wire.system === null
+      ? []
+      : [foreignMessages.readMessage(format, readSystem(wire.system), system, 0)]),
+    ...wire.messages.flatMap((message, index) => readMessage(message, items[index], index))
   ]
   if (first === undefined) return []
   return [system === undefined ? { ...first, note: { ...first.note, withoutSystem: true as const } } : first, ...rest]

@@ -477,7 +477,7 @@ const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: forei
     if (field !== undefined && part.type === "reasoning") reasoning[field] = (reasoning[field] ?? "") + part.text
   }
   const refused = form === "blocks" ? [] : texts.filter(isRefusal)
-  const content = texts.filter((part) => !refused.includes(part))
+  const content = form === "blocks" ? texts : texts.filter((part) => !isRefusal(part))
   return {
     role: "assistant",
     content: content.length === 0 ? null : form === "blocks" ? content.map(writeAssistantBlock) : joinTexts(content),
@@ -527,6 +527,8 @@ const isFunctionCall = (value: Schema.Json | undefined): boolean =>
 
 const decodeMessage = Schema.decodeUnknownOption(WireMessage)
 
+const WireMessages = Schema.Array(WireMessage)
+
 const format: foreignMessages.Format = {
   key: "openai",
   read: (json) => Option.getOrUndefined(Option.map(decodeMessage(json), readMessage)),
@@ -545,8 +547,8 @@ const format: foreignMessages.Format = {
 }
 
 /** The members of an answer that the format of this version does not have, where nothing else is in it. */
-const foreignMembers = (json: Schema.Json | undefined, message: WireMessage, path: string) =>
-  message.role !== "assistant" || !isObject(json) || readAssistant(message).length > 0
+const foreignMembers = (json: Schema.Json | undefined, body: foreignMessages.MessageBody, path: string) =>
+  body.role !== "assistant" || !isObject(json) || body.content.length > 0
     ? []
     : Object.entries(json)
         .filter(([key, value]) => key !== "name" && !Object.hasOwn(AssistantMessage.fields, key) && isObject(value))
@@ -575,9 +577,8 @@ const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Par
       ? Effect.void
       : Effect.fail(new PayloadError.PayloadError({ what: options.what, reason: PayloadError.invalid(issues) }))
   yield* refuse(items.flatMap((item, index) => foreignBlocksOf(item, `/${index}`)))
-  const messages = yield* Json.decode(Schema.Array(WireMessage), options)(json)
-  yield* refuse(messages.flatMap((message, index) => foreignMembers(items[index], message, `/${index}`)))
-  return messages.flatMap(({ role }, index) =>
-    foreignMessages.readMessage(format, role === "developer" ? "system" : role, items[index] ?? null, index)
-  )
+  const messages = yield* Json.decode(WireMessages, options)(json)
+  const bodies = messages.map(readMessage)
+  yield* refuse(bodies.flatMap((body, index) => foreignMembers(items[index], body, `/${index}`)))
+  return bodies.map((body, index) => foreignMessages.readMessage(format, body, items[index], index))
 })

@@ -189,7 +189,7 @@ export const textFitsArguments = ({ arguments: args, text }: CallArguments): boo
   text === undefined || text === args || isSameJson(parseCallArguments(text).arguments, args)
 
 // Many times faster than `Equal.equals`, which takes a hash of everything
-const isSameJson = (self: Schema.Json, that: Schema.Json | undefined): boolean => {
+export const isSameJson = (self: Schema.Json, that: Schema.Json | undefined): boolean => {
   if (self === that) return true
   if (isArray(self)) {
     return isArray(that) && self.length === that.length && self.every((item, index) => isSameJson(item, that[index]))

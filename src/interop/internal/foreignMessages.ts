@@ -136,8 +136,10 @@ const decodeNote = Schema.decodeUnknownOption(Note)
 /** The key of the metadata that holds the note. */
 const metadataKey = (key: Key): string => `effect-emissary/${key}`
 
-export const noteOf = (key: Key, { metadata = {} }: Message.Message): Note =>
-  Option.getOrElse(decodeNote(own(metadata, metadataKey(key))), () => ({}))
+export const noteOf = (key: Key, { metadata = {} }: Message.Message): Note => {
+  const note = own(metadata, metadataKey(key))
+  return note === undefined ? {} : Option.getOrElse(decodeNote(note), () => ({}))
+}
 
 const noteMetadata = (key: Key, note: Note): { readonly metadata?: JsonObject } =>
   Object.keys(note).length === 0 ? {} : { metadata: { [metadataKey(key)]: { ...note } } }
@@ -150,19 +152,19 @@ export interface ForeignMessage {
   readonly note: Note
 }
 
-/** Reads JSON of a form that was checked before. */
+/** Notes what the body that was read from the JSON does not hold of it. */
 export const readMessage = (
   format: Format,
-  role: Role,
-  json: Schema.Json,
+  body: MessageBody,
+  json: Schema.Json | undefined,
   index: number
-): ReadonlyArray<ForeignMessage> => {
-  const body = format.read(json, role)
-  if (body === undefined) return []
-  const form = format.formOf(json, role)
+): ForeignMessage => {
+  if (json === undefined) return { index, body, note: {} }
+  const form = format.formOf(json, body.role)
   const written = format.write(body, form)
-  const patch = JsonPatch.get(written, format.withoutRefused(json, written))
-  return [{ index, body, note: defined({ form, patch: patch.length === 0 ? undefined : patch }) }]
+  const sent = format.withoutRefused(json, written)
+  const patch = history.isSameJson(sent, written) ? undefined : JsonPatch.get(written, sent)
+  return { index, body, note: defined({ form, patch }) }
 }
 
 /**
@@ -245,7 +247,9 @@ export const makeReader = (
       const { foreign, messages } = yield* read(input, options)
       let self = new history.History({ tokenLimit: options?.tokenLimit })
       for (const [position, message] of messages.entries()) {
-        self = yield* Effect.fromResult(history.appendAt(self, message, foreign[position]?.index))
+        const next = history.appendAt(self, message, foreign[position]?.index)
+        if (Result.isFailure(next)) return yield* next.failure
+        self = next.success
       }
       return self
     }),
@@ -299,11 +303,10 @@ const notePlaces = (key: Key, messages: ReadonlyArray<Message.Message>): Readonl
     const placeOf = new Map(calls.map(({ id }, place) => [id, place] as const))
     const places = results.map(({ callId }) => placeOf.get(callId) ?? -1)
     const isOrdered = places.every((place, index) => place >= (places[index - 1] ?? place))
-    const noted = results.map((result, place) => ({
-      ...result,
-      ...noteMetadata(key, { ...noteOf(key, result), place })
-    }))
-    return [...(message === undefined ? [] : [message]), ...(isOrdered ? results : noted)]
+    const noted = isOrdered
+      ? results
+      : results.map((result, place) => ({ ...result, ...noteMetadata(key, { ...noteOf(key, result), place }) }))
+    return [...(message === undefined ? [] : [message]), ...noted]
   })
 
 /** Messages with the results of a batch in the order in which they were read. */
