@@ -45,8 +45,20 @@ const row = <A>(
 
 const list = <A>(n: number, f: (i: number) => A): Array<A> => Array.from({ length: Math.floor(n) }, (_, i) => f(i))
 
+/** As many keys as one object may have. */
+const maxKeys = 10_000
+
 const object = (n: number, f: (i: number) => unknown, key = "p"): { [key: string]: unknown } =>
-  Object.fromEntries(list(n, (i) => [`${key}${i}`, f(i)]))
+  Object.fromEntries(list(Math.min(n, maxKeys), (i) => [`${key}${i}`, f(i)]))
+
+/** Objects of together so many keys. */
+const objects = (n: number, f: (i: number) => unknown, key = "p"): ReadonlyArray<{ [key: string]: unknown }> =>
+  list(Math.ceil(n / maxKeys), (at) => object(n - at * maxKeys, (i) => f(i + at * maxKeys), key))
+
+/** A keyword whose value is an object of n keys: so many schemas in `allOf` that each has as many keys as it may. */
+const keyword = (name: string, n: number, f: (i: number) => unknown) => ({
+  allOf: objects(n, f).map((members) => ({ [name]: members }))
+})
 
 const nested = (levels: number, leaf: unknown, wrap: (inner: unknown, level: number) => unknown): unknown => {
   let all = leaf
@@ -127,7 +139,7 @@ const fan = (n: number) =>
 const tree = (n: number) => ({
   type: "object",
   properties: { a: { $ref: "#/$defs/r" } },
-  $defs: { r: { type: "object", properties: object(n, () => ({ $ref: "#/$defs/r" })) } }
+  $defs: { r: { type: "object", ...keyword("properties", n, () => ({ $ref: "#/$defs/r" })) } }
 })
 
 const definitions: { readonly [name: string]: Attack } = {
@@ -166,7 +178,10 @@ const definitions: { readonly [name: string]: Attack } = {
     (n) => ({ type: "object", allOf: list(n, (i) => ({ properties: { [`a${i}`]: { type: "string" } } })) }),
     1000
   ),
-  'properties {"$ref": "#"}': decoded("H1", (n) => ({ type: "object", properties: object(n, () => ({ $ref: "#" })) })),
+  'properties {"$ref": "#"}': decoded("H1", (n) => ({
+    type: "object",
+    ...keyword("properties", n, () => ({ $ref: "#" }))
+  })),
   "references to itself, a wide tree": decoded("H1", tree),
   "alternatives of one large object": decoded("H1", (n) => ({
     type: "object",
@@ -186,9 +201,9 @@ const definitions: { readonly [name: string]: Attack } = {
     (n) => nested(n, { type: "string" }, (a) => ({ type: ["object", "object"], properties: { a } })),
     20
   ),
-  "untyped schemas": decoded("new", (n) => ({ type: "object", properties: object(n, () => ({ minLength: 1 })) })),
-  "typed schemas": decoded("new", (n) => ({ type: "object", properties: object(n, () => ({ type: "string" })) })),
-  "true schemas": decoded("new", (n) => ({ type: "object", properties: object(n, () => true) })),
+  "untyped schemas": decoded("new", (n) => ({ type: "object", ...keyword("properties", n, () => ({ minLength: 1 })) })),
+  "typed schemas": decoded("new", (n) => ({ type: "object", ...keyword("properties", n, () => ({ type: "string" })) })),
+  "true schemas": decoded("new", (n) => ({ type: "object", ...keyword("properties", n, () => true) })),
   "allOf of true": decoded("new", (n) => ({
     type: "object",
     properties: object(n / 1000, () => ({ allOf: list(1000, () => true) }))
@@ -246,13 +261,16 @@ const definitions: { readonly [name: string]: Attack } = {
   "draft-07 below long keys": decoded("new", (n) => ({
     $schema: "http://json-schema.org/draft-07/schema#",
     type: "object",
-    properties: { ["k".repeat(n * 20)]: { type: "object", properties: stringProps(n) } }
+    properties: { ["k".repeat(n * 20)]: { type: "object", ...keyword("properties", n, () => ({ type: "string" })) } }
   })),
   "places below a long key": decoded("new", (n) => ({
     type: "object",
-    properties: { ["k".repeat(n * 100)]: { properties: object(n, () => true) } }
+    properties: { ["k".repeat(n * 100)]: keyword("properties", n, () => true) }
   })),
-  "dependentSchemas of many": decoded("new", (n) => ({ type: "object", dependentSchemas: object(n, () => true) })),
+  "dependentSchemas of many": decoded("new", (n) => ({
+    type: "object",
+    ...keyword("dependentSchemas", n, () => true)
+  })),
   "refused patterns": decoded("H2", (n) => ({
     type: "object",
     properties: object(n, (i) => ({ type: "string", pattern: heavyPattern(i) }))
@@ -351,7 +369,7 @@ const kinds: { readonly [name: string]: Attack } = {
   ),
   "properties, many items": ran("H3", (n) => ({
     default: list(Math.min(n * 3, 19_999), () => ({})),
-    items: { properties: object(n, () => true) }
+    items: keyword("properties", n, () => true)
   })),
   "required, many items": ran(
     "H3",
@@ -363,7 +381,7 @@ const kinds: { readonly [name: string]: Attack } = {
   ),
   "dependentRequired, many items": ran("H3", (n) => ({
     default: list(Math.min(n * 3, 19_999), () => ({})),
-    items: { dependentRequired: object(n, () => []) }
+    items: keyword("dependentRequired", n, () => [])
   })),
   "closures of many references": ran(
     "H3",
@@ -408,8 +426,8 @@ const kinds: { readonly [name: string]: Attack } = {
     4_000_000
   ),
   "minProperties, many times": ran("new", (n) => ({
-    default: object(n * 2, () => 1, "k"),
-    allOf: list(Math.min(n, 19_999), () => ({ minProperties: 1 }))
+    default: objects(n * 2, () => 1, "k"),
+    items: { allOf: list(Math.min(n, 19_999), () => ({ minProperties: 1 })) }
   })),
   "contains, many times": ran("new", (n) => ({
     default: list(Math.min(n * 5, 19_999), () => 1),
@@ -432,12 +450,12 @@ const kinds: { readonly [name: string]: Attack } = {
     allOf: list(60, (i) => ({ not: { pattern: `[ab]*a[ab]{${20 + i}}[cd]` } }))
   })),
   "patternProperties, long keys": ran("new", (n) => ({
-    default: object(n, () => 1, text(40)),
-    patternProperties: Object.fromEntries(list(50, (i) => [`[ax]*x[ax]{${i}}[cd]`, true]))
+    default: objects(n, () => 1, text(40)),
+    items: { patternProperties: Object.fromEntries(list(50, (i) => [`[ax]*x[ax]{${i}}[cd]`, true])) }
   })),
   "propertyNames, many": ran("new", (n) => ({
-    default: object(n, () => 1),
-    propertyNames: { allOf: list(100, () => ({ pattern: "^[a-z0-9]+$" })) }
+    default: objects(n, () => 1),
+    items: { propertyNames: { allOf: list(100, () => ({ pattern: "^[a-z0-9]+$" })) } }
   })),
   "defaults of defaults": ran(
     "new",
@@ -1089,7 +1107,7 @@ const histories: { readonly [name: string]: Attack } = {
   ),
   "conversation, excess keys": row(
     "new",
-    (n) => conversation([{ ...user(0), ...object(n, () => 1) }]),
+    (n) => conversation(objects(n, () => 1).map((keys, i) => ({ ...user(i), ...keys }))),
     decodeConversation
   ),
   "conversation, long keys": row(
@@ -1331,7 +1349,7 @@ const texts: { readonly [name: string]: Attack } = {
   ),
   "digest: keys in the wrong order": row(
     "new",
-    (n) => object(n, (i) => i, text(30)),
+    (n) => objects(n, (i) => i, text(30)),
     (json) => Digest.sha256(json as Schema.Json)
   ),
   "digest: deep": row(
@@ -1342,7 +1360,7 @@ const texts: { readonly [name: string]: Attack } = {
   ),
   "secrets: combining marks": row(
     "perf",
-    (n) => object(n, () => ({ a: 1 }), "\u0301".repeat(30)),
+    (n) => objects(n, () => ({ a: 1 }), "\u0301".repeat(30)),
     (json) => Effect.sync(() => Json.findSecret(json))
   ),
   "secrets: one long key": row(
@@ -1360,13 +1378,13 @@ const texts: { readonly [name: string]: Attack } = {
     60
   ),
   "schema: keywords refused late": make("new", (n) => ({
-    properties: object(n, () => ({ type: "string" })),
+    ...keyword("properties", n, () => ({ type: "string" })),
     $anchor: "a"
   })),
-  "schema: many bad references": make("new", (n) => ({ properties: object(n, (i) => ({ $ref: `#/${i}` })) })),
+  "schema: many bad references": make("new", (n) => keyword("properties", n, (i) => ({ $ref: `#/${i}` }))),
   "contract: schemas compared": row(
     "new",
-    (n) => ({ type: "object", properties: object(n, () => ({ type: "string", title: "t" })) }),
+    (n) => ({ type: "object", ...keyword("properties", n, () => ({ type: "string", title: "t" })) }),
     (parameters) => {
       const kit = Toolkit.make(
         Tool.dynamic("t", { parameters: { ...parameters, additionalProperties: false }, success: Schema.String })

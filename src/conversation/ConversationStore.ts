@@ -304,7 +304,8 @@ const batchCodec = storage.batchCodec({
 const togetherLimits = {
   maxBytes: Number.POSITIVE_INFINITY,
   maxNodes: Number.POSITIVE_INFINITY,
-  maxArrayLength: Number.POSITIVE_INFINITY
+  maxArrayLength: Number.POSITIVE_INFINITY,
+  maxKeys: Number.POSITIVE_INFINITY
 }
 
 const decodeWith = (

@@ -121,7 +121,7 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
 export const Reason = Schema.TaggedUnion({
   NotJson: { offset: Schema.Int, expected: Schema.String, found: Schema.String },
   TooLarge: {
-    what: Schema.Literals(["bytes", "nodes", "string", "array", "tools", "messages", "fuel"]),
+    what: Schema.Literals(["bytes", "nodes", "string", "array", "object", "tools", "messages", "fuel"]),
     limit: Schema.Finite,
     found: Schema.Int,
     path: Schema.String
@@ -167,6 +167,7 @@ const measures = {
   nodes: ["values", "maxNodes"],
   string: ["UTF-16 code units in one string", "maxStringLength"],
   array: ["items in one array", "maxArrayLength"],
+  object: ["keys in one object", "maxKeys"],
   tools: ["tools", "maxTools"],
   messages: ["messages", "maxMessages"],
   fuel: ["units of fuel, the measure of work", "maxFuel"]

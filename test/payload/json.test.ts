@@ -145,6 +145,10 @@ describe("PAY-A L2 limits", () => {
     yield* Json.parse(`{"a":[1,2]}`, { limits: { maxArrayLength: 2 } })
     const array = yield* measure(`{"a":[1,2,3,4]}`, { maxArrayLength: 2 })
     assert.deepInclude(array, { what: "array", limit: 2, found: 3, path: "/a" })
+
+    yield* Json.parse(`[{"a":{"x":1,"y":[1,2,3]}}]`, { limits: { maxKeys: 2 } })
+    const object = yield* measure(`[{"a":{"x":1,"y":2,"z":3}}]`, { maxKeys: 2 })
+    assert.deepInclude(object, { what: "object", limit: 2, found: 3, path: "/0/a" })
   })
 
   test("PAY-A the same limits hold for values that the caller parsed", function* () {
@@ -154,6 +158,7 @@ describe("PAY-A L2 limits", () => {
     assert.deepInclude(yield* check({ a: "abcd" }, { maxStringLength: 3 }), { what: "string", path: "/a" })
     assert.deepInclude(yield* check({ a: { long: 1 } }, { maxStringLength: 3 }), { what: "string", path: "/a" })
     assert.deepInclude(yield* check([[1, 2, 3]], { maxArrayLength: 2 }), { what: "array", path: "/0" })
+    assert.deepInclude(yield* check([{ a: 1, b: 2 }], { maxKeys: 1 }), { what: "object", found: 2, path: "/0" })
     assert.deepInclude(yield* check({ a: "x".repeat(100) }, { maxBytes: 50 }), { what: "bytes" })
     assert.deepInclude(yield* reasonOf(Json.stringify("é", { limits: { maxBytes: 3 } })), { what: "bytes", found: 4 })
     yield* Json.stringify("é", { limits: { maxBytes: 4 } })

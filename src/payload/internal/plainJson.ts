@@ -197,6 +197,8 @@ export interface Limits {
   readonly maxStringLength: number
   /** Items in one array. */
   readonly maxArrayLength: number
+  /** Keys of one object. */
+  readonly maxKeys: number
   /** Tools of one agent definition, those of agents in it included. */
   readonly maxTools: number
   /** Messages of one conversation. */
@@ -219,6 +221,7 @@ export interface Limits {
  * | `maxNodes` | 200,000 |
  * | `maxStringLength` | 4 MiB (4,194,304 UTF-16 code units) |
  * | `maxArrayLength` | 20,000 |
+ * | `maxKeys` | 10,000 |
  * | `maxTools` | 256 |
  * | `maxMessages` | 10,000 |
  * | `maxIssues` | 50 |
@@ -238,6 +241,7 @@ export const defaultLimits: Limits = {
   maxNodes: 200_000,
   maxStringLength: 4 * 1024 * 1024,
   maxArrayLength: 20_000,
+  maxKeys: 10_000,
   maxTools: 256,
   maxMessages: 10_000,
   maxIssues: 50,
@@ -293,6 +297,9 @@ const tooLarge = (what: Measure, limit: number, found: number, path: string): Pa
   found,
   path
 })
+
+const tooMany = (array: boolean, limits: Limits, found: number, path: string): PayloadError.Reason =>
+  array ? tooLarge("array", limits.maxArrayLength, found, path) : tooLarge("object", limits.maxKeys, found, path)
 
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
@@ -394,8 +401,8 @@ class TextScanner {
     const top = stack.at(-1)
     this.nodes += 1
     if (this.nodes > limits.maxNodes) return this.fail(tooLarge("nodes", limits.maxNodes, this.nodes, ""))
-    if (top !== undefined && top.array && ++top.count > limits.maxArrayLength) {
-      return this.fail(tooLarge("array", limits.maxArrayLength, top.count, this.path(1)))
+    if (top !== undefined && ++top.count > (top.array ? limits.maxArrayLength : limits.maxKeys)) {
+      return this.fail(tooMany(top.array, limits, top.count, this.path(1)))
     }
     if (unit === 0x22) {
       this.string(0)
@@ -511,7 +518,8 @@ export const unlimited: Limits = {
   maxDepth: Number.POSITIVE_INFINITY,
   maxNodes: Number.POSITIVE_INFINITY,
   maxStringLength: Number.POSITIVE_INFINITY,
-  maxArrayLength: Number.POSITIVE_INFINITY
+  maxArrayLength: Number.POSITIVE_INFINITY,
+  maxKeys: Number.POSITIVE_INFINITY
 }
 
 /**
@@ -699,16 +707,17 @@ class JsonCopier {
       this.failure = { _tag: "TooDeep", limit: this.limits.maxDepth, path: this.path() }
       return null
     }
-    if (array && source.length > this.limits.maxArrayLength) {
-      return this.tooLarge("array", this.limits.maxArrayLength, source.length, this.path())
+    const names = array && source.length > this.limits.maxArrayLength ? [] : Reflect.ownKeys(source)
+    const size = array ? source.length : names.length
+    if (size > (array ? this.limits.maxArrayLength : this.limits.maxKeys)) {
+      this.failure = tooMany(array, this.limits, size, this.path())
+      return null
     }
-    const names = Reflect.ownKeys(source)
     // An array has its items and its length; a hole is found when its place is read
     if (array && names.length > source.length + 1) this.issue("items only", "an array with other members")
     const keys = array ? undefined : this.keysOf(names)
-    const size = keys?.length ?? (array ? source.length : 0)
     const target: JsonContainer = array ? [] : {}
-    this.stack.push({ source, keys, size, target, next: 0 })
+    this.stack.push({ source, keys, size: keys?.length ?? size, target, next: 0 })
     this.ancestors.add(source)
     return target
   }
