@@ -124,6 +124,26 @@ describe("errors of a run", () => {
     }
   })
 
+  test("L4 an agent without a model, or without a registry of models, names what to provide", function* () {
+    const messages = yield* Effect.forEach([undefined, "openai/gpt"], (model) =>
+      // a program that breaks the types, which require a model
+      Effect.map(
+        Effect.flip(Agent.make("support", { model }).run("Hi") as Effect.Effect<never, AgentError.AgentError>),
+        (error) => [error.reason._tag, error.message]
+      )
+    )
+    assert.deepStrictEqual(messages, [
+      [
+        "ModelRegistryFailed",
+        'Agent "support": the model is unavailable: the agent names no model and there is no LanguageModel in its context. Provide one'
+      ],
+      [
+        "ModelRegistryFailed",
+        'Agent "support": the model "openai/gpt" is unavailable: there is no ModelRegistry. Provide ModelRegistry.layer'
+      ]
+    ])
+  })
+
   it("L8 retryability and the provider's wait are kept", () => {
     const reason = performAction.modelFailed(rateLimit)
     assert.isTrue(reason.retryable)
