@@ -1,6 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { createHash } from "node:crypto"
+import * as convertSchema from "#src/payload/internal/convertSchema.ts"
+import * as fuel from "#src/payload/internal/fuel.ts"
+import * as interpret from "#src/payload/internal/interpret.ts"
 import * as patterns from "#src/payload/internal/patterns.ts"
 import { JsonSchema } from "effect-emissary/payload"
 
@@ -147,6 +150,63 @@ describe("TOOL-4 tables of the interpreter", () => {
       return `# ${JSON.stringify(schema)}\n${grouped(named(values), effectOf)}\n`
     })
     await expect(table.join("\n")).toMatchFileSnapshot(file("values"))
+  })
+
+  it("TRUST-3 each schema takes as much fuel as it did: to be compiled, to be imported into core, and for all values", async () => {
+    const refs = (count: number, part: (next: object) => object) => ({
+      $ref: "#/$defs/d0",
+      $defs: Object.fromEntries(
+        Array.from({ length: count }, (_, i) => [
+          `d${i}`,
+          i + 1 < count ? part({ $ref: `#/$defs/d${i + 1}` }) : { type: "string" }
+        ])
+      )
+    })
+    const twice = (next: object) => ({ type: "object", properties: { a: next, b: next } })
+    const draft07 = "http://json-schema.org/draft-07/schema#"
+    const more: ReadonlyArray<object> = [
+      {},
+      { title: "t".repeat(160), description: "d" },
+      { type: "object", properties: { a: { type: "string" }, b: { items: { enum: ["x", "y".repeat(32)] } } } },
+      { $schema: draft07, definitions: { a: { items: [{ const: 1 }, true] } }, $ref: "#/definitions/a" },
+      { $schema: draft07, properties: { a: { dependencies: { b: ["c"], d: { type: "null" } } } } },
+      { patternProperties: { "^a*$": { pattern: "^[ab]{2,4}$" }, b: {} }, additionalProperties: { minimum: 1 } },
+      {
+        allOf: [{ properties: { a: {} } }, { properties: { a: { type: "string" } } }, { allOf: [{ type: "object" }] }]
+      },
+      { allOf: [{ anyOf: [{ type: "object" }, { type: "array" }] }, { oneOf: [{ items: {} }, { properties: {} }] }] },
+      {
+        type: "object",
+        anyOf: [{ $ref: "#/$defs/a" }, { $ref: "#/$defs/a" }],
+        $defs: { a: { properties: { a: {} } } }
+      },
+      { $ref: "#/$defs/a", properties: { a: { type: "null" } }, $defs: { a: { additionalProperties: { const: 1 } } } },
+      refs(5, (next) => next),
+      refs(5, twice),
+      refs(5, (next) => ({ anyOf: [next, { type: "array", items: next }] })),
+      refs(5, (next) => ({ allOf: [next, { properties: { a: next } }] })),
+      refs(10, (next) => ({ properties: { a: { allOf: [next, { title: "x" }] } } })),
+      refs(20, (next) => ({ oneOf: [next, next] })),
+      refs(3, () => ({ properties: { a: { $ref: "#/$defs/d0" }, b: { items: { $ref: "#/$defs/d0" } } } })),
+      refs(3, () => ({ anyOf: [{ properties: { a: { $ref: "#" } } }, { properties: { a: { $ref: "#" } } }] })),
+      refs(3, () => ({ properties: { a: { $ref: "#/$defs/d0" } }, additionalProperties: { $ref: "#/$defs/d0" } }))
+    ]
+    const spentBy = (work: (tank: fuel.Fuel) => unknown) => {
+      const tank = fuel.make(1_000_000)
+      work(tank)
+      return Math.round(tank.spent * 1000) / 1000
+    }
+    const table = [...schemas, ...more].map((schema) => {
+      const compiled = Effect.runSync(fuel.measure(JsonSchema.make(schema)))
+      const checked = Result.getOrThrow(made(schema))
+      const imported = spentBy((tank) => convertSchema.toSchemaWith(tank, checked))
+      const validated = spentBy((tank) => values.map((value) => interpret.validateWith(tank, checked, value)))
+      const isImported = convertSchema.importSchema(checked)._tag === "Some"
+      const text = JSON.stringify(schema)
+      const name = text.length > 150 ? `${text.slice(0, 150)}...` : text
+      return `${name}\n  ${compiled.spent} and ${imported}${isImported ? "" : ", refused"}, and ${validated}\n`
+    })
+    await expect(table.join("")).toMatchFileSnapshot(file("fuel"))
   })
 
   it("CODEC-4 each keyword accepts or refuses each value as it did", async () => {
