@@ -428,12 +428,14 @@ const boundImport = (root: Node, limit: number): number => {
   let units = 0
   const imported = new Set<Node>()
   const isOver = () => units > limit
+  const below = new Map<Node, ReadonlyArray<Node>>()
   const lookThrough = (root: Node): void => {
     const open = [root]
     for (let node = open.pop(); node !== undefined && !isOver(); node = open.pop()) {
       units += 1
-      for (const part of nodesInPlace(node)) open.push(part)
-      for (const [, part] of nodesInside(node)) open.push(part)
+      const parts = below.get(node) ?? [...nodesInPlace(node), ...nodesInside(node).map(([, part]) => part)]
+      below.set(node, parts)
+      for (const part of parts) open.push(part)
     }
   }
   const importNode = (node: Node): void => {

@@ -38,20 +38,13 @@ export const isEmpty = ({ limit, spent }: Fuel): boolean => spent > limit
 /** The units for a text that is read or compared once. */
 export const ofText = (length: number): number => length / 16
 
-/** The units for a value that is read, compared or copied once. */
+/** The units for a value that is read, compared or copied once; the guards before it bound its depth. */
 export const ofValue = (value: unknown): number => {
-  let units = 0
-  const open: Array<unknown> = [value]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    units += 1
-    if (typeof next === "string") units += ofText(next.length)
-    else if (plainJson.isArray(next)) for (const item of next) open.push(item)
-    else if (plainJson.isObject(next)) {
-      for (const key of Object.keys(next)) {
-        units += 1 + ofText(key.length)
-        open.push(next[key])
-      }
-    }
+  if (typeof value === "string") return 1 + ofText(value.length)
+  let units = 1
+  if (plainJson.isArray(value)) for (const item of value) units += ofValue(item)
+  else if (plainJson.isObject(value)) {
+    for (const key of Object.keys(value)) units += 1 + ofText(key.length) + ofValue(value[key])
   }
   return units
 }

@@ -89,8 +89,11 @@ export class Node {
   reference: Node | undefined
   /** The schemas that apply to every value of this one: itself, its reference and its `allOf`, transitively. Known on first use if short. */
   closure: ReadonlyArray<Node> | undefined
-  /** The default once it was found to fit its schema, or none when it does not, with the units that this took. */
-  filled: { readonly value: Schema.Json | undefined; readonly units: number } | "pending" | undefined
+  /** The default once it was found to fit its schema, or none when it does not, with the units that this took, and those of a copy. */
+  filled:
+    | { readonly value: Schema.Json | undefined; readonly units: number; readonly copy: number }
+    | "pending"
+    | undefined
 
   constructor(place: Location | undefined, always: boolean | undefined, preset: Schema.Json | undefined) {
     this.place = place
@@ -1098,7 +1101,7 @@ const sameValueNodes = (node: Node): ReadonlyArray<Node> => {
 
 // --- Completing ----------------------------------------------------------------------------------------------------
 
-/** The length of a closure that is kept; many long ones would fill the memory. */
+/** The length of a closure that is kept, its own `allOf` not counted; many long ones would fill the memory. */
 const maxKeptClosure = 64
 
 /** Takes the same fuel whether it is known or not. */
@@ -1111,7 +1114,7 @@ const closureOf = (node: Node, run: Run): ReadonlyArray<Node> => {
     for (const part of next.combined.allOf) found.add(part)
   }
   const closure = [...found]
-  if (closure.length <= maxKeptClosure) node.closure = closure
+  if (closure.length <= maxKeptClosure + node.combined.allOf.length) node.closure = closure
   return closure
 }
 
@@ -1123,15 +1126,19 @@ const parseContainer = (text: string): Schema.Json | undefined => {
   return Result.getOrUndefined(plainJson.copyJson(parsed.success, plainJson.defaultLimits))
 }
 
+/** The units for a value in a text that is parsed, and copied within the limits. */
+const parsedUnits = 8
+
 /** Parses text that holds JSON where an array or object is wanted and text is not. */
 const coerceText = (nodes: ReadonlyArray<Node>, value: Schema.Json, run: Run): Schema.Json => {
   if (!run.coerce || typeof value !== "string") return value
   const kinds = nodes.reduce((bits, node) => bits & node.kinds, plainJson.allTypes)
   const { array, object, string } = plainJson.typeBits
   if ((kinds & string) !== 0 || (kinds & (array | object)) === 0) return value
-  if (!spend(run, 1 + value.length)) return value
+  if (!spend(run, 1 + value.length / 4)) return value
   const parsed = parseContainer(value)
-  return parsed !== undefined && (plainJson.typeBitOf(parsed) & kinds) !== 0 ? parsed : value
+  if (parsed === undefined || !spend(run, parsedUnits * fuel.ofValue(parsed))) return value
+  return (plainJson.typeBitOf(parsed) & kinds) !== 0 ? parsed : value
 }
 
 /** True for a property that is `null` and may be left out: declared, optional, and no schema of it takes `null`. */
@@ -1142,13 +1149,16 @@ const isAbsentNull = (nodes: ReadonlyArray<Node>, key: string, run: Run): boolea
 }
 
 /** True for a key that a closed object leaves no place for. A key that another part declares is kept. */
-const isUndeclared = (nodes: ReadonlyArray<Node>, key: string): boolean =>
-  !nodes.some(({ properties }) => properties.has(key)) &&
-  nodes.some((node) => node.additional?.always === false && isAdditional(node, key))
+const isUndeclared = (nodes: ReadonlyArray<Node>, key: string): boolean => {
+  for (const { properties } of nodes) if (properties.has(key)) return false
+  for (const node of nodes) if (node.additional?.always === false && isAdditional(node, key)) return true
+  return false
+}
 
 /** The default of a property if it fits the property's schema, with nested defaults filled in. */
 const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
-  const preset = closureOf(node, run).find((part) => part.preset !== undefined)?.preset
+  let preset: Schema.Json | undefined
+  for (const part of closureOf(node, run)) if (preset === undefined) preset = part.preset
   if (preset === undefined || node.filled === "pending") return undefined
   if (node.filled === undefined) {
     const before = run.fuel.spent
@@ -1156,10 +1166,12 @@ const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
     const value = complete(node, preset, run)
     const ok = fits(node, value, run)
     const units = run.fuel.spent - before
-    node.filled = run.exhausted === undefined ? { value: ok ? value : undefined, units } : undefined
+    const isKnown = run.exhausted === undefined
+    node.filled = isKnown ? { value: ok ? value : undefined, units, copy: fuel.ofValue(value) } : undefined
   } else spend(run, node.filled.units)
   const value = node.filled?.value
-  return value !== undefined && spend(run, fuel.ofValue(value)) ? structuredClone(value) : undefined
+  if (value === undefined || !spend(run, node.filled?.copy ?? 0)) return undefined
+  return typeof value === "object" ? structuredClone(value) : value
 }
 
 /** Completes a member by the schemas of one node for it: declared, matched by a pattern, or additional. */
@@ -1175,35 +1187,56 @@ const completeMember = (node: Node, key: string, value: Schema.Json, run: Run): 
   return isNamed || node.additional === undefined ? completed : complete(node.additional, completed, run)
 }
 
-const completeObject = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run): JsonObject => {
+/** The members before a key, in an object of their own. */
+const membersBefore = (object: JsonObject, end: string): Record<string, Schema.Json> => {
   const out: Record<string, Schema.Json> = {}
   for (const key of Object.keys(object)) {
-    let value = object[key] ?? null
-    for (const node of nodes) if (!spend(run, 2 * patternCost(node, key))) return object
-    if (value === null && isAbsentNull(nodes, key, run)) continue
-    if (!run.strict && isUndeclared(nodes, key)) continue
-    for (const node of nodes) value = completeMember(node, key, value, run)
-    out[key] = value
-  }
-  for (const { properties } of nodes) {
-    if (!spend(run, properties.size)) return object
-    for (const [key, member] of properties) {
-      const preset = Object.hasOwn(out, key) ? undefined : defaultOf(member, run)
-      if (preset !== undefined) out[key] = preset
-    }
+    if (key === end) break
+    out[key] = object[key] ?? null
   }
   return out
 }
 
-const completeArray = (array: ReadonlyArray<Schema.Json>, nodes: ReadonlyArray<Node>, run: Run): Schema.Json =>
-  spend(run, array.length * nodes.length)
-    ? array.map((item, index) =>
-        nodes.reduce((value, { prefix, rest }) => {
-          const node = prefix[index] ?? rest
-          return node === undefined ? value : complete(node, value, run)
-        }, item)
-      )
-    : array
+/** The object itself when there is nothing to change; so are arrays. */
+const completeObject = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run): JsonObject => {
+  let out: Record<string, Schema.Json> | undefined
+  for (const key of Object.keys(object)) {
+    const before = object[key] ?? null
+    for (const node of nodes) if (!spend(run, 2 * patternCost(node, key))) return object
+    const isLeftOut = (before === null && isAbsentNull(nodes, key, run)) || (!run.strict && isUndeclared(nodes, key))
+    let value = before
+    if (!isLeftOut) for (const node of nodes) value = completeMember(node, key, value, run)
+    if (isLeftOut || value !== before) out ??= membersBefore(object, key)
+    if (out !== undefined && !isLeftOut) out[key] = value
+  }
+  for (const { properties } of nodes) {
+    if (!spend(run, properties.size)) return object
+    for (const [key, member] of properties) {
+      const preset = Object.hasOwn(out ?? object, key) ? undefined : defaultOf(member, run)
+      if (preset === undefined) continue
+      out ??= { ...object }
+      out[key] = preset
+    }
+  }
+  return out ?? object
+}
+
+const completeArray = (array: ReadonlyArray<Schema.Json>, nodes: ReadonlyArray<Node>, run: Run): Schema.Json => {
+  if (!spend(run, array.length * nodes.length)) return array
+  let out: Array<Schema.Json> | undefined
+  let index = 0
+  for (const item of array) {
+    let value = item
+    for (const { prefix, rest } of nodes) {
+      const node = prefix[index] ?? rest
+      if (node !== undefined) value = complete(node, value, run)
+    }
+    if (value !== item) out ??= array.slice(0, index)
+    out?.push(value)
+    index++
+  }
+  return out ?? array
+}
 
 /**
  * Completes a value by the alternative it fits: as it is, or else once it is completed. For `oneOf` there must be
@@ -1237,6 +1270,7 @@ const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
       const branch = fits(parts.if, value, run) ? parts.then : parts.else
       if (branch !== undefined) value = complete(branch, value, run)
     }
+    if (!spend(run, dependents.length)) break
     for (const [key, dependent] of dependents) {
       if (isObject(value) && Object.hasOwn(value, key)) value = complete(dependent, value, run)
     }
