@@ -89,6 +89,17 @@ const innerOf = (when: When): ReadonlyArray<readonly [path: Path, when: When]> =
   }
 }
 
+/** The analysis of a condition without problems, predicates and patterns. */
+export const plain: Analysis = { problems: [], customs: [], patterns: new Map(), units: 0 }
+
+const isWrongToken = (token: string | number): boolean =>
+  typeof token === "number" && !(Number.isSafeInteger(token) && token >= 0)
+
+/** True for most conditions: a comparison with one value, without a pattern. */
+const isPlain = (when: When): boolean =>
+  when._tag === "Text" ||
+  ((when._tag === "Equals" || when._tag === "Empty" || when._tag === "In") && !when.path.some(isWrongToken))
+
 /** The parts of one condition that cannot be used; the conditions inside it not counted. */
 const ownProblems = (
   when: When,
@@ -97,7 +108,7 @@ const ownProblems = (
 ): ReadonlyArray<ConditionProblem> => {
   const problems: Array<ConditionProblem> = []
   const path = "path" in when ? when.path : []
-  const wrong = path.findIndex((token) => typeof token === "number" && !(Number.isSafeInteger(token) && token >= 0))
+  const wrong = path.findIndex(isWrongToken)
   if (wrong !== -1) {
     problems.push({ path: ["path", wrong], reason: `expected a key or an index from 0 on, found ${path[wrong]}` })
   }
@@ -132,6 +143,7 @@ const analyzeOnce = (root: When, tank: fuel.Fuel): Analysis => {
       problems.push({ path: at, reason })
     } else {
       if (when._tag === "Custom") customs.add(when.name)
+      if (isPlain(when)) return
       for (const { path, reason } of ownProblems(when, patterns, tank))
         problems.push({ path: [...at, ...path], reason })
       for (const [path, one] of innerOf(when)) visit(one, [...at, ...path], depth + 1)
@@ -149,6 +161,7 @@ const analyses = new WeakMap<When, Analysis>()
  * same fuel every time.
  */
 export const analyze = (when: When, tank: fuel.Fuel = fuel.make(plainJson.defaultLimits.maxFuel)): Analysis => {
+  if (isPlain(when)) return plain
   const before = analyses.get(when)
   if (before !== undefined) {
     fuel.spend(tank, before.units)
@@ -161,7 +174,7 @@ export const analyze = (when: When, tank: fuel.Fuel = fuel.make(plainJson.defaul
 
 /** The number of regular expressions in a condition; none of them is compiled. */
 export const countPatterns = (when: When): number =>
-  innerOf(when).reduce((sum, [, one]) => sum + countPatterns(one), when._tag === "Matches" ? 1 : 0)
+  isLeaf(when) ? Number(when._tag === "Matches") : innerOf(when).reduce((sum, [, one]) => sum + countPatterns(one), 0)
 
 /** The payload of a step, and its text. */
 export interface Subject {

@@ -344,26 +344,26 @@ function* checkRouting(outline: Outline, step: StepDefinition, index: number): V
     yield violation("RoutesAndRoutesBy", "routes", `routes, and routesBy = ${base.quote(routesBy)}`)
   }
   const named = (routes ?? []).map(({ to }) => to)
-  for (const to of named) yield* checkRouteTarget(outline, "routes", to, "")
+  yield* checkRouteTargets(outline, "routes", named, "")
   if (routesBy !== undefined) {
     const found = stepSchema.readDiscriminant(output, routesBy)
     const fault = fieldFault(output, routesBy, found)
     if (fault !== undefined) yield violation("InvalidRoutesBy", "routesBy", fault)
     const literals = found?.literals ?? []
-    for (const to of literals) {
-      yield* checkRouteTarget(outline, "routesBy", to, `, a value of the field ${base.quote(routesBy)}`)
-    }
+    yield* checkRouteTargets(outline, "routesBy", literals, `, a value of the field ${base.quote(routesBy)}`)
     named.push(...literals)
   }
   yield* checkRejoin(outline, step, index, named)
 }
 
-/** A step that a route goes to: it is there, and not parallel. */
-function* checkRouteTarget(outline: Outline, slot: string, to: string, origin: string): Violations {
-  const position = outline.positions.get(to)
-  if (position === undefined) yield unknownStep(outline, slot, to, `the unknown step ${base.quote(to)}${origin}`)
-  else if (outline.steps[position]?.parallel === true) {
-    yield violation("RouteToParallel", slot, `the parallel step ${quotedStep(outline, position)}${origin}`)
+/** The steps that routes go to are there, and not parallel. */
+function* checkRouteTargets(outline: Outline, slot: string, names: ReadonlyArray<string>, origin: string): Violations {
+  for (const to of names) {
+    const position = outline.positions.get(to)
+    if (position === undefined) yield unknownStep(outline, slot, to, `the unknown step ${base.quote(to)}${origin}`)
+    else if (outline.steps[position]?.parallel === true) {
+      yield violation("RouteToParallel", slot, `the parallel step ${quotedStep(outline, position)}${origin}`)
+    }
   }
 }
 

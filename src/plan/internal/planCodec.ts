@@ -293,9 +293,9 @@ const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): Readonly
   const found = new Map<string, livePlan.LivePredicate | undefined>()
   for (const [index, step] of steps.entries()) {
     for (const [at, route] of (step.routes ?? []).entries()) {
-      const place = { step: step.name, index, slot: `routes[${at}]` }
       for (const name of condition.analyze(route.when).customs) {
         if (found.has(name)) continue
+        const place = { step: step.name, index, slot: `routes[${at}]` }
         found.set(name, resolvePredicate(lookup, name, predicateEntries(lookup, step, route, name), place))
       }
     }

@@ -75,14 +75,13 @@ type Report = ReturnType<typeof makeReport>
 /** Problems in the order in which they are found. */
 const makeReport = (before: Problems) => {
   const problems = [...before]
-  const expect = (isGood: boolean, path: string, expected: string, found: string): void => {
-    if (!isGood) problems.push({ path, expected, found })
-  }
+  const add = (path: string, expected: string, found: string): void => void problems.push({ path, expected, found })
   return {
     problems,
-    expect,
-    atMost: (limit: number, what: string, path: string, count: number): void =>
-      expect(count <= limit, path, `at most ${limit} ${what}`, `${count}`)
+    add,
+    atMost: (limit: number, what: string, path: string, count: number): void => {
+      if (count > limit) add(path, `at most ${limit} ${what}`, `${count}`)
+    }
   }
 }
 
@@ -94,7 +93,7 @@ const checkKey = (path: string, key: string | undefined): Effect.Effect<void, Pa
 }
 
 const checkSchema = Effect.fnUntraced(function* (
-  { expect }: Report,
+  { add }: Report,
   path: string,
   ref: PlanDefinition.SchemaRef | undefined
 ) {
@@ -102,38 +101,43 @@ const checkSchema = Effect.fnUntraced(function* (
   const { json, name } = ref
   yield* checkKey(`${path}/name`, name)
   if (json === undefined) {
-    return expect(name !== undefined, path, "a schema with a name, a JSON Schema, or both", "neither")
+    if (name === undefined) add(path, "a schema with a name, a JSON Schema, or both", "neither")
+    return
   }
   const made = yield* Effect.result(JsonSchema.make(json))
   if (Result.isSuccess(made)) return
   const tank = yield* fuel.current
   if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, documentName, `${path}/schema${made.failure.path}`)
   const found = `one that cannot: ${made.failure.message}`
-  expect(false, `${path}/schema${made.failure.path}`, "a JSON Schema that can be enforced", found)
+  add(`${path}/schema${made.failure.path}`, "a JSON Schema that can be enforced", found)
 })
 
-const checkCondition = Effect.fnUntraced(function* ({ expect }: Report, path: string, when: condition.When) {
-  const tank = yield* fuel.current
-  const { customs, problems } = condition.analyze(when, tank)
-  if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, documentName, path)
+const checkCondition = Effect.fnUntraced(function* (
+  { add }: Report,
+  path: string,
+  { customs, problems }: ReturnType<typeof condition.analyze>
+) {
   for (const name of customs) yield* checkKey(path, name)
   for (const problem of problems) {
-    const place = `${path}${plainJson.formatPointer(problem.path)}`
-    expect(false, place, "a condition that can be used", `one that cannot: ${problem.reason}`)
+    add(
+      `${path}${plainJson.formatPointer(problem.path)}`,
+      "a condition that can be used",
+      `one that cannot: ${problem.reason}`
+    )
   }
 })
 
-const checkNames = ({ expect }: Report, path: string, step: DraftStep, rule: NameRule): void => {
+const checkNames = ({ add }: Report, path: string, step: DraftStep, rule: NameRule): void => {
   const [isName, words] =
     rule === "identifier"
       ? [planNames.isIdentifier, planNames.identifierRule]
       : [planNames.isPlainText, planNames.plainTextRule]
-  expect(isName(step.name), `${path}/name`, `the name of the step: ${words}`, base.quote(step.name))
+  if (!isName(step.name)) add(`${path}/name`, `the name of the step: ${words}`, base.quote(step.name))
   for (const [slot, reference] of referencesOf(step)) {
-    if (!("step" in reference)) continue
+    if (!("step" in reference) || planNames.isIdentifier(reference.step)) continue
     const kind = reference._tag.replaceAll(/(?!^)[A-Z]/gu, "_$&").toLowerCase()
     const expected = `the name of a step in ${kind}: ${planNames.identifierRule}`
-    expect(planNames.isIdentifier(reference.step), `${path}${slot}/name`, expected, base.quote(reference.step))
+    add(`${path}${slot}/name`, expected, base.quote(reference.step))
   }
 }
 
@@ -145,7 +149,13 @@ const checkStep = Effect.fnUntraced(function* (report: Report, path: string, ste
   const contexts = planFlow.contextReferences(context).length
   report.atMost(planNames.maxContext, "contexts of one step", `${path}/context`, contexts)
   report.atMost(planNames.maxRoutes, "routes of one step", `${path}/routes`, routes.length)
-  for (const [index, { when }] of routes.entries()) yield* checkCondition(report, `${path}/routes/${index}/when`, when)
+  const tank = yield* fuel.current
+  for (const [index, { when }] of routes.entries()) {
+    const analysis = condition.analyze(when, tank)
+    const place = `${path}/routes/${index}/when`
+    if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, documentName, place)
+    if (analysis !== condition.plain) yield* checkCondition(report, place, analysis)
+  }
   yield* checkSchema(report, `${path}/input`, input)
   yield* checkSchema(report, `${path}/output`, output)
 })
@@ -154,7 +164,7 @@ const findProblems = Effect.fnUntraced(function* (draft: Draft, rule: NameRule, 
   const report = makeReport(before)
   const { maxIterations: iterations, output, steps } = draft
   const isCount = Number.isSafeInteger(iterations) && iterations >= 0 && iterations <= planNames.maxIterations
-  report.expect(isCount, "/max_iterations", `a whole number from 0 to ${planNames.maxIterations}`, `${iterations}`)
+  if (!isCount) report.add("/max_iterations", `a whole number from 0 to ${planNames.maxIterations}`, `${iterations}`)
   yield* checkSchema(report, "/output", output)
   const conditions = steps.flatMap(({ routes = [] }) => routes.map(({ when }) => when))
   const patterns = conditions.reduce((sum, when) => sum + condition.countPatterns(when), 0)
