@@ -580,6 +580,63 @@ const routed = (
     runPlan
   )
 
+const planRoutes = (n: number) =>
+  list(n, (i) =>
+    stepOf(`s${i}`, {
+      routes: list(28, (j) => ({ to: `s${(i * 37 + j * 131) % n}`, when: { kind: "text", value: "x" } }))
+    })
+  )
+
+const planForwardRoutes = (n: number) =>
+  list(n, (i) =>
+    stepOf(`s${i}`, {
+      routes: list(Math.min(28, n - i - 1), (j) => ({
+        to: `s${i + 1 + ((j * 31) % (n - i - 1))}`,
+        when: { kind: "text", value: `x${j}` }
+      }))
+    })
+  )
+
+const planReferences = (n: number) =>
+  list(n, (i) => stepOf(`s${i}`, { context: list(60, (j) => ({ kind: "from_step", name: `s${(i * 7 + j) % n}` })) }))
+
+const planConditions = (n: number) => [
+  stepOf("a", {
+    routes: list(n, () => ({
+      to: "a",
+      when: { kind: "or", conditions: list(300, () => ({ kind: "text", value: "x" })) }
+    }))
+  })
+]
+
+const wrongSteps = (n: number) => planOf(list(n, () => ({ name: 1, target: { kind: "x" }, task: { kind: 5 } })))
+
+const planVersion2 = (n: number) =>
+  planOf(
+    list(n, (i) => ({
+      name: `s${i}`,
+      target: { kind: "callable", name: "f" },
+      routes: list(28, (j) => `s${(i * 37 + j * 131) % n}`),
+      context: list(20, (j) => ({ kind: "from_step", name: `s${(i + j * 7) % n}` }))
+    })),
+    2
+  )
+
+const drawnPlan = (n: number) =>
+  planOf(
+    list(n, (i) =>
+      stepOf(`s${i}`, {
+        routes: list(Math.min(20, n - i - 1), (j) => ({
+          to: `s${i + 1 + ((j * 31) % (n - i - 1))}`,
+          when: { kind: "text", value: `x${j}` }
+        }))
+      })
+    )
+  )
+
+const drawPlan = (wire: unknown) =>
+  Effect.map(decodePlan(wire), (plan) => [Picture.toMermaid(plan).length, Picture.toGraphViz(plan).length])
+
 const plans: { readonly [name: string]: Attack } = {
   "plan: an ordinary run": routed(
     "none",
@@ -659,38 +716,19 @@ const plans: { readonly [name: string]: Attack } = {
     }),
     4
   ),
-  "plan: routes": planned(
-    "perf",
-    (n) =>
-      list(n, (i) =>
-        stepOf(`s${i}`, {
-          routes: list(28, (j) => ({ to: `s${(i * 37 + j * 131) % n}`, when: { kind: "text", value: "x" } }))
-        })
-      ),
-    1000
-  ),
-  "plan: forward routes": planned(
+  "plan: routes": planned("perf", planRoutes, 1000),
+  "plan: routes, within fuel": planned("perf", planRoutes, 125),
+  "plan: forward routes": planned("new", planForwardRoutes, 1000),
+  "plan: forward routes, within fuel": planned("new", planForwardRoutes, 125),
+  "plan: references": planned("perf", planReferences, 1000),
+  "plan: references, within fuel": planned("perf", planReferences, 150),
+  "plan: earlier references, within fuel": planned(
     "new",
     (n) =>
       list(n, (i) =>
-        stepOf(`s${i}`, {
-          routes: list(Math.min(28, n - i - 1), (j) => ({
-            to: `s${i + 1 + ((j * 31) % (n - i - 1))}`,
-            when: { kind: "text", value: `x${j}` }
-          }))
-        })
+        stepOf(`s${i}`, { context: list(i === 0 ? 0 : 60, (j) => ({ kind: "from_step", name: `s${j % i}` })) })
       ),
-    1000
-  ),
-  "plan: references": planned(
-    "perf",
-    (n) =>
-      list(n, (i) =>
-        stepOf(`s${i}`, {
-          context: list(60, (j) => ({ kind: "from_step", name: `s${(i * 7 + j) % n}` }))
-        })
-      ),
-    1000
+    150
   ),
   "plan: unknown names": planned(
     "perf",
@@ -821,18 +859,8 @@ const plans: { readonly [name: string]: Attack } = {
       ),
     1000
   ),
-  "plan: conditions": planned(
-    "perf",
-    (n) => [
-      stepOf("a", {
-        routes: list(n, () => ({
-          to: "a",
-          when: { kind: "or", conditions: list(300, () => ({ kind: "text", value: "x" })) }
-        }))
-      })
-    ],
-    100
-  ),
+  "plan: conditions": planned("perf", planConditions, 100),
+  "plan: conditions, within fuel": planned("perf", planConditions, 28),
   "plan: opposite conditions": planned(
     "new",
     (n) => [
@@ -872,27 +900,10 @@ const plans: { readonly [name: string]: Attack } = {
     decodePlan,
     60
   ),
-  "plan: wrong steps": row(
-    "new",
-    (n) => planOf(list(n, () => ({ name: 1, target: { kind: "x" }, task: { kind: 5 } }))),
-    decodePlan,
-    19_999
-  ),
-  "plan: version 2": row(
-    "new",
-    (n) =>
-      planOf(
-        list(n, (i) => ({
-          name: `s${i}`,
-          target: { kind: "callable", name: "f" },
-          routes: list(28, (j) => `s${(i * 37 + j * 131) % n}`),
-          context: list(20, (j) => ({ kind: "from_step", name: `s${(i + j * 7) % n}` }))
-        })),
-        2
-      ),
-    decodePlan,
-    1000
-  ),
+  "plan: wrong steps": row("new", wrongSteps, decodePlan, 19_999),
+  "plan: wrong steps, within fuel": row("new", wrongSteps, decodePlan, 3000),
+  "plan: version 2": row("new", planVersion2, decodePlan, 1000),
+  "plan: version 2, within fuel": row("new", planVersion2, decodePlan, 240),
   "plan: version 1": row(
     "new",
     (n) =>
@@ -913,22 +924,8 @@ const plans: { readonly [name: string]: Attack } = {
     decodePlan,
     1000
   ),
-  "plan: drawn": row(
-    "new",
-    (n) =>
-      planOf(
-        list(n, (i) =>
-          stepOf(`s${i}`, {
-            routes: list(Math.min(20, n - i - 1), (j) => ({
-              to: `s${i + 1 + ((j * 31) % (n - i - 1))}`,
-              when: { kind: "text", value: `x${j}` }
-            }))
-          })
-        )
-      ),
-    (wire) => Effect.map(decodePlan(wire), (plan) => [Picture.toMermaid(plan).length, Picture.toGraphViz(plan).length]),
-    1000
-  ),
+  "plan: drawn": row("new", drawnPlan, drawPlan, 1000),
+  "plan: drawn, within fuel": row("new", drawnPlan, drawPlan, 180),
   "plan: compared with another": row(
     "new",
     (n) => planOf(list(n, (i) => stepOf(`s${i}`, { task: { kind: "literal", value: i } }))),

@@ -1,6 +1,7 @@
 /** PLAN-2: the rules of a plan's structure, in the order of the recordings. D.. are recorded cases. */
 import { assert, describe, it } from "@effect/vitest"
 import { Equal, Schema } from "effect"
+import * as fuel from "#src/payload/internal/fuel.ts"
 import * as planCheck from "#src/plan/internal/planCheck.ts"
 import * as planNames from "#src/plan/internal/planNames.ts"
 import { Plan, PlanDefinition, PlanInvalid, Reference } from "effect-emissary/plan"
@@ -258,17 +259,18 @@ describe("all problems together", () => {
 
 describe("closest names", () => {
   it("PLAN-2 S10.2 differ in less than half of the letters, and no search goes beyond its fuel", () => {
-    const left = { left: 1000 }
+    const tank = fuel.make(20)
     const names = ["search", "research"]
-    assert.strictEqual(planNames.closestName("reserch", names, left), "research")
-    assert.strictEqual(planNames.closestName("research", names, left), "research")
-    assert.isUndefined(planNames.closestName("write", names, left))
-    assert.isUndefined(planNames.closestName("", names, left))
-    assert.isBelow(left.left, 1000)
-    assert.isUndefined(planNames.closestName("reserch", ["research"], { left: 0 }))
+    assert.strictEqual(planNames.closestName("reserch", names, tank), "research")
+    assert.strictEqual(planNames.closestName("research", names, tank), "research")
+    assert.isUndefined(planNames.closestName("write", names, tank))
+    assert.isUndefined(planNames.closestName("", names, tank))
+    assert.isAbove(tank.spent, 0)
+    assert.isFalse(fuel.isEmpty(tank))
+    assert.isUndefined(planNames.closestName("reserch", ["research"], fuel.make(0)))
     const many = Array.from({ length: 1000 }, (_, index) => `name${index}`)
-    assert.isUndefined(planNames.closestName("nama", many, left))
-    assert.isAtLeast(left.left, -100)
+    assert.isUndefined(planNames.closestName("nama", many, tank))
+    assert.isBelow(tank.spent, 22)
   })
 })
 

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Schema } from "effect"
 import { Effect } from "effect"
+import * as fuel from "#src/payload/internal/fuel.ts"
 import type { PayloadError } from "effect-emissary"
 import { Plan, Reference, When, type PlanDefinition } from "effect-emissary/plan"
 import { definition, names, Seed } from "./codec-definitions.ts"
@@ -395,6 +396,39 @@ describe("laws of the plan codec", () => {
   })
 })
 
+const text = { kind: "text", value: "x" }
+
+/** Steps with many of one part, and the least units for one of them. */
+const parts: {
+  readonly [part: string]: {
+    readonly least: number
+    readonly version?: number
+    readonly stepOf: (items: ReadonlyArray<unknown>) => object
+  }
+} = {
+  references: { least: 100, stepOf: (items) => ({ context: items.map(() => ({ kind: "from_start" })) }) },
+  routes: { least: 250, stepOf: (items) => ({ routes: items.map(() => ({ to: "a", when: text })) }) },
+  "routes of version 2": { least: 60, version: 2, stepOf: (items) => ({ routes: items.map((_, at) => `a${at}`) }) },
+  conditions: {
+    least: 100,
+    stepOf: (items) => ({ routes: [{ to: "a", when: { kind: "or", conditions: items.map(() => text) } }] })
+  },
+  "nested conditions": {
+    least: 120,
+    stepOf: (items) => ({
+      routes: items.map(() => ({ to: "a", when: { kind: "not", condition: { kind: "not", condition: text } } }))
+    })
+  },
+  values: {
+    least: 4,
+    stepOf: (items) => ({ routes: [{ to: "a", when: { kind: "in", path: [], values: items.map(() => 1) } }] })
+  },
+  "members of a schema": {
+    least: 50,
+    stepOf: (items) => ({ output: { schema: Object.fromEntries(items.map((_, at) => [`x-${at}`, 1])) } })
+  }
+}
+
 describe("hostile plans", () => {
   test("L2 limits of JSON and of plans", function* () {
     const reason = (wire: unknown) => Effect.map(Effect.flip(read(wire)), (error) => error.reason._tag)
@@ -437,12 +471,28 @@ describe("hostile plans", () => {
     yield* Effect.flip(Plan.codec.encode(structuredClone(definition)))
   })
 
+  for (const [part, { least, stepOf, version = 3 }] of Object.entries(parts)) {
+    test(`TRUST-3 fuel for each part of a plan is taken before it is decoded: ${part}`, function* () {
+      const wire = (count: number, more: object = {}) => ({
+        version,
+        steps: [{ name: "a", target: { kind: "function", name: "a" }, ...stepOf(Array.from({ length: count })) }],
+        ...more
+      })
+      const spent = (count: number) => Effect.map(fuel.measure(Plan.codec.decode(wire(count))), (one) => one.spent)
+      const [few, many] = yield* Effect.all([spent(10), spent(110)])
+      assert.isAtLeast(many - few, 100 * least)
+      const limits = { maxFuel: 100 * least }
+      const refused = yield* Effect.flip(Plan.codec.decode(wire(110, { description: 1 }), { limits }))
+      assert.strictEqual(refused.reason._tag, "TooLarge")
+    })
+  }
+
   test("L10 ten thousand unknown names", function* () {
     const steps = Array.from({ length: 100 }, (_, i) => {
       const context = Array.from({ length: 100 }, (_, j) => ({ kind: "from_step", name: `stap-number-${i}-${j}` }))
       return step({ name: `step-number-${i}`, context })
     })
-    const error = yield* Effect.flip(Plan.decode(plan(...steps)))
+    const error = yield* Effect.flip(Plan.decode(plan(...steps), {}, { limits: { maxFuel: 2_000_000 } }))
     assert.strictEqual(error._tag, "PlanInvalid")
   })
 })

@@ -72,6 +72,10 @@ export const current: Effect.Effect<Fuel> = Effect.flatMap(Effect.service(Curren
   fuel === undefined ? Effect.map(plainJson.resolveLimits(), ({ maxFuel }) => make(maxFuel)) : Effect.succeed(fuel)
 )
 
+/** Takes an amount from the door around, which fails when there is not enough. */
+export const pay = (amount: number, what: string): Effect.Effect<void, PayloadError.PayloadError> =>
+  Effect.flatMap(current, (fuel) => (spend(fuel, amount) ? Effect.void : fail(fuel, what, "")))
+
 /** Makes one door of an Effect: all of it shares one counter. A door inside a door is a part of the outer one. */
 export const door = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(current, (fuel) => Effect.provideService(effect, Current, fuel))

@@ -5,6 +5,7 @@
 import * as Result from "effect/Result"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
+import type * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { BoundTool } from "../../tool/internal/boundTool.ts"
@@ -79,12 +80,12 @@ export type RegistryCode = Extract<Violation["code"], `${string}Entry` | "Differ
 export const problemOf = (
   place: { readonly step?: string | undefined; readonly index?: number | undefined },
   { code, found, slot, unknown, ...own }: Violation,
-  fuel: planNames.SearchFuel = planNames.makeFuel()
+  tank: fuel.Fuel = planNames.makeFuel()
 ): PlanInvalid.Problem => {
   const { index, step } = place
   const [expected, fix] = planRules.rules[code]
   const problem = { path: slot, expected, found, fix, ...own }
-  const suggestion = unknown && planNames.closestName(unknown.name, unknown.known.names, fuel)
+  const suggestion = unknown && planNames.closestName(unknown.name, unknown.known.names, tank)
   const hint =
     unknown === undefined ? "" : `${planNames.didYouMean(suggestion)} ${unknown.known.sentence}. `.trimStart()
   const what = step === undefined ? "Plan" : `Step ${base.quote(step)}${index === undefined ? "" : ` (#${index})`}`
@@ -118,9 +119,9 @@ const checkSteps = (
   steps: ReadonlyArray<StepDefinition>,
   check: (step: StepDefinition, index: number) => Violations
 ): ReadonlyArray<PlanInvalid.Problem> => {
-  const fuel = planNames.makeFuel()
+  const tank = planNames.makeFuel()
   return steps.flatMap((step, index) =>
-    Array.from(check(step, index), (found) => problemOf({ step: step.name, index }, found, fuel))
+    Array.from(check(step, index), (found) => problemOf({ step: step.name, index }, found, tank))
   )
 }
 

@@ -95,11 +95,36 @@ export type RegistryServices<Registry extends PlanRegistry> =
   | PredicateServices<ValuesOf<EntriesAt<Registry, "predicates">>>
   | PredicateServices<ValuesOf<ValuesOf<EntriesAt<Registry, "routes">>>>
 
+/** The units for decoding, checking and resolving one part of a plan. Schemas and patterns are paid besides. */
+const units = { object: 100, route: 60, item: 4, schemaMember: 50, nesting: 10 }
+
+/** The units that a plan takes in any version: most for objects, which are steps, references, routes and conditions. */
+const unitsOf = (document: Schema.Json): number => {
+  let sum = 0
+  const open: Array<readonly [json: Schema.JsonArray | Schema.JsonObject, nesting: number]> = [[{ document }, 0]]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [json, nesting] = next
+    // A condition is decoded once more for each condition around it
+    sum += plainJson.isArray(json) ? json.length * units.item : units.object + nesting * units.nesting
+    for (const key in json) {
+      const member = plainJson.isArray(json) ? json[Number(key)] : json[key]
+      if (typeof member !== "object" || member === null) continue
+      if (key === "routes" && plainJson.isArray(member)) sum += member.length * units.route
+      if (key === "schema") sum += Object.keys(member).length * units.schemaMember
+      else open.push([member, nesting + (key === "conditions" || key === "condition" ? 1 : 0)])
+    }
+  }
+  return sum
+}
+
 const draftArms: ReadonlyArray<VersionedCodec.Arm<planDraft.Draft>> = [
   lazyBridge.armV1,
   lazyBridge.armV2,
   planDraft.armV3
-]
+].map((arm) => ({
+  ...arm,
+  read: (json, what) => Effect.flatMap(fuel.pay(unitsOf(json), what), () => arm.read(json, what))
+}))
 
 const settledArms = draftArms.map(({ read, version, write }): VersionedCodec.Arm<PlanDefinition.PlanDefinition> => ({
   version,
@@ -161,13 +186,13 @@ const makeLookup = (registry: PlanRegistry) => {
     predicates: planCheck.knownNames("predicates", [...Object.keys(predicates), ...ofRoutes]),
     schemas: planCheck.knownNames("schemas", Object.keys(schemas))
   }
-  const fuel = planNames.makeFuel(1_000_000)
+  const tank = planNames.makeFuel(0.2)
   /** Reports the problems with one name. */
   const refusal =
     (kind: keyof typeof known, name: string, { slot, ...place }: EntryPlace): Refuse =>
     (code, expected, found) => {
       const unknown = code === "MissingEntry" ? { name, known: known[kind] } : undefined
-      problems.push(planCheck.problemOf(place, { code, slot, expected, found, unknown }, fuel))
+      problems.push(planCheck.problemOf(place, { code, slot, expected, found, unknown }, tank))
       return undefined
     }
   return { registry, problems, refusal }
@@ -401,13 +426,13 @@ export const findDanglingReferences = (steps: unknown): ReadonlyArray<PlanInvali
   const names = all.map((step) => textOf(member(step, "name")))
   const isKnown = new Set<unknown>(names)
   const known = planCheck.knownNames("steps", names)
-  const fuel = planNames.makeFuel(1_000_000)
+  const tank = planNames.makeFuel(0.2)
   return all.flatMap((json, index) =>
     Array.from(stepNames(json)).flatMap(([slot, name, words]) => {
       if (typeof name !== "string" || isKnown.has(name)) return []
       const found = `${words}the unknown step ${base.quote(name)}`
       const place = { step: names[index] || "<unnamed>", index }
-      return [planCheck.problemOf(place, { code: "UnknownStep", slot, found, unknown: { name, known } }, fuel)]
+      return [planCheck.problemOf(place, { code: "UnknownStep", slot, found, unknown: { name, known } }, tank)]
     })
   )
 }

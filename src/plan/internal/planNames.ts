@@ -4,6 +4,7 @@
 
 import * as Schema from "effect/Schema"
 import * as base from "../../payload/internal/base.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 
 export const stepTypeId = "~effect-emissary/plan/Step"
 
@@ -69,21 +70,20 @@ export const listNames = (names: ReadonlyArray<string>): string => {
 export const didYouMean = (suggestion: string | undefined): string =>
   suggestion === undefined ? "" : ` Did you mean ${base.quote(suggestion)}?`
 
-/** The cost of all searches of one check, in pairs of characters: names come from outside. */
-export interface SearchFuel {
-  left: number
-}
+/** The units for all searches of one check, and those for one pair of characters. */
+const searchUnits = 100_000
+const pairUnits = 1 / 50
 
-export const makeFuel = (left = 5_000_000): SearchFuel => ({ left })
+/** The fuel of all searches of one check: names come from outside. */
+export const makeFuel = (part = 1): fuel.Fuel => fuel.make(searchUnits * part)
 
 /** The name with the fewest edits, if these are less than half of the letters. None once the fuel is spent. */
-export const closestName = (name: string, known: Iterable<string>, fuel: SearchFuel): string | undefined => {
+export const closestName = (name: string, known: Iterable<string>, tank: fuel.Fuel): string | undefined => {
   let best: string | undefined
   let least = name.length / 2
   for (const candidate of known) {
     if (Math.abs(candidate.length - name.length) >= least) continue
-    fuel.left -= (name.length + 1) * (candidate.length + 1)
-    if (fuel.left <= 0) return undefined
+    if (!fuel.spend(tank, (name.length + 1) * (candidate.length + 1) * pairUnits)) return undefined
     const edits = countEdits(name, candidate)
     if (edits >= least) continue
     best = candidate
@@ -92,16 +92,21 @@ export const closestName = (name: string, known: Iterable<string>, fuel: SearchF
   return best
 }
 
-/** The Levenshtein distance, row by row. */
+/** The Levenshtein distance; each letter of `from` changes the row of the distances to the beginnings of `to`. */
 const countEdits = (from: string, to: string): number => {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
-  for (const [i, letter] of [...from].entries()) {
-    const next = [i + 1]
-    for (const [j, above] of row.slice(1).entries()) {
-      const replaced = (row[j] ?? 0) + (to[j] === letter ? 0 : 1)
-      next.push(Math.min(above + 1, (next[j] ?? 0) + 1, replaced))
+  const row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  let count = 0
+  for (const letter of from) {
+    const code = letter.codePointAt(0)
+    let [left, diagonal] = [count + 1, count]
+    row[0] = left
+    for (let j = 0; j < to.length; j++) {
+      const above = row[j + 1] ?? 0
+      left = Math.min(above + 1, left + 1, to.charCodeAt(j) === code ? diagonal : diagonal + 1)
+      row[j + 1] = left
+      diagonal = above
     }
-    row = next
+    count += 1
   }
   return row.at(-1) ?? 0
 }
@@ -124,17 +129,23 @@ export const kindStruct = <
 
 /** Equality of JSON values, without recursion: data may be deeper than the stack. */
 export const equalsJson = (left: unknown, right: unknown): boolean => {
-  const pairs: Array<readonly [unknown, unknown]> = [[left, right]]
-  for (let pair = pairs.pop(); pair !== undefined; pair = pairs.pop()) {
-    const [a, b] = pair
+  const open: Array<unknown> = [left, right]
+  while (open.length > 0) {
+    const b = open.pop()
+    const a = open.pop()
     if (a === b) continue
     if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
-    const members = new Map<string, unknown>(Object.entries(b))
-    const entries = Object.entries(a)
-    if (Array.isArray(a) !== Array.isArray(b) || entries.length !== members.size) return false
-    for (const [key, value] of entries) {
-      if (!members.has(key)) return false
-      pairs.push([value, members.get(key)])
+    if (Array.isArray(a) !== Array.isArray(b)) return false
+    if (Array.isArray(a) && Array.isArray(b)) {
+      if (a.length !== b.length) return false
+      for (const [index, item] of a.entries()) open.push(item, b[index])
+      continue
+    }
+    const keys = Object.keys(a)
+    if (keys.length !== Object.keys(b).length) return false
+    for (const key of keys) {
+      if (!Object.hasOwn(b, key)) return false
+      open.push(Reflect.get(a, key), Reflect.get(b, key))
     }
   }
   return true
