@@ -3,7 +3,7 @@ import { Cause, Context, Effect, Layer, Option, References, Schema } from "effec
 import { AiError, Prompt, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RunContext, ToolContract, ToolFailure, ToolResult } from "effect-emissary"
-import { bind, call, calls, kind, kinds, runWithCauses, search } from "./support.ts"
+import { bind, call, calls, idle, kind, kinds, runWithCauses, search } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
@@ -205,6 +205,18 @@ describe("kinds of tools", () => {
     assert.deepStrictEqual(pluck([...set.tools.values()], "kind"), ["provider", "local"])
     assert.deepStrictEqual(yield* call(set, "shell", { command: "ls" }), ToolResult.success("ran ls"))
     assert.strictEqual(kind(yield* call(set, "search", {})), "execution_error")
+    const asks = set.tools.get("search")?.needsApproval({}, { callId: "1", context: {}, messages: [] })
+    assert.isFalse(yield* asks ?? Effect.succeed(true))
+    assert.strictEqual(set.toolkit, set.toolkit)
+  })
+
+  test("a tool under its own contract keeps it, and has no second one to fit", function* () {
+    const tool = Tool.make("t", { success: Schema.Json })
+    const bound = yield* boundTool.fromTool(tool, idle)
+    assert.strictEqual(bound.contract, yield* ToolContract.fromTool(tool))
+    assert.isUndefined(bound.own)
+    const other = yield* boundTool.fromHandler({ ...bound.contract }, tool, idle)
+    assert.deepStrictEqual([other.contract, other.own?.json], [bound.contract, bound.contract.parameters])
   })
 
   test("a tool without its handler is refused", function* () {
@@ -225,6 +237,10 @@ describe("kinds of tools", () => {
     const stub = yield* boundTool.makeStub(contract)
     assert.strictEqual(Tool.getJsonSchema(stub.tool), parameters)
     assert.isTrue(Context.get(stub.tool.annotations, Tool.Idempotent))
+    assert.isTrue(Context.get(stub.tool.annotations, Tool.Destructive), "the default of effect/ai")
+    assert.deepStrictEqual([stub.kind, stub.tool.failureMode], ["stub", "return"])
+    const [offered] = Object.values((yield* boundTool.makeSet([stub])).toolkit.tools)
+    assert.strictEqual(offered?.failureMode, "return")
     const decode = Schema.decodeUnknownExit(stub.tool.parametersSchema as Schema.Codec<unknown>)
     assert.strictEqual(decode({ city: "Rome" })._tag, "Success")
     assert.strictEqual(decode({ city: 1 })._tag, "Failure")
@@ -264,6 +280,10 @@ describe("TOOL-7 approvals", () => {
       assert.strictEqual(wrong.type, "validation_error")
       assert.include(wrong.message, "amount")
     }
+    const policy = Toolkit.make(
+      Tool.make("t", { needsApproval: (_, { messages, toolCallId }) => toolCallId === "1" && messages.length === 0 })
+    )
+    assert.isTrue(yield* ask(yield* bind(policy, { t: none }), "t", {}))
     const error = yield* Effect.flip(ask(set, "dies", { amount: "1" }))
     assert.strictEqual(error.message, "The tool failed unexpectedly. The log has the details.")
   })

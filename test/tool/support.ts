@@ -1,4 +1,4 @@
-import { type Cause, Effect, Layer, References, Result, type Schema } from "effect"
+import { type Cause, Context, Effect, Layer, References, Result, type Schema } from "effect"
 import { Tool, type Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import type { ToolResult } from "effect-emissary"
@@ -16,6 +16,13 @@ export const bind = <Tools extends Record<string, Tool.Any>, Handlers extends To
   boundTool
     .fromToolkit(toolkit)
     .pipe(Effect.flatMap(boundTool.makeSet), Effect.provide(toolkit.toLayer(handlers)), Effect.orDie)
+
+/** A handler that returns nothing. Core has the member `_` in its type only. */
+export const idle = {
+  name: "t",
+  context: Context.empty(),
+  handler: () => Effect.void
+} as unknown as Tool.Handler<string>
 
 export const prepare = (
   set: boundTool.ToolSet,

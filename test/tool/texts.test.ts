@@ -1,5 +1,5 @@
 import { describe, expect } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Redacted, Result, Schedule, Schema, Stream } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Redacted, Result, Schedule, Schema, Stream } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientError, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
@@ -15,7 +15,7 @@ import {
 } from "effect-emissary"
 import { routes, type ServerOptions, token } from "./fixtures/remote-serve.ts"
 import { Probe, Tools } from "./fixtures/remote-tools.ts"
-import { bind, call, quiet, search } from "./support.ts"
+import { bind, call, calls, idle, quiet, search } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
 
@@ -62,6 +62,15 @@ test("SOUND-7 contracts, and what refuses them", function* () {
         Effect.provide(resolver)
       )
     )
+  const fromTool = (tool: Tool.Any) => boundTool.fromTool(tool, idle)
+  const annotations = {
+    title: "T",
+    readonly: true,
+    destructive: false,
+    idempotent: true,
+    openWorld: false,
+    strict: true
+  }
   const long = Tool.dynamic("t", { parameters: { type: "object", required: ["a".repeat(100)] } })
   const toolkit = Toolkit.make(long)
   const here = ToolResolver.layerToolkit(toolkit).pipe(Layer.provide(toolkit.toLayer({ t: () => Effect.void })))
@@ -96,6 +105,12 @@ test("SOUND-7 contracts, and what refuses them", function* () {
     "a tool whose parameters have no JSON Schema": ToolContract.fromTool(Tool.make("t", { parameters: noSchema })),
     "a tool whose success has no JSON Schema": ToolContract.fromTool(Tool.make("t", { success: noSchema })),
     "a tool whose failure has no JSON Schema": ToolContract.fromTool(Tool.make("t", { failure: noSchema })),
+    "a tool whose parameters are no JSON Schema": fromTool(Tool.dynamic("t", { parameters: noJsonSchema })),
+    "a tool whose parameters are no JSON Schema, under another contract": Effect.flatMap(contractOf(), (contract) =>
+      boundTool.fromHandler(contract, Tool.dynamic("t", { parameters: noJsonSchema }), idle)
+    ),
+    "a tool whose parameters are Void": ToolContract.fromTool(Tool.make("t", { parameters: Schema.Void })),
+    "a stub with all annotations": Effect.flatMap(stubOf({ annotations }), ({ tool }) => ToolContract.fromTool(tool)),
     "a stub with parameters that are no JSON Schema": stubOf({ parameters: noJsonSchema }),
     "a stub with a success that is no JSON Schema": stubOf({ success: noJsonSchema }),
     "a tool without a handler": boundTool.handlerOf(Tool.make("t")),
@@ -118,6 +133,7 @@ test("SOUND-7 contracts, and what refuses them", function* () {
 
 test("SOUND-7 results that are no result of the tool", quiet, function* () {
   const Amount = Schema.Struct({ amount: Schema.Int })
+  const Even = Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even number" }))
   const reason = new AiError.UnknownError({ description: "no" })
   const toolkit = Toolkit.make(
     Tool.make("amount", { parameters: Amount, success: Schema.Json }),
@@ -128,6 +144,13 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
     Tool.make("undeclared"),
     Tool.make("misfit", { failure: Schema.Int }),
     Tool.make("words", { failure: ToolFailure }),
+    Tool.make("fields", { failure: Schema.Struct({ message: Schema.String }) }),
+    Tool.make("refined", { parameters: Schema.Struct({ a: Even, b: Even }) }),
+    Tool.make("deep", { success: Schema.Json }),
+    Tool.make("poison", { success: Schema.Json }),
+    Tool.make("nothing", { parameters: Schema.Void, success: Schema.Json }),
+    Tool.dynamic("typed", { parameters: Schema.Struct({ at: Schema.DateTimeUtc }), success: Schema.Json }),
+    Tool.dynamic("raw", { parameters, success: Schema.Json }),
     Tool.make("dies"),
     Tool.make("never"),
     Tool.make("asks", { needsApproval: () => Effect.never }),
@@ -143,6 +166,13 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
     undeclared: () => Effect.fail("no") as never,
     misfit: () => Effect.fail(0.5),
     words: () => Effect.fail(ToolFailure.error("no", { type: "refused" })),
+    fields: () => Effect.fail({ message: "no" }),
+    refined: () => Effect.void,
+    deep: () => Effect.succeed([[[]]]),
+    poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`)),
+    nothing: (args: unknown) => Effect.succeed(`got ${String(args)}`),
+    typed: ({ at }: { readonly at: unknown }) => Effect.succeed(DateTime.isDateTime(at)),
+    raw: (args: unknown) => Effect.succeed(args as Schema.Json),
     dies: () => Effect.die(new TypeError("boom")),
     never: () => Effect.never,
     asks: () => Effect.void,
@@ -150,6 +180,9 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
   })
   const run = (name: string, args: Schema.Json = {}, options?: Parameters<typeof call>[3]) =>
     after("1 minute", call(set, name, args, options))
+  const described = (name: string) =>
+    Effect.flatMap(calls(set, name), (batch) => boundTool.run(batch, { defects: "describe" }))
+  const limits = yield* Limits.Limits
   const approval = (name: string) =>
     after("1 minute", set.tools.get(name)!.needsApproval({}, { callId: "1", context: {}, messages: [] }))
   const stubs = yield* boundTool.makeSet([yield* stubOf({ success: { type: "integer" } })])
@@ -163,9 +196,16 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
     "arguments that are no object": run("amount", "[]"),
     "arguments that do not fit": run("amount", { amount: "x" }),
     "arguments that fit": run("amount", { amount: 1 }),
+    "arguments that only the Schema refuses": run("refined", { a: 1, b: 3 }),
+    "arguments for none": run("nothing", { a: 1 }),
+    "arguments of a dynamic tool with a Schema": run("typed", { at: "2026-01-01T00:00:00.000Z" }),
+    "arguments of a dynamic tool with a JSON Schema": run("raw", { a: [1] }),
     "a result that does not fit": run("fraction"),
+    "a result that does not fit, where defects are described": described("fraction"),
+    "a result with a key that no payload may have": run("poison"),
+    "a result beyond the depth": Effect.provideService(run("deep"), Limits.Limits, { ...limits, maxDepth: 2 }),
     "a result beyond the limits": Effect.provideService(run("large"), Limits.Limits, {
-      ...(yield* Limits.Limits),
+      ...limits,
       maxStringLength: 1000
     }),
     "an AiError": run("ai"),
@@ -173,12 +213,9 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
     "a failure that is not declared": run("undeclared"),
     "a failure that does not fit": run("misfit"),
     "a failure in words": run("words"),
+    "a failure with a message that is no error": run("fields"),
     "a defect": run("dies"),
-    "a defect, described": Effect.flatMap(
-      boundTool.prepare(set, { id: "1", name: "dies", arguments: {} }, { runId: "1" }),
-      (prepared) =>
-        Effect.flatMap(Effect.fromResult(prepared), (call) => boundTool.run([call], { defects: "describe" }))
-    ),
+    "a defect, described": described("dies"),
     "ten seconds": run("never"),
     "one second": run("never", {}, { timeout: "1 second" }),
     "an approval that is not decided in time": approval("asks"),
@@ -188,6 +225,13 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
     "a result from elsewhere that does not fit": stub(ToolResult.success("x")),
     "a failure from elsewhere": stub(ToolResult.failure("refused", "no")),
     "no result from elsewhere": stub("no" as never),
+    "no result from elsewhere, but an object": stub({} as never),
+    "a failure of the runtime": Effect.provide(
+      boundTool.run(yield* calls(stubs, "t"), { defects: "describe" }),
+      ToolRuntime.layer({ dispatch: () => Effect.fail("no") as never })
+    ),
+    "no body, where defects are described": boundTool.run(yield* calls(stubs, "t"), { defects: "describe" }),
+    "an empty batch": boundTool.run([]),
     "the handler of an offered tool": Effect.catchDefect(
       Effect.flatMap(set.toolkit.handle("amount", {}), Stream.runCollect),
       Effect.fail

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Tracer } from "effect"
+import { Cause, Clock, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Tracer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
@@ -86,6 +86,7 @@ describe("L6 siblings settle", () => {
   }
 
   test("RT-1 onFinished runs the moment each call ends, with its duration", concurrent, function* () {
+    yield* TestClock.adjust("1 second")
     const batch = yield* calls(yield* tools, sleep(300), sleep(100), sleep(200))
     const seen: Array<string> = []
     const fiber = yield* Effect.forkChild(
@@ -114,6 +115,7 @@ describe("L6 siblings settle", () => {
     const { causes } = yield* Effect.provide(batch, Logger.layer([logger]))
     assert.instanceOf(causes[0] === undefined ? undefined : Cause.squash(causes[0]), Boom)
     assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
+    assert.deepInclude(logged, ['Tool "boom" failed unexpectedly'])
   })
 
   test("RT-3 with defects: die the batch dies with the first defect, after all have settled", muted, function* () {
@@ -180,6 +182,34 @@ describe("TOOL-1 timeouts of a batch", () => {
 
   test("a handler that ends at the very moment of its timeout has ended", function* () {
     assert.deepStrictEqual(yield* limited(Effect.sleep(100)), ["success"])
+  })
+
+  test("a tool without a timeout may take its time, and no timer outlives the call that it limits", function* () {
+    const waiting: Array<number> = []
+    const clock = yield* Clock.Clock
+    const counted: Clock.Clock = {
+      ...clock,
+      sleep: (duration) =>
+        Effect.suspend(() => {
+          waiting.push(Duration.toMillis(duration))
+          return Effect.ensuring(
+            clock.sleep(duration),
+            Effect.sync(() => waiting.splice(waiting.indexOf(Duration.toMillis(duration)), 1))
+          )
+        })
+    }
+    const toolkit = Toolkit.make(
+      ToolSettings.timeout(Tool.make("forever"), Duration.infinity),
+      ToolSettings.timeout(Tool.make("short"), 1000)
+    )
+    const set = yield* bind(toolkit, { forever: () => Effect.sleep(10), short: () => Effect.sleep(10) })
+    const batch = boundTool.run(yield* calls(set, "forever", "short"), {
+      onFinished: () => Effect.sync(() => assert.deepStrictEqual(waiting, []))
+    })
+    assert.deepStrictEqual(kinds(yield* after(50, Effect.provideService(batch, Clock.Clock, counted))), [
+      "success",
+      "success"
+    ])
   })
 
   test("a finalizer that dies after the timeout changes nothing", function* () {
@@ -310,6 +340,7 @@ describe("RT-1 tool runtimes", () => {
     const stubs = Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.stubs)
     const dispatch = () => Effect.succeed(ToolResult.success(1))
     const layers = [ToolRuntime.layerInline, concurrent, ToolRuntime.layer({ dispatch, stubs: false })]
+    assert.isFalse(yield* stubs)
     for (const layer of layers) assert.isFalse(yield* Effect.provide(stubs, layer))
     assert.isTrue(yield* Effect.provide(stubs, ToolRuntime.layer({ dispatch })))
     for (const maxConcurrency of [0, -3, Number.NaN]) {

@@ -199,6 +199,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
       Effect.flatMap(resolve({ ...pay, approval }), (bound) =>
         bound.needsApproval({ amount }, { callId: "1", context: {}, messages: [] })
       )
+    assert.strictEqual((yield* resolve({ ...pay, approval: "never" })).contract.approval, "dynamic")
     assert.isTrue(yield* ask("never", 11))
     assert.isFalse(yield* ask("dynamic", 9))
     assert.isTrue(yield* ask("always", 9))

@@ -57,6 +57,8 @@ describe("TOOL-8 names", () => {
   )
 
   test("long names that differ at the end only stay apart", function* () {
+    const long = "x".repeat(64)
+    assert.strictEqual((yield* named(long)).providerName(long), long)
     const set = yield* named(`${"x".repeat(80)}a`, `${"x".repeat(80)}b`)
     assert.strictEqual(set.tools.size, 2)
   })

@@ -126,7 +126,7 @@ export const CallInfo = Context.Reference<CallContext | undefined>(callContext.k
 
 /** The place that keeps the cause of one call; `undefined` outside of a batch. */
 interface CauseSlot {
-  cause: Cause.Cause<unknown> | undefined
+  cause?: Cause.Cause<unknown> | undefined
 }
 
 const CallCause = Context.Reference<CauseSlot | undefined>(callContext.keys.callCause, {
@@ -154,7 +154,8 @@ export const carryResult = (tool: string, result: ToolResult.Failure): AiError.A
 
 /** The result that an error carries, if any. */
 const carriedResult = (error: unknown): ToolResult.Failure | undefined =>
-  typeof error === "object" && error !== null ? carriedResults.get(error) : undefined
+  // Sound: a WeakMap has nothing for what is no object
+  carriedResults.get(error as object)
 
 const className = (error: Error): string => {
   const own = error.constructor.name
@@ -485,7 +486,7 @@ const makeApproval = (
   tool: Tool.Any,
   captured: Context.Context<never>
 ): NeedsApproval => {
-  if (contract.approval === "always" || tool.needsApproval === true) return () => Effect.succeed(true)
+  if (contract.approval === "always") return () => Effect.succeed(true)
   const ask = tool.needsApproval
   // the contract leaves the decision to code that is not here
   if (typeof ask !== "function") return () => Effect.succeed(contract.approval === "dynamic")
@@ -536,7 +537,6 @@ const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
 
 /** Arguments as the handler takes them. */
 const makeDecoder = (tool: Tool.Any): DecodeArguments => {
-  if (Tool.isDynamic(tool) && tool.jsonSchema !== undefined) return Effect.succeed
   if (convertSchema.isVoid(tool.parametersSchema)) return () => Effect.undefined
   const decode = decodeJson(tool.parametersSchema)
   return (args) =>
@@ -558,11 +558,9 @@ const provideServices = (captured: Context.Context<never>) => {
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
   Effect.as(reportCause(cause), ToolResult.failure("execution_error", message))
 
-const makeEncoder = (
-  schema: Schema.Top,
-  isUninformative: boolean
-): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
+const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
   const encode = encodeJson(schema)
+  const isUninformative = convertSchema.isUninformative(schema)
   return (value) =>
     // a schema without information about its values is Void if nothing was returned
     isUninformative && value === undefined
@@ -615,9 +613,9 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
   const provide = provideServices(handler.context)
-  const encodeSuccess = makeEncoder(tool.successSchema, convertSchema.isUninformative(tool.successSchema))
+  const encodeSuccess = makeEncoder(tool.successSchema)
   const declaresFailures = !convertSchema.isUninformative(tool.failureSchema)
-  const encodeFailure = makeEncoder(tool.failureSchema, !declaresFailures)
+  const encodeFailure = makeEncoder(tool.failureSchema)
   const decodeFailure = decodeJson(tool.failureSchema)
 
   const unencodable = (error: unknown) =>
@@ -811,7 +809,7 @@ const offerTool = (name: string, bound: BoundTool): OfferedTool => {
 /** One object with both halves: the JSON Schema to show, the Schema for adapters that ask for one. */
 const makeOfferedTool = (name: string, bound: BoundTool): OfferedTool => {
   // a provider-defined tool is known to its provider's adapter, which wants it as it was made
-  if (bound.kind === "provider" || Tool.isProviderDefined(bound.tool)) return bound.tool as OfferedTool
+  if (Tool.isProviderDefined(bound.tool)) return bound.tool as OfferedTool
   const { annotations, description, parameters } = bound.contract
   const strict = annotations.strict !== false && JsonSchema.isStrict(parameters)
   const tool = Tool.dynamic(name, {
@@ -1022,8 +1020,7 @@ const runWithTimeout = <A>(
         ? yield* Effect.forkChild(
             interruptAfter(fiber, duration, () => {
               late = true
-            }),
-            { startImmediately: true }
+            })
           )
         : undefined
       const exit = yield* restore(Fiber.await(fiber)).pipe(
@@ -1173,12 +1170,12 @@ export const run = <E = never, R = never>(
   Effect.gen(function* () {
     const runtime = yield* ToolRuntime
     const results: Array<ToolResult.ToolResult> = []
-    const defects = new Map<number, Cause.Cause<unknown>>()
+    const defects: Array<Cause.Cause<unknown>> = []
 
     const one = (call: BoundCall, index: number): Effect.Effect<void, E, R> =>
       Effect.uninterruptibleMask((restore) =>
         Effect.gen(function* () {
-          const slot: CauseSlot = { cause: undefined }
+          const slot: CauseSlot = {}
           if (options?.onStarted !== undefined && (yield* options.onStarted(call.id)) === false) return
           const startedAt = yield* Clock.currentTimeMillis
           const settled = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
@@ -1189,7 +1186,7 @@ export const run = <E = never, R = never>(
           const duration = Duration.millis((yield* Clock.currentTimeMillis) - startedAt)
           const cause = plain._tag === "Failure" ? slot.cause : undefined
           const result = options?.defects === "describe" ? describeFailure(plain, cause) : plain
-          if (cause !== undefined && Cause.hasDies(cause)) defects.set(index, cause)
+          if (cause !== undefined && Cause.hasDies(cause)) defects[index] = cause
           results[index] = result
           if (options?.onFinished !== undefined) yield* options.onFinished(call.id, result, duration, cause)
           if (settled === undefined) return yield* Effect.interrupt
@@ -1197,12 +1194,8 @@ export const run = <E = never, R = never>(
       )
 
     yield* Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
-    if (options?.defects === "die" && defects.size > 0) return yield* raiseDefects(defects)
+    const first = options?.defects === "die" ? defects.find((cause) => cause !== undefined) : undefined
+    if (first !== undefined)
+      return yield* Effect.failCause(Cause.fromReasons<never>(first.reasons.filter(Cause.isDieReason)))
     return results
   })
-
-/** The defects of the first call that had one. */
-const raiseDefects = (defects: ReadonlyMap<number, Cause.Cause<unknown>>): Effect.Effect<never> => {
-  const first = defects.get(Math.min(...defects.keys()))
-  return Effect.failCause(Cause.fromReasons(first?.reasons.filter(Cause.isDieReason) ?? []))
-}
