@@ -178,6 +178,8 @@ interface Run {
   readonly maxIssues: number
   readonly strict: boolean
   readonly coerce: boolean
+  /** While a default is completed, the defaults in it are not copied: it is copied as a whole. */
+  isFilling: boolean
 }
 
 /** Subschemas inside one another at run time; far from the end of the stack. */
@@ -407,15 +409,21 @@ const enumReader: Reader = (value, keyword) => {
   const members = name === "const" ? [value] : value
   if (!isArray(members)) return keyword.invalid("an array", value)
   if (!keyword.spend(fuel.ofValue(members))) return undefined
-  const scalars = new Set(members)
-  const prints = new Set(members.filter((member) => typeof member === "object").map(plainJson.fingerprint))
+  // Both are made for the first value: many schemas never see one
+  let scalars: ReadonlySet<Schema.Json> | undefined
+  let prints: ReadonlySet<string> | undefined
+  const isMember = (found: Schema.Json): boolean => {
+    scalars ??= new Set(members)
+    if (typeof found !== "object") return scalars.has(found)
+    prints ??= new Set(members.filter((member) => typeof member === "object").map(plainJson.fingerprint))
+    return prints.has(plainJson.fingerprint(found))
+  }
   const expected = () => {
     const shown = members.slice(0, maxShownMembers).map((member) => base.truncateText(JSON.stringify(member), 60))
     return `${members.length === 1 ? "" : "one of "}${base.truncateText(shown.join(", "), 1000)}`
   }
   return (found, at, run) =>
-    (spend(run, fuel.ofValue(found)) &&
-      (typeof found === "object" ? prints.has(plainJson.fingerprint(found)) : scalars.has(found))) ||
+    (spend(run, fuel.ofValue(found)) && isMember(found)) ||
     (run.problems !== undefined && report(run, at, name, expected(), `another ${plainJson.typeOf(found)}`))
 }
 
@@ -968,7 +976,7 @@ class Compiler {
       return
     }
     const check = reader(value, keyword)
-    if (check !== undefined) keyword.node.checks = [...keyword.node.checks, check]
+    if (check !== undefined) addCheck(keyword.node, check)
   }
 
   kinds(value: Schema.Json, keyword: Keyword): number {
@@ -1004,10 +1012,7 @@ class Compiler {
     const { node } = keyword
     if (!keyword.spend(fuel.ofText(ref.length))) return
     this.references.push([node, ref])
-    node.checks = [
-      ...node.checks,
-      (value, at, run) => node.reference === undefined || evaluate(node.reference, value, at, run)
-    ]
+    addCheck(node, (value, at, run) => node.reference === undefined || evaluate(node.reference, value, at, run))
   }
 
   /** Finds the schemas of references; only places of this document, written as JSON Pointers, have any. */
@@ -1076,6 +1081,10 @@ class Compiler {
     this.refuse("ReferenceCycle", { parent: at?.place, key: "$ref" }, expected, base.quote(ref))
     return 0
   }
+}
+
+const addCheck = (node: Node, check: Check): void => {
+  node.checks = node.checks.length === 0 ? [check] : [...node.checks, check]
 }
 
 /** The keywords that are one schema each: a boolean there is one, too. */
@@ -1148,12 +1157,11 @@ const isAbsentNull = (nodes: ReadonlyArray<Node>, key: string, run: Run): boolea
   return declared.length > 0 && !declared.every((node) => fits(node, null, run))
 }
 
-/** True for a key that a closed object leaves no place for. A key that another part declares is kept. */
-const isUndeclared = (nodes: ReadonlyArray<Node>, key: string): boolean => {
-  for (const { properties } of nodes) if (properties.has(key)) return false
-  for (const node of nodes) if (node.additional?.always === false && isAdditional(node, key)) return true
-  return false
-}
+/** True for a key that closed parts of a schema leave no place for. A key that another part declares is kept. */
+const isUndeclared = (nodes: ReadonlyArray<Node>, closed: ReadonlyArray<Node>, key: string): boolean =>
+  closed.length > 0 &&
+  !nodes.some(({ properties }) => properties.has(key)) &&
+  closed.some((node) => isAdditional(node, key))
 
 /** The default of a property if it fits the property's schema, with nested defaults filled in. */
 const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
@@ -1162,8 +1170,11 @@ const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
   if (preset === undefined || node.filled === "pending") return undefined
   if (node.filled === undefined) {
     const before = run.fuel.spent
+    const { isFilling } = run
     node.filled = "pending"
+    run.isFilling = true
     const value = complete(node, preset, run)
+    run.isFilling = isFilling
     const ok = fits(node, value, run)
     const units = run.fuel.spent - before
     const isKnown = run.exhausted === undefined
@@ -1171,7 +1182,7 @@ const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
   } else spend(run, node.filled.units)
   const value = node.filled?.value
   if (value === undefined || !spend(run, node.filled?.copy ?? 0)) return undefined
-  return typeof value === "object" ? structuredClone(value) : value
+  return typeof value === "object" && !run.isFilling ? structuredClone(value) : value
 }
 
 /** Completes a member by the schemas of one node for it: declared, matched by a pattern, or additional. */
@@ -1197,19 +1208,35 @@ const membersBefore = (object: JsonObject, end: string): Record<string, Schema.J
   return out
 }
 
+const isClosed = ({ additional }: Node): boolean => additional?.always === false
+
+const hasPatterns = ({ patterns }: Node): boolean => patterns.length > 0
+
 /** The object itself when there is nothing to change; so are arrays. */
-const completeObject = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run): JsonObject => {
+const completeMembers = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run): JsonObject => {
+  const keys = Object.keys(object)
+  if (keys.length === 0) return object
   let out: Record<string, Schema.Json> | undefined
-  for (const key of Object.keys(object)) {
+  const closed = run.strict ? none.nodes : nodes.filter(isClosed)
+  const matching = nodes.filter(hasPatterns)
+  for (const key of keys) {
     const before = object[key] ?? null
-    for (const node of nodes) if (!spend(run, 2 * patternCost(node, key))) return object
-    const isLeftOut = (before === null && isAbsentNull(nodes, key, run)) || (!run.strict && isUndeclared(nodes, key))
+    let units = nodes.length
+    if (matching.length > 0) for (const node of matching) units += patternCost(node, key) - 1
+    if (!spend(run, 2 * units)) return object
+    const isLeftOut = (before === null && isAbsentNull(nodes, key, run)) || isUndeclared(nodes, closed, key)
     let value = before
     if (!isLeftOut) for (const node of nodes) value = completeMember(node, key, value, run)
     if (isLeftOut || value !== before) out ??= membersBefore(object, key)
     if (out !== undefined && !isLeftOut) out[key] = value
   }
+  return out ?? object
+}
+
+const fillIn = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run): JsonObject => {
+  let out: Record<string, Schema.Json> | undefined
   for (const { properties } of nodes) {
+    if (properties.size === 0) continue
     if (!spend(run, properties.size)) return object
     for (const [key, member] of properties) {
       const preset = Object.hasOwn(out ?? object, key) ? undefined : defaultOf(member, run)
@@ -1261,7 +1288,7 @@ const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
   if (node.always !== undefined || !spend(run, 1) || !enter(run)) return input
   const nodes = closureOf(node, run)
   let value = coerceText(nodes, input, run)
-  if (isObject(value)) value = completeObject(value, nodes, run)
+  if (isObject(value)) value = fillIn(completeMembers(value, nodes, run), nodes, run)
   else if (isArray(value)) value = completeArray(value, nodes, run)
   for (const { combined, dependents, parts } of nodes) {
     if (combined.anyOf.length > 0) value = completeChoice(combined.anyOf, false, value, run)
@@ -1270,6 +1297,7 @@ const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
       const branch = fits(parts.if, value, run) ? parts.then : parts.else
       if (branch !== undefined) value = complete(branch, value, run)
     }
+    if (dependents.length === 0) continue
     if (!spend(run, dependents.length)) break
     for (const [key, dependent] of dependents) {
       if (isObject(value) && Object.hasOwn(value, key)) value = complete(dependent, value, run)
@@ -1327,7 +1355,8 @@ const checkValue = (
     problems,
     maxIssues: Math.max(1, options.maxIssues ?? plainJson.defaultLimits.maxIssues),
     strict: options.strict ?? false,
-    coerce: options.coerce ?? false
+    coerce: options.coerce ?? false,
+    isFilling: false
   }
   const value = mayComplete ? complete(root, copied.success, run) : copied.success
   const ok = evaluate(root, value, undefined, run)
