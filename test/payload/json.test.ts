@@ -393,6 +393,12 @@ describe("AGENT-6 Json.extract", () => {
     ["x [1, oops] y", 11, "malformed JSON"],
     ['{"outer": {"a": 1}', 0, cutOff],
     ['[1] {"outer": {"a": 1}', 4, cutOff],
+    ['{ \n"a": [1', 0, cutOff],
+    ['a [ {"b": 1', 2, cutOff],
+    ['a [b ["c', 5, cutOff],
+    [`[${" ".repeat(62)}"a`, 0, cutOff],
+    [`[${" ".repeat(63)}"a`, 1, "no JSON object or array"],
+    ["{a} [1", 5, "malformed JSON"],
     ["{x}".repeat(20) + '{"a":1}', 60, "malformed JSON"]
   ] as const) {
     it(`AGENT-6 states why it takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {

@@ -279,9 +279,17 @@ describe("PAY-B writing", () => {
     const twice = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v3, v3] })
     const none = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [] })
     const wrong = VersionedCodec.make({ what: "toy", field: "v", type: Toy, arms: [v3] })
-    for (const effect of [twice.encode(full), none.decode({ version: 1 }), wrong.encode(full)]) {
+    for (const [effect, message] of [
+      [twice.encode(full), "toy: expected arms of different versions, found 2 arms"],
+      [none.decode({ version: 1 }), "toy: expected arms of different versions, found 0 arms"],
+      [wrong.encode(full), "toy: the arm of version 3 does not write its v"]
+    ] as const) {
       const exit = yield* Effect.exit(effect as Effect.Effect<unknown, unknown>)
-      assert(exit._tag === "Failure" && exit.cause.reasons.every((reason) => reason._tag === "Die"))
+      assert(exit._tag === "Failure")
+      assert.deepStrictEqual(
+        exit.cause.reasons.map((reason) => reason._tag === "Die" && String(reason.defect)),
+        [`Error: ${message}`]
+      )
     }
   })
 })

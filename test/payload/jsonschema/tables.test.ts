@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Result } from "effect"
+import { Effect, Result, Schema } from "effect"
 import { createHash } from "node:crypto"
 import * as convertSchema from "#src/payload/internal/convertSchema.ts"
 import * as fuel from "#src/payload/internal/fuel.ts"
@@ -207,6 +207,287 @@ describe("TOOL-4 tables of the interpreter", () => {
       return `${name}\n  ${compiled.spent} and ${imported}${isImported ? "" : ", refused"}, and ${validated}\n`
     })
     await expect(table.join("")).toMatchFileSnapshot(file("fuel"))
+  })
+
+  it("CODEC-4 each schema has the strict form that it had, or none", async () => {
+    const string = { type: "string" }
+    const closed = (properties: object, required: ReadonlyArray<unknown> = Object.keys(properties)) => ({
+      type: "object",
+      properties,
+      required,
+      additionalProperties: false
+    })
+    const more: ReadonlyArray<object> = [
+      {},
+      { type: "object", properties: {} },
+      { type: "object", additionalProperties: false },
+      { type: "object", additionalProperties: string },
+      { type: "object", properties: { a: string }, additionalProperties: true },
+      closed({ a: string, b: string }),
+      closed({ a: string, b: string }, ["b", "a"]),
+      closed({ a: string, b: string }, ["b", "b"]),
+      closed({ a: string }, ["c"]),
+      closed({ a: string }, [1, "a"]),
+      ...[
+        string,
+        { type: ["string", "null"] },
+        { type: ["string", "integer"] },
+        { enum: ["a"] },
+        { enum: ["a", null] },
+        { enum: ["a"], type: ["string", "null"] },
+        { const: 1 },
+        { const: null },
+        { $ref: "#/$defs/a" },
+        { anyOf: [string, { type: "integer" }] },
+        { anyOf: [string, { type: "null" }] },
+        { anyOf: [{ anyOf: [{ const: null }] }] },
+        { type: "array", items: string },
+        { type: "array", items: {} },
+        { type: "array" },
+        { type: "integer", default: 1, minimum: 0, description: "d" },
+        closed({ b: string }, []),
+        { type: "object" }
+      ].flatMap((a) => [closed({ a }, []), closed({ a })]),
+      { type: "array", items: true },
+      { anyOf: [string, closed({ a: string }, [])] },
+      { anyOf: [string, { type: "object" }] },
+      { $ref: "#/$defs/a", $defs: { a: closed({ a: string }, []) } },
+      { $ref: "#/$defs/a", $defs: { "a/b": {} } },
+      { $ref: "#/definitions/a", definitions: { a: closed({ a: string }, []) } }
+    ]
+    const table = [...schemas, ...more].map((given) => {
+      const schema: Parameters<typeof JsonSchema.toStrict>[0] = JSON.parse(JSON.stringify(given))
+      const strict = JsonSchema.toStrict(schema)
+      if (Result.isFailure(strict)) return `${JSON.stringify(schema)}\n  ${strict.failure.message}\n`
+      const form = JSON.stringify(strict.success)
+      return `${JSON.stringify(schema)}\n  ${JsonSchema.isStrict(schema) ? "is strict" : form}\n`
+    })
+    await expect(table.join("")).toMatchFileSnapshot(file("strict"))
+  })
+
+  it("TOOL-6 each Schema is exported as it was, or refused", async () => {
+    interface List {
+      readonly rest?: List
+    }
+    const List = Schema.Struct({
+      rest: Schema.optionalKey(Schema.suspend((): Schema.Codec<List> => List))
+    }).annotate({ identifier: "List" })
+    const Name = Schema.NonEmptyString.annotate({ identifier: "Name", description: "A name" })
+    const Point = Schema.Struct({ x: Schema.Int }).annotate({ identifier: "Point" })
+    const cases: Readonly<Record<string, Schema.Constraint>> = {
+      "no keys": Schema.Struct({}),
+      "an integer with bounds": Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 9 })),
+      "a finite number": Schema.Finite,
+      "a text with checks": Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(3), Schema.isPattern(/^a/u)),
+      "a text with two patterns": Schema.String.check(Schema.isPattern(/^a/u), Schema.isPattern(/b$/u)),
+      "a check with a title": Schema.Int.check(Schema.isGreaterThan(0, { title: "positive", description: "d" })),
+      "notes of all kinds": Schema.String.annotate({
+        title: "T",
+        description: "D",
+        default: "a",
+        examples: ["a", "b"]
+      }),
+      "literals of one type": Schema.Literals(["a", "b", "a"]),
+      "literals of two types": Schema.Literals(["a", 1]),
+      "literals and null": Schema.NullOr(Schema.Literals(["a", "b"])),
+      "one literal and null": Schema.NullOr(Schema.Literal("a")),
+      "a text or null": Schema.NullOr(Schema.String),
+      "a text with a note or null": Schema.NullOr(Schema.String).annotate({ description: "d" }),
+      "a text with a note of its own or null": Schema.NullOr(Schema.String.annotate({ description: "d" })),
+      "both notes": Schema.NullOr(Schema.String.annotate({ description: "a" })).annotate({ description: "b" }),
+      "null alone": Schema.Null,
+      "two kinds": Schema.Union([Schema.String, Schema.Boolean]),
+      "two kinds and null": Schema.Union([Schema.String, Schema.Boolean, Schema.Null]),
+      "an object or null": Schema.NullOr(Schema.Struct({ a: Schema.String })),
+      "one kind twice": Schema.Union([Schema.String, Schema.String]),
+      "a pair": Schema.Tuple([Schema.String, Schema.Int]),
+      "a pair, the second optional": Schema.Tuple([Schema.String, Schema.optionalKey(Schema.Int)]),
+      "a text and integers": Schema.TupleWithRest(Schema.Tuple([Schema.String]), [Schema.Int]),
+      "at least one": Schema.NonEmptyArray(Schema.Int),
+      "a list of anything": Schema.Array(Schema.Unknown),
+      "a list of lists": Schema.Array(Schema.Array(Point)),
+      "keys of any name": Schema.Record(Schema.String, Schema.Int),
+      "a key of each kind": Schema.Struct({
+        a: Schema.String,
+        b: Schema.optionalKey(Schema.String),
+        c: Schema.optional(Schema.Int),
+        d: Schema.UndefinedOr(Schema.Int)
+      }),
+      "bytes, a date, a big integer": Schema.Struct({
+        a: Schema.Uint8Array,
+        b: Schema.DateTimeUtc,
+        c: Schema.BigInt,
+        d: Schema.Duration
+      }),
+      "a definition": Point,
+      "a definition used once": Schema.Struct({ at: Point }),
+      "a definition used twice": Schema.Struct({ from: Point, to: Point, name: Name }),
+      "a definition used twice in a list": Schema.Tuple([Name, Schema.Array(Name)]),
+      "a definition with a note": Schema.Struct({ at: Point.annotate({ description: "d" }), to: Point }),
+      "a definition of itself": List,
+      "a definition of itself inside": Schema.Struct({ list: List }),
+      "an instance": Schema.Struct({ a: Schema.Tuple([Schema.String, Schema.instanceOf(Map)]) }),
+      "an instance in the rest": Schema.Array(Schema.instanceOf(Map)),
+      "an instance under any key": Schema.Record(Schema.String, Schema.instanceOf(Map)),
+      "an instance in a union": Schema.Union([Schema.String, Schema.instanceOf(Map)]),
+      "an instance behind a suspension": Schema.suspend(() => Schema.Struct({ a: Schema.instanceOf(Map) })),
+      "an instance in an option": Schema.Struct({ a: Schema.Option(Schema.instanceOf(Map)) }),
+      "a symbol as a key": Schema.Struct({ [Symbol.for("s")]: Schema.String }),
+      "a pattern that looks ahead": Schema.String.check(Schema.isPattern(/^(?=a)/u))
+    }
+    const table = Object.entries(cases).map(([name, schema]) => {
+      const result = Effect.runSync(Effect.result(JsonSchema.fromSchema(schema)))
+      const text = Result.isSuccess(result)
+        ? JSON.stringify(result.success)
+        : `${result.failure.message} (${refusalOf(result.failure)})`
+      return `${name}\n  ${text}\n`
+    })
+    await expect(table.join("")).toMatchFileSnapshot(file("exports"))
+  })
+
+  it("TOOL-4 each pattern accepts what it accepted, or is refused", async () => {
+    const sources = [
+      "",
+      "a",
+      "^a$",
+      ".",
+      "^.$",
+      "a|b",
+      "(?:ab)+",
+      "(?<x>a)b",
+      "[^a]",
+      "[]",
+      "[^]",
+      "[a-c]{2}",
+      "[\\w-]",
+      "[\\d\\s]",
+      "[\\S]",
+      "[^\\s]",
+      "[^\\S]",
+      "\\d",
+      "\\D",
+      "\\w",
+      "\\W",
+      "\\s",
+      "\\S",
+      "\\b",
+      "\\Ba",
+      "\\t\\n\\v\\f\\r",
+      "\\0",
+      "\\cA",
+      "\\x41",
+      "\\u0041",
+      "\\u{1F642}",
+      "\\ud83d\\ude42",
+      "\\/\\-",
+      "[\\b]",
+      "[\\-a]",
+      "[[]",
+      "[&&]",
+      "\\p{L}",
+      "\\P{L}",
+      "\\p{Letter}",
+      "\\p{Lu}",
+      "\\p{gc=Lu}",
+      "\\p{Script=Greek}",
+      "\\p{Uppercase_Letter}",
+      "[\\p{Decimal_Number}]",
+      "\\p{Nope}",
+      "\\p{Emoji}",
+      "a{2000}",
+      "(a{100}){100}",
+      "a{0,}",
+      "a{,2}",
+      "a{",
+      "}",
+      "a**",
+      "(",
+      "(?=a)",
+      "(?<=a)b",
+      "(a)\\1",
+      "(?<x>a)\\k<x>",
+      "(?i)a",
+      "\\",
+      "\\01",
+      "\\8",
+      "\\k",
+      "\\y",
+      "\\é",
+      "[\\🙂]",
+      "\\p{ASCII}",
+      "\\P{ASCII}",
+      "[\\p{ASCII}]",
+      "[\\P{ASCII}]",
+      "[\\B]",
+      "a]",
+      "[a[b]",
+      "[^[]",
+      "(?<$x>a)",
+      "(?<_x>a)",
+      "(?<1>a)",
+      "(?!a)",
+      "(?P<x>a)",
+      "a{2,}",
+      "a{2,3}",
+      "(a|b){3}",
+      "(?:a|bc)*d",
+      "(?:(a)b){5,9}",
+      "a{1,1000}",
+      "a?b+",
+      "a{0}",
+      "(a+)?",
+      "((a)b)",
+      "(?:a{0,1000}){4}",
+      "\\u{110000}",
+      "\\cZ",
+      "\\x4",
+      "\\u004",
+      "x{1}y{2}|z{3}",
+      "[a-z]{1,63}(?:\\.[a-z]{1,63})*",
+      "^",
+      "$",
+      "x$^y",
+      "x".repeat(2048),
+      "x".repeat(2049),
+      "\\p{L}".repeat(100),
+      "\\p{L}".repeat(101)
+    ]
+    const texts = [
+      "",
+      "a",
+      "b",
+      "A",
+      "ab",
+      "aa",
+      "é",
+      "α",
+      "5",
+      "_",
+      "-",
+      " ",
+      "\u00a0",
+      "\n",
+      "\ufeff",
+      "\b",
+      "[",
+      "&",
+      "🙂"
+    ]
+    texts.push("\0", "\u0001", "/-", "a{", "a{,2}", "}", "\t\n\v\f\r", "\ud83d", "ababab")
+    const table = sources.map((source) => {
+      const tank = fuel.make(1_000_000)
+      const name = source.length > 60 ? `${source.slice(0, 60)}... (${source.length})` : source
+      const result = patterns.compilePattern(source, tank)
+      // the words of V8 are not ours
+      if (Result.isFailure(result))
+        return `${name}\n  ${result.failure.replace(/^Invalid regular expression:.*/s, "refused by V8")} (${tank.spent})\n`
+      const { cost, test, weight } = result.success
+      const accepted = texts
+        .filter(test)
+        .map((text) => JSON.stringify(text).replace(/[\u00a0\ufeff]/, encodeURIComponent))
+      return `${name}\n  ${accepted.join(" ")} (${weight}, ${cost(0)}, ${cost(100)})\n`
+    })
+    await expect(table.join("")).toMatchFileSnapshot(file("patterns"))
   })
 
   it("CODEC-4 each keyword accepts or refuses each value as it did", async () => {
