@@ -574,7 +574,7 @@ const copyFrozen = <A>(self: A): A => {
   const froms: Array<Container> = [self]
   const copies: Array<Container> = [Array.isArray(self) ? [] : {}]
   const copyOf = (value: unknown): unknown => {
-    if (!isContainer(value)) return value
+    if (!isContainer(value) || frozen.has(value)) return value
     const inner: Container = Array.isArray(value) ? [] : {}
     froms.push(value)
     copies.push(inner)
@@ -654,6 +654,8 @@ const noBatch: ReadonlyArray<ToolCallPart> = []
 type CallIds = HashMap.HashMap<string, "us" | "provider" | "provider answered">
 const noCallIds: CallIds = HashMap.empty()
 
+type Facts = Omit<History, keyof Conversation | typeof Equal.symbol | typeof Hash.symbol>
+
 /** The facts about the messages that the laws need, kept as messages are added. A class, because its objects are made fast. */
 export class History extends Pipeable.Class implements Conversation {
   readonly tokenLimit: number | undefined = undefined
@@ -683,7 +685,7 @@ export class History extends Pipeable.Class implements Conversation {
   /** Every call id, by who answers it. */
   readonly callIds: CallIds = noCallIds
 
-  constructor(...parts: ReadonlyArray<Partial<Omit<History, keyof Conversation>>>) {
+  constructor(...parts: ReadonlyArray<Partial<Facts>>) {
     super()
     Object.freeze(Object.assign(this, ...parts))
   }
@@ -788,27 +790,29 @@ export const markAsView = (message: AssistantMessage): AssistantMessage => ({
 // Adding messages
 
 /** Adds a message that `checkMessage` accepted. */
-export const pushMessage = (self: History, input: Message): History => {
-  const message = freeze<Message>(input)
+export const pushMessage = (self: History, message: Message): History =>
+  new History(self, { listed: listCache.get(self) ?? self.listed }, factsWith(self, freeze<Message>(message)))
+
+/** The facts that a message changes. */
+const factsWith = (self: Facts, message: Message): Partial<Facts> => {
   const added = {
     last: { message, previous: self.last },
-    listed: listCache.get(self) ?? self.listed,
     length: self.length + 1,
     tokenCount: self.tokenCount + (message.usage?.inputTokens ?? 0) + (message.usage?.outputTokens ?? 0)
   }
   switch (message.role) {
     case "system":
-      return new History(self, added, { system: message })
+      return { ...added, system: message }
     case "user":
-      return new History(self, added, { batch: noBatch, positions: noPositions, ...closeTurn(self) })
+      return { ...added, batch: noBatch, positions: noPositions, ...closeTurn(self) }
     case "assistant":
-      return new History(self, added, { lastAssistant: message, ...usageReport(message), ...indexCalls(self, message) })
+      return { ...added, lastAssistant: message, ...usageReport(message), ...indexCalls(self, message) }
     case "tool":
-      return new History(self, added, { open: HashMap.remove(self.open, message.callId) })
+      return { ...added, open: HashMap.remove(self.open, message.callId) }
   }
 }
 
-const closeTurn = ({ providerOpen, unanswered }: History) =>
+const closeTurn = ({ providerOpen, unanswered }: Facts) =>
   HashMap.isEmpty(providerOpen)
     ? undefined
     : { providerOpen: noCalls, unanswered: { calls: providerOpen, previous: unanswered } }
@@ -818,7 +822,7 @@ const usageReport = (message: AssistantMessage) =>
     ? { reported: message, beside: undefined }
     : undefined
 
-const indexCalls = (self: History, message: AssistantMessage) => {
+const indexCalls = (self: Facts, message: AssistantMessage) => {
   const batch: Array<ToolCallPart> = []
   let { callIds, open, providerOpen } = self
   for (const part of message.content) {
@@ -846,9 +850,15 @@ export const forgetReport = (self: History, beside: number): History =>
 
 /** The rest of a conversation from which messages were removed. */
 export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined, beside: number = 0): History => {
-  let self = new History({ tokenLimit })
-  for (const message of messages) self = pushMessage(self, message)
-  return forgetReport(self, beside)
+  return forgetReport(pushAll(new History({ tokenLimit }), messages), beside)
+}
+
+/** Adds messages that break no law. */
+const pushAll = (self: History, messages: Iterable<Message>): History => {
+  // One object that changes: no other code has it before it becomes a conversation
+  const facts: Facts = { ...self }
+  for (const message of messages) Object.assign(facts, factsWith(facts, freeze<Message>(message)))
+  return facts.last === self.last ? self : new History(facts)
 }
 
 /** Adds a message. A broken law is reported at `index`, where it is not the position in the conversation. */
@@ -905,13 +915,13 @@ export const appendAll: {
   (messages: Iterable<Message>): (self: Conversation) => Result.Result<Conversation, ConversationError>
   (self: Conversation, messages: Iterable<Message>): Result.Result<Conversation, ConversationError>
 } = dual(2, (self: Conversation, messages: Iterable<Message>) => {
-  let current = asHistory(self)
+  const facts: Facts = { ...asHistory(self) }
   for (const message of messages) {
-    const next = appendAt(current, message)
-    if (Result.isFailure(next)) return next
-    current = next.success
+    const reason = checkMessage(facts, message)
+    if (reason !== undefined) return Result.fail(new ConversationError({ reason }))
+    Object.assign(facts, factsWith(facts, freeze<Message>(message)))
   }
-  return Result.succeed(current)
+  return Result.succeed(facts.last === asHistory(self).last ? self : new History(facts))
 })
 
 /**
@@ -994,7 +1004,7 @@ const inCallOrder = (group: MessageGroup): MessageGroup => {
 const membersOf = ({ message, results }: MessageGroup): ReadonlyArray<Message> =>
   message === undefined ? results : [message, ...results]
 
-const isLocalCall = (part: AssistantPart): part is ToolCallPart =>
+export const isLocalCall = (part: AssistantPart): part is ToolCallPart =>
   part.type === "tool-call" && part.providerExecuted !== true
 
 const positionIn = (positions: ReadonlyMap<string, number>, result: ToolMessage): number =>
@@ -1027,10 +1037,10 @@ export const messagesSince = (self: History, message: Message): ReadonlyArray<Me
  * @category getters
  * @since 0.1.0
  */
-export const openCalls = (self: Conversation): ReadonlyArray<ToolCallPart> => {
-  const { batch, open } = asHistory(self)
-  return HashMap.isEmpty(open) ? [] : batch.filter((call) => HashMap.has(open, call.id))
-}
+export const openCalls = (self: Conversation): ReadonlyArray<ToolCallPart> => openCallsOf(asHistory(self))
+
+const openCallsOf = ({ batch, open }: Facts): ReadonlyArray<ToolCallPart> =>
+  HashMap.isEmpty(open) ? [] : batch.filter((call) => HashMap.has(open, call.id))
 
 // Laws
 
@@ -1044,7 +1054,7 @@ export interface Place {
  * The law that `message` would break as the next message of `self`, if any.
  * `index` is the position to report, where it is not the one in `self`.
  */
-export const checkMessage = (self: History, message: Message, index: number = self.length): Reason | undefined => {
+export const checkMessage = (self: Facts, message: Message, index: number = self.length): Reason | undefined => {
   const place: Place = { index, id: message.id }
   switch (message.role) {
     case "system":
@@ -1068,17 +1078,17 @@ const unknownRole = (message: { readonly id?: string; readonly role?: unknown },
   found: typeof message.role === "string" ? JSON.stringify(message.role.slice(0, 40)) : typeof message.role
 })
 
-const checkOpenCalls = (self: History, { role }: Message, place: Place): Reason | undefined =>
+const checkOpenCalls = (self: Facts, { role }: Message, place: Place): Reason | undefined =>
   HashMap.isEmpty(self.open)
     ? undefined
-    : { _tag: "OpenCalls", ...place, role, callIds: openCalls(self).map((call) => call.id) }
+    : { _tag: "OpenCalls", ...place, role, callIds: openCallsOf(self).map((call) => call.id) }
 
 export const checkContent = (message: UserMessage, place: Place): Reason | undefined =>
   message.content.some((part) => part.type === "file" || !isBlank(part.text))
     ? undefined
     : { _tag: "EmptyContent", ...place, role: message.role }
 
-const checkToolResult = (self: History, { callId, name, role }: ToolMessage, place: Place): Reason | undefined => {
+const checkToolResult = (self: Facts, { callId, name, role }: ToolMessage, place: Place): Reason | undefined => {
   if (callId === "") return { _tag: "MissingCallId", ...place, role }
   const call = HashMap.get(self.open, callId)
   if (Option.isSome(call)) return checkName(call.value, name, place)
@@ -1089,7 +1099,7 @@ const checkToolResult = (self: History, { callId, name, role }: ToolMessage, pla
 /** The most calls that an error about a result names: a repair reports one for each of thousands. */
 const maxNamedCalls = 20
 
-const someOpenCallIds = (self: History): ReadonlyArray<string> => {
+const someOpenCallIds = (self: Facts): ReadonlyArray<string> => {
   const position = (id: string) => self.positions.get(id) ?? 0
   return Array.from(EffectIterable.take(HashMap.keys(self.open), maxNamedCalls)).toSorted(
     (a, b) => position(a) - position(b)
@@ -1099,7 +1109,7 @@ const someOpenCallIds = (self: History): ReadonlyArray<string> => {
 const checkName = (call: ToolCallPart, found: string, place: Place): Reason | undefined =>
   call.name === found ? undefined : { _tag: "NameMismatch", ...place, callId: call.id, expected: call.name, found }
 
-const checkParts = (self: History, { content }: AssistantMessage, place: Place): Reason | undefined => {
+const checkParts = (self: Facts, { content }: AssistantMessage, place: Place): Reason | undefined => {
   const check = makePartChecker(self, place)
   for (const part of content) {
     const reason = check(part)
@@ -1109,7 +1119,7 @@ const checkParts = (self: History, { content }: AssistantMessage, place: Place):
 }
 
 /** Checks the parts of an assistant message one after the other. A part that breaks a law changes nothing. */
-export const makePartChecker = (self: History, place: Place) => {
+export const makePartChecker = (self: Facts, place: Place) => {
   // Only the changes by these parts: `self` may hold many calls
   const opened = new Map<string, ToolCallPart>()
   const answered = new Set<string>()
@@ -1288,12 +1298,15 @@ export const seal: {
 } = dual(
   firstIsConversation,
   Effect.fnUntraced(function* (self: Conversation, options?: SealOptions) {
-    const result = ToolResult.failure("interrupted", options?.message ?? "Tool call interrupted before completion.")
-    let sealed = asHistory(self)
+    const text = options?.message ?? "Tool call interrupted before completion."
+    const result = freeze(ToolResult.failure("interrupted", text))
+    const makeId = yield* MessageId
+    const createdAt = yield* DateTime.now
+    const messages: Array<Message> = []
     for (const { id, name } of openCalls(self)) {
-      sealed = pushMessage(sealed, yield* tool({ callId: id, name, result }))
+      messages.push({ role: "tool", id: yield* makeId, createdAt, callId: id, name, result })
     }
-    return sealed
+    return pushAll(asHistory(self), messages)
   })
 )
 

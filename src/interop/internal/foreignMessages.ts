@@ -3,6 +3,7 @@
  */
 
 import * as Arr from "effect/Array"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as JsonPatch from "effect/JsonPatch"
@@ -264,50 +265,49 @@ export const makeReader = (
 const makeMessages = Effect.fnUntraced(function* (key: Key, foreign: ReadonlyArray<ForeignMessage>) {
   const names = new Map<string, string>()
   const messages: Array<Message.Message> = []
-  for (const { body, note } of foreign) {
+  const makeId = yield* Message.MessageId
+  const createdAt = yield* DateTime.now
+  for (const { body, note } of notePlaces(foreign)) {
     if (body.role === "assistant") {
       for (const part of body.content) if (part.type === "tool-call") names.set(part.id, part.name)
     }
-    messages.push(
-      yield* makeMessage(names, body, { ...noteMetadata(key, note), ...defined({ options: body.options }) })
-    )
+    const message = { id: yield* makeId, createdAt, ...nameResults(names, body), ...noteMetadata(key, note) }
+    history.freezeDecoded(message)
+    messages.push(message)
   }
-  return notePlaces(key, messages)
+  return messages
 })
 
 /** Names of calls by their ids: results may name the call only, which may be part of an earlier message. */
 type CallNames = ReadonlyMap<string, string>
 
-const makeMessage = (names: CallNames, body: MessageBody, options: history.Options): Effect.Effect<Message.Message> => {
-  switch (body.role) {
-    case "system":
-      return Message.system(body.content, options)
-    case "user":
-      return Message.user(body.content, options)
-    case "assistant":
-      return Message.assistant(
-        body.content.map((part) =>
-          part.type === "tool-result" ? { ...part, name: names.get(part.id) ?? part.name } : part
-        ),
-        options
-      )
-    case "tool":
-      return Message.tool({ ...body, name: body.name === "" ? (names.get(body.callId) ?? "") : body.name }, options)
-  }
+const nameResults = (names: CallNames, body: MessageBody): MessageBody => {
+  if (body.role === "tool") return body.name === "" ? { ...body, name: names.get(body.callId) ?? "" } : body
+  if (body.role !== "assistant" || !body.content.some((part) => part.type === "tool-result")) return body
+  const content = body.content.map((part) =>
+    part.type === "tool-result" ? { ...part, name: names.get(part.id) ?? part.name } : part
+  )
+  return { ...body, content }
 }
 
 /** Notes the positions of the results of a batch, unless they are in call order. */
-const notePlaces = (key: Key, messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
-  history.groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message.Message> => {
-    const calls = message?.role === "assistant" ? Message.toolCalls(message) : []
+const notePlaces = (foreign: ReadonlyArray<ForeignMessage>): ReadonlyArray<ForeignMessage> => {
+  const all: Array<ForeignMessage> = []
+  for (let start = 0, end = 0; start < foreign.length; start = end) {
+    const head = foreign[start]
+    do end += 1
+    while (foreign[end]?.body.role === "tool")
+    const calls = head?.body.role === "assistant" ? head.body.content.filter(history.isLocalCall) : []
     const placeOf = new Map(calls.map(({ id }, place) => [id, place] as const))
-    const places = results.map(({ callId }) => placeOf.get(callId) ?? -1)
+    const batch = foreign.slice(start, end)
+    const places = batch.slice(1).map(({ body }) => (body.role === "tool" ? placeOf.get(body.callId) : undefined) ?? -1)
     const isOrdered = places.every((place, index) => place >= (places[index - 1] ?? place))
-    const noted = isOrdered
-      ? results
-      : results.map((result, place) => ({ ...result, ...noteMetadata(key, { ...noteOf(key, result), place }) }))
-    return [...(message === undefined ? [] : [message]), ...noted]
-  })
+    for (const [at, one] of batch.entries()) {
+      all.push(isOrdered || at === 0 ? one : { ...one, note: { ...one.note, place: at - 1 } })
+    }
+  }
+  return all
+}
 
 /** Messages with the results of a batch in the order in which they were read. */
 const restoreOrder = (key: Key, messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
