@@ -573,7 +573,9 @@ const recorderOf = (
   })
   return Object.assign(recorder, {
     recordNow: (event: WithoutTime<runParts.Event>) =>
-      Effect.flatMap(DateTime.now, (at) => recorder.record({ ...event, at })),
+      Effect.clockWith((clock) =>
+        recorder.record({ ...event, at: DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()) })
+      ),
     fail: (reason: AgentError.Reason) => agentError({ agent: state.agent, reason, state: recorder.state })
   })
 }
@@ -634,21 +636,18 @@ const callOf = ({ calls }: runParts.State, callId: string) => {
 }
 
 /** The event of a call that has its result. */
-export const toolFinishedEvent = Effect.fnUntraced(function* (
+export const toolFinishedEvent = (
   call: { readonly callId: string; readonly name: string; readonly result: ToolResult },
   duration?: Duration.Duration,
   cause?: Cause.Cause<unknown>
-) {
-  const at = yield* DateTime.now
-  const message = yield* Message.tool(call)
-  return {
+): Effect.Effect<runParts.EventOf<"ToolFinished">> =>
+  Effect.map(Message.tool(call), (message) => ({
     _tag: "ToolFinished",
-    at,
+    at: message.createdAt,
     message,
     ...(duration && { durationMillis: Duration.toMillis(duration) }),
     ...(cause && { cause: causeText(cause) })
-  } satisfies runParts.Event
-})
+  }))
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => (reason._tag === "Die" ? boundTool.defectName(reason.defect) : reason._tag)).join("; ")

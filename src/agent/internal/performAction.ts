@@ -3,7 +3,7 @@
  * and one batch of tool calls, checked, approved where needed, and run.
  */
 
-import * as Clock from "effect/Clock"
+import type * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -69,13 +69,15 @@ export const modelFailed = (error: AiError.AiError, model?: string): agentReason
   )
 }
 
-/** Nothing begins in a run that was stopped, or whose time is over: it waits for the interruption that is on its way. */
-const whileItRuns = ({ deadline, recorder }: Step): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    recorder.interruption !== undefined || (deadline !== undefined && now >= deadline)
-      ? Effect.interruptible(Effect.never)
-      : Effect.void
-  )
+/** Nothing begins in a run that was stopped, or whose time is over. */
+const mustWait = ({ deadline, recorder }: Step, clock: Clock.Clock): boolean =>
+  recorder.interruption !== undefined || (deadline !== undefined && clock.currentTimeMillisUnsafe() >= deadline)
+
+/** Waits for the interruption that is on its way. */
+const untilInterrupted = Effect.interruptible(Effect.never)
+
+const whileItRuns = (step: Step): Effect.Effect<void> =>
+  Effect.clockWith((clock) => (mustWait(step, clock) ? untilInterrupted : Effect.void))
 
 const defaultModelMistakes = 2
 
@@ -306,15 +308,11 @@ const requestOf = (step: Step, action: runTransition.ActionOf<"CallModel">) => {
   } as const
 }
 
-const generateAnswer = Effect.fnUntraced(function* (
-  { resolved }: Step,
-  request: Request,
-  accumulator: modelMessages.StreamAccumulator
-) {
-  const response = yield* resolved.model.generateText(request)
-  response.content.forEach(accumulator.add)
-  return "generateText"
-})
+const generateAnswer = ({ resolved }: Step, request: Request, accumulator: modelMessages.StreamAccumulator) =>
+  Effect.map(resolved.model.generateText(request), (response) => {
+    response.content.forEach(accumulator.add)
+    return "generateText"
+  })
 
 const streamAnswer = Effect.fnUntraced(function* (
   { recorder, resolved }: Step,
@@ -612,16 +610,18 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   const runnables = new Map(ready.map(({ call, runnable }) => [call.id, runnable]))
 
   const onStarted = (callId: string) =>
-    Effect.flatMap(Effect.andThen(whileItRuns(step), DateTime.now), (now): Effect.Effect<void | false> => {
+    Effect.clockWith((clock): Effect.Effect<void | false> => {
+      if (mustWait(step, clock)) return untilInterrupted
       const runnable = runnables.get(callId)
       // Calls before this one take time
+      const now = DateTime.makeUnsafe(clock.currentTimeMillisUnsafe())
       if (runnable?.approved !== undefined && runTransition.isExpired(runnable.approved, now)) {
         const { arguments: args, digest } = runnable.approved
         return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
       }
       started.add(callId)
       const recorded = runnable?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
-      return Effect.andThen(recorded, whileItRuns(step))
+      return Effect.flatMap(recorded, () => (mustWait(step, clock) ? untilInterrupted : Effect.void))
     })
 
   const calls = ready.map((one) => withChild(step, one, end))
@@ -748,10 +748,10 @@ export const prepare = Effect.fnUntraced(function* <A>(
     stepTimeout: true,
     accept: (state) => acceptState(digest, state),
     ask: (run, callIds) => requestApprovals(stepOf(run, run.runDeadline), callIds),
-    perform: Effect.fnUntraced(function* (run, action, deadline) {
+    perform: (run, action, deadline) => {
       const step = stepOf(run, deadline)
-      yield* action._tag === "RunTools" ? runTools(step, action) : callModel(step, action)
-    }),
+      return action._tag === "RunTools" ? runTools(step, action) : callModel(step, action)
+    },
     decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
   }
 })

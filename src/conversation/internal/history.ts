@@ -3,6 +3,7 @@
  */
 
 import * as Context from "effect/Context"
+import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
@@ -29,14 +30,17 @@ import { ConversationError, type Reason } from "../ConversationError.ts"
 
 const idAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-const randomId = Effect.map(Random.Random, (random) => {
+const randomId = (random: Effect.Success<typeof Random.Random>): string => {
   let id = "msg_"
   for (let i = 0; i < 16; i++) id += idAlphabet.charAt(Math.floor(random.nextDoubleUnsafe() * idAlphabet.length))
   return id
-})
+}
 
-const ambientId = Effect.flatMap(Effect.serviceOption(IdGenerator.IdGenerator), (generator) =>
-  Option.isSome(generator) ? generator.value.generateId() : randomId
+const ambientId = Effect.withFiber<string>((fiber) =>
+  Option.match(Context.getOption(fiber.context, IdGenerator.IdGenerator), {
+    onNone: () => Effect.succeed(randomId(fiber.getRef(Random.Random))),
+    onSome: (generator) => generator.generateId()
+  })
 )
 
 /**
@@ -526,11 +530,13 @@ const stampMessage = <M extends Message>(
   make: (base: Draft<Omit<SystemMessage, "role" | "content">>) => Draft<M>
 ): Effect.Effect<M> => {
   const { createdAt, id, metadata, options: providerOptions, usage } = options ?? {}
-  const ids = id === undefined ? Effect.flatten(MessageId) : Effect.succeed(id)
-  const times = createdAt === undefined ? DateTime.now : Effect.succeed(createdAt)
-  return Effect.flatMap(ids, (id) =>
-    Effect.map(times, (createdAt) => freeze<M>(make({ id, createdAt, usage, options: providerOptions, metadata })))
-  )
+  return Effect.withFiber((fiber) => {
+    const stamp = (id: string) => {
+      const at = createdAt ?? DateTime.makeUnsafe(fiber.getRef(Clock.Clock).currentTimeMillisUnsafe())
+      return freeze<M>(make({ id, createdAt: at, usage, options: providerOptions, metadata }))
+    }
+    return id === undefined ? Effect.map(fiber.getRef(MessageId), stamp) : Effect.succeed(stamp(id))
+  })
 }
 
 // Frozen copies

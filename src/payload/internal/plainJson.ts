@@ -1161,11 +1161,7 @@ export const parse = (
   input: string | Uint8Array,
   options?: Options
 ): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
-  runWithLimits(options, (limits) =>
-    typeof input === "string"
-      ? Result.flatMap(checkText(input, limits), () => parseSized(input, limits))
-      : parseBytes(input, limits)
-  )
+  runWithLimits(options, (limits) => (typeof input === "string" ? parseText(input, limits) : parseBytes(input, limits)))
 
 /**
  * Checks that a value is plain JSON within the limits, and copies it.
@@ -1267,6 +1263,9 @@ const checkText = (text: string, limits: Limits): Result.Result<void, PayloadErr
 
 const checkBytes = (found: number, limits: Limits): Result.Result<void, PayloadError.Reason> =>
   found > limits.maxBytes ? Result.fail(tooLarge("bytes", limits.maxBytes, found, "")) : Result.succeed(undefined)
+
+export const parseText = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
+  Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
 
 /** Reads a text whose size is within the limits. */
 export const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>

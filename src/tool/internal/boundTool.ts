@@ -135,8 +135,10 @@ const CallCause = Context.Reference<CauseSlot | undefined>(callContext.keys.call
 
 /** Keeps the cause of the call that is being executed; `undefined` forgets that of an earlier attempt. */
 const reportCause = (cause: Cause.Cause<unknown> | undefined): Effect.Effect<void> =>
-  Effect.map(CallCause, (slot) => {
+  Effect.withFiber((fiber) => {
+    const slot = fiber.getRef(CallCause)
     if (slot !== undefined) slot.cause = cause
+    return Effect.void
   })
 
 const carriedResults = new WeakMap<object, ToolResult.Failure>()
@@ -216,7 +218,9 @@ export const quietSpan = (span: Tracer.Span, errorOf: (error: unknown) => unknow
 export const withQuietSpan =
   (name: string, attributes: Record<string, unknown>) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> =>
-    Effect.useSpan(name, { attributes }, (span) => Effect.withParentSpan(effect, quietSpan(span)))
+    Effect.useSpan(name, { attributes }, (span) =>
+      Effect.withParentSpan(effect, quietSpan(span), { captureStackTrace: false })
+    )
 
 /** `<Class>: <message>` of the first defect of a cause; interruption from inside has no class. */
 const describeCause = (cause: Cause.Cause<unknown>): string => {
@@ -545,14 +549,15 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
     )
 }
 
-/** Provides the services that the handler's layer captured, and the context of the run. */
+/** Provides the services that the handler's layer captured, the context of the run, and the call if there is one. */
 const provideServices = (captured: Context.Context<never>) => {
   const over = callContext.over(captured)
-  return (runContext: Json.JsonObject) =>
+  return (runContext: Json.JsonObject, call?: CallContext) =>
     <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-      Effect.updateContext(effect, (current: Context.Context<never>) =>
-        Context.add(over(current), RunContext.RunContext, runContext)
-      )
+      Effect.updateContext(effect, (current: Context.Context<never>) => {
+        const services = Context.add(over(current), RunContext.RunContext, runContext)
+        return call === undefined ? services : Context.add(services, CallInfo, call)
+      })
 }
 
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
@@ -673,7 +678,7 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
             handler.handler(decoded, { toolCallId: call.callId, preliminary }) as Effect.Effect<unknown, unknown>
         ).pipe(Effect.matchEffect({ onFailure: fail, onSuccess: (value) => spoiled ?? succeed(value) }))
       }
-    }).pipe(Effect.provideService(CallInfo, call), provide(call.context))
+    }).pipe(provide(call.context, call))
 }
 
 /**
@@ -889,9 +894,10 @@ export const prepare = (
   if (tool === undefined)
     return Effect.succeed(Result.fail(unknownToolFailure(request.name, Array.from(set.tools.keys()))))
   if (tool.kind === "provider") return Effect.succeed(Result.fail(providerToolFailure(request.name)))
-  return Effect.map(
-    Effect.result(checkArguments(tool, request.arguments)),
-    Result.map((checked) => bindCall(tool, request.id, checked, options))
+  return Effect.map(Limits.Limits, (limits) =>
+    Result.map(checkArguments(tool, request.arguments, limits), (checked) =>
+      bindCall(tool, request.id, checked, options)
+    )
   )
 }
 
@@ -932,26 +938,34 @@ const providerToolFailure = (name: string) =>
   )
 
 /** Arguments as the model wrote them; models write `null`, or nothing, for none. */
-const parseArguments = (value: Schema.Json): Effect.Effect<Schema.Json, PayloadError.PayloadError> => {
-  if (typeof value !== "string") return Effect.succeed(value ?? {})
-  if (value.trim() === "") return Effect.succeed({})
-  return Effect.map(Json.parse(value, { what: "tool arguments" }), (json) => json ?? {})
+const parseArguments = (
+  value: Schema.Json,
+  limits: plainJson.Limits
+): Result.Result<Schema.Json, PayloadError.Reason> => {
+  if (typeof value !== "string") return Result.succeed(value ?? {})
+  if (value.trim() === "") return Result.succeed({})
+  return Result.map(plainJson.parseText(value, limits), (json) => json ?? {})
 }
 
-const checkArguments = Effect.fnUntraced(function* (
+const checkArguments = (
   { contract, own, parameters }: BoundTool,
-  value: Schema.Json
-): Effect.fn.Return<Json.JsonObject, ToolResult.Failure> {
-  const refuse = (problems: string) => Effect.fail(invalidArguments(contract.name, problems))
-  const json = yield* Effect.catch(parseArguments(value), (error) => refuse(error.message))
-  if (!Predicate.isObject(json)) return yield* refuse(`expected a JSON object, got ${plainJson.kindOf(json)}`)
-  const options = { strict: contract.annotations.strict === true, coerce: true, limits: yield* Limits.Limits }
+  value: Schema.Json,
+  limits: plainJson.Limits
+): Result.Result<Json.JsonObject, ToolResult.Failure> => {
+  const refuse = (problems: string) => Result.fail(invalidArguments(contract.name, problems))
+  const parsed = parseArguments(value, limits)
+  if (Result.isFailure(parsed)) {
+    return refuse(new PayloadError.PayloadError({ what: "tool arguments", reason: parsed.failure }).message)
+  }
+  const json = parsed.success
+  if (!Predicate.isObject(json)) return refuse(`expected a JSON object, got ${plainJson.kindOf(json)}`)
+  const options = { strict: contract.annotations.strict === true, coerce: true, limits }
   const first = own === undefined ? Result.succeed<Schema.Json>(json) : JsonSchema.validate(own, json, options)
   const checked = Result.flatMap(first, (fitting) => JsonSchema.validate(parameters, fitting, options))
-  if (Result.isFailure(checked)) return yield* refuse(PayloadError.render("", checked.failure))
+  if (Result.isFailure(checked)) return refuse(PayloadError.render("", checked.failure))
   // Sound: the interpreter returns an object for an object
-  return checked.success as Json.JsonObject
-})
+  return Result.succeed(checked.success as Json.JsonObject)
+}
 
 /** The result of a call that took too long, the same wherever the clock ran. */
 export const timeoutFailure = (timeout: Duration.Duration): ToolResult.Failure => {
@@ -1011,41 +1025,49 @@ const runWithTimeout = <A>(
   duration: Duration.Duration
 ): Effect.Effect<Exit.Exit<A> | "timeout"> =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(effect, { startImmediately: true })
+    Effect.flatMap(Effect.forkChild(effect, { startImmediately: true }), (fiber) => {
       const done = fiber.pollUnsafe()
-      if (done !== undefined) return done
-      let late = false
-      const timer = Duration.isFinite(duration)
-        ? yield* Effect.forkChild(
-            interruptAfter(fiber, duration, () => {
-              late = true
-            })
-          )
-        : undefined
-      const exit = yield* restore(Fiber.await(fiber)).pipe(
-        Effect.onInterrupt(() => Fiber.interrupt(fiber)),
-        Effect.ensuring(timer === undefined ? Effect.void : Fiber.interrupt(timer))
-      )
-      return late ? "timeout" : exit
+      return done === undefined ? awaitWithTimeout(fiber, duration, restore) : Effect.succeed(done)
     })
   )
+
+const awaitWithTimeout = Effect.fnUntraced(function* <A>(
+  fiber: Fiber.Fiber<A>,
+  duration: Duration.Duration,
+  restore: <B>(effect: Effect.Effect<B>) => Effect.Effect<B>
+) {
+  let late = false
+  const timer = Duration.isFinite(duration)
+    ? yield* Effect.forkChild(
+        interruptAfter(fiber, duration, () => {
+          late = true
+        })
+      )
+    : undefined
+  const exit = yield* restore(Fiber.await(fiber)).pipe(
+    Effect.onInterrupt(() => Fiber.interrupt(fiber)),
+    Effect.ensuring(timer === undefined ? Effect.void : Fiber.interrupt(timer))
+  )
+  return late ? "timeout" : exit
+})
 
 const executeBody = (
   name: string,
   limits: Pick<BoundCall, "timeout" | "deadline">,
   body: () => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.gen(function* () {
-    yield* reportCause(undefined)
-    const duration = yield* remainingTime(limits)
+  Effect.flatMap(Effect.andThen(reportCause(undefined), remainingTime(limits)), (duration) => {
     // the caller has given up: a handler must not act now, not even one that would finish at once
-    if (Duration.isZero(duration)) return timeoutFailure(duration)
-    const exit = yield* runWithTimeout(Effect.suspend(body), duration)
-    if (exit === "timeout") return timeoutFailure(duration)
-    if (Exit.isFailure(exit)) return yield* unhandledFailure(name, exit.cause)
-    madeHere.add(exit.value)
-    return exit.value
+    if (Duration.isZero(duration)) return Effect.succeed(timeoutFailure(duration))
+    return Effect.flatMap(
+      runWithTimeout(Effect.suspend(body), duration),
+      (exit): Effect.Effect<ToolResult.ToolResult> => {
+        if (exit === "timeout") return Effect.succeed(timeoutFailure(duration))
+        if (Exit.isFailure(exit)) return unhandledFailure(name, exit.cause)
+        madeHere.add(exit.value)
+        return Effect.succeed(exit.value)
+      }
+    )
   })
 
 /** The time that a caller waits beyond the timeout, which the other side enforces. */
@@ -1081,10 +1103,10 @@ const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult
 
 const dispatchCall = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
   Effect.suspend(() => runtime.dispatch(call)).pipe(
-    Effect.tap((result) =>
+    Effect.flatMap((result) =>
       isResult(result) && result._tag === "Failure"
-        ? Effect.annotateCurrentSpan("error.type", result.type)
-        : Effect.void
+        ? Effect.as(Effect.annotateCurrentSpan("error.type", result.type), result)
+        : Effect.succeed(result)
     ),
     withQuietSpan(`execute_tool ${call.contract.name}`, {
       "gen_ai.operation.name": "execute_tool",
@@ -1177,13 +1199,14 @@ export const run = <E = never, R = never>(
         Effect.gen(function* () {
           const slot: CauseSlot = {}
           if (options?.onStarted !== undefined && (yield* options.onStarted(call.id)) === false) return
-          const startedAt = yield* Clock.currentTimeMillis
+          const clock = yield* Clock.Clock
+          const startedAt = clock.currentTimeMillisUnsafe()
           const settled = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
             Effect.flatMap((exit) => settleCall(call, exit, restore)),
             Effect.provideService(CallCause, slot)
           )
           const plain = settled ?? interruptedFailure
-          const duration = Duration.millis((yield* Clock.currentTimeMillis) - startedAt)
+          const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
           const cause = plain._tag === "Failure" ? slot.cause : undefined
           const result = options?.defects === "describe" ? describeFailure(plain, cause) : plain
           if (cause !== undefined && Cause.hasDies(cause)) defects[index] = cause
