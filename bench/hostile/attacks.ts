@@ -839,6 +839,51 @@ const plans: { readonly [name: string]: Attack } = {
     ],
     19_000
   ),
+  "plan: anyOf of many fields, within fuel": planned(
+    "new",
+    (n) => [
+      stepOf("a", {
+        output: { schema: { anyOf: list(n, (i) => ({ type: "object", properties: { [`p${i}`]: { const: i } } })) } }
+      }),
+      stepOf("b", { input: { schema: { type: "object" } } })
+    ],
+    4500
+  ),
+  "plan: allOf of many fields, within fuel": planned(
+    "new",
+    (n) => [
+      stepOf("a", { output: { schema: { allOf: list(n, (i) => ({ properties: { [`p${i}`]: { const: i } } })) } } }),
+      stepOf("b", { input: { schema: { type: "object" } } })
+    ],
+    5500
+  ),
+  "plan: a long enum read many times": planned(
+    "new",
+    (n) => [
+      stepOf("a", {
+        output: { schema: { anyOf: list(5, (j) => ({ enum: list(Math.min(n, 19_000), (i) => `${j}${i}`) })) } }
+      }),
+      ...list(900, (i) =>
+        stepOf(`s${i}`, { task: { kind: "from_step", name: "a" }, input: { schema: { enum: ["x"] } } })
+      )
+    ],
+    19_000
+  ),
+  "plan: long references merged": planned(
+    "new",
+    (n) => [
+      stepOf("a", {
+        output: {
+          schema: {
+            anyOf: list(n, () => ({ $ref: "#/$defs/d", type: "object" })),
+            $defs: { d: { type: "object", properties: Object.fromEntries(list(n, (i) => [`p${i}`, { const: 1 }])) } }
+          }
+        }
+      }),
+      stepOf("b", { input: { schema: { type: "object" } } })
+    ],
+    3000
+  ),
   "plan: enums compared": planned(
     "new",
     (n) => [
@@ -852,7 +897,6 @@ const plans: { readonly [name: string]: Attack } = {
     (n) =>
       list(100, (i) =>
         stepOf(`s${i}`, {
-          routesBy: "to",
           routes_by: "to",
           output: { schema: { type: "object", properties: { to: { enum: list(n, (j) => `s${j}`) } } } }
         })

@@ -123,6 +123,16 @@ describe("schemas that never fit", () => {
       never(json, { type: "boolean" })
     }
   })
+
+  it("PLAN-2 L10 are merged from a limited number of fields; more can be anything", () => {
+    const fields = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`p${index}`, { type: "string" }]))
+    const merged = (count: number) => ({
+      anyOf: Array.from({ length: count }, () => ({ $ref: "#/$defs/d", type: "object" })),
+      $defs: { d: { type: "object", properties: fields } }
+    })
+    never(merged(10), { type: "string" })
+    assert.isUndefined(conflict(merged(100), { type: "string" }))
+  })
 })
 
 describe("fields that name a step", () => {

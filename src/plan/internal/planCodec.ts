@@ -96,7 +96,7 @@ export type RegistryServices<Registry extends PlanRegistry> =
   | PredicateServices<ValuesOf<ValuesOf<EntriesAt<Registry, "routes">>>>
 
 /** The units for decoding, checking and resolving one part of a plan. Schemas and patterns are paid besides. */
-const units = { object: 100, route: 60, item: 4, schemaMember: 50, nesting: 10 }
+const units = { object: 100, route: planDraft.routeUnits, item: 4, schemaMember: 50, nesting: 10 }
 
 /** The units that a plan takes in any version: most for objects, which are steps, references, routes and conditions. */
 const unitsOf = (document: Schema.Json): number => {

@@ -19,6 +19,7 @@ import type { Reference } from "../Reference.ts"
 import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
+import * as stepSchema from "./stepSchema.ts"
 
 /** A target of version 1 or 2 with an unknown kind: the entry of the registry decides. `wire` is that kind, for messages. */
 export interface OpenTarget {
@@ -141,8 +142,11 @@ const checkNames = ({ add }: Report, path: string, step: DraftStep, rule: NameRu
   }
 }
 
+/** The units for a route: it has a predicate, and names a step. */
+export const routeUnits = 60
+
 const checkStep = Effect.fnUntraced(function* (report: Report, path: string, step: DraftStep, rule: NameRule) {
-  const { context, input, name, output, routes = [], target } = step
+  const { context, input, name, output, routes = [], routesBy, target } = step
   yield* checkKey(`${path}/name`, name)
   yield* checkKey(`${path}/target/name`, target.name)
   checkNames(report, path, step, rule)
@@ -158,6 +162,9 @@ const checkStep = Effect.fnUntraced(function* (report: Report, path: string, ste
   }
   yield* checkSchema(report, `${path}/input`, input)
   yield* checkSchema(report, `${path}/output`, output)
+  const { literals = [] } = (routesBy === undefined ? undefined : stepSchema.readDiscriminant(output, routesBy)) ?? {}
+  const isPaid = fuel.spend(tank, literals.length * routeUnits)
+  if (!isPaid) return yield* fuel.fail(tank, documentName, `${path}/routes_by`)
 })
 
 const findProblems = Effect.fnUntraced(function* (draft: Draft, rule: NameRule, before: Problems) {

@@ -115,52 +115,73 @@ const typeOf = (json: Schema.Json): string => (Number.isInteger(json) ? "integer
 
 const isPlain = (json: Schema.Json) => typeof json !== "object" || json === null
 
-const unite = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): ReadonlySet<A> => new Set([...one, ...other])
-
-const keepCommon = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): ReadonlySet<A> =>
-  new Set(Array.from(one).filter((value) => other.has(value)))
-
-const haveCommon = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): boolean => keepCommon(one, other).size > 0
-
-const mergeFields = (one: Shape, other: Shape, merge: (one: Shape, other: Shape) => Shape): Shape["fields"] => {
-  const keys = unite(new Set(one.fields.keys()), new Set(other.fields.keys()))
-  const fieldOf = ({ fields }: Shape, key: string) => fields.get(key) ?? anything
-  return new Map(Array.from(keys, (key) => [key, merge(fieldOf(one, key), fieldOf(other, key))]))
+/** All of them, in the order in which they come first. */
+const unite = <A>(sets: ReadonlyArray<Iterable<A>>): ReadonlySet<A> => {
+  const all = new Set<A>()
+  for (const set of sets) for (const value of set) all.add(value)
+  return all
 }
 
-/** The values that both allow. */
-const allOf = (one: Shape, other: Shape): Shape => {
-  const types = one.types && other.types ? keepCommon(one.types, other.types) : (one.types ?? other.types)
-  const allows = ({ isListed, literals }: Shape, value: Schema.Json) => !isListed || literals.has(value)
-  const literals = Array.from(unite(one.literals, other.literals)).filter(
-    (value) => allows(one, value) && allows(other, value) && (types?.has(typeOf(value)) ?? true)
+/** Those that are in each, in the order of the first. */
+const keepCommon = <A>([first = new Set(), ...others]: ReadonlyArray<ReadonlySet<A>>): ReadonlySet<A> =>
+  others.reduce((kept, other) => new Set(Array.from(kept).filter((value) => other.has(value))), first)
+
+const haveCommon = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): boolean =>
+  one.size > other.size ? haveCommon(other, one) : Array.from(one).some((value) => other.has(value))
+
+/** The shapes of each field, of those that declare it. */
+const groupFields = (shapes: ReadonlyArray<Shape>): ReadonlyMap<string, ReadonlyArray<Shape>> => {
+  const groups = new Map<string, Array<Shape>>()
+  for (const { fields } of shapes) {
+    for (const [key, field] of fields) {
+      const group = groups.get(key)
+      if (group === undefined) groups.set(key, [field])
+      else group.push(field)
+    }
+  }
+  return groups
+}
+
+const isDefined = <A>(value: A | undefined): value is A => value !== undefined
+
+/** The values that all of them allow. */
+const allOf = (shapes: ReadonlyArray<Shape>): Shape => {
+  const [first = anything] = shapes
+  if (shapes.length < 2) return first
+  const named = shapes.map(({ types }) => types).filter(isDefined)
+  const types = named.length === 0 ? undefined : keepCommon(named)
+  const lists = shapes.filter(({ isListed }) => isListed)
+  const counts = new Map<Schema.Json, number>()
+  for (const { literals } of lists) for (const value of literals) counts.set(value, (counts.get(value) ?? 0) + 1)
+  const literals = Array.from(unite(shapes.map(({ literals }) => literals))).filter(
+    (value) => (counts.get(value) ?? 0) === lists.length && (types?.has(typeOf(value)) ?? true)
   )
   return {
     types,
     literals: new Set(literals),
-    isListed: one.isListed || other.isListed,
-    fields: mergeFields(one, other, allOf),
-    required: unite(one.required, other.required),
-    isClosed: one.isClosed || other.isClosed,
-    hasDefault: one.hasDefault || other.hasDefault
+    isListed: lists.length > 0,
+    fields: new Map(Array.from(groupFields(shapes), ([key, fields]) => [key, allOf(fields)])),
+    required: unite(shapes.map(({ required }) => required)),
+    isClosed: shapes.some(({ isClosed }) => isClosed),
+    hasDefault: shapes.some(({ hasDefault }) => hasDefault)
   }
 }
 
-/** The values that one of them allows. */
-const anyOf = (one: Shape, other: Shape): Shape => {
-  const values = {
-    types: one.types && other.types && unite(one.types, other.types),
-    literals: unite(one.literals, other.literals),
-    isListed: one.isListed && other.isListed,
-    hasDefault: one.hasDefault || other.hasDefault
-  }
-  if (!canBe(one, "object")) return { ...other, ...values }
-  if (!canBe(other, "object")) return { ...one, ...values }
+/** The values that at least one of them allows. */
+const anyOf = (shapes: ReadonlyArray<Shape>): Shape => {
+  const named = shapes.map(({ types }) => types).filter(isDefined)
+  const found = shapes.filter((shape) => canBe(shape, "object"))
+  const objects = found.length === 0 ? shapes.slice(-1) : found
+  const fieldOf = (fields: ReadonlyArray<Shape>) =>
+    anyOf(fields.length < objects.length ? [...fields, anything] : fields)
   return {
-    ...values,
-    fields: mergeFields(one, other, anyOf),
-    required: keepCommon(one.required, other.required),
-    isClosed: one.isClosed && other.isClosed
+    types: named.length < shapes.length ? undefined : unite(named),
+    literals: unite(shapes.map(({ literals }) => literals)),
+    isListed: shapes.every(({ isListed }) => isListed),
+    hasDefault: shapes.some(({ hasDefault }) => hasDefault),
+    fields: new Map(Array.from(groupFields(objects), ([key, fields]) => [key, fieldOf(fields)])),
+    required: keepCommon(objects.map(({ required }) => required)),
+    isClosed: objects.every(({ isClosed }) => isClosed)
   }
 }
 
@@ -190,9 +211,24 @@ const ownShape = (schema: plainJson.JsonObject): Shape => {
   }
 }
 
+/** The most fields and values that the schemas inside of a document are merged from. More can be anything. */
+const maxMerged = 50_000
+
+const sizeOf = ({ fields, literals, required }: Shape): number => fields.size + literals.size + required.size
+
+const isAnything = (shape: Shape): boolean =>
+  shape.types === undefined && sizeOf(shape) === 0 && !shape.isListed && !shape.isClosed && !shape.hasDefault
+
 /** Reads schemas inside of a document, each once. */
 const makeReader = (root: plainJson.JsonObject, readField: (schema: Schema.Json) => Shape) => {
   const known = new Map<plainJson.JsonObject, Shape>()
+  let left = maxMerged
+  const merge = (all: (shapes: ReadonlyArray<Shape>) => Shape, parts: ReadonlyArray<Shape>): Shape => {
+    const [first = nothing, ...others] = new Set(parts)
+    if (others.length === 0) return first
+    left -= others.reduce((sum, shape) => sum + sizeOf(shape), sizeOf(first))
+    return left < 0 ? anything : all([first, ...others])
+  }
   const read = (schema: Schema.Json | undefined, depth = maxDepth): Shape => {
     if (schema === false) return nothing
     if (!plainJson.isObject(schema) || depth === 0) return anything
@@ -205,24 +241,30 @@ const makeReader = (root: plainJson.JsonObject, readField: (schema: Schema.Json)
     const union = plainJson.own(schema, "anyOf") ?? plainJson.own(schema, "oneOf")
     const properties = plainJson.own(schema, "properties")
     const fields = Object.entries(plainJson.isObject(properties) ? properties : {})
+    const own = { ...ownShape(schema), fields: new Map(fields.map(([key, field]) => [key, readField(field)])) }
     const parts = [
-      { ...ownShape(schema), fields: new Map(fields.map(([key, field]) => [key, readField(field)])) },
+      own,
       typeof ref === "string" && ref.startsWith("#") ? inner(plainJson.getAt(root, ref.slice(1))) : anything,
-      plainJson.isArray(union) ? union.map(inner).reduce(anyOf, nothing) : anything,
+      plainJson.isArray(union) ? merge(anyOf, union.map(inner)) : anything,
       ...listOf(plainJson.own(schema, "allOf")).map(inner)
-    ]
-    const shape = parts.reduce(allOf)
+    ].filter((part) => !isAnything(part))
+    const shape = parts.length === 0 ? anything : merge(allOf, parts)
     known.set(schema, shape)
     return shape
   }
   return (schema: Schema.Json) => read(schema)
 }
 
-export const shapeOf = (json: plainJson.JsonObject): Shape =>
-  makeReader(
-    json,
-    makeReader(json, () => anything)
-  )(json)
+const shapes = new WeakMap<plainJson.JsonObject, Shape>()
+
+export const shapeOf = (json: plainJson.JsonObject): Shape => {
+  const known = shapes.get(json)
+  if (known !== undefined) return known
+  const readField = makeReader(json, () => anything)
+  const shape = makeReader(json, readField)(json)
+  shapes.set(json, shape)
+  return shape
+}
 
 /**
  * The reason why no value of `given` can fit `taken`, if that is certain: the types and listed values of both,
@@ -231,7 +273,7 @@ export const shapeOf = (json: plainJson.JsonObject): Shape =>
 export const findConflict = (given: Shape, taken: Shape): string | undefined => {
   const found = valueConflict(given, taken, "")
   if (found !== undefined || !(isOnly(given, "object") || isOnly(taken, "object"))) return found
-  for (const key of unite(taken.required, given.required)) {
+  for (const key of unite([taken.required, given.required])) {
     const inField = fieldConflict(given, taken, key)
     if (inField !== undefined) return inField
   }
@@ -268,7 +310,9 @@ const fieldNames = ({ fields }: Shape): string =>
 /** The listed values of a shape, or else its types, for messages. */
 const showShape = ({ isListed, literals, types = new Set() }: Shape): string => {
   const shown = isListed
-    ? Array.from(literals, (value) => base.quote(String(value)))
+    ? Array.from(literals)
+        .slice(0, 5)
+        .map((value) => base.quote(String(value)))
     : Array.from(types).filter((type) => type !== "integer" || !types.has("number"))
   return shown.length === 0 ? "nothing" : shown.slice(0, 5).join(" or ")
 }
