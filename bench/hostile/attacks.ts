@@ -637,6 +637,21 @@ const drawnPlan = (n: number) =>
 const drawPlan = (wire: unknown) =>
   Effect.map(decodePlan(wire), (plan) => [Picture.toMermaid(plan).length, Picture.toGraphViz(plan).length])
 
+const graph = (n: number) => ({
+  version: 2,
+  session_id: "s",
+  nodes: list(n, (i) => ({ type: "tool", id: `n${i}`, name: "n" })),
+  edges: list(n, (i) => ({ from: `n${i}`, to: `n${(i * 7) % n}`, label: "", type: "tool" }))
+})
+
+const drawGraph = (wire: unknown) => {
+  const json = JSON.stringify(wire)
+  return Effect.map(AgentGraph.codec.decodeJson(json), (graph) => [
+    AgentGraph.toMermaid(graph).length,
+    AgentGraph.toGraphViz(graph).length
+  ])
+}
+
 const plans: { readonly [name: string]: Attack } = {
   "plan: an ordinary run": routed(
     "none",
@@ -984,23 +999,8 @@ const plans: { readonly [name: string]: Attack } = {
       }),
     1000
   ),
-  graph: row(
-    "perf",
-    (n) => ({
-      version: 2,
-      session_id: "s",
-      nodes: list(n, (i) => ({ type: "tool", id: `n${i}`, name: "n" })),
-      edges: list(n, (i) => ({ from: `n${i}`, to: `n${(i * 7) % n}`, label: "", type: "tool" }))
-    }),
-    (wire) => {
-      const json = JSON.stringify(wire)
-      return Effect.map(AgentGraph.codec.decodeJson(json), (graph) => [
-        AgentGraph.toMermaid(graph).length,
-        AgentGraph.toGraphViz(graph).length
-      ])
-    },
-    19_000
-  )
+  graph: row("perf", graph, drawGraph, 19_000),
+  "graph, within fuel": row("perf", graph, drawGraph, 4900)
 }
 
 // --- Conversations, runs and foreign histories ----------------------------------------------------------------------

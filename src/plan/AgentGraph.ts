@@ -31,6 +31,7 @@ import { defined } from "../payload/internal/plainJson.ts"
 import * as Effect from "effect/Effect"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as diagram from "./internal/diagram.ts"
+import * as planDraft from "./internal/planDraft.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
 
@@ -470,7 +471,7 @@ export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.m
   what: "agent graph",
   field: "version",
   type: AgentGraph,
-  arms: [armV1, armV2],
+  arms: [armV1, armV2].map(planDraft.paidArm),
   data: ["/nodes/*/routes"],
   unversioned: 1
 })

@@ -135,6 +135,21 @@ describe("PLAN-9 AgentGraph, the wire", () => {
       assert.isAbove(old.failure.losses.length, 0)
     }
   })
+
+  test("TRUST-3 fuel for all nodes, edges and routes is taken before they are decoded", function* () {
+    const edges = Array.from({ length: 100 }, () => ({ from: "a", to: "b" }))
+    const routes = Object.fromEntries(edges.map((_, at) => [`r${at}`, "a"]))
+    const graphs = [
+      [{ edges }, 10_000],
+      [{ nodes: edges.map((_, at) => ({ id: `n${at}` })) }, 10_000],
+      [{ nodes: [{ id: "r", type: "router", routes }] }, 6000]
+    ] as const
+    for (const [graph, least] of graphs) {
+      yield* AgentGraph.codec.decode(graph)
+      const error = yield* Effect.flip(AgentGraph.codec.decode(graph, { limits: { maxFuel: least } }))
+      assert.deepInclude(error.reason, { _tag: "TooLarge", what: "fuel" })
+    }
+  })
 })
 
 describe("PLAN-9 AgentGraph, how it is made", () => {

@@ -95,36 +95,11 @@ export type RegistryServices<Registry extends PlanRegistry> =
   | PredicateServices<ValuesOf<EntriesAt<Registry, "predicates">>>
   | PredicateServices<ValuesOf<ValuesOf<EntriesAt<Registry, "routes">>>>
 
-/** The units for decoding, checking and resolving one part of a plan. Schemas and patterns are paid besides. */
-const units = { object: 100, route: planDraft.routeUnits, item: 4, schemaMember: 50, nesting: 10 }
-
-/** The units that a plan takes in any version: most for objects, which are steps, references, routes and conditions. */
-const unitsOf = (document: Schema.Json): number => {
-  let sum = 0
-  const open: Array<readonly [json: Schema.JsonArray | Schema.JsonObject, nesting: number]> = [[{ document }, 0]]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const [json, nesting] = next
-    // A condition is decoded once more for each condition around it
-    sum += plainJson.isArray(json) ? json.length * units.item : units.object + nesting * units.nesting
-    for (const key in json) {
-      const member = plainJson.isArray(json) ? json[Number(key)] : json[key]
-      if (typeof member !== "object" || member === null) continue
-      if (key === "routes" && plainJson.isArray(member)) sum += member.length * units.route
-      if (key === "schema") sum += Object.keys(member).length * units.schemaMember
-      else open.push([member, nesting + (key === "conditions" || key === "condition" ? 1 : 0)])
-    }
-  }
-  return sum
-}
-
 const draftArms: ReadonlyArray<VersionedCodec.Arm<planDraft.Draft>> = [
   lazyBridge.armV1,
   lazyBridge.armV2,
   planDraft.armV3
-].map((arm) => ({
-  ...arm,
-  read: (json, what) => Effect.flatMap(fuel.pay(unitsOf(json), what), () => arm.read(json, what))
-}))
+].map(planDraft.paidArm)
 
 const settledArms = draftArms.map(({ read, version, write }): VersionedCodec.Arm<PlanDefinition.PlanDefinition> => ({
   version,

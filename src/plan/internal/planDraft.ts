@@ -196,6 +196,37 @@ export const checkDraft = Effect.fnUntraced(function* <D extends Draft>(
   return yield* new PayloadError.PayloadError({ what: documentName, reason })
 }, fuel.door)
 
+/** The units for decoding, checking and resolving one part of a plan or a graph. Schemas and patterns are paid besides. */
+const units = { object: 100, item: 4, nesting: 10 }
+
+/** The units for one member of an object or an array that is under a key. */
+const memberUnits: { readonly [key: string]: number } = { routes: routeUnits, schema: 50 }
+
+/** The units that a document takes: most for objects, which are steps, references, routes and conditions. */
+const unitsOf = (document: Schema.Json): number => {
+  let sum = 0
+  const open: Array<readonly [json: Schema.JsonArray | Schema.JsonObject, nesting: number]> = [[{ document }, 0]]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [json, nesting] = next
+    // A condition is decoded once more for each condition around it
+    sum += plainJson.isArray(json) ? json.length * units.item : units.object + nesting * units.nesting
+    for (const key in json) {
+      const member = plainJson.isArray(json) ? json[Number(key)] : json[key]
+      if (typeof member !== "object" || member === null) continue
+      const each = plainJson.own(memberUnits, key)
+      if (each !== undefined) sum += Object.keys(member).length * each
+      if (key !== "schema") open.push([member, nesting + (key === "conditions" || key === "condition" ? 1 : 0)])
+    }
+  }
+  return sum
+}
+
+/** An arm that takes the fuel for a document before it reads it. */
+export const paidArm = <T>(arm: VersionedCodec.Arm<T>): VersionedCodec.Arm<T> => ({
+  ...arm,
+  read: (json, what) => Effect.flatMap(fuel.pay(unitsOf(json), what), () => arm.read(json, what))
+})
+
 const stepKeys = { routesBy: "routes_by", afterBranches: "after_branches", timeoutMillis: "timeout" } as const
 
 const WireStep = Schema.Struct(Struct.renameKeys(PlanDefinition.StepDefinition.to.fields, stepKeys))
