@@ -34,7 +34,7 @@ export interface Source {
 
 /** The paths that match a pattern, in order. */
 export const glob = (pattern: string, directory: string = root): ReadonlyArray<string> =>
-  globSync(pattern, { cwd: directory })
+  globSync(pattern, { cwd: directory, exclude: (name) => name === "node_modules" })
     .map((path) => path.replaceAll("\\", "/"))
     .toSorted()
 

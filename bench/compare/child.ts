@@ -1,0 +1,100 @@
+/** A process that measures one row. It does what `harness.ts` asks for, one request at a time. */
+import { setTimeout as sleep } from "node:timers/promises"
+import { PerformanceObserver } from "node:perf_hooks"
+import type { Request, Sample } from "./harness.ts"
+
+let run: () => unknown = () => undefined
+let once: () => unknown = run
+const held: Array<unknown> = []
+
+const cpu = (): number => {
+  const { system, user } = process.cpuUsage()
+  return (system + user) / 1000
+}
+
+const start = async ({ module, options, together }: Extract<Request, { type: "start" }>): Promise<void> => {
+  const row: { readonly make: (options: unknown) => Promise<() => unknown> } = await import(module)
+  run = await row.make(options)
+  once = together === 1 ? run : () => Promise.all(Array.from({ length: together }, run))
+}
+
+/** Repeats until both the runs and the time are reached, or `limit` milliseconds have passed. */
+const repeat = async (runs: number, milliseconds: number, limit: number): Promise<number> => {
+  const begin = performance.now()
+  let count = 0
+  while (true) {
+    await once()
+    count += 1
+    const passed = performance.now() - begin
+    if ((count >= runs && passed >= milliseconds) || passed >= limit) return count
+  }
+}
+
+const block = async (runs: number, milliseconds: number): Promise<Sample> => {
+  const [cpuBegin, begin] = [cpu(), performance.now()]
+  const count = await repeat(runs, milliseconds, Infinity)
+  return { cpu: (cpu() - cpuBegin) / count, wall: (performance.now() - begin) / count }
+}
+
+const collect = async (): Promise<void> => {
+  for (let i = 0; i < 3; i++) {
+    globalThis.gc?.()
+    await sleep(10)
+  }
+}
+
+let collections = 0
+new PerformanceObserver((list) => {
+  collections += list.getEntries().length
+}).observe({ entryTypes: ["gc"] })
+
+/** KB per run that the heap grows by without a collection. Fewer runs when one came between. */
+const allocation = async (runs: number): Promise<Sample> => {
+  for (let count = runs; count >= 1; count = Math.floor(count / 2)) {
+    await collect()
+    collections = 0
+    const before = process.memoryUsage().heapUsed
+    for (let i = 0; i < count; i++) await run()
+    const after = process.memoryUsage().heapUsed
+    await sleep(20)
+    if (collections === 0) return { memory: (after - before) / count / 1024 }
+  }
+  throw new Error("one run allocates more than the young generation of the heap")
+}
+
+/** KB per run that its result keeps. */
+const heldBy = async (runs: number): Promise<Sample> => {
+  held.length = 0
+  await collect()
+  const before = process.memoryUsage().heapUsed
+  for (let i = 0; i < runs; i++) held.push(await run())
+  await collect()
+  return { memory: (process.memoryUsage().heapUsed - before) / runs / 1024 }
+}
+
+const respond = async (request: Request): Promise<unknown> => {
+  switch (request.type) {
+    case "start":
+      return start(request)
+    case "warm":
+      return repeat(request.runs, request.milliseconds, request.limit)
+    case "time":
+      return block(request.runs, request.milliseconds)
+    case "allocation":
+      return allocation(request.runs)
+    case "held":
+      return heldBy(request.runs)
+    case "peak":
+      return process.resourceUsage().maxRSS / 1024
+    case "gate":
+      return (await import("./gate.ts")).check(request.module)
+  }
+}
+
+process.on("message", async (request: Request) => {
+  try {
+    process.send?.({ value: await respond(request) })
+  } catch (cause) {
+    process.send?.({ error: cause instanceof Error ? (cause.stack ?? cause.message) : String(cause) })
+  }
+})

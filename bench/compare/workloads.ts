@@ -1,0 +1,188 @@
+/** The workloads, their rows, and the ratios that this library aims at. */
+import { makeTask } from "./agents/task.ts"
+
+export type Metric = "wall" | "cpu" | "memory"
+
+export interface Case {
+  readonly name: string
+  /** Passed to the module of a row. */
+  readonly options: unknown
+  /** Runs that are started at once. */
+  readonly together?: number
+  /** Divides what one run costs, for example by its steps. */
+  readonly per?: number
+  /** Runs before the first block: at least `runs` and `milliseconds`, and never longer than `limits.warmUp` allows. */
+  readonly warmUp: { readonly runs: number; readonly milliseconds: number }
+  readonly block: { readonly runs: number; readonly milliseconds: number }
+}
+
+/** `metric` of ours, of the first case unless one is named, is at most `atMost` times that of another row or case. */
+export interface Target {
+  readonly metric: Metric
+  readonly case?: string
+  readonly row?: string
+  readonly to: { readonly row: string } | { readonly case: string }
+  readonly atMost: number
+}
+
+export interface Workload {
+  readonly id: string
+  readonly title: string
+  /** Times are milliseconds unless `microseconds` is set. Memory is that of the process in MB, or allocated KB. */
+  readonly unit: { readonly time: string; readonly memory?: string; readonly microseconds?: boolean }
+  /** `allocation` measures bytes that a run allocates, `held` bytes that its result keeps; both instead of times. */
+  readonly measure: "time" | "allocation" | "held"
+  readonly rows: Readonly<Record<string, string>>
+  /** The row that is this library. */
+  readonly ours: string
+  readonly cases: readonly [Case, ...ReadonlyArray<Case>]
+  readonly targets: ReadonlyArray<Target>
+}
+
+export const agents: Readonly<Record<string, string>> = {
+  bare: "./agents/bare.ts",
+  hybrid: "./agents/hybrid.ts",
+  guide: "./agents/guide.ts",
+  "ai-sdk": "./agents/aiSdk.ts",
+  "openai-agents": "./agents/openaiAgents.ts",
+  langgraph: "./agents/langgraph.ts",
+  mastra: "./agents/mastra.ts",
+  emissary: "./agents/emissary.ts"
+}
+
+const agentWorkload = (
+  workload: Omit<Workload, "rows" | "ours" | "measure"> & { readonly measure?: Workload["measure"] }
+): Workload => ({ measure: "time", rows: agents, ours: "emissary", ...workload })
+
+const hybrid = { row: "hybrid" }
+const aiSdk = { row: "ai-sdk" }
+/** The nearest to the ideal that the timers of the machine allow. */
+const bare = { row: "bare" }
+const perStep = { time: "µs per step", microseconds: true }
+
+export const workloads: ReadonlyArray<Workload> = [
+  agentWorkload({
+    id: "W1",
+    title: "ten steps, one tool call each",
+    unit: perStep,
+    cases: [
+      {
+        name: "10 steps",
+        options: makeTask({}),
+        per: 10,
+        warmUp: { runs: 2500, milliseconds: 2000 },
+        block: { runs: 3, milliseconds: 120 }
+      }
+    ],
+    targets: [
+      { metric: "cpu", to: aiSdk, atMost: 0.45 },
+      { metric: "cpu", to: hybrid, atMost: 1.5 }
+    ]
+  }),
+  agentWorkload({
+    id: "W1a",
+    title: "memory that the ten steps of W1 allocate",
+    unit: { time: "", memory: "KB per run" },
+    measure: "allocation",
+    cases: [
+      {
+        name: "10 steps",
+        options: makeTask({}),
+        warmUp: { runs: 500, milliseconds: 1000 },
+        block: { runs: 40, milliseconds: 0 }
+      }
+    ],
+    targets: [{ metric: "memory", to: aiSdk, atMost: 0.35 }]
+  }),
+  agentWorkload({
+    id: "W1t",
+    title: "ten steps, with 30 tools that the model is offered",
+    unit: { time: "ms per run" },
+    cases: [
+      {
+        name: "30 tools",
+        options: makeTask({ tools: 30 }),
+        warmUp: { runs: 1200, milliseconds: 2000 },
+        block: { runs: 3, milliseconds: 120 }
+      }
+    ],
+    targets: [{ metric: "cpu", to: aiSdk, atMost: 0.04 }]
+  }),
+  agentWorkload({
+    id: "W2",
+    title: "100 tool calls of 5 ms in one answer, all at once",
+    unit: { time: "ms per run" },
+    cases: [
+      {
+        name: "unbounded",
+        options: makeTask({ steps: 1, calls: 100, toolMilliseconds: 5 }),
+        warmUp: { runs: 250, milliseconds: 1500 },
+        block: { runs: 8, milliseconds: 100 }
+      }
+    ],
+    targets: [
+      { metric: "cpu", to: aiSdk, atMost: 0.6 },
+      { metric: "wall", to: bare, atMost: 1.3 }
+    ]
+  }),
+  agentWorkload({
+    id: "W2b",
+    title: "100 tool calls of 5 ms in one answer, five at once",
+    unit: { time: "ms per run" },
+    cases: [
+      {
+        name: "five at once",
+        options: makeTask({ steps: 1, calls: 100, toolMilliseconds: 5, concurrency: 5 }),
+        warmUp: { runs: 30, milliseconds: 1500 },
+        block: { runs: 2, milliseconds: 100 }
+      }
+    ],
+    targets: [
+      { metric: "cpu", to: aiSdk, atMost: 0.8 },
+      { metric: "wall", to: bare, atMost: 1.05 }
+    ]
+  }),
+  agentWorkload({
+    id: "W3",
+    title: "long runs, one tool call in each step",
+    unit: perStep,
+    cases: [
+      {
+        name: "400 steps",
+        options: makeTask({ steps: 400 }),
+        per: 400,
+        warmUp: { runs: 60, milliseconds: 2000 },
+        block: { runs: 1, milliseconds: 120 }
+      },
+      {
+        name: "50 steps",
+        options: makeTask({ steps: 50 }),
+        per: 50,
+        warmUp: { runs: 400, milliseconds: 2000 },
+        block: { runs: 2, milliseconds: 120 }
+      }
+    ],
+    targets: [
+      { metric: "cpu", to: aiSdk, atMost: 0.35 },
+      { metric: "cpu", to: { case: "50 steps" }, atMost: 1.2 }
+    ]
+  }),
+  agentWorkload({
+    id: "W5",
+    title: "1,000 runs at once, three steps each, on a model that answers after 20 ms",
+    unit: { time: "ms for all", memory: "MB of the process at its peak" },
+    cases: [
+      {
+        name: "1,000 runs",
+        options: makeTask({ steps: 3, modelMilliseconds: 20 }),
+        together: 1000,
+        warmUp: { runs: 4, milliseconds: 0 },
+        block: { runs: 1, milliseconds: 0 }
+      }
+    ],
+    targets: [
+      { metric: "wall", to: aiSdk, atMost: 0.4 },
+      { metric: "memory", to: aiSdk, atMost: 0.8 }
+    ]
+  })
+]
