@@ -830,21 +830,30 @@ const usageReport = (message: AssistantMessage) =>
 
 const indexCalls = (self: Facts, message: AssistantMessage) => {
   const batch: Array<ToolCallPart> = []
-  let { callIds, open, providerOpen } = self
+  // Changed in place until the end: a message can hold thousands of calls
+  const callIds = HashMap.beginMutation(self.callIds)
+  const open = HashMap.beginMutation(self.open)
+  const providerOpen = HashMap.beginMutation(self.providerOpen)
   for (const part of message.content) {
     if (part.type === "tool-result") {
-      callIds = HashMap.set(callIds, part.id, "provider answered")
-      providerOpen = HashMap.remove(providerOpen, part.id)
+      HashMap.set(callIds, part.id, "provider answered")
+      HashMap.remove(providerOpen, part.id)
     } else if (part.type === "tool-call" && part.providerExecuted === true) {
-      callIds = HashMap.set(callIds, part.id, "provider")
-      providerOpen = HashMap.set(providerOpen, part.id, part)
+      HashMap.set(callIds, part.id, "provider")
+      HashMap.set(providerOpen, part.id, part)
     } else if (part.type === "tool-call") {
-      callIds = HashMap.set(callIds, part.id, "us")
-      open = HashMap.set(open, part.id, part)
+      HashMap.set(callIds, part.id, "us")
+      HashMap.set(open, part.id, part)
       batch.push(part)
     }
   }
-  return { batch, positions: positionsOf(batch), callIds, open, providerOpen }
+  return {
+    batch,
+    positions: positionsOf(batch),
+    callIds: HashMap.endMutation(callIds),
+    open: HashMap.endMutation(open),
+    providerOpen: HashMap.endMutation(providerOpen)
+  }
 }
 
 const positionsOf = (calls: ReadonlyArray<ToolCallPart>): ReadonlyMap<string, number> =>
