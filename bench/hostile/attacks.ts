@@ -1127,6 +1127,19 @@ const histories: { readonly [name: string]: Attack } = {
     decodeConversation,
     9_999
   ),
+  "conversation of unanswered calls": row(
+    "new",
+    (n) =>
+      conversation(
+        list(n, (k) =>
+          k % 2
+            ? { role: "assistant", id: `a${k}`, createdAt: at, content: [{ ...call(`p${k}`), providerExecuted: true }] }
+            : user(k)
+        )
+      ),
+    decodeConversation,
+    9_999
+  ),
   "conversation, everything wrong": row(
     "perf",
     (n) =>
@@ -1213,8 +1226,8 @@ const histories: { readonly [name: string]: Attack } = {
         runStarted,
         { _tag: "StepStarted", at, step: 1, purpose: "answer" },
         { _tag: "ModelAnswered", at, message: calls(n) },
-        ...list(n, (i) => ({ _tag: "ApprovalRequested", at, callId: `c${i}` })),
-        ...list(n, (i) => ({ _tag: "ApprovalDecided", at, callId: `c${i}`, approved: true }))
+        ...list(n, (i) => ({ _tag: "ApprovalRequested", at, callId: `c${i}`, arguments: {}, digest: "d" })),
+        ...list(n, (i) => ({ _tag: "ApprovalDecided", at, callId: `c${i}`, approved: true, digest: "d" }))
       ]),
     foldEvents,
     6000

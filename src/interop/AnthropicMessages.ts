@@ -60,7 +60,7 @@ import type * as Message from "../conversation/Message.ts"
 import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
-import * as PayloadError from "../payload/PayloadError.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
 import { checkObject, defined, isArray, isObject } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -806,9 +806,7 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
     yield* foreignMessages.checkMessages(items, ["user", "assistant"], { ...options, path: "/messages" })
   }
   const issues = [...keys, ...items.flatMap((item, index) => foreignBlocksOf(item, `/messages/${index}/content`))]
-  if (issues.length > 0) {
-    return yield* new PayloadError.PayloadError({ what: options.what, reason: PayloadError.invalid(issues) })
-  }
+  yield* foreignMessages.refuse(issues, options)
   const wire = yield* Json.decode(WireHistory, options)(json)
   const [first, ...rest] = [
     ...(wire.system === undefined || wire.system === null

@@ -51,7 +51,7 @@ import type * as Message from "../conversation/Message.ts"
 import type * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
-import * as PayloadError from "../payload/PayloadError.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
 import { defined, isArray, isObject, own } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -572,13 +572,11 @@ const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Par
   const json = yield* Json.check(input, options)
   const items = isArray(json) ? json : []
   yield* foreignMessages.checkMessages(items, ["system", "developer", "user", "assistant", "tool"], options)
-  const refuse = (issues: ReadonlyArray<PayloadError.Problem>) =>
-    issues.length === 0
-      ? Effect.void
-      : Effect.fail(new PayloadError.PayloadError({ what: options.what, reason: PayloadError.invalid(issues) }))
-  yield* refuse(items.flatMap((item, index) => foreignBlocksOf(item, `/${index}`)))
+  const foreign = items.flatMap((item, index) => foreignBlocksOf(item, `/${index}`))
+  yield* foreignMessages.refuse(foreign, options)
   const messages = yield* Json.decode(WireMessages, options)(json)
   const bodies = messages.map(readMessage)
-  yield* refuse(bodies.flatMap((body, index) => foreignMembers(items[index], body, `/${index}`)))
+  const unknown = bodies.flatMap((body, index) => foreignMembers(items[index], body, `/${index}`))
+  yield* foreignMessages.refuse(unknown, options)
   return bodies.map((body, index) => foreignMessages.readMessage(format, body, items[index], index))
 })

@@ -129,6 +129,14 @@ describe("CONV-4 foreign OpenAI histories", () => {
     }
   })
 
+  test("TRUST-3 an error lists the first problems of a message, and counts the others", function* () {
+    const content = Array.from({ length: 100 }, () => ({ type: "unknown" }))
+    const messages = [{ role: "user", content }]
+    const error = yield* Effect.flip(OpenAiMessages.toConversation(messages, { limits: { maxIssues: 3 } }))
+    assert(error._tag === "PayloadError" && error.reason._tag === "Invalid")
+    assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [3, 97])
+  })
+
   const user = { role: "user", content: "x" }
   const asks = { role: "assistant", tool_calls: [{ id: "a", name: "f", arguments: {} }] }
   const result = { role: "tool", tool_call_id: "a", content: "r" }

@@ -18,7 +18,7 @@ import * as conversationCodec from "../../conversation/internal/conversationCode
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { Limits } from "../../payload/Limits.ts"
-import type { PayloadError, Problem } from "../../payload/PayloadError.ts"
+import { invalid, PayloadError, type Problem } from "../../payload/PayloadError.ts"
 import { defined, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -203,6 +203,18 @@ export const checkMessages = Effect.fnUntraced(function* (
     }
   }
 })
+
+/** Fails if there are problems. */
+export const refuse = (
+  issues: ReadonlyArray<Problem>,
+  { limits, what }: { readonly what: string; readonly limits?: Partial<Limits> | undefined }
+): Effect.Effect<void, PayloadError> =>
+  issues.length === 0
+    ? Effect.void
+    : Effect.flatMap(plainJson.resolveLimits(limits), ({ maxIssues }) => {
+        const reason = invalid(issues.slice(0, maxIssues), Math.max(0, issues.length - maxIssues))
+        return Effect.fail(new PayloadError({ what, reason }))
+      })
 
 /** The types of blocks. */
 export const typesOf = (
