@@ -111,8 +111,6 @@ const isOnly = ({ types }: Shape, type: string): boolean => types?.size === 1 &&
 /** True if a value of the shape can be any text. */
 export const takesText = (shape: Shape): boolean => canBe(shape, "string") && !shape.isListed
 
-const typeOf = (json: Schema.Json): string => (Number.isInteger(json) ? "integer" : plainJson.kindOf(json))
-
 const isPlain = (json: Schema.Json) => typeof json !== "object" || json === null
 
 /** All of them, in the order in which they come first. */
@@ -154,7 +152,7 @@ const allOf = (shapes: ReadonlyArray<Shape>): Shape => {
   const counts = new Map<Schema.Json, number>()
   for (const { literals } of lists) for (const value of literals) counts.set(value, (counts.get(value) ?? 0) + 1)
   const literals = Array.from(unite(shapes.map(({ literals }) => literals))).filter(
-    (value) => (counts.get(value) ?? 0) === lists.length && (types?.has(typeOf(value)) ?? true)
+    (value) => (counts.get(value) ?? 0) === lists.length && (types?.has(plainJson.typeOf(value)) ?? true)
   )
   return {
     types,
@@ -197,9 +195,10 @@ const ownShape = (schema: plainJson.JsonObject): Shape => {
   const declared = names && new Set(names.flatMap((name) => (name === "number" ? ["number", "integer"] : [name])))
   const constant = plainJson.own(schema, "const")
   const listed = constant === undefined ? plainJson.own(schema, "enum") : [constant]
-  const values = listOf(listed).filter((value) => declared?.has(typeOf(value)) ?? true)
+  const all = listOf(listed)
+  const values = declared === undefined ? all : all.filter((value) => declared.has(plainJson.typeOf(value)))
   return {
-    types: plainJson.isArray(listed) ? new Set(values.map(typeOf)) : declared,
+    types: plainJson.isArray(listed) ? new Set(values.map(plainJson.typeOf)) : declared,
     literals: new Set(values.filter(isPlain)),
     isListed: plainJson.isArray(listed) && values.every(isPlain),
     fields: new Map(),
