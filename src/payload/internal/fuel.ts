@@ -38,13 +38,23 @@ export const isEmpty = ({ limit, spent }: Fuel): boolean => spent > limit
 /** The units for a text that is read or compared once. */
 export const ofText = (length: number): number => length / 16
 
-/** The units for a value that is read, compared or copied once; the guards before it bound its depth. */
+/** The units for a value that is read, compared or copied once. It may be deeper than the stack. */
 export const ofValue = (value: unknown): number => {
-  if (typeof value === "string") return 1 + ofText(value.length)
-  let units = 1
-  if (plainJson.isArray(value)) for (const item of value) units += ofValue(item)
-  else if (plainJson.isObject(value)) {
-    for (const key of Object.keys(value)) units += 1 + ofText(key.length) + ofValue(value[key])
+  let units = 0
+  const open: Array<object> = []
+  const add = (part: unknown): void => {
+    units += typeof part === "string" ? 1 + ofText(part.length) : 1
+    if (typeof part === "object" && part !== null) open.push(part)
+  }
+  add(value)
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (plainJson.isArray(next)) for (const item of next) add(item)
+    else if (plainJson.isObject(next)) {
+      for (const key of Object.keys(next)) {
+        units += 1 + ofText(key.length)
+        add(next[key])
+      }
+    }
   }
   return units
 }
