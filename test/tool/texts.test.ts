@@ -237,6 +237,7 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
       Effect.fail
     ),
     "a result that an error carries": Effect.fail(boundTool.carryResult("t", ToolResult.failure("refused", "no"))),
+    "the references that a call brings": RunContext.CallReferences,
     "a context without its keys": Effect.provideService(
       RunContext.read(Schema.Struct({ a: Schema.String, b: Schema.Struct({ c: Schema.String }), d: Schema.String })),
       RunContext.RunContext,

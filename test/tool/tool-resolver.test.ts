@@ -155,6 +155,9 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     ["default", { default: { title: 1 } }, { default: { title: 2 } }, "/default/title"],
     ["enum", { enum: [{ title: 1 }] }, { enum: [{ title: 2 }] }, "/enum/0/title"],
     ["nested const", { const: { properties: { title: 1 } } }, { const: { properties: {} } }, "/const/properties/title"],
+    ["a member of const", { const: { a: { title: 1 } } }, { const: { a: { title: 2 } } }, "/const/a/title"],
+    ["a property named const", { properties: { const: { title: 1 } } }, { properties: { const: {} } }, undefined],
+    ["a schema whose default is null", { default: null, title: "A" }, { default: null }, undefined],
     ["property", { properties: { a: { title: "A" } } }, { properties: { a: { title: "B" } } }, undefined],
     ["alternative", { anyOf: [{ title: "A" }] }, { anyOf: [{ title: "B" }] }, undefined],
     ["negation", { not: { type: "null", title: "A" } }, { not: { type: "null" } }, undefined]
