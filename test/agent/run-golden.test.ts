@@ -33,8 +33,11 @@ describe("L3 released versions of runs", () => {
     const [first] = calls
     assert(first !== undefined)
     for (const [changed, expected] of [
-      [calls.slice(1), `the status of the open call "${first.callId}"`],
-      [[...calls, { ...first, callId: "other" }], "one status for each open call of the conversation and for no other"]
+      [calls.slice(1), `expected the status of the open call "${first.callId}"`],
+      [
+        [...calls, { ...first, callId: "other" }],
+        "expected one status for each open call of the conversation and for no other"
+      ]
     ] as const) {
       const error = yield* Effect.flip(
         Run.stateCodec.decode({ ...Object(json), state: { ...Object(json).state, calls: changed } })

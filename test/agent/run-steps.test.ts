@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result } from "effect"
+import { Equal, Hash, Result } from "effect"
 import { Conversation, ToolResult, Run } from "effect-emissary"
 import {
   answered,
@@ -28,6 +28,8 @@ import {
   toolStarted,
   userMessage
 } from "./run-events.ts"
+import { inspect } from "node:util"
+import * as runParts from "#src/agent/internal/runParts.ts"
 import * as runTransition from "#src/agent/internal/runTransition.ts"
 import { pluck } from "../pluck.ts"
 import { decision, digestOf } from "../decisions.ts"
@@ -353,5 +355,32 @@ describe("AGENT-8 agents as tools", () => {
     const error = refused(begun, child("a", step(9)))
     assert.deepStrictEqual(error.path, ["a"])
     assert.strictEqual(error.event, "StepStarted")
+  })
+})
+
+describe("AGENT-3 states as values", () => {
+  it("AGENT-3 states are equal when all of their parts are, and only then", () => {
+    const events = [started(), input("q", 2), step(1)]
+    const state = run(...events)
+    const changes: ReadonlyArray<readonly [what: string, other: unknown]> = [
+      ["another run", run(started({ runId: "other" }), ...events.slice(1))],
+      ["another revision", new runParts.State({ ...state, revision: state.revision + 1 })],
+      ["another part", new runParts.State({ ...state, agent: "other" })],
+      ["no state", { ...state }]
+    ]
+    const hash = Hash.hash(state)
+    assert.isTrue(Equal.equals(state, run(...events)))
+    assert.strictEqual(Hash.hash(run(...events)), hash)
+    for (const [what, other] of changes) assert.isFalse(Equal.equals(state, other), what)
+    for (const [what, other] of changes.slice(0, 2)) assert.notStrictEqual(Hash.hash(other), hash, what)
+  })
+
+  it("L8 a state prints its counts, and no text of the run", () => {
+    const counts = { steps: 1, totalSteps: 1, openCalls: 2, revision: 4 }
+    const expected = { _id: "RunState", runId: "run", agent: "support", ...counts }
+    assert.deepStrictEqual(asks(2).toJSON(), expected)
+    assert.deepStrictEqual(JSON.parse(String(asks(2))), expected)
+    assert.strictEqual(inspect(asks(2)), inspect(expected))
+    assert.deepStrictEqual(end(asks(1)).toJSON(), { ...expected, revision: 5, outcome: "MaxSteps" })
   })
 })
