@@ -1,5 +1,5 @@
 import { describe, expect } from "@effect/vitest"
-import { Context, DateTime, Duration, Effect, Layer, Redacted, Result, Schedule, Schema, Stream } from "effect"
+import { Clock, Context, DateTime, Duration, Effect, Layer, Redacted, Result, Schedule, Schema, Stream } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientError, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
@@ -353,6 +353,23 @@ describe("SOUND-7 remote tools, without a network", () => {
             new Response(typeof body === "string" ? body : JSON.stringify(body), { status })
           )
         )
+    const sent = (send: (answer: Answer) => Effect.Effect<unknown, unknown>) =>
+      Effect.gen(function* () {
+        const seen: Array<unknown> = []
+        const answer: Answer = (request) => {
+          const { body, method, url } = request
+          const { b3: _, traceparent: __, ...headers } = request.headers
+          seen.push(
+            method,
+            url,
+            headers,
+            JSON.parse(body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : "")
+          )
+          return answered(418, "")(request)
+        }
+        yield* Effect.exit(send(answer))
+        return seen
+      })
     const refused = (status: number, _tag: string, more?: object) =>
       dispatch(answered(status, { _tag, message: "why s3cret", ...more }))
     const failed = (cause: unknown) =>
@@ -414,6 +431,23 @@ describe("SOUND-7 remote tools, without a network", () => {
       "no answer": after(
         "1 minute",
         dispatch(() => Effect.never)
+      ),
+      "what a runtime sends": sent(dispatch),
+      "what a runtime with a time limit sends": sent((answer) =>
+        Effect.provide(
+          call(stub, "get_order", { id: "7" }, { timeout: "2 seconds", context: { tenant: "a" } }),
+          Layer.provide(RemoteTools.layerRuntime(defaults), clientOf(answer))
+        )
+      ),
+      "what a handler sends": sent((answer) => odd(answer, 1)),
+      "what a handler of a call sends": sent((answer) =>
+        Effect.flatMap(boundTool.fromToolkit(Toolkit.make(Odd)), boundTool.makeSet).pipe(
+          Effect.zipWith(Clock.currentTimeMillis, (set, now) =>
+            call(set, "odd", { n: 1 }, { deadline: now + 3000, context: { tenant: "a" } })
+          ),
+          Effect.flatten,
+          Effect.provide(Layer.provide(RemoteTools.layerHandlers(Toolkit.make(Odd), defaults), clientOf(answer)))
+        )
       ),
       "handlers: a result": odd(answer({ callId: "", result: ToolResult.success(1) }), 1),
       "handlers: a result that does not fit": odd(answer({ callId: "", result: ToolResult.success("x") }), 1),
