@@ -243,8 +243,8 @@ export const extract = (
   for (let start = findOpening(text, 0); start >= 0 && tried < maxCandidates; start = findOpening(text, at)) {
     tried++
     const end = findClosing(text, start)
-    at = end < 0 ? start + 1 : end + 1
-    if (end < 0) {
+    at = end === -1 ? start + 1 : end + 1
+    if (end === -1) {
       if (!isCutOff(text, start)) continue
       found = "an object or array that is cut off"
       at = start

@@ -158,6 +158,19 @@ describe("L4 PayloadError", () => {
     await expect(`${messages.join("\n")}\n`).toMatchFileSnapshot("golden/messages.txt")
   })
 
+  it("L4 ten losses are named, the others counted", () => {
+    const lossy = (count: number) =>
+      new PayloadError.LossyEncoding({
+        what: "toy",
+        version: 1,
+        losses: Array.from({ length: count }, (_, i) => ({ path: `/${i}`, what: `p${i}` }))
+      }).message
+    const named = Array.from({ length: 10 }, (_, i) => `p${i} (at /${i})`).join("; ")
+    const fix = "List what may be lost in allowLoss, or write a newer version"
+    assert.strictEqual(lossy(10), `toy: version 1 cannot hold ${named}. ${fix}`)
+    assert.strictEqual(lossy(12), `toy: version 1 cannot hold ${named}; and 2 more. ${fix}`)
+  })
+
   it("L4 places and names in messages are cut, not inside a character", () => {
     const at = (path: string) => PayloadError.render("", [{ path, expected: "a", found: "b" }])
     assert.strictEqual(at(`/${"k".repeat(199)}`), `at /${"k".repeat(199)}: expected a, got b`)

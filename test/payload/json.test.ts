@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted, Result, Schema } from "effect"
+import { Effect, Option, Redacted, Result, Schema } from "effect"
+import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { type Limits, PayloadError } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
 import { pluck } from "../pluck.ts"
@@ -403,8 +404,8 @@ describe("AGENT-6 Json.extract", () => {
   ] as const) {
     it(`AGENT-6 states why it takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {
       const expected = "one JSON value in the text"
-      const { reason } = Result.getOrThrow(Result.flip(Json.extract(text)))
-      assert.deepStrictEqual(reason, { _tag: "NotJson", offset, expected, found })
+      const { reason, what } = Result.getOrThrow(Result.flip(Json.extract(text)))
+      assert.deepStrictEqual([what, reason], ["text of the model", { _tag: "NotJson", offset, expected, found }])
     })
   }
 
@@ -436,3 +437,106 @@ function revoked(): unknown {
   revoke()
   return proxy
 }
+
+describe("PAY-A small parts", () => {
+  it("PAY-A different values have different fingerprints, equal ones the same", () => {
+    const different: ReadonlyArray<Schema.Json> = [
+      null,
+      true,
+      0,
+      1,
+      12,
+      "0",
+      "",
+      "null",
+      "a,b",
+      [],
+      [[]],
+      [[], []],
+      [[[]]],
+      [1, 23],
+      [12, 3],
+      [123],
+      ["a", "b"],
+      ["a,b"],
+      {},
+      { "0": [] },
+      { a: 1 },
+      { a: 1, b: 2 },
+      { a: 12 },
+      { a: { b: 1 } },
+      { "a:1,b": 2 }
+    ]
+    assert.strictEqual(new Set(different.map(plainJson.fingerprint)).size, different.length)
+    assert.strictEqual(plainJson.fingerprint([-0]), plainJson.fingerprint([0]))
+    assert.strictEqual(plainJson.fingerprint({ a: 1, b: [2] }), plainJson.fingerprint({ b: [2], a: 1 }))
+  })
+
+  it("L8 secrets are found in maps, sets, arrays and class instances, at their places", () => {
+    const found = (value: unknown) =>
+      Option.getOrUndefined(Option.map(Json.findSecret(value), ({ kind, path }) => `${kind} ${path}`))
+    const secret = Redacted.make("hunter2")
+    class Holder {
+      readonly token = "x"
+      readonly held = secret
+    }
+    for (const [value, place] of [
+      [new Map([["password", 1]]), "key /password"],
+      [new Map([[{ toString: () => "password" }, 1]]), undefined],
+      [new Map([[1, secret]]), "redacted /1"],
+      [new Set([1, secret]), "redacted /1"],
+      [["password", [null, secret]], "redacted /1/1"],
+      [Object.assign([1], { password: 1 }), undefined],
+      [new Holder(), "redacted /held"],
+      [{ a: null, b: { password: null } }, "key /b/password"],
+      [Object.defineProperty({}, "password", { get: () => 1, enumerable: true }), undefined],
+      [new Uint8Array(1), undefined],
+      ["password", undefined]
+    ] as const) {
+      assert.strictEqual(found(value), place)
+    }
+  })
+
+  test("PAY-A limits allow what is as large as they are, and nothing larger", function* () {
+    const reasons = (value: unknown, limits: Partial<Limits.Limits>) =>
+      Effect.map(Effect.result(Json.check(value, { limits })), (result) =>
+        Result.isSuccess(result) ? "accepted" : JSON.stringify(result.failure.reason)
+      )
+    const cases = [
+      ["abc", { maxStringLength: 3 }],
+      ["abcd", { maxStringLength: 3 }],
+      [[1, 2], { maxNodes: 3 }],
+      [[1, 2, 3], { maxNodes: 3 }],
+      [[1, 2], { maxArrayLength: 2 }],
+      [[1, 2, 3], { maxArrayLength: 2 }],
+      [[[1]], { maxDepth: 2 }],
+      [[[[1]]], { maxDepth: 2 }],
+      [["abc", true, null, { a: 1 }], { maxBytes: 13 }],
+      [["abc", true, null, { a: 1 }], { maxBytes: 9 }]
+    ] as const
+    const found = yield* Effect.forEach(cases, ([value, limits]) => reasons(value, limits))
+    assert.deepStrictEqual(found, [
+      "accepted",
+      `{"_tag":"TooLarge","what":"string","limit":3,"found":4,"path":""}`,
+      "accepted",
+      `{"_tag":"TooLarge","what":"nodes","limit":3,"found":4,"path":""}`,
+      "accepted",
+      `{"_tag":"TooLarge","what":"array","limit":2,"found":3,"path":""}`,
+      "accepted",
+      `{"_tag":"TooDeep","limit":2,"path":"/0/0"}`,
+      "accepted",
+      `{"_tag":"TooLarge","what":"bytes","limit":9,"found":10,"path":""}`
+    ])
+  })
+
+  test("PAY-A bytes that are no UTF-8, and keys that are missing in words of their own", function* () {
+    const broken = yield* Effect.flip(Json.parse(bytes(0x22, 0xff, 0x22), { what: "body" }))
+    assert.strictEqual(
+      broken.message,
+      "body at the root: expected UTF-8, got a byte that it does not have at offset 1. Send one JSON text"
+    )
+    const Named = Schema.Struct({ name: Schema.String.pipe(Schema.annotateKey({ messageMissingKey: "a name" })) })
+    const unnamed = yield* Effect.flip(Json.decode(Named, { what: "body" })({}))
+    assert.strictEqual(unnamed.message, "body at /name: expected a name, got nothing")
+  })
+})

@@ -244,7 +244,14 @@ describe("PAY-B writing", () => {
     assert.deepStrictEqual(yield* left(["/options", "/tools/*/tags"]), ["/tools/0/description"])
     assert.deepStrictEqual(yield* left([{ path: "/options", what: "options" }, "/**/tags"]), ["/tools/0/description"])
     // Not a prefix, not another word for it, not another place, not the root.
-    const nothing = ["/tools", "/tools/0", "/tools/1/tags", "", { path: "/options", what: "all options" }]
+    const nothing = [
+      { path: "/other", what: "options" },
+      "/tools",
+      "/tools/0",
+      "/tools/1/tags",
+      "",
+      { path: "/options", what: "all options" }
+    ]
     assert.strictEqual((yield* left(nothing)).length, 3)
     const error = yield* lossyOf(codec.encode(full, { version: 1 }))
     const wire = yield* codec.encode(full, { version: 1, allowLoss: [...error.losses, "/unneeded"] })

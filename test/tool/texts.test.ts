@@ -293,6 +293,7 @@ describe("SOUND-7 remote tools, without a network", () => {
       "an unknown tool": post({ name: "nope" }),
       "a result that may not be sent": post({ name: "report", arguments: { items } }, terse),
       "no time left": post({ timeLeft: 0 }),
+      "an hour left": post({ timeLeft: 3_600_000 }),
       "another token": text("{}", { authorization: "Bearer no" }),
       "another media type": text("{}", { "content-type": "text/plain" }),
       "not JSON": text("{"),
@@ -303,6 +304,13 @@ describe("SOUND-7 remote tools, without a network", () => {
       "protocol true": post({ protocol: true }),
       "a large body": text(" ".repeat(1001)),
       "a body at the limit": text(" ".repeat(1000)),
+      "a body at the limit, with its length": text(" ".repeat(1000), { "content-length": "1000" }),
+      "a body that is cut": send("/tools/execute", {
+        method: "POST",
+        body: new ReadableStream({ pull: (controller) => controller.error(new Error("cut")) }),
+        // fetch requires it, its types do not have it
+        ...({ duplex: "half" } as object)
+      }),
       "another contract": post({ contractDigest: "sha256:00" }),
       "a refused context": post({}, denying),
       "a context function that dies": post({}, dying),
@@ -321,6 +329,8 @@ describe("SOUND-7 remote tools, without a network", () => {
   test("the results of a client", function* () {
     const contract = yield* ToolContract.fromTool(Tools.tools.get_order)
     const stub = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
+    const report = yield* ToolContract.fromTool(Tools.tools.report)
+    const reports = yield* boundTool.makeSet([yield* boundTool.makeStub(report)])
     type Options = Parameters<typeof RemoteTools.layerRuntime>[0]
     type Answer = (
       request: Parameters<Parameters<typeof HttpClient.make>[0]>[0]
@@ -436,6 +446,12 @@ describe("SOUND-7 remote tools, without a network", () => {
       "what a runtime with a time limit sends": sent((answer) =>
         Effect.provide(
           call(stub, "get_order", { id: "7" }, { timeout: "2 seconds", context: { tenant: "a" } }),
+          Layer.provide(RemoteTools.layerRuntime(defaults), clientOf(answer))
+        )
+      ),
+      "what a runtime sends once, although the tool is idempotent": sent((answer) =>
+        Effect.provide(
+          call(reports, "report", { items: [] }),
           Layer.provide(RemoteTools.layerRuntime(defaults), clientOf(answer))
         )
       ),

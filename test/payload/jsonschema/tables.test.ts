@@ -187,6 +187,7 @@ describe("TOOL-4 tables of the interpreter", () => {
       { $ref: "#/$defs/a", properties: { a: { type: "null" } }, $defs: { a: { additionalProperties: { const: 1 } } } },
       refs(5, (next) => next),
       refs(5, twice),
+      refs(95, (next) => next),
       refs(5, (next) => ({ anyOf: [next, { type: "array", items: next }] })),
       refs(5, (next) => ({ allOf: [next, { properties: { a: next } }] })),
       refs(10, (next) => ({ properties: { a: { allOf: [next, { title: "x" }] } } })),
@@ -211,6 +212,24 @@ describe("TOOL-4 tables of the interpreter", () => {
       return `${name}\n  ${compiled.spent} and ${imported}${isImported ? "" : ", refused"}, and ${validated}\n`
     })
     await expect(table.join("")).toMatchFileSnapshot(file("fuel"))
+  })
+
+  it("TRUST-3 at most 100 schemas look at one value", () => {
+    const chain = (length: number, from = 0) => ({
+      allOf: [{ type: "string" }, { $ref: `#/$defs/d${from}` }],
+      $defs: Object.fromEntries(
+        Array.from({ length }, (_, i) => [
+          `d${i}`,
+          i + 1 < length ? { allOf: [true, { $ref: `#/$defs/d${i + 1}` }] } : {}
+        ])
+      )
+    })
+    const refusals = [48, 49, 50, 51].map((length) => {
+      const result = made(chain(length))
+      return Result.isSuccess(result) ? "accepted" : refusalOf(result.failure)
+    })
+    const tooDeep = 'TooDeep at "/$defs/d49": expected at most 100 schemas about one value, got more.'
+    expect(refusals).toEqual(["accepted", "accepted", tooDeep, tooDeep])
   })
 
   it("CODEC-4 each schema has the strict form that it had, or none", async () => {
@@ -330,6 +349,18 @@ describe("TOOL-4 tables of the interpreter", () => {
       "a definition with a note": Schema.Struct({ at: Point.annotate({ description: "d" }), to: Point }),
       "a definition of itself": List,
       "a definition of itself inside": Schema.Struct({ list: List }),
+      "keys that are named as keywords": Schema.Struct({
+        allOf: Schema.Array(Schema.String),
+        anyOf: Schema.Struct({ enum: Schema.Int, default: Schema.Null }),
+        items: Schema.Struct({}),
+        properties: Schema.Struct({ required: Schema.Boolean }),
+        $defs: Point,
+        type: Schema.NullOr(Schema.Int)
+      }),
+      "defaults that look like schemas": Schema.Struct({
+        a: Schema.Json.annotate({ default: { anyOf: [{ type: "null" }, { type: "string" }], items: {} } }),
+        b: Schema.Json.annotate({ examples: [{ properties: {} }, { not: { type: "null" } }] })
+      }),
       "an instance": Schema.Struct({ a: Schema.Tuple([Schema.String, Schema.instanceOf(Map)]) }),
       "an instance in the rest": Schema.Array(Schema.instanceOf(Map)),
       "an instance under any key": Schema.Record(Schema.String, Schema.instanceOf(Map)),
