@@ -622,8 +622,11 @@ const settleOutput = (
   return Result.succeed(withStatus(calls, outputCall, { _tag: "Settled", result }))
 }
 
-const withStatus = (calls: ReadonlyArray<OpenCall>, callId: string, status: CallStatus): ReadonlyArray<OpenCall> =>
-  calls.map((call) => (call.part.id === callId ? { part: call.part, status } : call))
+const withStatus = (calls: ReadonlyArray<OpenCall>, callId: string, status: CallStatus): ReadonlyArray<OpenCall> => {
+  const index = calls.findIndex(({ part }) => part.id === callId)
+  const call = calls[index]
+  return call === undefined ? calls : calls.with(index, { part: call.part, status })
+}
 
 const withCall = (
   self: State,
