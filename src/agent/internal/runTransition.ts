@@ -20,8 +20,14 @@ import * as runParts from "./runParts.ts"
 import type { ApprovalRequest, CallStatus, Decision, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
 
 /** The open call with this id. */
-export const openCall = (self: State, callId: string): OpenCall | undefined =>
-  self.calls.find(({ part }) => part.id === callId)
+export const openCall = (self: State, callId: string): OpenCall | undefined => self.calls[indexOfCall(self, callId)]
+
+/** In the order of the answer, of which calls may be gone: the search goes back from the place there. */
+const indexOfCall = ({ calls, conversation }: State, callId: string): number => {
+  let index = Math.min(history.asHistory(conversation).positions.get(callId) ?? -1, calls.length - 1)
+  while (index >= 0 && calls[index]?.part.id !== callId) index -= 1
+  return index
+}
 
 /**
  * The state was made by another definition of the agent: another name, model, set of
@@ -611,7 +617,8 @@ const settleOutput = (
 ): Result.Result<ReadonlyArray<OpenCall>, EventError> => {
   const { output, outputCall } = event
   if (outputCall === undefined) return Result.succeed(calls)
-  const call = calls.find(({ part }) => part.id === outputCall)
+  const index = calls.findIndex(({ part }) => part.id === outputCall)
+  const call = calls[index]
   if (call === undefined) return unknownCall(event, outputCall, idsOf(calls))
   if (output === undefined) return unexpected(event, "an output together with the outputCall", "no output")
   if (call.status._tag === "Settled") return Result.succeed(calls)
@@ -619,11 +626,10 @@ const settleOutput = (
     output._tag === "Valid"
       ? ToolResult.success("The output was accepted.")
       : ToolResult.failure("validation_error", PayloadError.render("the output", output.issues))
-  return Result.succeed(withStatus(calls, outputCall, { _tag: "Settled", result }))
+  return Result.succeed(withStatus(calls, index, { _tag: "Settled", result }))
 }
 
-const withStatus = (calls: ReadonlyArray<OpenCall>, callId: string, status: CallStatus): ReadonlyArray<OpenCall> => {
-  const index = calls.findIndex(({ part }) => part.id === callId)
+const withStatus = (calls: ReadonlyArray<OpenCall>, index: number, status: CallStatus): ReadonlyArray<OpenCall> => {
   const call = calls[index]
   return call === undefined ? calls : calls.with(index, { part: call.part, status })
 }
@@ -649,7 +655,7 @@ const changeCall = (
   status: CallStatus
 ): ApplyResult =>
   withCall(self, event, callId, expected, () =>
-    updateState(self, event, { calls: withStatus(self.calls, callId, status) })
+    updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, callId), status) })
   )
 
 const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
@@ -660,7 +666,7 @@ const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): A
       approved === true
         ? { _tag: "Approved", arguments: status.arguments, ...terms }
         : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
-    return updateState(self, event, { calls: withStatus(self.calls, event.callId, decided) })
+    return updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, event.callId), decided) })
   })
 
 const otherDigest = (event: Event, callId: string) =>
@@ -699,7 +705,7 @@ const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): ApplyResult
       return Result.fail(new EventError({ event: tag, path: [event.callId, ...path], reason }))
     }
     return updateState(self, event, {
-      calls: withStatus(self.calls, event.callId, { _tag: "Started", child: after.success }),
+      calls: withStatus(self.calls, indexOfCall(self, event.callId), { _tag: "Started", child: after.success }),
       usage: addUsage(self.usage, usageOf(event.event))
     })
   })
