@@ -251,6 +251,11 @@ const toolIssues = Effect.fnUntraced(function* (tool: Tool, path: string, places
 /** A tool that was just read, with its digest. If none can be computed it is empty, and {@link check} reports the reason. */
 export const withDigest = Effect.fnUntraced(function* (tool: Omit<Tool, "digest">) {
   const read = { ...tool, digest: "" }
+  // A digest takes no fuel, and the schemas of a tool that has one are compiled anyway
+  for (const json of [tool.parameters, tool.success, tool.failure]) {
+    if (json !== undefined) yield* Effect.ignore(JsonSchema.make(json))
+  }
+  if (fuel.isEmpty(yield* fuel.current)) return read
   read.digest = yield* Effect.orElseSucceed(ToolContract.digest(read), () => "")
   return read
 })

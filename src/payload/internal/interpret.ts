@@ -666,7 +666,7 @@ const dependentsReader: Reader = (value, keyword) => {
     const dependency = value[key] ?? null
     const names = name === "dependentSchemas" ? undefined : readNames(dependency)
     if (names !== undefined) {
-      if (keyword.spend(1 + names.length)) needs.push(names)
+      if (keyword.spend(nodeUnits + names.length)) needs.push(names)
     } else if (name === "dependentRequired") keyword.invalid("an array of strings", dependency, key)
     else {
       const part = keyword.sub(dependency, key)
@@ -838,7 +838,7 @@ const maxValueDepth = 512
 /** Chains of schemas over one value may be this long. */
 const maxChain = 100
 
-/** The units for a schema of a document, and for each of its keywords. */
+/** The units for a schema of a document, for each of its keywords, and for keys that depend on another one. */
 const nodeUnits = 32
 
 /** The units for a step of a reference. */
@@ -1439,7 +1439,9 @@ export const make = Effect.fnUntraced(function* (json: unknown, options: plainJs
   const found =
     before?.limits === limits
       ? takeKnown(before.document, tank)
-      : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, tank))
+      : fuel.isEmpty(tank)
+        ? Result.fail(refuseWork(tank, ""))
+        : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, tank))
   if (Result.isFailure(found)) return yield* new JsonSchemaError({ what, ...found.failure })
   if (isKnownKey(json)) knownObjects.set(json, { limits, document: found.success })
   return found.success
@@ -1464,7 +1466,8 @@ const maxTextLength = 16 * 1024
 
 /** The cache changes no verdict: a known document takes the fuel of one that is compiled. */
 const takeKnown = (known: JsonSchema, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
-  if (!fuel.spend(tank, tank.paid.has(known) ? 0 : unitsOf(known))) return Result.fail(refuseWork(tank, ""))
+  if (tank.paid.has(known)) return Result.succeed(known)
+  if (!fuel.spend(tank, unitsOf(known))) return Result.fail(refuseWork(tank, ""))
   tank.paid.add(known)
   return Result.succeed(known)
 }
