@@ -39,7 +39,7 @@ export interface Results {
   readonly measured: ReadonlyArray<Measured>
 }
 
-type Samples = Readonly<Record<Metric, ReadonlyArray<number>>>
+export type Samples = Readonly<Record<Metric, ReadonlyArray<number>>>
 
 export interface Options {
   readonly rows: ReadonlyArray<string>
@@ -49,7 +49,7 @@ export interface Options {
 /** A row that is much slower than the others must not decide how long everything takes. */
 const limits = { warmUp: 8_000, blocks: 15_000, rounds: 5 }
 
-const environment = {
+export const environment = {
   ...process.env,
   NODE_ENV: "production",
   MASTRA_TELEMETRY_DISABLED: "1",
@@ -94,7 +94,7 @@ const flagsOf = ({ measure }: Workload): ReadonlyArray<string> =>
       ? ["--expose-gc"]
       : ["--expose-gc", "--min-semi-space-size=512", "--max-semi-space-size=512"]
 
-const shuffle = <A>(items: ReadonlyArray<A>): ReadonlyArray<A> =>
+export const shuffle = <A>(items: ReadonlyArray<A>): ReadonlyArray<A> =>
   items
     .map((item) => ({ item, at: Math.random() }))
     .toSorted((a, b) => a.at - b.at)
@@ -112,7 +112,8 @@ const metrics = ["wall", "cpu", "memory"] as const
 const startRow = async (workload: Workload, measured: Case, row: string) => {
   const child = makeChild(flagsOf(workload))
   const module = workload.rows[row]
-  if (module === undefined) throw new Error(`${workload.id} has no row ${row}`)
+  const type = workload.measure
+  if (module === undefined || type === "program") throw new Error(`${workload.id} has no row ${row}`)
   await child.ask({ type: "start", module, options: measured.options, together: measured.together ?? 1 })
   await child.ask({ type: "warm", ...measured.warmUp, limit: limits.warmUp })
   const samples: Record<Metric, Array<number>> = { wall: [], cpu: [], memory: [] }
@@ -124,10 +125,9 @@ const startRow = async (workload: Workload, measured: Case, row: string) => {
     row,
     samples,
     block: async (): Promise<void> => {
-      if (spent > limits.blocks && samples[workload.measure === "time" ? "cpu" : "memory"].length >= limits.rounds)
-        return
+      if (spent > limits.blocks && samples[type === "time" ? "cpu" : "memory"].length >= limits.rounds) return
       const begin = performance.now()
-      const sample = (await child.ask({ type: workload.measure, ...measured.block })) as Sample
+      const sample = (await child.ask({ type, ...measured.block })) as Sample
       spent += performance.now() - begin
       for (const metric of metrics) {
         const value = sample[metric]
@@ -135,7 +135,7 @@ const startRow = async (workload: Workload, measured: Case, row: string) => {
       }
     },
     end: async (): Promise<void> => {
-      if (workload.measure === "time") samples.memory.push(Number(await child.ask({ type: "peak" })))
+      if (type === "time") samples.memory.push(Number(await child.ask({ type: "peak" })))
       child.end()
     }
   }
@@ -165,6 +165,28 @@ const ratios = (samples: Samples, base: Samples): Measured["metrics"] =>
     })
   )
 
+/** The statistics of all rows, in the order of the cases, and the ratios of each to all rows of its case. */
+export const summarize = (
+  workload: Workload,
+  rows: ReadonlyArray<{ readonly case: string; readonly row: string; readonly samples: Samples }>,
+  load: number,
+  rounds: number
+): Results => {
+  const names = Object.keys(workload.rows)
+  const measured = workload.cases.flatMap(({ name }) => {
+    const together = rows
+      .filter((one) => one.case === name)
+      .toSorted((a, b) => names.indexOf(a.row) - names.indexOf(b.row))
+    return together.map(({ row, samples }) => ({
+      case: name,
+      row,
+      metrics: statistics(samples),
+      ratios: Object.fromEntries(together.map((base) => [base.row, ratios(samples, base.samples)]))
+    }))
+  })
+  return { date: new Date().toISOString(), load: round(load), rounds, measured }
+}
+
 export const measure = async (workload: Workload, options: Options): Promise<Results> => {
   const started: Array<Awaited<ReturnType<typeof startRow>>> = []
   const loads: Array<number> = []
@@ -178,14 +200,5 @@ export const measure = async (workload: Workload, options: Options): Promise<Res
   } finally {
     for (const row of started) await row.end()
   }
-  const measured = workload.cases.flatMap(({ name }) => {
-    const rows = options.rows.flatMap((row) => started.filter((one) => one.case === name && one.row === row))
-    return rows.map(({ row, samples }) => ({
-      case: name,
-      row,
-      metrics: statistics(samples),
-      ratios: Object.fromEntries(rows.map((base) => [base.row, ratios(samples, base.samples)]))
-    }))
-  })
-  return { date: new Date().toISOString(), load: round(median(loads)), rounds: options.rounds, measured }
+  return summarize(workload, started, median(loads), options.rounds)
 }

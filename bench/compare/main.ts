@@ -7,6 +7,7 @@ import { existsSync, statSync, symlinkSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { gate, measure } from "./harness.ts"
+import { measurePrograms } from "./programs.ts"
 import * as report from "./report.ts"
 import { agents, workloads, type Workload } from "./workloads.ts"
 
@@ -16,7 +17,7 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const install = (): void => {
   const installed = here("node_modules/.package-lock.json")
   if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(here("package-lock.json")).mtimeMs) {
-    const { status } = spawnSync("npm", ["ci", "--ignore-scripts"], { cwd: here("."), stdio: "inherit", shell: true })
+    const { status } = spawnSync("npm ci --ignore-scripts", { cwd: here("."), stdio: "inherit", shell: true })
     if (status !== 0) throw new Error("npm ci failed in bench/compare")
   }
   if (existsSync(here("node_modules/effect"))) throw new Error("a peer brought a second copy of effect")
@@ -56,7 +57,8 @@ for (const row of new Set(picked.filter(({ rows }) => rows === agents).flatMap(r
 for (const workload of picked) {
   const rows = rowsOf(workload).filter((row) => !refused.has(row))
   if (rows.length === 0) continue
-  const results = await measure(workload, { rows, rounds: Number(values.rounds) })
+  const measureRows = workload.measure === "program" ? measurePrograms : measure
+  const results = await measureRows(workload, { rows, rounds: Number(values.rounds) })
   report.keep(workload, results)
   process.stdout.write(`\n${report.section(workload, results)}\n`)
 }

@@ -42,25 +42,30 @@ const ratio = (statistic: Statistic | undefined): string =>
 /** The rows that others are compared with, where they are measured. */
 const bases = ["hybrid", "ai-sdk", "zod", "bare"]
 
+const names: Record<Metric, string> = { cpu: "CPU", wall: "wall", memory: "memory" }
+
 /** The metric of a workload that the ratios are about. */
 const mainMetric = ({ measure, targets }: Workload): Metric =>
-  measure === "time" ? (targets[0]?.metric ?? "cpu") : "memory"
+  targets[0]?.metric ?? (measure === "time" ? "cpu" : "memory")
 
 /** The table of a workload: one row each, in each case. */
 export const section = (workload: Workload, { date, load, measured, rounds }: Results): string => {
-  const timed = workload.measure === "time"
+  const timed = measured.some(({ metrics }) => metrics.cpu !== undefined)
   const main = mainMetric(workload)
+  const mainOf = ({ metrics }: Measured): Metric => (metrics[main] === undefined ? "cpu" : main)
   const base = bases.filter((row) => measured.some((one) => one.row === row)).slice(0, 2)
   const memory = workload.unit.memory
   const head = [
     ...(workload.cases.length > 1 ? ["case"] : []),
     "row",
     ...(timed ? ["CPU", "CPU min", "wall", "wall min"] : []),
-    ...(memory === undefined ? [] : [timed ? memory : `${memory}`]),
-    ...base.map((row) => `${main === "cpu" ? "CPU" : main} to ${row}`)
+    ...(memory === undefined ? [] : [memory]),
+    ...base.map((row) => `to ${row}`)
   ]
   const rows = measured
-    .toSorted((a, b) => (a.case === b.case ? (a.metrics[main]?.median ?? 0) - (b.metrics[main]?.median ?? 0) : 0))
+    .toSorted((a, b) =>
+      a.case === b.case ? (a.metrics[mainOf(a)]?.median ?? 0) - (b.metrics[mainOf(b)]?.median ?? 0) : 0
+    )
     .map(({ case: name, metrics, ratios, row }) => [
       ...(workload.cases.length > 1 ? [name] : []),
       row === workload.ours ? `**${row}**` : row,
@@ -70,9 +75,15 @@ export const section = (workload: Workload, { date, load, measured, rounds }: Re
           )
         : []),
       ...(memory === undefined ? [] : [metrics.memory === undefined ? "" : digits(metrics.memory.median)]),
-      ...base.map((other) => (other === row ? "1" : ratio(ratios[other]?.[main])))
+      ...base.map((other) => (other === row ? "1" : ratio(ratios[other]?.[metrics[main] === undefined ? "cpu" : main])))
     ])
-  const about = [workload.unit.time, `${rounds} rounds`, `load ${digits(load)}`, date.slice(0, 16).replace("T", " ")]
+  const about = [
+    workload.unit.time,
+    `ratios of ${workload.measure === "program" ? "sizes and CPU" : names[main]}`,
+    `${rounds} rounds`,
+    `load ${digits(load)}`,
+    date.slice(0, 16).replace("T", " ")
+  ]
   return `### ${workload.id}: ${workload.title}\n\n${about.filter((part) => part !== "").join(", ")} UTC.\n\n${table(head, rows)}`
 }
 
@@ -87,12 +98,13 @@ const reached = (workload: Workload, target: Target): Statistic | undefined => {
   const ours = find(measured, name, row)
   if ("row" in target.to) return ours?.ratios[target.to.row]?.[target.metric]
   const own = ours?.metrics[target.metric]
-  const other = find(measured, target.to.case, row)?.metrics[target.metric]
+  const other =
+    "constant" in target.to
+      ? { median: target.to.constant, min: target.to.constant }
+      : find(measured, target.to.case, row)?.metrics[target.metric]
   if (own === undefined || other === undefined) return undefined
   return { median: own.median / other.median, min: own.min / other.min }
 }
-
-const names: Record<Metric, string> = { cpu: "CPU", wall: "wall", memory: "memory" }
 
 /** Ours in relation to others, beside what we aim at. */
 export const targets = (picked: ReadonlyArray<Workload>): string => {
@@ -100,11 +112,10 @@ export const targets = (picked: ReadonlyArray<Workload>): string => {
     workload.targets.flatMap((target) => {
       const value = reached(workload, target)
       if (value === undefined) return []
-      const row = target.row ?? workload.ours
-      const to = "row" in target.to ? target.to.row : target.to.case
-      const what = target.row === undefined ? workload.title : `${workload.title}: ${row}`
+      const [to] = Object.values(target.to)
+      const what = [workload.id, target.row, target.case].filter((part) => part !== undefined).join(", ")
       const met = value.median <= target.atMost ? "yes" : "no"
-      return [[`${workload.id} ${what}`, names[target.metric], to, ratio(value), String(target.atMost), met]]
+      return [[what, names[target.metric], String(to), ratio(value), String(target.atMost), met]]
     })
   )
   return table(["workload", "metric", "to", "ratio (of minima)", "at most", "met"], rows)

@@ -16,12 +16,12 @@ export interface Case {
   readonly block: { readonly runs: number; readonly milliseconds: number }
 }
 
-/** `metric` of ours, of the first case unless one is named, is at most `atMost` times that of another row or case. */
+/** `metric` of ours, of the first case unless one is named, is at most `atMost` times that of another row or case, or of a constant. */
 export interface Target {
   readonly metric: Metric
   readonly case?: string
   readonly row?: string
-  readonly to: { readonly row: string } | { readonly case: string }
+  readonly to: { readonly row: string } | { readonly case: string } | { readonly constant: number }
   readonly atMost: number
 }
 
@@ -30,8 +30,11 @@ export interface Workload {
   readonly title: string
   /** Times are milliseconds unless `microseconds` is set. Memory is that of the process in MB, or allocated KB. */
   readonly unit: { readonly time: string; readonly memory?: string; readonly microseconds?: boolean }
-  /** `allocation` measures bytes that a run allocates, `held` bytes that its result keeps; both instead of times. */
-  readonly measure: "time" | "allocation" | "held"
+  /**
+   * `allocation` measures what a run allocates, `held` what its result keeps, both instead of times. `program` bundles
+   * and starts programs (`programs.ts`).
+   */
+  readonly measure: "time" | "allocation" | "held" | "program"
   readonly rows: Readonly<Record<string, string>>
   /** The row that is this library. */
   readonly ours: string
@@ -58,6 +61,10 @@ const hybrid = { row: "hybrid" }
 const aiSdk = { row: "ai-sdk" }
 /** The nearest to the ideal that the timers of the machine allow. */
 const bare = { row: "bare" }
+const zod = { row: "zod" }
+const [again, fresh] = ["the same document again", "a new document each time"]
+const decoding = { warmUp: { runs: 300, milliseconds: 1500 }, block: { runs: 5, milliseconds: 100 } }
+const once = { warmUp: { runs: 0, milliseconds: 0 }, block: { runs: 1, milliseconds: 0 } }
 const perStep = { time: "µs per step", microseconds: true }
 
 export const workloads: ReadonlyArray<Workload> = [
@@ -184,5 +191,57 @@ export const workloads: ReadonlyArray<Workload> = [
       { metric: "wall", to: aiSdk, atMost: 0.4 },
       { metric: "memory", to: aiSdk, atMost: 0.8 }
     ]
-  })
+  }),
+  {
+    id: "W4",
+    title: "decode the definition of an agent with 30 tools, 40 KB of JSON",
+    unit: { time: "µs", microseconds: true },
+    measure: "time",
+    rows: {
+      "JSON.parse": "./decode/parse.ts",
+      ajv: "./decode/ajv.ts",
+      zod: "./decode/zod.ts",
+      emissary: "./decode/emissary.ts",
+      "emissary, bound to stubs": "./decode/emissaryBound.ts"
+    },
+    ours: "emissary",
+    cases: [
+      { name: again, options: { fresh: false }, ...decoding },
+      { name: fresh, options: { fresh: true }, ...decoding }
+    ],
+    targets: [
+      { metric: "cpu", to: zod, atMost: 1 },
+      { metric: "cpu", case: fresh, to: zod, atMost: 1 },
+      { metric: "cpu", case: fresh, row: "emissary, bound to stubs", to: zod, atMost: 3 },
+      { metric: "cpu", row: "emissary, bound to stubs", to: zod, atMost: 1 }
+    ]
+  },
+  {
+    id: "W6",
+    title: "a small agent: its bundle, and its import and first run in a new process",
+    unit: { time: "ms", memory: "KB" },
+    measure: "program",
+    rows: {
+      hybrid: "./programs/hybrid.ts",
+      guide: "./programs/guide.ts",
+      "ai-sdk": "./programs/aiSdk.ts",
+      "openai-agents": "./programs/openaiAgents.ts",
+      langgraph: "./programs/langgraph.ts",
+      mastra: "./programs/mastra.ts",
+      emissary: "./programs/emissary.ts",
+      "emissary/agent": "./programs/emissaryAgent.ts"
+    },
+    ours: "emissary",
+    cases: [
+      { name: "minified", options: {}, ...once },
+      { name: "gzipped", options: {}, ...once },
+      { name: "import and first run", options: {}, ...once }
+    ],
+    targets: [
+      { metric: "memory", to: { constant: 260 }, atMost: 1 },
+      { metric: "memory", case: "gzipped", to: { constant: 85 }, atMost: 1 },
+      { metric: "cpu", case: "import and first run", to: hybrid, atMost: 1.25 },
+      { metric: "cpu", case: "import and first run", row: "emissary/agent", to: hybrid, atMost: 1.25 }
+    ]
+  }
 ]
