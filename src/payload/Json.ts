@@ -190,8 +190,9 @@ const parseCandidate = (
 
 /** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */
 const parseFenced = (text: string, limits: plainJson.Limits): Schema.Json | undefined => {
-  const [before, body, after, ...more] = text.split("```")
-  if (before === undefined || body === undefined || after === undefined || more.length > 0) return undefined
+  const parts = text.split("```")
+  const body = parts.length === 3 ? parts[1] : undefined
+  if (body === undefined) return undefined
   return Result.getOrUndefined(parseCandidate(body.replace(/^(?:json)?\s/iu, ""), limits))
 }
 

@@ -25,6 +25,13 @@ describe("L3 released versions of runs", () => {
       assert.deepStrictEqual(Object(json).event.output.issues, [{ path: readable, pointer: path, keyword, message }])
       assert.deepStrictEqual(yield* Run.eventCodec.decode(json), event)
     }
+    for (const now of [
+      { path: "/a", expected: "a text", found: "another value" },
+      { path: "/a", expected: "a text", found: "another value", keyword: "type", fix: "Write one" }
+    ]) {
+      const json = yield* Run.eventCodec.encode(answered("{", "stop", { output: { _tag: "Invalid", issues: [now] } }))
+      assert.deepStrictEqual(Object(json).event.output.issues, [now])
+    }
   })
 
   test("L3 a state names the status of each open call, and no other", function* () {

@@ -375,6 +375,20 @@ describe("AGENT-3 states as values", () => {
     for (const [what, other] of changes.slice(0, 2)) assert.notStrictEqual(Hash.hash(other), hash, what)
   })
 
+  it("L4 an event that does not fit names itself, its index, and the calls around it", () => {
+    const reason = { _tag: "Unexpected", expected: "a step", found: "none" } as const
+    const rest =
+      "does not fit the run: expected a step, found none. Apply each event once, in the order in which it happened, from one driver at a time."
+    for (const [fields, text] of [
+      [{ path: [] }, `ToolStarted ${rest}`],
+      [{ path: [], index: 0 }, `ToolStarted at index 0 ${rest}`],
+      [{ path: ["a"] }, `ToolStarted in the run of call a ${rest}`],
+      [{ path: ["a", "b"], index: 3 }, `ToolStarted at index 3 in the run of call a > b ${rest}`]
+    ] as const) {
+      assert.strictEqual(new Run.EventError({ event: "ToolStarted", reason, ...fields }).message, text)
+    }
+  })
+
   it("L8 a state prints its counts, and no text of the run", () => {
     const counts = { steps: 1, totalSteps: 1, openCalls: 2, revision: 4 }
     const expected = { _id: "RunState", runId: "run", agent: "support", ...counts }

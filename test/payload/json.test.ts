@@ -358,7 +358,11 @@ describe("AGENT-6 Json.extract", () => {
     ['[{"a":1},{"a":2}] is the list', [{ a: 1 }, { a: 2 }]],
     ['{x} and {"a":{"b":2}} and {"c":3}', { a: { b: 2 } }],
     ['a { b {"a":"\\"{"}', { a: '"{' }],
-    ['[ {"a":1}, oops ] {"b":2}', { b: 2 }]
+    ['[ {"a":1}, oops ] {"b":2}', { b: 2 }],
+    [`Yes:\n${fence}json\n"json a"\n${fence}\nThat is it.`, "json a"],
+    [`${fence}JSON 42${fence}`, 42],
+    [`${fence}true${fence}`, true],
+    [`${fence}\nnull\n${fence}`, null]
   ]
   for (const [text, json] of found) {
     it(`AGENT-6 finds the JSON in ${JSON.stringify(text)}`, () =>
@@ -368,6 +372,11 @@ describe("AGENT-6 Json.extract", () => {
   const missing = [
     "",
     "no json here",
+    `${fence}\n42`,
+    `${fence}1${fence}2${fence}`,
+    `${fence}1${fence}${fence}2${fence}`,
+    `${fence}yes${fence}`,
+    `${fence}number json 42${fence}`,
     '{"outer": {"a": 1}, broken}',
     '{"outer": {"a": 1}',
     '[{"a": 1}',
