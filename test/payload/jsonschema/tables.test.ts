@@ -232,6 +232,20 @@ describe("TOOL-4 tables of the interpreter", () => {
     expect(refusals).toEqual(["accepted", "accepted", tooDeep, tooDeep])
   })
 
+  it("TRUST-3 a schema that is out of fuel is refused with the place, also in a pattern", () => {
+    const schema = { properties: { a: { properties: { b: { pattern: "^fuel+$" } } } } }
+    for (const [maxFuel, path, found] of [
+      [20, "", 64],
+      [100, "/properties/a", 128],
+      [1300, "/properties/a/properties/b/pattern", 1332]
+    ] as const) {
+      const error = Effect.runSync(Effect.flip(JsonSchema.make(schema, { limits: { maxFuel } })))
+      const fix = "Send less, or raise maxFuel in the limits of this call"
+      const units = `at most ${maxFuel} units of fuel, the measure of work, got at least ${found}`
+      expect(refusalOf(error)).toBe(`TooLarge at "${path}": expected ${units}. ${fix}`)
+    }
+  })
+
   it("CODEC-4 each schema has the strict form that it had, or none", async () => {
     const string = { type: "string" }
     const closed = (properties: object, required: ReadonlyArray<unknown> = Object.keys(properties)) => ({
@@ -274,6 +288,7 @@ describe("TOOL-4 tables of the interpreter", () => {
       { type: "array", items: true },
       { anyOf: [string, closed({ a: string }, [])] },
       { anyOf: [string, { type: "object" }] },
+      { anyOf: [string, true] },
       { $ref: "#/$defs/a", $defs: { a: closed({ a: string }, []) } },
       { $ref: "#/$defs/a", $defs: { "a/b": {} } },
       { $ref: "#/definitions/a", definitions: { a: closed({ a: string }, []) } }
@@ -319,6 +334,7 @@ describe("TOOL-4 tables of the interpreter", () => {
       "a text with a note of its own or null": Schema.NullOr(Schema.String.annotate({ description: "d" })),
       "both notes": Schema.NullOr(Schema.String.annotate({ description: "a" })).annotate({ description: "b" }),
       "null alone": Schema.Null,
+      "a text or a null with a note": Schema.Union([Schema.String, Schema.Null.annotate({ description: "d" })]),
       "two kinds": Schema.Union([Schema.String, Schema.Boolean]),
       "two kinds and null": Schema.Union([Schema.String, Schema.Boolean, Schema.Null]),
       "an object or null": Schema.NullOr(Schema.Struct({ a: Schema.String })),
