@@ -49,7 +49,7 @@ const mainMetric = ({ measure, targets }: Workload): Metric =>
   targets[0]?.metric ?? (measure === "time" ? "cpu" : "memory")
 
 /** The table of a workload: one row each, in each case. */
-export const section = (workload: Workload, { date, load, measured, rounds }: Results): string => {
+export const section = (workload: Workload, { commit, date, load, measured, rounds }: Results): string => {
   const timed = measured.some(({ metrics }) => metrics.cpu !== undefined)
   const main = mainMetric(workload)
   const mainOf = ({ metrics }: Measured): Metric => (metrics[main] === undefined ? "cpu" : main)
@@ -82,9 +82,10 @@ export const section = (workload: Workload, { date, load, measured, rounds }: Re
     `ratios of ${workload.measure === "program" ? "sizes and CPU" : names[main]}`,
     `${rounds} rounds`,
     `load ${digits(load)}`,
+    `commit ${commit}`,
     date.slice(0, 16).replace("T", " ")
   ]
-  return `### ${workload.id}: ${workload.title}\n\n${about.filter((part) => part !== "").join(", ")} UTC.\n\n${table(head, rows)}`
+  return `### ${workload.id}: ${workload.title}\n\n${about.filter((part) => part !== "").join(", ")} UTC\n\n${table(head, rows)}`
 }
 
 const find = (measured: ReadonlyArray<Measured>, name: string, row: string): Measured | undefined =>
