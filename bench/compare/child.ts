@@ -13,8 +13,11 @@ const cpu = (): number => {
 }
 
 const start = async ({ module, options, together }: Extract<Request, { type: "start" }>): Promise<void> => {
-  const row: { readonly make: (options: unknown) => Promise<() => unknown> } = await import(module)
-  run = await row.make(options)
+  const [path = "", name = "make"] = module.split("#")
+  const rows: Readonly<Record<string, (options: unknown) => Promise<() => unknown>>> = await import(path)
+  const make = rows[name]
+  if (make === undefined) throw new Error(`${path} has no row ${name}`)
+  run = await make(options)
   once = together === 1 ? run : () => Promise.all(Array.from({ length: together }, run))
 }
 
