@@ -1,3 +1,4 @@
+import "effect-emissary/re2"
 import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Result, Schema } from "effect"
 import { RE2JS } from "re2js"
