@@ -30,26 +30,29 @@ export const bars = (
 /** One small chart of bars for each group, shortest first, each with its own scale. */
 export const draw = (title: string, values: ReadonlyArray<Bar>): Promise<string> => {
   const groups = [...new Set(values.map(({ group }) => group))]
-  const y = { field: "row", type: "nominal", sort: { field: "value" }, title: null } as const
   const x = { field: "value", type: "quantitative", title: null, axis: { grid: false, tickCount: 3 } } as const
   const spec: TopLevelSpec = {
     background: "white",
     padding: 12,
     title: { text: title, anchor: "start", offset: 12 },
     columns: 2,
-    concat: groups.map((group) => ({
-      title: { text: group, anchor: "start", fontSize: 11, fontWeight: "normal" },
-      width: 260,
-      data: { values: values.filter((bar) => bar.group === group) },
-      encoding: { x, y },
-      layer: [
-        {
-          mark: "bar",
-          encoding: { color: { condition: { test: "datum.ours", value: "#2563eb" }, value: "#b6bcc6" } }
-        },
-        { mark: { type: "text", align: "left", dx: 4, fontSize: 10 }, encoding: { text: { field: "label" } } }
-      ]
-    })),
+    concat: groups.map((group) => {
+      const data = values.filter((bar) => bar.group === group).toSorted((a, b) => a.value - b.value)
+      const y = { field: "row", type: "nominal", sort: data.map(({ row }) => row), title: null } as const
+      return {
+        title: { text: group, anchor: "start", fontSize: 11, fontWeight: "normal" },
+        width: 260,
+        data: { values: data },
+        encoding: { x, y },
+        layer: [
+          {
+            mark: "bar",
+            encoding: { color: { condition: { test: "datum.ours", value: "#2563eb" }, value: "#b6bcc6" } }
+          },
+          { mark: { type: "text", align: "left", dx: 4, fontSize: 10 }, encoding: { text: { field: "label" } } }
+        ]
+      }
+    }),
     resolve: { scale: { x: "independent", y: "independent" } },
     config: { view: { stroke: null }, axis: { domain: false, ticks: false } }
   }

@@ -76,7 +76,7 @@ const makeChild = (flags: ReadonlyArray<string> = []) => {
       })
       child.send(request)
     })
-  return { ask, end: () => child.kill() }
+  return { ask, end: () => child.disconnect() }
 }
 
 /** Returns what each row does with invalid arguments, or the reason why it must not be measured. */

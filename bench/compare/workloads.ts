@@ -11,7 +11,7 @@ export interface Case {
   readonly together?: number
   /** Divides what one run costs, for example by its steps. */
   readonly per?: number
-  /** Runs before the first block: at least `runs` and `milliseconds`, and never longer than `limits.warmUp` allows. */
+  /** Runs before the first block: at least `runs` and `milliseconds`, and never longer than `harness.ts` allows. */
   readonly warmUp: { readonly runs: number; readonly milliseconds: number }
   readonly block: { readonly runs: number; readonly milliseconds: number }
 }
@@ -68,6 +68,13 @@ const decoding = { warmUp: { runs: 300, milliseconds: 1500 }, block: { runs: 5, 
 const short = { warmUp: { runs: 20, milliseconds: 1500 }, block: { runs: 1, milliseconds: 100 } }
 const once = { warmUp: { runs: 0, milliseconds: 0 }, block: { runs: 1, milliseconds: 0 } }
 const perStep = { time: "µs per step", microseconds: true }
+
+const storeCase = (work: string, store: string): Case => ({
+  name: `${work}, ${store}`,
+  options: { work, store, count: 100 },
+  per: 100,
+  ...short
+})
 
 export const workloads: ReadonlyArray<Workload> = [
   agentWorkload({
@@ -296,9 +303,10 @@ export const workloads: ReadonlyArray<Workload> = [
     rows: { bare: "./growth/stores.ts#bare", emissary: "./growth/stores.ts#emissary" },
     ours: "emissary",
     cases: [
-      { name: "checkpoint, memory", options: { work: "checkpoint", store: "memory", count: 100 }, per: 100, ...short },
-      { name: "checkpoint, SQLite", options: { work: "checkpoint", store: "SQLite", count: 100 }, per: 100, ...short },
-      { name: "session, SQLite", options: { work: "session", store: "SQLite", count: 100 }, per: 100, ...short }
+      storeCase("checkpoint", "memory"),
+      storeCase("checkpoint", "SQLite"),
+      ...(process.env["EMISSARY_TEST_POSTGRES"] === undefined ? [] : [storeCase("checkpoint", "PostgreSQL")]),
+      storeCase("session", "SQLite")
     ],
     targets: []
   },
