@@ -4,7 +4,6 @@ import { PerformanceObserver } from "node:perf_hooks"
 import type { Request, Sample } from "./harness.ts"
 
 let run: () => unknown = () => undefined
-let end: (() => unknown) | undefined
 let once: () => unknown = run
 const held: Array<unknown> = []
 
@@ -14,13 +13,8 @@ const cpu = (): number => {
 }
 
 const start = async ({ module, options, together }: Extract<Request, { type: "start" }>): Promise<void> => {
-  const [path = "", name = "make"] = module.split("#")
-  const rows: Readonly<Record<string, (options: unknown) => Promise<() => unknown>>> = await import(path)
-  const whole: { readonly end?: () => unknown } = await import(path)
-  const make = rows[name]
-  if (make === undefined) throw new Error(`${path} has no row ${name}`)
-  run = await make(options)
-  end = whole.end
+  const row: { readonly make: (options: unknown) => Promise<() => unknown> } = await import(module)
+  run = await row.make(options)
   once = together === 1 ? run : () => Promise.all(Array.from({ length: together }, run))
 }
 
@@ -103,9 +97,4 @@ process.on("message", async (request: Request) => {
   } catch (cause) {
     process.send?.({ error: cause instanceof Error ? (cause.stack ?? cause.message) : String(cause) })
   }
-})
-
-process.on("disconnect", async () => {
-  await end?.()
-  process.exit()
 })

@@ -1,11 +1,10 @@
-import "effect-emissary/re2"
-import { assert, describe } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Result, Schema } from "effect"
 import { RE2JS } from "re2js"
 import * as fuel from "#src/payload/internal/fuel.ts"
 import * as interpret from "#src/payload/internal/interpret.ts"
 import * as patterns from "#src/payload/internal/patterns.ts"
-import { AgentDefinition } from "effect-emissary"
+import { AgentDefinition, Limits } from "effect-emissary"
 import { JsonSchema } from "effect-emissary/payload"
 import { Plan } from "effect-emissary/plan"
 import { attacks } from "../../bench/hostile/attacks.ts"
@@ -29,6 +28,49 @@ const spentBy = <A, E>(effect: Effect.Effect<A, E>) =>
   })
 
 describe("TRUST-3 fuel", () => {
+  it("TRUST-3 a value takes a unit for each part, each key and each 16 characters", () => {
+    let deep: unknown = 1
+    for (let i = 0; i < 100_000; i++) deep = [deep]
+    const values = [
+      null,
+      1,
+      undefined,
+      "",
+      "x".repeat(16),
+      [],
+      [1, "x".repeat(8)],
+      {},
+      { ["k".repeat(8)]: [true] },
+      deep
+    ]
+    assert.deepStrictEqual(values.map(fuel.ofValue), [1, 1, 1, 1, 2, 1, 3.5, 1, 4.5, 100_001])
+  })
+
+  test("TRUST-3 a door inside a door is a part of it, with the counter and the limit of the outer one", function* () {
+    const spentAfter = (amount: number) =>
+      Effect.map(Effect.andThen(fuel.pay(amount, "work"), fuel.current), ({ limit, spent }) => [limit, spent])
+    const two = (limits?: Partial<Limits.Limits>) => Effect.all([spentAfter(3), fuel.doorWithin(limits, spentAfter(4))])
+    const alone = yield* two({ maxFuel: 4 })
+    assert.deepStrictEqual(alone, [
+      [1_000_000, 0],
+      [4, 4]
+    ])
+    assert.deepStrictEqual(yield* fuel.doorWithin({ maxFuel: 7 }, two()), [
+      [7, 3],
+      [7, 7]
+    ])
+    assert.deepStrictEqual(yield* fuel.doorWithin({ maxFuel: 7 }, two({ maxFuel: 1 })), [
+      [7, 3],
+      [7, 7]
+    ])
+    const { message, reason } = yield* Effect.flip(fuel.doorWithin({ maxFuel: 6.5 }, two()))
+    assert.deepStrictEqual(reason, { _tag: "TooLarge", what: "fuel", limit: 6.5, found: 7, path: "" })
+    assert.isTrue(message.startsWith("work at the root: expected at most 6.5 units of fuel"), message)
+    const maxDepth = Effect.map(Limits.Limits, (limits) => limits.maxDepth)
+    assert.strictEqual(yield* fuel.doorWithin({ maxDepth: 3 }, maxDepth), 3)
+    assert.strictEqual(yield* fuel.doorWithin(undefined, maxDepth), 64)
+  })
+
   test("TRUST-3 a schema takes the same fuel, whether it was compiled before or not", function* () {
     const document = order("cached")
     const first = yield* spentBy(JsonSchema.make(document))

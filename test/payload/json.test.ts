@@ -1,8 +1,8 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, expect, it } from "@effect/vitest"
 import { Effect, Option, Redacted, Result, Schema } from "effect"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { type Limits, PayloadError } from "effect-emissary"
-import { Json } from "effect-emissary/payload"
+import { Digest, Json } from "effect-emissary/payload"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
@@ -54,6 +54,81 @@ describe("PAY-A NotJson", () => {
       assert.include(new PayloadError.PayloadError({ what: "", reason }).message, mentions)
     })
   }
+
+  it("PAY-A each text is refused in the words that it was", () => {
+    const more = [
+      "~",
+      "!",
+      "\u007f",
+      "\u0001",
+      "🙂",
+      "\ufeff",
+      "\u0000",
+      "[1 2",
+      "[[1",
+      '{"a":1 2',
+      '{"a":1,b',
+      "{1",
+      "[1,",
+      '{"a":[]1'
+    ]
+    const messages = Effect.runSync(
+      Effect.forEach([...cases.map(([text]) => text), ...more], (text) =>
+        Effect.map(Effect.flip(Json.parse(text, { what: "text" })), ({ message }) => {
+          const name = JSON.stringify(text).replace(/[^ -~]/gu, encodeURIComponent)
+          return `${name} ${message}`.replace(". Send one JSON text", "").replace("text at the root: ", "")
+        })
+      )
+    )
+    expect(messages.join("\n")).toMatchInlineSnapshot(`
+      """ expected a JSON value, got the end of the text at offset 0
+      "   " expected a JSON value, got the end of the text at offset 3
+      "[1,]" expected a JSON value, got "]" at offset 3
+      "[,1]" expected a JSON value or "]", got "," at offset 1
+      "{\\"a\\":1,}" expected a key in double quotes, got "}" at offset 7
+      "{a:1}" expected a key in double quotes or "}", got "a" at offset 1
+      "{\\"a\\" 1}" expected ":", got "1" at offset 5
+      "{\\"a\\":}" expected a JSON value, got "}" at offset 5
+      "[1}" expected "," or "]", got "}" at offset 2
+      "{\\"a\\":1]" expected "," or "}", got "]" at offset 6
+      "[1" expected "," or "]", got the end of the text at offset 2
+      "{\\"a\\":1" expected "," or "}", got the end of the text at offset 6
+      "1 2" expected nothing after the value, got "2" at offset 2
+      "01" expected nothing after the value, got "1" at offset 1
+      "1." expected nothing after the value, got "." at offset 1
+      "1.e5" expected nothing after the value, got "." at offset 1
+      "-" expected a JSON value, got "-" at offset 0
+      "+1" expected a JSON value, got "+" at offset 0
+      ".5" expected a JSON value, got "." at offset 0
+      "nul" expected a JSON value, got "n" at offset 0
+      "NaN" expected a JSON value, got "N" at offset 0
+      "truefalse" expected nothing after the value, got "f" at offset 4
+      "\\"abc" expected the closing quote of a string, got the end of the text at offset 4
+      "\\"a\\\\" expected an escape that JSON knows, got "\\\\" at offset 2
+      "\\"\\\\x41\\"" expected an escape that JSON knows, got "\\\\" at offset 1
+      "\\"\\\\u12G4\\"" expected an escape that JSON knows, got "\\\\" at offset 1
+      "\\"\\\\u12" expected an escape that JSON knows, got "\\\\" at offset 1
+      "\\"a\\nb\\"" expected no control character in a string, got U+000A at offset 2
+      "'a'" expected a JSON value, got "'" at offset 0
+      "// c\\n1" expected a JSON value, got "/" at offset 0
+      "%EF%BB%BF1" expected a JSON value, got a byte order mark (U+FEFF) at offset 0
+      "%C2%A01" expected a JSON value, got U+00A0 at offset 0
+      "~" expected a JSON value, got "~" at offset 0
+      "!" expected a JSON value, got "!" at offset 0
+      "%7F" expected a JSON value, got U+007F at offset 0
+      "\\u0001" expected a JSON value, got U+0001 at offset 0
+      "%F0%9F%99%82" expected a JSON value, got U+1F642 at offset 0
+      "%EF%BB%BF" expected a JSON value, got a byte order mark (U+FEFF) at offset 0
+      "\\u0000" expected a JSON value, got U+0000 at offset 0
+      "[1 2" expected "," or "]", got "2" at offset 3
+      "[[1" expected "," or "]", got the end of the text at offset 3
+      "{\\"a\\":1 2" expected "," or "}", got "2" at offset 7
+      "{\\"a\\":1,b" expected a key in double quotes, got "b" at offset 7
+      "{1" expected a key in double quotes or "}", got "1" at offset 1
+      "[1," expected a JSON value, got the end of the text at offset 3
+      "{\\"a\\":[]1" expected "," or "}", got "1" at offset 7"
+    `)
+  })
 
   test("PAY-A offsets in bytes are counted in bytes", function* () {
     const inText = yield* reasonOf(Json.parse(`["é😀",}`))
@@ -259,6 +334,10 @@ describe("PAY-A plain data only", () => {
     ["a getter", Object.defineProperty({}, "a", { get: () => ++called, enumerable: true }), "/a"],
     ["a getter in an array", Object.defineProperty([1], 0, { get: () => ++called }), "/0"],
     ["a hidden member", Object.defineProperty({}, "h", { value: 1 }), "/h"],
+    ["undefined in an array", [1, undefined], "/1"],
+    ["a hidden member of an array", Object.defineProperty([1], "a", { get: () => ++called }), ""],
+    ["an array without a prototype", [Object.setPrototypeOf([1], null)], "/0"],
+    ["an object whose prototype is a plain object", Object.create({}), ""],
     ["toJSON", { a: { toJSON: () => "x" } }, "/a/toJSON"],
     ["a Proxy that throws on keys", { a: [0, new Proxy({}, { ownKeys: () => assert.fail() })] }, "/a/1"],
     ["a Proxy that throws on reading", new Proxy({ a: 1 }, { getOwnPropertyDescriptor: () => assert.fail() }), "/a"],
@@ -273,6 +352,53 @@ describe("PAY-A plain data only", () => {
       if (name.includes("getter")) assert.include(reason.issues[0]?.found, "getter")
     })
   }
+
+  it("PAY-A what is no plain JSON is refused in the words that it was, by the canonical writer, too", () => {
+    const messages = Effect.runSync(
+      Effect.forEach(cases, ([name, value]) => {
+        // Sound: what is no JSON must be refused.
+        const canonical = Digest.canonicalize(value as Schema.Json)
+        return Effect.map(Effect.flip(Json.check(value)), (error) => {
+          assert.deepStrictEqual(
+            Result.getFailure(Result.mapError(canonical, ({ reason }) => reason)),
+            Option.some(error.reason)
+          )
+          return `${name}: ${error.message}`
+        })
+      })
+    )
+    expect(messages.join("\n")).toMatchInlineSnapshot(`
+      "undefined: JSON at /a: expected a JSON value (leave the key out instead), got undefined
+      undefined at the root: JSON at the root: expected a JSON value (leave the key out instead), got undefined
+      NaN: JSON at /0: expected a finite number, got a number that is not finite
+      Infinity: JSON at /a: expected a finite number, got a number that is not finite
+      a bigint: JSON at /0: expected a JSON value, got bigint
+      a function: JSON at /f: expected a JSON value, got function
+      a symbol: JSON at /0: expected a JSON value, got symbol
+      a symbol as key: JSON at /a: expected keys that are strings, got a symbol
+      a Date: JSON at /at: expected a plain object, got an instance of a class
+      a Map: JSON at /0: expected a plain object, got an instance of a class
+      a class instance: JSON at /p: expected a plain object, got an instance of a class
+      an object made from a function: JSON at /p: expected a plain object, got an instance of a class
+      an array subclass: JSON at /a: expected a plain array, got an instance of a class
+      bytes: JSON at /0: expected a plain object, got an instance of a class
+      a boxed string: JSON at /0: expected a plain object, got an instance of a class
+      a cycle: JSON at /self/0: expected a tree, got a cycle: an object that contains itself
+      a hole: JSON at /a/1: expected a JSON value in every place of an array, got a hole
+      an array with other members: JSON at the root: expected items only, got an array with other members
+      a getter: JSON at /a: expected a plain member, got a getter or setter
+      a getter in an array: JSON at /0: expected a plain member, got a getter or setter
+      a hidden member: JSON at /h: expected an enumerable member, got a hidden one
+      undefined in an array: JSON at /1: expected a JSON value (leave the key out instead), got undefined
+      a hidden member of an array: JSON at the root: expected items only, got an array with other members
+      an array without a prototype: JSON at /0: expected a plain array, got an instance of a class
+      an object whose prototype is a plain object: JSON at the root: expected a plain object, got an instance of a class
+      toJSON: JSON at /a/toJSON: expected a JSON value, got function
+      a Proxy that throws on keys: JSON at /a/1: expected plain JSON, got an object that cannot be read
+      a Proxy that throws on reading: JSON at /a: expected plain JSON, got an object that cannot be read
+      a revoked Proxy: JSON at /0: expected plain JSON, got an object that cannot be read"
+    `)
+  })
 
   test("PAY-A a Proxy without end is stopped by the limits", function* () {
     const handler: ProxyHandler<object> = {

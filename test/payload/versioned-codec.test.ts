@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { Json, VersionedCodec } from "effect-emissary/payload"
@@ -146,6 +146,52 @@ describe("PAY-B reading", () => {
       assert(reason._tag === "Invalid")
       assert.strictEqual(reason.issues[0]?.path, "")
     }
+  })
+
+  it("PAY-B every problem names the artefact", () => {
+    const numbers = { ...full, options: { a: [1] } }
+    const messages = Effect.runSync(
+      Effect.forEach(
+        [
+          codec.decode([]),
+          codec.decode({ a: undefined }),
+          codec.decode({ version: 3 }),
+          codec.decode({ payload: {}, signature: "x" }),
+          codec.decode({ payload: {}, signature: 1 }),
+          codec.decode({ version: 4, signature: "x" }),
+          codec.decodeJson("{"),
+          codec.decodeJson(`{"version":2,"name":"a"}`),
+          codec.encodeJson(full, { limits: { maxBytes: 145 } }),
+          codec.encodeJson(numbers, { indent: 10, limits: { maxBytes: 300 } }),
+          codec.encodeJson(numbers, { version: 1 })
+        ],
+        (effect) => Effect.map(Effect.flip<unknown, Error, never>(effect), ({ message }) => message)
+      )
+    )
+    expect(messages).toMatchInlineSnapshot(`
+      [
+        "toy at the root: expected an object with the field "version", got array",
+        "toy at /a: expected a JSON value (leave the key out instead), got undefined",
+        "toy at /name: expected a value, got nothing; at /tools: expected a value, got nothing; at /options: expected a value, got nothing",
+        "toy at /version: expected a supported version, one of 1, 2, 3, got a signed envelope. Decode it under Signed.required, or decode the payload that Signed.verify returns",
+        "toy at /version: expected a supported version, one of 1, 2, 3, got nothing. Write one of 1, 2, 3 there, as a number",
+        "toy at /version: expected a supported version, one of 1, 2, 3, got 4. Use a release that knows it, or write an older version",
+        "toy at the root: expected a key in double quotes or "}", got the end of the text at offset 1. Send one JSON text",
+        "toy at /tools: expected a value, got nothing",
+        "toy at the root: expected at most 145 bytes, got at least 151. Send less, or raise maxBytes in the limits of this call",
+        "toy at the root: expected at most 300 bytes, got at least 636. Send less, or raise maxBytes in the limits of this call",
+        "toy: version 1 cannot hold options (at /options); tags (at /tools/0/tags); description (at /tools/0/description). List what may be lost in allowLoss, or write a newer version",
+      ]
+    `)
+  })
+
+  test("PAY-B a document without the field has the version that the codec states for it, or none", function* () {
+    const old = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v1, v3], unversioned: 1 })
+    const toy = { name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }
+    assert.deepStrictEqual(yield* old.decode({ name: "a", tools: ["t"] }), toy)
+    assert.deepStrictEqual(yield* old.decode({ version: 3, ...full }), full)
+    assert.deepInclude(yield* reasonOf(old.decode({ version: undefined, name: "a" })), { _tag: "Invalid" })
+    assert.deepInclude(yield* reasonOf(old.decode({ version: null, name: "a" })), { found: null, kind: "null" })
   })
 
   test("PAY-B the tag decides whose fields the errors name", function* () {
@@ -404,8 +450,81 @@ describe("VersionedCodec.single", () => {
   const Note = Schema.Struct({ title: Schema.String })
   const note = VersionedCodec.single({ what: "note", value: Note, header: { kind: "note" } })
   const notes = VersionedCodec.single({ what: "notes", value: Schema.Array(Note), member: "notes" })
+  const lossySchema = VersionedCodec.make({
+    what: "letter",
+    field: "version",
+    type: Schema.String,
+    arms: [
+      VersionedCodec.arm({
+        version: 1,
+        wire: Schema.Struct({ version: Schema.Literal(1) }),
+        toCurrent: () => Effect.succeed("a"),
+        fromCurrent: () => VersionedCodec.lossy({ version: 1 as const }, [{ path: "/letter", what: "the letter" }])
+      })
+    ]
+  }).schema
   const problems = (effect: Effect.Effect<unknown, { readonly message: string }>) =>
     Effect.runSync(Effect.flip(effect)).message
+
+  it("writes the version, the header, then the value, under the names that are given", () => {
+    const Value = Schema.Struct({ kind: Schema.optionalKey(Schema.String), title: Schema.String })
+    const write = <A>(codec: VersionedCodec.VersionedCodec<A>, value: A) => {
+      const written = Effect.runSync(codec.encodeJson(value))
+      assert.deepStrictEqual(Effect.runSync(codec.decodeJson(written)), value)
+      return written
+    }
+    const page = VersionedCodec.single({ what: "page", value: Value, version: 7, field: "v" })
+    const inner = VersionedCodec.single({ what: "page", value: Value, member: "page/1", header: { kind: "x" } })
+    const texts = [
+      write(note, { title: "a" }),
+      write(notes, [{ title: "a" }]),
+      write(page, { kind: "b", title: "a" }),
+      write(inner, { kind: "b", title: "a" })
+    ]
+    expect(texts).toMatchInlineSnapshot(`
+      [
+        "{"version":1,"kind":"note","title":"a"}",
+        "{"version":1,"notes":[{"title":"a"}]}",
+        "{"v":7,"kind":"b","title":"a"}",
+        "{"version":1,"kind":"x","page/1":{"kind":"b","title":"a"}}",
+      ]
+    `)
+  })
+
+  it("names the artefact and the place of what it cannot read or write", () => {
+    const Small = Schema.Struct({ n: Schema.Int })
+    const small = VersionedCodec.single({ what: "small", value: Small })
+    const inner = VersionedCodec.single({ what: "inner", value: Small, member: "a/b", header: { kind: "x" } })
+    const messages = [
+      small.decode({ version: 1, n: 0.5 }),
+      small.decode({ version: 1, n: 1, m: 2 }),
+      small.decode({ version: 2, n: 1 }),
+      inner.decode({ version: 1, kind: "x", "a/b": { n: "1" } }),
+      inner.decode({ version: 1, kind: "y", "a/b": { n: 1 } }),
+      inner.decode({ version: 1, kind: "x" }),
+      inner.decode({ version: 1, kind: "x", "a/b": { n: 1 }, c: 1 }),
+      small.encode({ n: 0.5 }),
+      inner.encode({ n: 0.5 }),
+      Schema.encodeEffect(codec.schema)({ ...full, options: { password: "x" } }),
+      Schema.encodeEffect(lossySchema)("a")
+    ].map(problems)
+    expect(messages).toMatchInlineSnapshot(`
+      [
+        "small at /n: expected an integer, got number",
+        "small at /m: expected no such key, got number",
+        "small at /version: expected a supported version, 1, got 2. Use a release that knows it, or write an older version",
+        "inner at /a~1b/n: expected number, got string",
+        "inner at /kind: expected "x", got string",
+        "inner at /a~1b: expected a value, got nothing",
+        "inner at /c: expected no such key, got number",
+        "small at /n: expected an integer, got number",
+        "inner at /a~1b/n: expected an integer, got number",
+        "Expected no secret, got the secret key "password"
+        at ["options"]["password"]",
+        "letter: version 1 cannot hold the letter (at /letter). List what may be lost in allowLoss, or write a newer version",
+      ]
+    `)
+  })
 
   it("a value that does not encode to an object, and has no member, is a bug", () => {
     const codec = VersionedCodec.single({ what: "bare", value: Schema.Json })

@@ -1,4 +1,3 @@
-import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
@@ -289,6 +288,24 @@ describe("CODEC-4 refusals", () => {
     ["a reference to itself", { $ref: "#" }, "/$ref", "ReferenceCycle"],
     ["a cycle through allOf", { allOf: [{ anyOf: [{ $ref: "#" }] }] }, "/allOf/0/anyOf/0/$ref", "ReferenceCycle"],
     ["a cycle through not", { not: { $ref: "#" } }, "/not/$ref", "ReferenceCycle"],
+    [
+      "a way into a cycle that is none of it",
+      { allOf: [{ $ref: "#/$defs/a" }], $defs: { a: { $ref: "#/$defs/b" }, b: { oneOf: [{ $ref: "#/$defs/b" }] } } },
+      "/$defs/b/oneOf/0/$ref",
+      "ReferenceCycle"
+    ],
+    [
+      "a cycle through then, after other schemas of the value",
+      { $ref: "#/$defs/a", $defs: { a: { anyOf: [true, { if: true, then: { $ref: "#/$defs/a" } }] } } },
+      "/$defs/a/anyOf/1/then/$ref",
+      "ReferenceCycle"
+    ],
+    [
+      "a cycle through dependentSchemas",
+      { dependentSchemas: { a: { else: { $ref: "#" } } } },
+      "/dependentSchemas/a/else/$ref",
+      "ReferenceCycle"
+    ],
     ["look-ahead", { pattern: "^(?=a)" }, "/pattern", "UnsupportedPattern"],
     ["a back reference", { patternProperties: { "(a)\\1": {} } }, "/patternProperties/(a)\\1", "UnsupportedPattern"],
     ["a broken pattern", { pattern: "(" }, "/pattern", "UnsupportedPattern"],

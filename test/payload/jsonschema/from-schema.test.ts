@@ -1,6 +1,7 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, expect, it } from "@effect/vitest"
 import { Arbitrary, Effect, Result, Schema } from "effect"
 import * as convertSchema from "#src/payload/internal/convertSchema.ts"
+import { Limits } from "effect-emissary"
 import { JsonSchema } from "effect-emissary/payload"
 import { test } from "../../test.ts"
 
@@ -119,6 +120,25 @@ describe("TOOL-6 FromSchema", () => {
     const look = Schema.Struct({ a: Schema.String.check(Schema.isPattern(/^(?=a)/u)) })
     const pattern = yield* Effect.flip(JsonSchema.fromSchema(look))
     assert.deepStrictEqual([pattern.path, pattern.reason], ["/properties/a/pattern", "UnsupportedPattern"])
+  })
+
+  it("TOOL-6 what core exports is held to the limits, with its place", () => {
+    const Nested = Schema.Struct({ a: Schema.Struct({ b: Schema.Struct({ c: Schema.Array(Tree) }) }) })
+    const refusals: Array<string> = []
+    for (const limits of [{ maxDepth: 5 }, { maxNodes: 5 }, { maxFuel: 500 }]) {
+      const exported = Effect.flip(JsonSchema.fromSchema(Nested, { what: "parameters" }))
+      const { message, reason } = Effect.runSync(
+        Effect.provideService(exported, Limits.Limits, { ...Limits.defaults, ...limits })
+      )
+      refusals.push(`${reason}: ${message}`)
+    }
+    expect(refusals).toMatchInlineSnapshot(`
+      [
+        "TooDeep: parameters at /properties/a/properties/b/properties: expected at most 5 levels of arrays and objects, got more. Send flatter data, or raise maxDepth in the limits of this call",
+        "TooLarge: parameters at the root: expected at most 5 values, got at least 6. Send less, or raise maxNodes in the limits of this call",
+        "TooLarge: parameters at /properties/a/properties/b: expected at most 500 units of fuel, the measure of work, got at least 512. Send less, or raise maxFuel in the limits of this call",
+      ]
+    `)
   })
 
   for (const [name, schema] of Object.entries({ Kitchen, Person, Tree, Strings: Schema.Array(Schema.String) })) {
