@@ -6,11 +6,12 @@
 
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import { JsonSchemaError, type Refusal } from "./internal/interpret.ts"
+import { JsonSchemaError, type Refusal } from "./internal/compileSchema.ts"
 import { appendToken, fingerprint, isArray, isObject, kindOf, own, type JsonObject } from "./internal/plainJson.ts"
 
 export { codec, fromSchema, toSchema } from "./internal/convertSchema.ts"
-export { accepts, JsonSchemaError, make, validate, type JsonSchema } from "./internal/interpret.ts"
+export { JsonSchemaError, make } from "./internal/compileSchema.ts"
+export { accepts, validate, type JsonSchema } from "./internal/interpret.ts"
 
 type StrictResult<A> = Result.Result<A, Refusal>
 

@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
+import { compileOnce, copyDocument, JsonSchemaError } from "./compileSchema.ts"
 import * as fuel from "./fuel.ts"
 import * as interpret from "./interpret.ts"
 import type { Node } from "./interpret.ts"
@@ -279,7 +280,7 @@ export const fromSchema = Effect.fnUntraced(function* (
   const what = options.what ?? "Schema"
   const expected = "a Schema with a JSON form"
   const refuse = (path: string, found: string) =>
-    new interpret.JsonSchemaError({ what, reason: "NotRepresentable", path, expected, found })
+    new JsonSchemaError({ what, reason: "NotRepresentable", path, expected, found })
   // Nothing for a Schema that was changed since
   const origin = SchemaAST.resolveAt<Schema.Json>(sourceKey)(schema.ast)
   if (isObject(origin)) return origin
@@ -291,18 +292,18 @@ export const fromSchema = Effect.fnUntraced(function* (
   })
   if (Result.isFailure(exported)) return yield* refuse("", exported.failure)
   const { definitions: $defs, schema: exportedRoot } = exported.success
-  const document = interpret.copyDocument({ ...exportedRoot, $defs }, yield* plainJson.resolveLimits())
-  if (Result.isFailure(document)) return yield* new interpret.JsonSchemaError({ what, ...document.failure })
+  const document = copyDocument({ ...exportedRoot, $defs }, yield* plainJson.resolveLimits())
+  if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
   const { $defs: definitions, ...root } = document.success
   const named = Object.entries(definitions ?? {}).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
   const json = tidyDocument(inlineDefinitions(root, named))
-  const compiled = interpret.compileOnce(json, yield* fuel.current)
-  if (Result.isFailure(compiled)) return yield* new interpret.JsonSchemaError({ what, ...compiled.failure })
+  const compiled = compileOnce(json, yield* fuel.current)
+  if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
   return json
 }) satisfies (
   schema: Schema.Constraint,
   options?: { readonly what?: string | undefined }
-) => Effect.Effect<JsonObject, interpret.JsonSchemaError>
+) => Effect.Effect<JsonObject, JsonSchemaError>
 
 /** Under this annotation a Schema has the document it was made of as a whole. */
 const sourceKey = "effect-emissary/payload/JsonSchema"
