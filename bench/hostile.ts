@@ -22,8 +22,8 @@ const maxMillis = 250
 
 const maxMegabytes = 64
 
-/** What is in the heap of a process before an attack, at least. */
-const ownMegabytes = 16
+/** The least that is in the heap of a process before an attack. */
+const ownMegabytes = 15
 
 /** The largest input of an attack that stays within the size. */
 const inputOf = ({ make, max = maxBytes }: Attack): unknown => {

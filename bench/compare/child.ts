@@ -4,6 +4,7 @@ import { PerformanceObserver } from "node:perf_hooks"
 import type { Request, Sample } from "./harness.ts"
 
 let run: () => unknown = () => undefined
+let end: (() => unknown) | undefined
 let once: () => unknown = run
 const held: Array<unknown> = []
 
@@ -13,8 +14,13 @@ const cpu = (): number => {
 }
 
 const start = async ({ module, options, together }: Extract<Request, { type: "start" }>): Promise<void> => {
-  const row: { readonly make: (options: unknown) => Promise<() => unknown> } = await import(module)
-  run = await row.make(options)
+  const [path = "", name = "make"] = module.split("#")
+  const rows: Readonly<Record<string, (options: unknown) => Promise<() => unknown>>> = await import(path)
+  const whole: { readonly end?: () => unknown } = await import(path)
+  const make = rows[name]
+  if (make === undefined) throw new Error(`${path} has no row ${name}`)
+  run = await make(options)
+  end = whole.end
   once = together === 1 ? run : () => Promise.all(Array.from({ length: together }, run))
 }
 
@@ -97,4 +103,9 @@ process.on("message", async (request: Request) => {
   } catch (cause) {
     process.send?.({ error: cause instanceof Error ? (cause.stack ?? cause.message) : String(cause) })
   }
+})
+
+process.on("disconnect", async () => {
+  await end?.()
+  process.exit()
 })

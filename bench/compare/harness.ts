@@ -3,7 +3,7 @@
  * Then the rows take turns in a new order each round, one block at a time, so that a ratio compares blocks of the same
  * seconds. CPU time is that of all threads of the process.
  */
-import { fork, type ChildProcess } from "node:child_process"
+import { fork, spawnSync, type ChildProcess } from "node:child_process"
 import { loadavg } from "node:os"
 import { fileURLToPath } from "node:url"
 import type { Case, Metric, Workload } from "./workloads.ts"
@@ -33,6 +33,8 @@ export interface Measured {
 
 export interface Results {
   readonly date: string
+  /** The commit of the library. */
+  readonly commit: string
   /** The median of the load average of one minute. */
   readonly load: number
   readonly rounds: number
@@ -47,7 +49,7 @@ export interface Options {
 }
 
 /** A row that is much slower than the others must not decide how long everything takes. */
-const limits = { warmUp: 8_000, blocks: 15_000, rounds: 5 }
+const limits = { warmUp: 5_000, blocks: 8_000, rounds: 4 }
 
 export const environment = {
   ...process.env,
@@ -74,7 +76,7 @@ const makeChild = (flags: ReadonlyArray<string> = []) => {
       })
       child.send(request)
     })
-  return { ask, end: () => child.kill() }
+  return { ask, end: () => child.disconnect() }
 }
 
 /** Returns what each row does with invalid arguments, or the reason why it must not be measured. */
@@ -184,7 +186,8 @@ export const summarize = (
       ratios: Object.fromEntries(together.map((base) => [base.row, ratios(samples, base.samples)]))
     }))
   })
-  return { date: new Date().toISOString(), load: round(load), rounds, measured }
+  const commit = spawnSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).stdout.trim()
+  return { date: new Date().toISOString(), commit, load: round(load), rounds, measured }
 }
 
 export const measure = async (workload: Workload, options: Options): Promise<Results> => {

@@ -28,7 +28,7 @@ const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
     rows: { type: "string" },
-    rounds: { type: "string", default: "12" },
+    rounds: { type: "string", default: "10" },
     write: { type: "boolean", default: false }
   }
 })
@@ -62,6 +62,6 @@ for (const workload of picked) {
   report.keep(workload, results)
   process.stdout.write(`\n${report.section(workload, results)}\n`)
 }
-process.stdout.write(`\n${report.targets(picked)}\n`)
+if (picked.some(({ targets }) => targets.length > 0)) process.stdout.write(`\n${report.targets(picked)}\n`)
 if (values.write) await report.write()
 process.exit()

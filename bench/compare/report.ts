@@ -40,7 +40,7 @@ const ratio = (statistic: Statistic | undefined): string =>
   statistic === undefined ? "" : `${digits(statistic.median)} (${digits(statistic.min)})`
 
 /** The rows that others are compared with, where they are measured. */
-const bases = ["hybrid", "ai-sdk", "zod", "bare"]
+const bases = ["hybrid", "ai-sdk", "zod", "HttpApi", "bare", "langgraph"]
 
 const names: Record<Metric, string> = { cpu: "CPU", wall: "wall", memory: "memory" }
 
@@ -49,7 +49,7 @@ const mainMetric = ({ measure, targets }: Workload): Metric =>
   targets[0]?.metric ?? (measure === "time" ? "cpu" : "memory")
 
 /** The table of a workload: one row each, in each case. */
-export const section = (workload: Workload, { date, load, measured, rounds }: Results): string => {
+export const section = (workload: Workload, { commit, date, load, measured, rounds }: Results): string => {
   const timed = measured.some(({ metrics }) => metrics.cpu !== undefined)
   const main = mainMetric(workload)
   const mainOf = ({ metrics }: Measured): Metric => (metrics[main] === undefined ? "cpu" : main)
@@ -82,9 +82,10 @@ export const section = (workload: Workload, { date, load, measured, rounds }: Re
     `ratios of ${workload.measure === "program" ? "sizes and CPU" : names[main]}`,
     `${rounds} rounds`,
     `load ${digits(load)}`,
+    `commit ${commit}`,
     date.slice(0, 16).replace("T", " ")
   ]
-  return `### ${workload.id}: ${workload.title}\n\n${about.filter((part) => part !== "").join(", ")} UTC.\n\n${table(head, rows)}`
+  return `### ${workload.id}: ${workload.title}\n\n${about.filter((part) => part !== "").join(", ")} UTC\n\n${table(head, rows)}`
 }
 
 const find = (measured: ReadonlyArray<Measured>, name: string, row: string): Measured | undefined =>
@@ -94,7 +95,7 @@ const find = (measured: ReadonlyArray<Measured>, name: string, row: string): Mea
 const reached = (workload: Workload, target: Target): Statistic | undefined => {
   const measured = kept.workloads[workload.id]?.measured ?? []
   const row = target.row ?? workload.ours
-  const name = target.case ?? workload.cases[0].name
+  const name = target.case ?? workload.cases[0]?.name ?? ""
   const ours = find(measured, name, row)
   if ("row" in target.to) return ours?.ratios[target.to.row]?.[target.metric]
   const own = ours?.metrics[target.metric]
@@ -128,18 +129,47 @@ const peers = (): Record<string, string> => {
   return { node: process.version, effect: effect ?? "", esbuild: esbuild ?? "", ...manifest.devDependencies }
 }
 
-const charts = (): string =>
-  ["agents", "decode", "bundles"]
-    .filter((name) => existsSync(here(`../charts/${name}.svg`)))
-    .map((name) => `![${name}](charts/${name}.svg)`)
-    .join("\n\n")
+/** Draws what was measured, and returns the lines that show it. */
+const writeCharts = async (): Promise<string> => {
+  // loaded late: a run that writes nothing draws nothing
+  const { bars, draw } = await import("./charts.ts")
+  const barsOf = (ids: ReadonlyArray<string>, choose: (workload: Workload) => Parameters<typeof bars>[2]) =>
+    workloads.flatMap((workload) => {
+      const results = kept.workloads[workload.id]
+      return results === undefined || !ids.includes(workload.id) ? [] : bars(workload, results, choose(workload))
+    })
+  const runs = barsOf(["W1", "W1a", "W1t", "W2", "W2b", "W3", "W5"], (workload) => {
+    const metric = mainMetric(workload)
+    const unit = metric === "memory" ? workload.unit.memory : `${names[metric]}, ${workload.unit.time}`
+    const [first] = workload.cases
+    return (one) =>
+      one.case === first?.name ? { group: `${workload.id}: ${workload.title} (${unit})`, metric } : undefined
+  })
+  const decoding = barsOf(["W4"], () => (one) => ({ group: `${one.case} (CPU, µs)`, metric: "cpu" }))
+  const programs = barsOf(["W6"], () => (one) => {
+    const metric = one.metrics.cpu === undefined ? "memory" : "cpu"
+    return { group: `${one.case} (${metric === "cpu" ? "CPU, ms" : "KB"})`, metric }
+  })
+  const drawn = [
+    ["runs", "Runs of an agent: what the library costs, without a model", runs],
+    ["decode", "Decoding a definition of 40 KB", decoding],
+    ["programs", "A small agent: its bundle, and its first run", programs]
+  ] as const
+  mkdirSync(here("../charts"), { recursive: true })
+  const lines: Array<string> = []
+  for (const [name, title, values] of drawn) {
+    if (values.length === 0) continue
+    writeFileSync(here(`../charts/${name}.svg`), await draw(title, values))
+    lines.push(`![${title}](charts/${name}.svg)`)
+  }
+  return lines.join("\n\n")
+}
 
 export const write = async (): Promise<void> => {
   const memory = (totalmem() / 2 ** 30).toFixed(0)
   kept.machine = `${cpus()[0]?.model ?? "unknown processor"}, ${availableParallelism()} cores, ${memory} GB, ${platform()} ${arch()}`
   kept.versions = peers()
   writeFileSync(here("results.json"), `${JSON.stringify(kept, undefined, 1)}\n`)
-  mkdirSync(here("../charts"), { recursive: true })
   const sections = workloads.flatMap((workload) => {
     const results = kept.workloads[workload.id]
     return results === undefined ? [] : [section(workload, results)]
@@ -160,7 +190,10 @@ schemas, the floor that Effect sets. \`guide\` is the loop that the guide of \`e
 of their libraries. Every row passes a gate first: the same text, the same calls with the same arguments, the results in the
 last prompt, and no tool that runs on invalid arguments.
 
-${charts()}
+Elsewhere \`bare\` is what the engine or the database does at least: \`JSON\`, a loop, one insert. It checks nothing, keeps no
+state to resume from, and sees no other process, so its ratio says where the work is, and not what could be saved.
+
+${await writeCharts()}
 
 ## What we aim at
 

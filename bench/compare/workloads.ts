@@ -11,7 +11,7 @@ export interface Case {
   readonly together?: number
   /** Divides what one run costs, for example by its steps. */
   readonly per?: number
-  /** Runs before the first block: at least `runs` and `milliseconds`, and never longer than `limits.warmUp` allows. */
+  /** Runs before the first block: at least `runs` and `milliseconds`, and never longer than `harness.ts` allows. */
   readonly warmUp: { readonly runs: number; readonly milliseconds: number }
   readonly block: { readonly runs: number; readonly milliseconds: number }
 }
@@ -35,10 +35,11 @@ export interface Workload {
    * and starts programs (`programs.ts`).
    */
   readonly measure: "time" | "allocation" | "held" | "program"
+  /** A module, whose function `make`, or the one after `#`, gets the options of a case and returns one run. */
   readonly rows: Readonly<Record<string, string>>
   /** The row that is this library. */
   readonly ours: string
-  readonly cases: readonly [Case, ...ReadonlyArray<Case>]
+  readonly cases: ReadonlyArray<Case>
   readonly targets: ReadonlyArray<Target>
 }
 
@@ -64,8 +65,16 @@ const bare = { row: "bare" }
 const zod = { row: "zod" }
 const [again, fresh] = ["the same document again", "a new document each time"]
 const decoding = { warmUp: { runs: 300, milliseconds: 1500 }, block: { runs: 5, milliseconds: 100 } }
+const short = { warmUp: { runs: 20, milliseconds: 1500 }, block: { runs: 1, milliseconds: 100 } }
 const once = { warmUp: { runs: 0, milliseconds: 0 }, block: { runs: 1, milliseconds: 0 } }
 const perStep = { time: "µs per step", microseconds: true }
+
+const storeCase = (work: string, store: string): Case => ({
+  name: `${work}, ${store}`,
+  options: { work, store, count: 100 },
+  per: 100,
+  ...short
+})
 
 export const workloads: ReadonlyArray<Workload> = [
   agentWorkload({
@@ -183,7 +192,7 @@ export const workloads: ReadonlyArray<Workload> = [
         name: "1,000 runs",
         options: makeTask({ steps: 3, modelMilliseconds: 20 }),
         together: 1000,
-        warmUp: { runs: 4, milliseconds: 0 },
+        warmUp: { runs: 3, milliseconds: 0 },
         block: { runs: 1, milliseconds: 0 }
       }
     ],
@@ -243,5 +252,100 @@ export const workloads: ReadonlyArray<Workload> = [
       { metric: "cpu", case: "import and first run", to: hybrid, atMost: 1.25 },
       { metric: "cpu", case: "import and first run", row: "emissary/agent", to: hybrid, atMost: 1.25 }
     ]
+  },
+  {
+    id: "conversation",
+    title: "a conversation of 10,000 messages",
+    unit: { time: "µs per message", microseconds: true },
+    measure: "time",
+    rows: { bare: "./growth/conversation.ts#bare", emissary: "./growth/conversation.ts#emissary" },
+    ours: "emissary",
+    cases: ["append", "encode", "decode", "fit"].map((name) => ({ name, options: name, per: 10_000, ...short })),
+    targets: []
+  },
+  {
+    id: "events",
+    title: "the events of a run of 100 steps",
+    unit: { time: "µs per event", microseconds: true },
+    measure: "time",
+    rows: { bare: "./growth/events.ts#bare", emissary: "./growth/events.ts#emissary" },
+    ours: "emissary",
+    cases: ["encode", "decode", "fold"].map((name) => ({ name, options: name, per: 400, ...short })),
+    targets: []
+  },
+  {
+    id: "plan",
+    title: "plans of steps that do nothing",
+    unit: { time: "µs per step", microseconds: true },
+    measure: "time",
+    rows: {
+      bare: "./growth/plan.ts#bare",
+      langgraph: "./growth/plan.ts#langgraph",
+      emissary: "./growth/plan.ts#emissary"
+    },
+    ours: "emissary",
+    cases: [
+      { name: "a line of 1,000", options: { kind: "line", steps: 1000 }, per: 1000, ...short },
+      { name: "a band of 100", options: { kind: "band", steps: 100 }, per: 100, ...short },
+      { name: "a band of 2,000", options: { kind: "band", steps: 2000 }, per: 2000, ...short }
+    ],
+    targets: [
+      { metric: "cpu", to: { row: "langgraph" }, atMost: 1 },
+      { metric: "cpu", case: "a band of 100", to: { row: "langgraph" }, atMost: 1 },
+      { metric: "cpu", case: "a band of 2,000", to: { case: "a band of 100" }, atMost: 1.2 }
+    ]
+  },
+  {
+    id: "stores",
+    title: "a checkpoint after each step of a plan, and messages of a session",
+    unit: { time: "µs per step or message", microseconds: true },
+    measure: "time",
+    rows: { bare: "./growth/stores.ts#bare", emissary: "./growth/stores.ts#emissary" },
+    ours: "emissary",
+    cases: [
+      storeCase("checkpoint", "memory"),
+      storeCase("checkpoint", "SQLite"),
+      ...(process.env["EMISSARY_TEST_POSTGRES"] === undefined ? [] : [storeCase("checkpoint", "PostgreSQL")]),
+      storeCase("session", "SQLite")
+    ],
+    targets: []
+  },
+  {
+    id: "remote",
+    title: "a call of a tool over HTTP on the loopback, client and server together",
+    unit: { time: "µs per call", microseconds: true },
+    measure: "time",
+    rows: { HttpApi: "./growth/remote.ts#httpApi", emissary: "./growth/remote.ts#emissary" },
+    ours: "emissary",
+    cases: [
+      {
+        name: "one at a time",
+        options: {},
+        warmUp: { runs: 1000, milliseconds: 1500 },
+        block: { runs: 50, milliseconds: 100 }
+      }
+    ],
+    targets: [{ metric: "cpu", to: { row: "HttpApi" }, atMost: 2 }]
+  },
+  {
+    id: "suspended",
+    title: "10,000 runs that wait for an approval",
+    unit: { time: "", memory: "KB per run" },
+    measure: "held",
+    rows: {
+      bare: "./growth/suspended.ts#bare",
+      "emissary, as JSON": "./growth/suspended.ts#json",
+      emissary: "./growth/suspended.ts#emissary"
+    },
+    ours: "emissary",
+    cases: [
+      {
+        name: "two answered steps",
+        options: {},
+        warmUp: { runs: 500, milliseconds: 0 },
+        block: { runs: 10_000, milliseconds: 0 }
+      }
+    ],
+    targets: []
   }
 ]

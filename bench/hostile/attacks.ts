@@ -2,6 +2,7 @@
  * Known attacks on the work of decoders and validators. Each has a payload, a schema or a value that grows with a number;
  * the bench takes the largest one of at most 1 MB.
  */
+import "effect-emissary/re2"
 import { Effect, Layer, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as Agent from "#src/agent/Agent.ts"

@@ -1,3 +1,4 @@
+import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Schema } from "effect"
 import * as condition from "#src/plan/internal/condition.ts"

@@ -3,8 +3,8 @@
  */
 
 import * as Result from "effect/Result"
-import { RE2JS } from "re2js"
 import * as fuel from "./fuel.ts"
+import { stepsPerCharacter } from "./linearPattern.ts"
 
 /** A regular expression that runs in time linear in its input. */
 export interface CompiledPattern {
@@ -25,8 +25,27 @@ const maxUnicodeProperties = 100
 /** The units for a class of Unicode, which V8 and RE2 each build. */
 const propertyWeight = 1000
 
-/** The memory of a pattern for states met before; small, so that a pattern for which it does not help stops to use it. */
-const maxStateMemory = 128 * 1024
+/** The engine of the platform can run out of stack on longer texts. */
+const maxTextLength = 4 * 1024 * 1024
+
+/** An engine that runs every pattern without look-around and back references in linear time. */
+interface Engine {
+  /** Compiles a pattern in the syntax of RE2. It may throw. */
+  readonly compile: (translated: string) => {
+    readonly test: (text: string) => boolean
+    /** The units for one character. */
+    readonly perCharacter: number
+  }
+}
+
+let engine: Engine | undefined
+
+/** Sets the engine for the patterns that the platform may not run in linear time, and returns the one before. */
+export const setEngine = (one: Engine | undefined): Engine | undefined => {
+  const before = engine
+  engine = one
+  return before
+}
 
 const countProperties = (source: string): number => source.split(/\\[pP]\{/).length - 1
 
@@ -198,43 +217,53 @@ const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.me
 
 /**
  * Compiles a `pattern` of JSON Schema: it must be a valid regular expression of
- * ECMAScript, and one that RE2 can run. It is searched for, not anchored. Its size is known, and taken from the fuel,
- * before it is compiled.
+ * ECMAScript that the platform runs in linear time, or that RE2 can run if it is there. It is searched for, not anchored.
+ * Its size is known, and taken from the fuel, before it is compiled.
  */
 export const compilePattern = (source: string, tank: fuel.Fuel): Result.Result<CompiledPattern, string> => {
   const properties = countProperties(source)
   if (properties > maxUnicodeProperties) return Result.fail(`it has more than ${maxUnicodeProperties} \\p escapes`)
   if (source.length > maxSourceLength) return Result.fail(`it is longer than ${maxSourceLength} characters`)
-  const sourceWeight = 1000 + 20 * source.length + propertyWeight * properties
-  if (!fuel.spend(tank, sourceWeight)) return Result.fail("there is no fuel left")
-  return Result.gen(function* () {
-    yield* Result.orElse(Result.try({ try: () => new RegExp(source, "u"), catch: messageOf }), () =>
-      Result.try({ try: () => new RegExp(source), catch: messageOf })
-    )
-    const translated = yield* translatePattern(source)
-    const bound = boundProgramSize(translated)
-    if (bound > maxProgramSize) {
-      return yield* Result.fail(`it compiles to ${bound} instructions, the limit is ${maxProgramSize}`)
-    }
-    if (!fuel.spend(tank, 20 * bound)) return yield* Result.fail("there is no fuel left")
-    const compiled = yield* Result.try({ try: () => RE2JS.compile(translated), catch: messageOf })
-    const program = compiled.programSize()
-    const perCharacter = program <= 8 ? 0.5 : program / 8
-    let isBounded = false
-    return {
-      source,
-      weight: sourceWeight + 20 * bound,
-      cost: (length) => 8 + length * perCharacter,
-      test: (value) => {
-        if (!isBounded) {
-          const { dfa } = compiled.re2()
-          dfa.memBudget = dfa.stateBudget = maxStateMemory
-          isBounded = true
-        }
-        return compiled.test(value)
-      }
-    } satisfies CompiledPattern
+  const weight = 1000 + 20 * source.length + propertyWeight * properties
+  if (!fuel.spend(tank, weight)) return Result.fail("there is no fuel left")
+  const withFlag = Result.try({ try: () => new RegExp(source, "u"), catch: messageOf })
+  const valid = Result.orElse(withFlag, () => Result.try({ try: () => new RegExp(source), catch: messageOf }))
+  const translated = Result.flatMap(valid, () => translatePattern(source))
+  if (Result.isFailure(translated)) return Result.fail(translated.failure)
+  const steps = Result.isSuccess(withFlag) ? stepsPerCharacter(source) : undefined
+  if (Result.isFailure(withFlag) || steps === undefined)
+    return compileElsewhere(source, translated.success, weight, tank)
+  return Result.succeed({
+    source,
+    weight,
+    cost: (length) => (length > maxTextLength ? Number.POSITIVE_INFINITY : 8 + (length * steps) / 50),
+    test: (text) => withFlag.success.test(text)
   })
+}
+
+const compileElsewhere = (
+  source: string,
+  translated: string,
+  sourceWeight: number,
+  tank: fuel.Fuel
+): Result.Result<CompiledPattern, string> => {
+  const bound = boundProgramSize(translated)
+  if (bound > maxProgramSize) {
+    return Result.fail(`it compiles to ${bound} instructions, the limit is ${maxProgramSize}`)
+  }
+  const { compile } = engine ?? {}
+  if (compile === undefined) {
+    return Result.fail(
+      'it may take more than linear time on this platform. Import "effect-emissary/re2" to run such patterns on RE2'
+    )
+  }
+  if (!fuel.spend(tank, 20 * bound)) return Result.fail("there is no fuel left")
+  return Result.map(Result.try({ try: () => compile(translated), catch: messageOf }), ({ perCharacter, test }) => ({
+    source,
+    weight: sourceWeight + 20 * bound,
+    cost: (length) => 8 + length * perCharacter,
+    test
+  }))
 }
 
 type FormatCheck = (text: string) => boolean

@@ -1,3 +1,4 @@
+import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"

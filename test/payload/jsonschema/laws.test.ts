@@ -1,3 +1,4 @@
+import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
 import * as fuel from "#src/payload/internal/fuel.ts"

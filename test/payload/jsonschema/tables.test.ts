@@ -1,3 +1,4 @@
+import "effect-emissary/re2"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { createHash } from "node:crypto"
