@@ -311,7 +311,7 @@ export const make = <T>(options: {
       const isSigned = !hasTag && typeof json["signature"] === "string"
       const arm = yield* armOf(hasTag ? json[field] : unversioned, isSigned ? base.signedEnvelope : undefined)
       const tagged = hasTag ? json : { ...json, [field]: arm.version }
-      return yield* arm.read(tagged, what)
+      return yield* Effect.provideService(arm.read(tagged, what), plainJson.IsOwnData, true)
     })
 
   const open = (json: Schema.Json) => gate.open(json, what, read)

@@ -928,12 +928,17 @@ export const make = Effect.fnUntraced(function* (json: unknown, options: plainJs
   const limits = yield* plainJson.resolveLimits(options.limits)
   const tank = options.limits?.maxFuel === undefined ? yield* fuel.current : fuel.make(limits.maxFuel)
   const before = isKnownKey(json) ? knownObjects.get(json) : undefined
+  // A short document is kept in the cache, where nothing may change it
+  const isOwn = (yield* plainJson.IsOwnData) && options.limits === undefined && limits.maxDepth <= maxDocumentDepth
   const found =
     before?.limits === limits
       ? takeKnown(before.document, tank)
       : fuel.isEmpty(tank)
         ? Result.fail(refuseWork(tank, ""))
-        : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, tank))
+        : Result.flatMap(
+            isOwn && isObject(json) && !mayBeShort(json) ? Result.succeed(json) : copyDocument(json, limits),
+            (document) => compileOnce(document, tank)
+          )
   if (Result.isFailure(found)) return yield* new JsonSchemaError({ what, ...found.failure })
   if (isKnownKey(json)) knownObjects.set(json, { limits, document: found.success })
   return found.success

@@ -273,6 +273,9 @@ export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("effe
   defaultValue: () => defaultLimits
 })
 
+/** True where the data was read or copied by a codec, and no other code has it yet. */
+export const IsOwnData = Context.Reference<boolean>("effect-emissary/payload/IsOwnData", { defaultValue: () => false })
+
 /**
  * The current limits with the given ones in their place. `undefined` and `NaN` do not lift a limit: the current one
  * stays. `Number.POSITIVE_INFINITY` does.
