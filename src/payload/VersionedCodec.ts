@@ -287,15 +287,14 @@ export const make = <T>(options: {
   readonly unversioned?: number | undefined
 }): VersionedCodec<T> => {
   const { data = [], field, unversioned, what } = options
-  const arms = new Map(options.arms.map((arm) => [arm.version, arm]))
-  const versions = [...arms.keys()].sort((a, b) => a - b)
+  const versions = [...new Set(options.arms.map((arm) => arm.version))].sort((a, b) => a - b)
   const current = versions.at(-1) ?? 0
 
   const armOf = (tag: unknown, kind = plainJson.kindOf(tag)): Effect.Effect<Arm<T>, PayloadError.PayloadError> => {
-    if (arms.size === 0 || arms.size < options.arms.length) {
+    if (versions.length === 0 || versions.length < options.arms.length) {
       return Effect.die(new Error(`${what}: expected arms of different versions, found ${options.arms.length} arms`))
     }
-    const arm = typeof tag === "number" ? arms.get(tag) : undefined
+    const arm = options.arms.find(({ version }) => version === tag)
     if (arm !== undefined) return Effect.succeed(arm)
     const reason = { _tag: "UnsupportedVersion", field, found: scalarOf(tag), kind, supported: versions } as const
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))

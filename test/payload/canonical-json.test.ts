@@ -73,7 +73,10 @@ describe("PAY-C canonical JSON (RFC 8785)", () => {
     for (const [json, path] of refused) {
       const error = Result.getOrThrow(Result.flip(Digest.canonicalize(json)))
       assert(error.reason._tag === "Invalid")
-      assert.deepInclude(error.reason.issues[0], { path, found: "a lone surrogate" })
+      assert.deepStrictEqual(error.reason.issues, [
+        { path, expected: "well-formed Unicode", found: "a lone surrogate" }
+      ])
+      assert.strictEqual(error.what, "canonical JSON")
     }
     assert.strictEqual(canonical({ "😀": "😀" }), `{"😀":"😀"}`)
   })

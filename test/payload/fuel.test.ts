@@ -47,6 +47,17 @@ describe("TRUST-3 fuel", () => {
     assert.deepStrictEqual(values.map(fuel.ofValue), [1, 1, 1, 1, 2, 1, 3.5, 1, 4.5, 100_001])
   })
 
+  it("TRUST-3 a counter is empty once more than its limit was taken", () => {
+    const tank = fuel.make(2)
+    const steps = [1, 1, 0.5, 0].map((amount) => [fuel.spend(tank, amount), fuel.isEmpty(tank)])
+    assert.deepStrictEqual(steps, [
+      [true, false],
+      [true, false],
+      [false, true],
+      [false, true]
+    ])
+  })
+
   test("TRUST-3 a door inside a door is a part of it, with the counter and the limit of the outer one", function* () {
     const spentAfter = (amount: number) =>
       Effect.map(Effect.andThen(fuel.pay(amount, "work"), fuel.current), ({ limit, spent }) => [limit, spent])

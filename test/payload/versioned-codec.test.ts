@@ -186,7 +186,8 @@ describe("PAY-B reading", () => {
   })
 
   test("PAY-B a document without the field has the version that the codec states for it, or none", function* () {
-    const old = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v1, v3], unversioned: 1 })
+    const old = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v3, v1], unversioned: 1 })
+    assert.deepStrictEqual([old.versions, old.current], [[1, 3], 3])
     const toy = { name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }
     assert.deepStrictEqual(yield* old.decode({ name: "a", tools: ["t"] }), toy)
     assert.deepStrictEqual(yield* old.decode({ version: 3, ...full }), full)
@@ -231,6 +232,7 @@ describe("PAY-B writing", () => {
       found: 7,
       supported: [1, 2, 3]
     })
+    assert.deepInclude(yield* reasonOf(codec.encode(full, { version: Number.NaN })), { found: null })
   })
 
   test("PAY-B LossyEncoding names every loss", function* () {
@@ -450,19 +452,6 @@ describe("VersionedCodec.single", () => {
   const Note = Schema.Struct({ title: Schema.String })
   const note = VersionedCodec.single({ what: "note", value: Note, header: { kind: "note" } })
   const notes = VersionedCodec.single({ what: "notes", value: Schema.Array(Note), member: "notes" })
-  const lossySchema = VersionedCodec.make({
-    what: "letter",
-    field: "version",
-    type: Schema.String,
-    arms: [
-      VersionedCodec.arm({
-        version: 1,
-        wire: Schema.Struct({ version: Schema.Literal(1) }),
-        toCurrent: () => Effect.succeed("a"),
-        fromCurrent: () => VersionedCodec.lossy({ version: 1 as const }, [{ path: "/letter", what: "the letter" }])
-      })
-    ]
-  }).schema
   const problems = (effect: Effect.Effect<unknown, { readonly message: string }>) =>
     Effect.runSync(Effect.flip(effect)).message
 
@@ -493,6 +482,19 @@ describe("VersionedCodec.single", () => {
 
   it("names the artefact and the place of what it cannot read or write", () => {
     const Small = Schema.Struct({ n: Schema.Int })
+    const lossySchema = VersionedCodec.make({
+      what: "letter",
+      field: "version",
+      type: Schema.String,
+      arms: [
+        VersionedCodec.arm({
+          version: 1,
+          wire: Schema.Struct({ version: Schema.Literal(1) }),
+          toCurrent: () => Effect.succeed("a"),
+          fromCurrent: () => VersionedCodec.lossy({ version: 1 as const }, [{ path: "/letter", what: "the letter" }])
+        })
+      ]
+    }).schema
     const small = VersionedCodec.single({ what: "small", value: Small })
     const inner = VersionedCodec.single({ what: "inner", value: Small, member: "a/b", header: { kind: "x" } })
     const messages = [

@@ -41,18 +41,15 @@ export const ofText = (length: number): number => length / 16
 /** The units for a value that is read, compared or copied once. It may be deeper than the stack. */
 export const ofValue = (value: unknown): number => {
   let units = 0
-  const open: Array<object> = []
-  const add = (part: unknown): void => {
-    units += typeof part === "string" ? 1 + ofText(part.length) : 1
-    if (typeof part === "object" && part !== null) open.push(part)
-  }
-  add(value)
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (plainJson.isArray(next)) for (const item of next) add(item)
+  const open = [value]
+  while (open.length > 0) {
+    const next = open.pop()
+    units += typeof next === "string" ? 1 + ofText(next.length) : 1
+    if (plainJson.isArray(next)) for (const item of next) open.push(item)
     else if (plainJson.isObject(next)) {
       for (const key of Object.keys(next)) {
         units += 1 + ofText(key.length)
-        add(next[key])
+        open.push(next[key])
       }
     }
   }
