@@ -6,6 +6,7 @@ import type { Metric, Workload } from "./workloads.ts"
 
 interface Bar {
   readonly group: string
+  readonly unit: string
   readonly row: string
   readonly value: number
   readonly label: string
@@ -17,14 +18,14 @@ const label = (value: number): string => (value >= 100 ? value.toFixed(0) : valu
 export const bars = (
   workload: Workload,
   { measured }: Results,
-  choose: (measured: Measured) => { readonly group: string; readonly metric: Metric } | undefined
+  choose: (measured: Measured) => { readonly group: string; readonly unit: string; readonly metric: Metric } | undefined
 ): ReadonlyArray<Bar> =>
   measured.flatMap((one) => {
     const chosen = choose(one)
     const value = chosen === undefined ? undefined : one.metrics[chosen.metric]?.median
     if (chosen === undefined || value === undefined) return []
     const ours = one.row.startsWith(workload.ours)
-    return [{ group: chosen.group, row: one.row, value, label: label(value), ours }]
+    return [{ group: chosen.group, unit: chosen.unit, row: one.row, value, label: label(value), ours }]
   })
 
 /** One small chart of bars for each group, shortest first, each with its own scale. */
@@ -40,8 +41,8 @@ export const draw = (title: string, values: ReadonlyArray<Bar>): Promise<string>
       const data = values.filter((bar) => bar.group === group).toSorted((a, b) => a.value - b.value)
       const y = { field: "row", type: "nominal", sort: data.map(({ row }) => row), title: null } as const
       return {
-        title: { text: group, anchor: "start", fontSize: 11, fontWeight: "normal" },
-        width: 260,
+        title: { text: group, subtitle: data[0]?.unit ?? "", anchor: "start", fontSize: 11, subtitleFontSize: 10 },
+        width: 280,
         data: { values: data },
         encoding: { x, y },
         layer: [

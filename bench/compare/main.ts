@@ -60,6 +60,7 @@ for (const workload of picked) {
   const measureRows = workload.measure === "program" ? measurePrograms : measure
   const results = await measureRows(workload, { rows, rounds: Number(values.rounds) })
   report.keep(workload, results)
+  if (values.write) report.save()
   process.stdout.write(`\n${report.section(workload, results)}\n`)
 }
 if (picked.some(({ targets }) => targets.length > 0)) process.stdout.write(`\n${report.targets(picked)}\n`)

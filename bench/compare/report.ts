@@ -140,15 +140,15 @@ const writeCharts = async (): Promise<string> => {
     })
   const runs = barsOf(["W1", "W1a", "W1t", "W2", "W2b", "W3", "W5"], (workload) => {
     const metric = mainMetric(workload)
-    const unit = metric === "memory" ? workload.unit.memory : `${names[metric]}, ${workload.unit.time}`
+    const unit = metric === "memory" ? (workload.unit.memory ?? "") : `${names[metric]}, ${workload.unit.time}`
     const [first] = workload.cases
     return (one) =>
-      one.case === first?.name ? { group: `${workload.id}: ${workload.title} (${unit})`, metric } : undefined
+      one.case === first?.name ? { group: `${workload.id}: ${workload.title}`, unit, metric } : undefined
   })
-  const decoding = barsOf(["W4"], () => (one) => ({ group: `${one.case} (CPU, µs)`, metric: "cpu" }))
+  const decoding = barsOf(["W4"], () => (one) => ({ group: one.case, unit: "CPU, µs", metric: "cpu" }))
   const programs = barsOf(["W6"], () => (one) => {
     const metric = one.metrics.cpu === undefined ? "memory" : "cpu"
-    return { group: `${one.case} (${metric === "cpu" ? "CPU, ms" : "KB"})`, metric }
+    return { group: one.case, unit: metric === "cpu" ? "CPU, ms" : "KB", metric }
   })
   const drawn = [
     ["runs", "Runs of an agent: what the library costs, without a model", runs],
@@ -165,11 +165,16 @@ const writeCharts = async (): Promise<string> => {
   return lines.join("\n\n")
 }
 
+/** After each workload, so that an interrupted run loses one. */
+export const save = (): void => {
+  writeFileSync(here("results.json"), `${JSON.stringify(kept, undefined, 1)}\n`)
+}
+
 export const write = async (): Promise<void> => {
   const memory = (totalmem() / 2 ** 30).toFixed(0)
   kept.machine = `${cpus()[0]?.model ?? "unknown processor"}, ${availableParallelism()} cores, ${memory} GB, ${platform()} ${arch()}`
   kept.versions = peers()
-  writeFileSync(here("results.json"), `${JSON.stringify(kept, undefined, 1)}\n`)
+  save()
   const sections = workloads.flatMap((workload) => {
     const results = kept.workloads[workload.id]
     return results === undefined ? [] : [section(workload, results)]

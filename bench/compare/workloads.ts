@@ -112,7 +112,7 @@ export const workloads: ReadonlyArray<Workload> = [
   }),
   agentWorkload({
     id: "W1t",
-    title: "ten steps, with 30 tools that the model is offered",
+    title: "ten steps, the model is offered 30 tools",
     unit: { time: "ms per run" },
     cases: [
       {
@@ -126,7 +126,7 @@ export const workloads: ReadonlyArray<Workload> = [
   }),
   agentWorkload({
     id: "W2",
-    title: "100 tool calls of 5 ms in one answer, all at once",
+    title: "100 calls of 5 ms in one answer, all at once",
     unit: { time: "ms per run" },
     cases: [
       {
@@ -143,7 +143,7 @@ export const workloads: ReadonlyArray<Workload> = [
   }),
   agentWorkload({
     id: "W2b",
-    title: "100 tool calls of 5 ms in one answer, five at once",
+    title: "100 calls of 5 ms in one answer, five at once",
     unit: { time: "ms per run" },
     cases: [
       {
@@ -185,7 +185,7 @@ export const workloads: ReadonlyArray<Workload> = [
   }),
   agentWorkload({
     id: "W5",
-    title: "1,000 runs at once, three steps each, on a model that answers after 20 ms",
+    title: "1,000 runs at once, three steps of 20 ms each",
     unit: { time: "ms for all", memory: "MB of the process at its peak" },
     cases: [
       {
