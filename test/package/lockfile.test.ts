@@ -10,11 +10,15 @@ interface Entry {
   readonly optionalDependencies?: Record<string, string>
 }
 
-const packages: Record<string, Entry> = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")).packages
+const read = (folder: string): Record<string, Entry> =>
+  JSON.parse(readFileSync(join(root, folder, "package-lock.json"), "utf8")).packages
+
+const packages = read("")
+const bench = read("bench/compare")
 
 describe("PKG-2 lockfile", () => {
   it("names versions, not places to download from", () => {
-    for (const [path, { resolved, version }] of Object.entries(packages)) {
+    for (const [path, { resolved, version }] of [...Object.entries(packages), ...Object.entries(bench)]) {
       assert.isUndefined(resolved, path)
       assert.isString(version, path)
     }
@@ -25,6 +29,10 @@ describe("PKG-2 lockfile", () => {
     for (const [name, version] of named.filter(([, version]) => /^\d/.test(version))) {
       assert.strictEqual(packages[`node_modules/${name}`]?.version, version, name)
     }
+  })
+
+  it("brings no second copy of effect to the benchmarks", () => {
+    assert.notProperty(bench, "node_modules/effect")
   })
 
   it("has the exact versions that package.json asks for", () => {
