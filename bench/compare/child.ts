@@ -24,15 +24,15 @@ const start = async ({ module, options, together }: Extract<Request, { type: "st
   once = together === 1 ? run : () => Promise.all(Array.from({ length: together }, run))
 }
 
-/** Repeats until both the runs and the time are reached, or `limit` milliseconds have passed. */
+/** Repeats until both the runs and the time are reached, or `limit` milliseconds of CPU time are used up. */
 const repeat = async (runs: number, milliseconds: number, limit: number): Promise<number> => {
-  const begin = performance.now()
+  const [cpuBegin, begin] = [cpu(), performance.now()]
   let count = 0
   while (true) {
     await once()
     count += 1
-    const passed = performance.now() - begin
-    if ((count >= runs && passed >= milliseconds) || passed >= limit) return count
+    if (count >= runs && performance.now() - begin >= milliseconds) return count
+    if (cpu() - cpuBegin >= limit) return count
   }
 }
 
