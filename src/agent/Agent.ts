@@ -491,15 +491,14 @@ export const bind = (
   ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
 > => Effect.contextWith((outside: Context.Context<never>) => bindTo(outside, definition))
 
+type BindFailure = ToolResolver.BindError | AgentError.AgentError
+type BindServices = ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+
 /** An agent over these services, which agents among its tools may require. */
 const bindTo = Effect.fnUntraced(function* (
   captured: Context.Context<never>,
   definition: agentData.AgentDefinition
-): Effect.fn.Return<
-  agentTypes.Bound,
-  ToolResolver.BindError | AgentError.AgentError,
-  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
-> {
+): Effect.fn.Return<agentTypes.Bound, BindFailure, BindServices> {
   yield* ModelRegistry.ModelRegistry
   const { name = "agent" } = definition
   yield* Effect.mapError(agentBlueprint.checkTree(definition), agentErrorOf(name))
@@ -517,11 +516,7 @@ const bindTo = Effect.fnUntraced(function* (
 const bindTool = Effect.fnUntraced(function* (
   captured: Context.Context<never>,
   tool: agentData.Tool
-): Effect.fn.Return<
-  boundTool.BoundTool,
-  ToolResolver.BindError | AgentError.AgentError,
-  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
-> {
+): Effect.fn.Return<boundTool.BoundTool, BindFailure, BindServices> {
   const { agent: definition, ...contract } = tool
   if (definition === undefined) return yield* (yield* ToolResolver.ToolResolver).resolve(tool)
   const agent = yield* bindTo(captured, definition)

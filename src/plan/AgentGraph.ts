@@ -240,7 +240,7 @@ const collect = (agents: Agents) => {
       else addInner(agent, `${id}/${name}`, agent.name ?? name, edgeTo)
     }
   }
-  const isTaken = (id: string, agent: AgentDefinition) => done.has(id) && !planNames.equalsJson(done.get(id), agent)
+  const isTaken = (id: string, agent: AgentDefinition) => done.has(id) && !plainJson.equalsJson(done.get(id), agent)
   /** Adds an agent of a definition under its name, or under its place if the name is that of another one. */
   const addInner = (agent: AgentDefinition, place: string, name: string, edgeTo: (id: string) => void): void => {
     let id = name
@@ -400,7 +400,7 @@ const writeNode = (node: Node): LazyNode => {
 const nodeLosses = (node: Node, index: number): ReadonlyArray<PayloadError.Loss> => {
   if (node._tag === "Plan") return [{ path: `/nodes/${index}/type`, what: "that a node is a plan, and its steps" }]
   const again = readNode(writeNode(node))
-  return node._tag === "Router" && !planNames.equalsJson(node, again)
+  return node._tag === "Router" && !plainJson.equalsJson(node, again)
     ? [{ path: `/nodes/${index}/routes`, what: "the order of routes, or routes with one label" }]
     : []
 }

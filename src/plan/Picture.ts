@@ -258,7 +258,7 @@ export const applyDiff = (
   // Core throws at an operation that does not fit the document.
   const applied = Result.try(() => {
     const to = JsonPatch.apply(self.changes, from)
-    return planNames.equalsJson(JsonPatch.apply(self.undo, to), from) ? to : null
+    return plainJson.equalsJson(JsonPatch.apply(self.undo, to), from) ? to : null
   })
   return Result.mapError(Result.flatMap(applied, fromDocument), () => {
     const expected = "the plan that the difference was made from"

@@ -64,7 +64,6 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import type { Agent } from "../agent/internal/agentTypes.ts"
 import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
 import * as driver from "../agent/internal/driver.ts"
 import * as Conversation from "../conversation/Conversation.ts"
@@ -685,19 +684,11 @@ interface BindOptions<
 }
 
 /** The services that agents and memories of a plan require. */
-type BindingServices<Agents, Memories> = AgentServices<Agents[keyof Agents]> | MemoryServices<Memories[keyof Memories]>
+type BindingServices<Agents, Memories> =
+  | stepTarget.AgentServices<Agents[keyof Agents]>
+  | MemoryServices<Memories[keyof Memories]>
 
-type AgentServices<Target> =
-  Target extends Agent<infer _A, infer R> ? R : Target extends Effect.Effect<infer _A, infer _E, infer R> ? R : never
-
-type MemoryServices<Memory> = Memory extends unknown ? PartServices<Memory[keyof Memory]> : never
-
-type PartServices<Part> =
-  Part extends Effect.Effect<infer _A, infer _E, infer R>
-    ? R
-    : Part extends (...args: infer _Args) => Effect.Effect<infer _A, infer _E, infer R>
-      ? R
-      : never
+type MemoryServices<Memory> = Memory extends unknown ? stepTarget.PartServices<Memory[keyof Memory]> : never
 
 /**
  * The text of a conversation in the `ConversationStore`, a line for each message: `User: hi`,

@@ -12,6 +12,7 @@
  * @since 0.1.0
  */
 
+import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -523,12 +524,8 @@ const toAiErrorReason = (fail: Failure | AiError.AiErrorReason): AiError.AiError
 
 type AnyPart = Response.PartEncoded | Response.StreamPartEncoded
 
-const splitIntoChunks = (text: string, size: number): ReadonlyArray<string> => {
-  const points = [...text]
-  const pieces: Array<string> = []
-  for (let i = 0; i < points.length; i += size) pieces.push(points.slice(i, i + size).join(""))
-  return pieces
-}
+const splitIntoChunks = (text: string, size: number): ReadonlyArray<string> =>
+  Arr.chunksOf([...text], size).map((points) => points.join(""))
 
 const withMetadata = (metadata: Metadata | undefined) =>
   metadata === undefined ? {} : { metadata: structuredClone(metadata) as Response.ProviderMetadata } // a copy is mutable JSON

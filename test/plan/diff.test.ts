@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import * as planNames from "#src/plan/internal/planNames.ts"
+import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
@@ -79,7 +79,7 @@ describe("PLAN-9 PlanDiff", () => {
       assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(roundTrip(diff), a)), b)
       const back = { changes: diff.undo, undo: diff.changes }
       assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(back, b)), a)
-      assert.strictEqual(diff.changes.length === 0, planNames.equalsJson(a, b))
+      assert.strictEqual(diff.changes.length === 0, plainJson.equalsJson(a, b))
     }
   )
 

@@ -21,7 +21,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import * as Limits from "../../payload/Limits.ts"
-import { defined, isArray, isObject, own } from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson, isForbiddenKey } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -178,30 +178,13 @@ export const isStorable = (json: Schema.Json, depth: number = 1): boolean => {
   // `JSON.parse` reads 1e400 as Infinity
   if (typeof json === "number") return Number.isFinite(json)
   if (typeof json !== "object" || json === null) return true
-  if (depth > maxDepth || hasForbiddenKey(json)) return false
-  return Object.values(json).every((member) => isStorable(member, depth + 1))
-}
-
-const hasForbiddenKey = (value: object): boolean => {
-  if (Object.hasOwn(value, "__proto__")) return true
-  const inner: unknown = Object.getOwnPropertyDescriptor(value, "constructor")?.value
-  return typeof inner === "object" && inner !== null && Object.hasOwn(inner, "prototype")
+  if (depth > maxDepth) return false
+  return Object.entries(json).every(([key, member]) => !isForbiddenKey(key, member) && isStorable(member, depth + 1))
 }
 
 /** True for a call without argument text, and where the text is that of the arguments. */
 export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean =>
-  text === undefined || text === args || isSameJson(parseCallArguments(text).arguments, args)
-
-// Many times faster than `Equal.equals`, which takes a hash of everything
-export const isSameJson = (self: Schema.Json, that: Schema.Json | undefined): boolean => {
-  if (self === that) return true
-  if (isArray(self)) {
-    return isArray(that) && self.length === that.length && self.every((item, index) => isSameJson(item, that[index]))
-  }
-  if (!isObject(self) || !isObject(that)) return false
-  const keys = Object.keys(self)
-  return keys.length === Object.keys(that).length && keys.every((key) => isSameJson(self[key] ?? null, own(that, key)))
-}
+  text === undefined || text === args || equalsJson(parseCallArguments(text).arguments, args)
 
 const textOfArguments = Schema.makeFilter<CallArguments>((call) =>
   textFitsArguments(call) ? undefined : { path: ["text"], issue: "the JSON text of the arguments of the call" }

@@ -164,7 +164,7 @@ export const readMessage = (
   const form = format.formOf(json, body.role)
   const written = format.write(body, form)
   const sent = format.withoutRefused(json, written)
-  const patch = history.isSameJson(sent, written) ? undefined : JsonPatch.get(written, sent)
+  const patch = plainJson.equalsJson(sent, written) ? undefined : JsonPatch.get(written, sent)
   return { index, body, note: defined({ form, patch }) }
 }
 

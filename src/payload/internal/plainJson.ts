@@ -134,6 +134,33 @@ export const typeBitOf = (value: Schema.Json): number => {
   return own<number>(typeBits, kindOf(value)) ?? 0
 }
 
+/**
+ * Equality of JSON values, without recursion: data may be deeper than the stack. Many times faster than
+ * `Equal.equals`, which takes a hash of everything.
+ */
+export const equalsJson = (left: unknown, right: unknown): boolean => {
+  const open: Array<unknown> = [left, right]
+  while (open.length > 0) {
+    const b = open.pop()
+    const a = open.pop()
+    if (a === b) continue
+    if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
+    if (Array.isArray(a) !== Array.isArray(b)) return false
+    if (Array.isArray(a) && Array.isArray(b)) {
+      if (a.length !== b.length) return false
+      for (const [index, item] of a.entries()) open.push(item, b[index])
+      continue
+    }
+    const keys = Object.keys(a)
+    if (keys.length !== Object.keys(b).length) return false
+    for (const key of keys) {
+      if (!Object.hasOwn(b, key)) return false
+      open.push(Reflect.get(a, key), Reflect.get(b, key))
+    }
+  }
+  return true
+}
+
 /** Text that is equal for equal values: keys sorted, `1.0` is `1`, `-0` is `0`. */
 export const fingerprint = (value: Schema.Json): string => {
   if (isArray(value)) return `[${value.map(fingerprint).join(",")}]`

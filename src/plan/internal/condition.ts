@@ -223,11 +223,11 @@ const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"], 
   switch (when._tag) {
     case "Text":
     case "Equals":
-      return planNames.equalsJson(value, when.value)
+      return plainJson.equalsJson(value, when.value)
     case "Empty":
       return isEmpty(value)
     case "In":
-      return when.values.some((other) => planNames.equalsJson(value, other))
+      return when.values.some((other) => plainJson.equalsJson(value, other))
     case "GreaterThan":
       return compareValues(value, when.value) === 1
     case "LessThan":

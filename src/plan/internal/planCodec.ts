@@ -6,7 +6,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
@@ -70,20 +69,7 @@ export interface PlanRegistry {
 
 type ValuesOf<A> = A extends object ? A[keyof A] : never
 
-type TargetServices<T> =
-  T extends Step.FunctionTarget<infer R>
-    ? R
-    : T extends agentTypes.Agent<infer _A, infer R>
-      ? R
-      : T extends Effect.Effect<infer _A, infer _E, infer R>
-        ? R
-        : never
-
-type PredicateServices<P> = P extends (...args: infer _Args) => infer Out
-  ? Out extends Effect.Effect<infer _A, infer _E, infer R>
-    ? R
-    : never
-  : never
+type TargetServices<T> = T extends Step.FunctionTarget<infer R> ? R : stepTarget.AgentServices<T>
 
 type EntriesAt<Registry, Key extends PropertyKey> = Registry extends { readonly [K in Key]?: infer A } ? A : never
 
@@ -92,8 +78,8 @@ type EntriesAt<Registry, Key extends PropertyKey> = Registry extends { readonly 
  */
 export type RegistryServices<Registry extends PlanRegistry> =
   | TargetServices<ValuesOf<EntriesAt<Registry, "targets">>>
-  | PredicateServices<ValuesOf<EntriesAt<Registry, "predicates">>>
-  | PredicateServices<ValuesOf<ValuesOf<EntriesAt<Registry, "routes">>>>
+  | stepTarget.PartServices<ValuesOf<EntriesAt<Registry, "predicates">>>
+  | stepTarget.PartServices<ValuesOf<ValuesOf<EntriesAt<Registry, "routes">>>>
 
 const draftArms: ReadonlyArray<VersionedCodec.Arm<planDraft.Draft>> = [
   lazyBridge.armV1,
@@ -241,7 +227,7 @@ const resolveSchema = Effect.fnUntraced(function* (
   if (Result.isFailure(exported)) {
     return refuse("UnusableEntry", `${named} that has a JSON Schema`, `one that has none: ${exported.failure.message}`)
   }
-  if (json !== undefined && !planNames.equalsJson(json, exported.success)) {
+  if (json !== undefined && !plainJson.equalsJson(json, exported.success)) {
     const found = "one whose JSON Schema is different"
     return refuse("DifferentSchema", `${named} with the JSON Schema of the plan`, found)
   }
@@ -307,7 +293,7 @@ const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): Readonly
 const isNoSchema = ({ dialect }: planDraft.Draft, slot: planDraft.SchemaSlot, ref: PlanDefinition.SchemaRef): boolean =>
   dialect === "lazybridge" &&
   planDraft.isNoSchema(slot, ref) &&
-  planNames.equalsJson(ref.json, slot === "output" ? { type: "string" } : {})
+  plainJson.equalsJson(ref.json, slot === "output" ? { type: "string" } : {})
 
 const resolveStep = Effect.fnUntraced(function* (
   lookup: Lookup,

@@ -4,6 +4,7 @@
 
 import * as Arr from "effect/Array"
 import * as base from "../../payload/internal/base.ts"
+import { equalsJson } from "../../payload/internal/plainJson.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
 import * as When from "../When.ts"
@@ -131,7 +132,7 @@ const maxCompared = 16
 /** Conditions of which one is the negation of another, so that one of the two holds. */
 const hasOpposites = (conditions: ReadonlyArray<When.When>): boolean =>
   conditions.length <= maxCompared &&
-  conditions.some((when) => when._tag === "Not" && conditions.some((other) => planNames.equalsJson(when.when, other)))
+  conditions.some((when) => when._tag === "Not" && conditions.some((other) => equalsJson(when.when, other)))
 
 /** The most that is followed: a plan with more combinations of branches is drawn, and accepted, without following them. */
 const maxFlowCost = 100_000

@@ -127,30 +127,6 @@ export const kindStruct = <
     Schema.encodeKeys({ _tag: "kind", ...keys })
   )
 
-/** Equality of JSON values, without recursion: data may be deeper than the stack. */
-export const equalsJson = (left: unknown, right: unknown): boolean => {
-  const open: Array<unknown> = [left, right]
-  while (open.length > 0) {
-    const b = open.pop()
-    const a = open.pop()
-    if (a === b) continue
-    if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
-    if (Array.isArray(a) !== Array.isArray(b)) return false
-    if (Array.isArray(a) && Array.isArray(b)) {
-      if (a.length !== b.length) return false
-      for (const [index, item] of a.entries()) open.push(item, b[index])
-      continue
-    }
-    const keys = Object.keys(a)
-    if (keys.length !== Object.keys(b).length) return false
-    for (const key of keys) {
-      if (!Object.hasOwn(b, key)) return false
-      open.push(Reflect.get(a, key), Reflect.get(b, key))
-    }
-  }
-  return true
-}
-
 const maxLine = 120
 
 // Emoji are put together by two format characters; all others are shown by their number, for they hide or reorder text.

@@ -535,19 +535,15 @@ const updateState = (self: State, event: planRunParts.Event, fields: Partial<Sta
 export const start = ({ definition }: Rules, event: EventOf<"PlanStarted">): State => {
   const { at, _tag, ...fields } = event
   return new State({
+    ...absent,
     ...fields,
     cursor: definition.steps[0]?.name,
-    turn: undefined,
-    choosing: undefined,
     rejoins: [],
     iterations: 0,
     history: Chunk.empty(),
     latest: HashMap.empty(),
     writes: HashMap.empty(),
-    previous: undefined,
     usage: {},
-    interrupted: undefined,
-    outcome: undefined,
     startedAt: at,
     updatedAt: at,
     revision: 1

@@ -50,6 +50,24 @@ export interface FunctionTarget<out R = never> {
 
 export type AgentTarget<R = never, A = unknown> = agentTypes.Agent<A, R> | Effect.Effect<agentTypes.Agent<A>, never, R>
 
+/** The services that an agent requires, or the Effect that finds one. */
+export type AgentServices<Target> =
+  Target extends agentTypes.Agent<infer _A, infer R>
+    ? R
+    : Target extends Effect.Effect<infer _A, infer _E, infer R>
+      ? R
+      : never
+
+/** The services of an Effect, or of a function that returns one. */
+export type PartServices<Part> =
+  Part extends Effect.Effect<infer _A, infer _E, infer R>
+    ? R
+    : Part extends (...args: infer _Args) => infer Out
+      ? Out extends Effect.Effect<infer _A, infer _E, infer R>
+        ? R
+        : never
+      : never
+
 /** The target behind a name in a definition. Its requirements are part of the plan's type. */
 export type LiveTarget =
   | { readonly _tag: "Tool"; readonly name: string }

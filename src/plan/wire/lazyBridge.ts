@@ -215,7 +215,7 @@ const makeSchemaLosses = (version: 1 | 2) => {
     if (json === undefined) return undefined
     const before = first.get(name) ?? { path, json }
     first.set(name, before)
-    return planNames.equalsJson(before.json, json)
+    return plainJson.equalsJson(before.json, json)
       ? undefined
       : `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
   }
