@@ -188,6 +188,9 @@ const maxDepth = 16
 
 const listOf = (json: Schema.Json | undefined): ReadonlyArray<Schema.Json> => (plainJson.isArray(json) ? json : [])
 
+/** Longer lists of values are not compared. */
+const maxListed = 1000
+
 /** The shape by the keywords of a schema itself, without those that hold other schemas. */
 const ownShape = (schema: plainJson.JsonObject): Shape => {
   const type = plainJson.own(schema, "type")
@@ -199,8 +202,8 @@ const ownShape = (schema: plainJson.JsonObject): Shape => {
   const values = declared === undefined ? all : all.filter((value) => declared.has(plainJson.typeOf(value)))
   return {
     types: plainJson.isArray(listed) ? new Set(values.map(plainJson.typeOf)) : declared,
-    literals: new Set(values.filter(isPlain)),
-    isListed: plainJson.isArray(listed) && values.every(isPlain),
+    literals: new Set(values.length > maxListed ? [] : values.filter(isPlain)),
+    isListed: plainJson.isArray(listed) && values.length <= maxListed && values.every(isPlain),
     fields: new Map(),
     required: new Set(listOf(plainJson.own(schema, "required")).map(String)),
     isClosed:
