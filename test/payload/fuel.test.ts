@@ -91,6 +91,21 @@ describe("TRUST-3 fuel", () => {
     assert.strictEqual(yield* spentBy(JsonSchema.make(structuredClone(document))), first)
   })
 
+  test("TRUST-3 a schema is paid once per door, and refused as a whole where there is too little fuel for it", function* () {
+    const first = yield* spentBy(JsonSchema.make(order("twice")))
+    const make = Effect.suspend(() => JsonSchema.make(order("twice")))
+    assert.strictEqual(yield* spentBy(Effect.all([make, make])), first)
+    const limits = { maxFuel: first - 1 }
+    const { path, reason } = yield* Effect.flip(JsonSchema.make(order("twice"), { limits }))
+    assert.deepStrictEqual([path, reason], ["", "TooLarge"])
+  })
+
+  test("TRUST-3 a text of at most 16 KiB is known when it comes again", function* () {
+    const again = (length: number) =>
+      Effect.map(Effect.all([0, 1].map(() => JsonSchema.make({ title: "t".repeat(length - 12) }))), ([a, b]) => a === b)
+    assert.deepStrictEqual(yield* Effect.all([16_384, 16_385].map(again)), [true, false])
+  })
+
   test("TRUST-3 a value takes the same fuel each time it is validated", function* () {
     const schema = yield* JsonSchema.make({
       $ref: "#/$defs/all",

@@ -70,7 +70,8 @@ describe("PAY-A NotJson", () => {
       '{"a":1,b',
       "{1",
       "[1,",
-      '{"a":[]1'
+      '{"a":[]1',
+      '{"a":1,"b":[],"a":2}'
     ]
     const messages = Effect.runSync(
       Effect.forEach([...cases.map(([text]) => text), ...more], (text) =>
@@ -126,7 +127,8 @@ describe("PAY-A NotJson", () => {
       "{\\"a\\":1,b" expected a key in double quotes, got "b" at offset 7
       "{1" expected a key in double quotes or "}", got "1" at offset 1
       "[1," expected a JSON value, got the end of the text at offset 3
-      "{\\"a\\":[]1" expected "," or "}", got "1" at offset 7"
+      "{\\"a\\":[]1" expected "," or "}", got "1" at offset 7
+      "{\\"a\\":1,\\"b\\":[],\\"a\\":2}" expected each key once in an object, got "a" again at offset 14"
     `)
   })
 
@@ -145,6 +147,12 @@ describe("PAY-A NotJson", () => {
     ["a code point above U+10FFFF", bytes(0x22, 0x61, 0xf4, 0x90, 0x80, 0x80, 0x22), 2],
     ["a cut sequence", bytes(0x22, 0xc3, 0xa9, 0xe2, 0x82), 3],
     ["0xFF", bytes(0x22, 0xff, 0x22), 1],
+    ["0xFF first", bytes(0xff), 0],
+    ["a byte order mark and 0xFF", bytes(0xef, 0xbb, 0xbf, 0xff), 3],
+    ["0xFF after U+FFFD, twice", bytes(0xef, 0xbf, 0xbd, 0x61, 0xef, 0xbf, 0xbd, 0xff), 7],
+    ["a sequence like that of U+FFFD", bytes(0xc3, 0xa9, 0xef, 0xbf, 0x22), 2],
+    ["another one", bytes(0x22, 0xef, 0x22, 0xbd), 1],
+    ["the end of U+FFFD", bytes(0x22, 0xbf, 0xbf, 0xbd), 1],
     ["a byte order mark", bytes(0xef, 0xbb, 0xbf, 0x31), 0]
   ]
   for (const [name, input, offset] of invalid) {
@@ -605,6 +613,16 @@ describe("PAY-A small parts", () => {
     assert.strictEqual(new Set(different.map(plainJson.fingerprint)).size, different.length)
     assert.strictEqual(plainJson.fingerprint([-0]), plainJson.fingerprint([0]))
     assert.strictEqual(plainJson.fingerprint({ a: 1, b: [2] }), plainJson.fingerprint({ b: [2], a: 1 }))
+  })
+
+  it("PAY-A the value at the root has the empty pointer, and a member without a name another one", () => {
+    const json = { "": { a: [7] } }
+    const pointers = ["", "/", "//a/0", "//a/length", "//a/0/x", "/b"]
+    const found = [json, json[""], 7, undefined, undefined, undefined]
+    assert.deepStrictEqual<unknown>(
+      pointers.map((pointer) => plainJson.getAt(json, pointer)),
+      found
+    )
   })
 
   it("L8 secrets are found in maps, sets, arrays and class instances, at their places", () => {

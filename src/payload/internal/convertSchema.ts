@@ -191,7 +191,6 @@ const tidyDocument = (schema: JsonObject): JsonObject => {
   if (out["type"] === "integer") withoutSafeBounds(out)
   withoutAnyOf(out)
   withoutPrefix(out)
-  if (isObject(out["items"]) && Object.keys(out["items"]).length === 0) delete out["items"]
   if (out["contentEncoding"] === "base64" && out["format"] === "byte") delete out["format"]
   if (isObject(out["properties"]) && out["required"] === undefined) out["required"] = []
   return orderKeywords(out)

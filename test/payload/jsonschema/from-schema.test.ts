@@ -105,6 +105,24 @@ describe("TOOL-6 FromSchema", () => {
     assert.isFalse(JsonSchema.accepts(checked, { value: "a", kids: [{ value: 1, kids: [] }] }))
   })
 
+  test("TOOL-6 knows a Schema without values, one without information, and one that was made of a document", function* () {
+    const { Any, Never, String, Struct, Undefined, Unknown, Void } = Schema
+    const kinds = [Void, Undefined, Unknown, Any, Never, String, Struct({})].map((schema) => [
+      convertSchema.isVoid(schema),
+      convertSchema.isUninformative(schema)
+    ])
+    const [none, any, other] = [
+      [true, false],
+      [false, true],
+      [false, false]
+    ]
+    assert.deepStrictEqual(kinds, [none, none, any, any, any, other, other])
+    const checked = yield* JsonSchema.make({ type: "integer", title: "kept" })
+    assert.strictEqual(yield* JsonSchema.fromSchema(JsonSchema.codec(checked)), checked.json)
+    const large = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(Number.MIN_SAFE_INTEGER))
+    assert.deepStrictEqual(yield* JsonSchema.fromSchema(large), { type: "number", minimum: Number.MIN_SAFE_INTEGER })
+  })
+
   test("TOOL-6 a tool without parameters has a closed empty object", function* () {
     assert.deepStrictEqual(yield* JsonSchema.fromSchema(Schema.Struct({})), convertSchema.noParameters)
     assert.isTrue(JsonSchema.isStrict(convertSchema.noParameters))

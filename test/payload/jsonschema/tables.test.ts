@@ -312,6 +312,117 @@ describe("TOOL-4 tables of the interpreter", () => {
     expect(refusals).toEqual(["accepted", "accepted", tooDeep, tooDeep])
   })
 
+  it("TRUST-3 at most 100 schemas look at one value, also when the chain is known from its end", () => {
+    const chain = (length: number) => ({
+      $defs: Object.fromEntries(
+        Array.from({ length }, (_, i) => [`d${i}`, i === 0 ? {} : { $ref: `#/$defs/d${i - 1}` }])
+      )
+    })
+    const paths = [99, 100, 101, 102].map((length) => {
+      const result = made(chain(length))
+      return Result.isSuccess(result) ? "accepted" : result.failure.path
+    })
+    expect(paths).toMatchInlineSnapshot(`
+      [
+        "accepted",
+        "accepted",
+        "/$defs/d100",
+        "/$defs/d100",
+      ]
+    `)
+    const cycle = made({ allOf: [{ $ref: "#/$defs/a" }], $defs: { a: {}, b: { not: { $ref: "#/$defs/b" } } } })
+    expect(Result.isFailure(cycle) && cycle.failure.found).toBe('"#/$defs/b"')
+  })
+
+  it("TRUST-3 a value is checked by at most 700 schemas inside one another", () => {
+    const checked = Result.getOrThrow(made({ properties: { a: { $ref: "#" } } }))
+    const answers = [349, 350, 351].map((depth) => {
+      let value: object = {}
+      for (let i = 0; i < depth; i++) value = { a: value }
+      const result = JsonSchema.validate(checked, value, { limits: { maxDepth: 1000 } })
+      return Result.isSuccess(result) ? "accepted" : result.failure
+    })
+    expect(answers).toMatchInlineSnapshot(`
+      [
+        "accepted",
+        [
+          {
+            "expected": "at most 700 schemas inside one another for one value",
+            "fix": "Send flatter data, or simplify the schema",
+            "found": "more",
+            "keyword": "fuel",
+            "path": "",
+          },
+        ],
+        [
+          {
+            "expected": "at most 700 schemas inside one another for one value",
+            "fix": "Send flatter data, or simplify the schema",
+            "found": "more",
+            "keyword": "fuel",
+            "path": "",
+          },
+        ],
+      ]
+    `)
+  })
+
+  it("TRUST-3 the paths of all problems together are bounded", () => {
+    const checked = Result.getOrThrow(made({ additionalProperties: { items: { type: "string" } } }))
+    const counts = [1, 1_000_000].map((length) => {
+      const result = JsonSchema.validate(checked, { ["k".repeat(length)]: [1, 2, 3] })
+      return Result.isFailure(result) && result.failure.length
+    })
+    expect(counts).toEqual([3, 1])
+  })
+
+  it("TRUST-3 each text that may hold JSON takes as much fuel as it did, and is parsed as it was", () => {
+    const cases: ReadonlyArray<readonly [object, string]> = [
+      [{ type: "array" }, "[1, 2, 3]"],
+      [{ type: "array" }, `[${" ".repeat(160)}]`],
+      [{ type: "array" }, '{"a": 1}'],
+      [{ type: "array" }, "[1"],
+      [{ type: "array" }, "text"],
+      [{ type: "object" }, ' {"a": [{"b": "cc"}]}'],
+      [{ type: "number" }, "[1, 2, 3]"],
+      [{ type: ["array", "string"] }, "[1, 2, 3]"],
+      [{ allOf: [{ type: ["array", "object"] }, { type: "object" }] }, "{}"]
+    ]
+    const table = cases.map(([schema, text]) => {
+      const checked = Result.getOrThrow(made(schema))
+      const answers = [1_000_000, 12, 5].map((limit) => {
+        const tank = fuel.make(limit)
+        const result = interpret.validateWith(tank, checked, text, { coerce: true })
+        const answer = Result.isSuccess(result) ? JSON.stringify(result.success) : result.failure[0]?.expected
+        return `${answer} (${tank.spent})`
+      })
+      return `${JSON.stringify(schema)} ${text.slice(0, 30)}: ${answers.join(", ")}`
+    })
+    expect(table.join("\n")).toMatchInlineSnapshot(`
+      "{"type":"array"} [1, 2, 3]: [1,2,3] (41.25), at most 12 units of fuel, the measure of work (37.25), at most 5 units of fuel, the measure of work (5.25)
+      {"type":"array"} [                             : [] (52.5), at most 12 units of fuel, the measure of work (43.5), at most 5 units of fuel, the measure of work (43.5)
+      {"type":"array"} {"a": 1}: array (40.5), at most 12 units of fuel, the measure of work (29.5), at most 5 units of fuel, the measure of work (29.5)
+      {"type":"array"} [1: array (14.5), at most 12 units of fuel, the measure of work (14.5), at most 5 units of fuel, the measure of work (14.5)
+      {"type":"array"} text: array (15), at most 12 units of fuel, the measure of work (15), at most 5 units of fuel, the measure of work (15)
+      {"type":"object"}  {"a": [{"b": "cc"}]}: {"a":[{"b":"cc"}]} (61.25), at most 12 units of fuel, the measure of work (58.25), at most 5 units of fuel, the measure of work (8.25)
+      {"type":"number"} [1, 2, 3]: number (13), at most 12 units of fuel, the measure of work (13), at most 5 units of fuel, the measure of work (13)
+      {"type":["array","string"]} [1, 2, 3]: "[1, 2, 3]" (3), "[1, 2, 3]" (3), "[1, 2, 3]" (3)
+      {"allOf":[{"type":["array","object"]},{"type":"object"}]} {}: {} (17.5), at most 12 units of fuel, the measure of work (13.5), at most 5 units of fuel, the measure of work (5.5)"
+    `)
+  })
+
+  it("TRUST-3 core imports with half of the fuel of a door", () => {
+    const checked = Result.getOrThrow(made({ type: "string", minLength: 3 }))
+    const large = fuel.make(1_000_000)
+    convertSchema.toSchemaWith(large, checked)
+    const kinds = [0, 1].map((spent) => {
+      const tank = fuel.make(2 * large.spent)
+      tank.spent = spent
+      return convertSchema.toSchemaWith(tank, checked).ast._tag
+    })
+    expect(kinds).toEqual(["String", "Unknown"])
+  })
+
   it("TRUST-3 a schema that is out of fuel is refused with the place, also in a pattern", () => {
     const schema = { properties: { a: { properties: { b: { pattern: "^fuel+$" } } } } }
     for (const [maxFuel, path, found] of [
