@@ -232,7 +232,7 @@ export interface Limits {
   readonly maxMessages: number
   /** Problems that one error lists; further ones are counted only. */
   readonly maxIssues: number
-  /** Work of one decode of an artefact, one validation, or one choice among routes, in units of about 100 nanoseconds. */
+  /** Work of one decode of an artefact, one validation, or one choice among routes, in units of 100 to 200 nanoseconds. */
   readonly maxFuel: number
 }
 
@@ -255,7 +255,7 @@ export interface Limits {
  * | `maxFuel` | 1,000,000 |
  *
  * `maxFuel` bounds work that the size of the data does not: compiling JSON Schemas and patterns, validation, and the
- * conditions of routes. One unit is about 100 nanoseconds, so the default is a tenth of a second. All schemas of an
+ * conditions of routes. One unit is 100 to 200 nanoseconds, so the default is at most a fifth of a second. All schemas of an
  * artefact share one count. A definition of 100 ordinary tools takes less than a third of the default. Raise it for
  * schemas and values of megabytes that you trust, and lower it where strangers send many payloads at once.
  *
