@@ -1,3 +1,4 @@
+import "effect-emissary/re2"
 import { assert, describe } from "@effect/vitest"
 import { Arbitrary, Duration, Effect, Redacted, Schema } from "effect"
 import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
