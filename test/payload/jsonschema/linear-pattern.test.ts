@@ -165,6 +165,11 @@ describe("FAST-3 patterns on the platform", () => {
     assert.isAbove(compared, 300)
   })
 
+  it("DESIGN 5.10 the size of a program of RE2 is known from the pattern", () => {
+    const sources = ["a", "a+", "a?", "a*", "ab", "a|b", "(a)", "(?:a)", "{", "a{3}", "(a{2,4}|b)+"]
+    assert.deepStrictEqual(sources.map(patterns.boundProgramSize), [4, 5, 5, 6, 5, 7, 6, 4, 4, 6, 15])
+  })
+
   it("FAST-3 without RE2 a pattern that may be slow is refused by name", () => {
     const engine = patterns.setEngine(undefined)
     try {
