@@ -49,7 +49,7 @@ import * as Json from "./Json.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as gate from "./internal/gate.ts"
 
-/** The kind of data that is signed: any `VersionedCodec`, by its name. */
+/** The kind of data that is signed: that of a `VersionedCodec`, by its name. */
 interface Artefact {
   readonly what: string
 }

@@ -4,7 +4,7 @@
  * **When to use**
  *
  * Import it where schemas or plans from outside have patterns that the engine of the platform may not run in linear
- * time, as `^[^@]+@[^@]+\.[^@]+$`. Without it such a pattern is refused by name, and all others run on the platform. It is
+ * time, such as `^[^@]+@[^@]+\.[^@]+$`. Without it such a pattern is refused by name, and all others run on the platform. It is
  * a module of its own because RE2 is as large as the rest of a small agent.
  *
  * **Example** (A pattern that goes back over its text)

@@ -167,6 +167,10 @@ const knownDigests = new WeakMap<object, string>()
  * `approval` and `annotations`. Fails with a `PayloadError` on text without a
  * canonical form (lone surrogates).
  *
+ * **Gotchas**
+ *
+ * The digest of one object is computed once. Make a new object rather than changing a contract.
+ *
  * **Example** (Whose approval was removed)
  *
  * ```ts

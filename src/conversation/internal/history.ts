@@ -538,7 +538,7 @@ export const freeze = <M extends object>(self: Draft<M>): M => {
   return message as M
 }
 
-/** Freezes a message that a codec has just made: no other code has any part of it, so it needs no copy. */
+/** Freezes a message that a codec has just made: no other code holds a part of it, so it needs no copy. */
 export const freezeDecoded = (message: Message): void => {
   const open: Array<Container> = [message]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

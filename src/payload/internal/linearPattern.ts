@@ -1,10 +1,10 @@
 /**
  * Regular expressions of ECMAScript that its own engine runs in linear time.
  *
- * That engine goes back when a match fails. It goes back little where each character of the text leaves one way on at
- * most: then a failed match has tried each character once per way out of it. An expression is accepted here when that is
- * certain, and every other one is refused, although it may be fast. It is not searched for at more than one place of the
- * text unless all of its matches are short.
+ * The engine backtracks when a match fails. If each character of the text can continue the match in one way at most, every
+ * other way fails at its first character, and the steps are proportional to the text. {@link stepsPerCharacter} accepts an
+ * expression when that is certain, and refuses every other one, although it may be fast. An expression that can begin
+ * anywhere in the text is accepted only if all of its matches are short, because each position of the text is tried.
  */
 
 /** Characters: a bit for each of ASCII, and whether there may be others. */

@@ -137,7 +137,7 @@ const hasOpposites = (conditions: ReadonlyArray<When.When>): boolean =>
 /** The most that is followed: a plan with more combinations of branches is drawn, and accepted, without following them. */
 const maxFlowCost = 100_000
 
-/** Where the turn at each position ends: after its step, or after the parallel group. */
+/** The position after the turn that begins at each position: that of the next step, or of the one after the parallel group. */
 const turnEnds = (steps: planTransition.StepList): ReadonlyArray<number> => {
   const ends = steps.map((_, position) => position + 1)
   for (let at = ends.length - 2; at >= 0; at--) {
