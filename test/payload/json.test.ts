@@ -203,6 +203,23 @@ describe("PAY-A NotJson", () => {
       }
     }
   )
+
+  test("PAY-A a small text is read just as a large one, which is scanned first", function* () {
+    const document = `{"a": [1, -2e3, {"b": "x\\\\"}, [], {}], "c\\"": "[{,:}]", "__proto_": {"": null, "d\\u0022": true}}`
+    const units = [...'{}[],:"\\\\ 0eu\t_a', "", '"a"', ',"c\\u0022":1', "1e999"]
+    const texts = Array.from(document, (_, at) =>
+      units.flatMap((unit) => [0, 1].map((cut) => document.slice(0, at) + unit + document.slice(at + cut)))
+    ).flat()
+    const outcomes = { read: 0, refused: 0 }
+    for (const text of new Set(texts)) {
+      // No string is as long as the text, but then the text may hold one that is too long
+      const limits = { maxStringLength: text.length - 1 }
+      const small = yield* Effect.result(Json.parse(text))
+      assert.deepStrictEqual(small, yield* Effect.result(Json.parse(text, { limits })), text)
+      outcomes[Result.isSuccess(small) ? "read" : "refused"] += 1
+    }
+    assert.isAbove(Math.min(outcomes.read, outcomes.refused), 300)
+  })
 })
 
 describe("PAY-A L2 limits", () => {

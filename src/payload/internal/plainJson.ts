@@ -354,10 +354,10 @@ interface ScanFrame {
  * Reads JSON text once from left to right and builds nothing: checks the whole
  * grammar and the limits of depth, nodes, strings and arrays.
  *
- * Succeeds with the number of nodes. With `duplicates` it also refuses a key
+ * Succeeds with the number of keys. With `duplicates` it also refuses a key
  * that occurs twice in one object, which costs a set per object.
  */
-export const scanText = (
+const scanText = (
   text: string,
   limits: Limits,
   duplicates: boolean = false
@@ -371,6 +371,7 @@ class TextScanner {
   readonly stack: Array<ScanFrame> = []
   at = 0
   nodes = 0
+  keys = 0
   failure: PayloadError.Reason | undefined = undefined
 
   constructor(text: string, limits: Limits, duplicates: boolean) {
@@ -386,7 +387,7 @@ class TextScanner {
       opened = this.member(top, opened) && this.value(expected)
     }
     if (this.failure === undefined && this.skipSpace() >= 0) this.notJson("nothing after the value")
-    return this.failure === undefined ? Result.succeed(this.nodes) : Result.fail(this.failure)
+    return this.failure === undefined ? Result.succeed(this.keys) : Result.fail(this.failure)
   }
 
   /** Moves to the next member of the innermost container; false at its end. */
@@ -412,6 +413,7 @@ class TextScanner {
     if (!this.string(1)) return false
     top.keyStart = start
     top.keyEnd = this.at
+    this.keys += 1
     if (top.keys !== undefined) {
       const key = parseKey(this.text, top)
       if (top.keys.has(key)) {
@@ -553,28 +555,62 @@ export const unlimited: Limits = {
 }
 
 /**
- * Counts the nodes of a value that `JSON.parse` made, or answers -1 if it holds
+ * Counts the keys of a JSON text, or answers -1 if it may pass a limit. It sees brackets and separators only: of a text
+ * that is no JSON the count means nothing, but nothing before its first error passes a limit either.
+ */
+const countKeysOfText = (text: string, limits: Limits): number => {
+  const { length } = text
+  const maxNodes = Math.min(limits.maxNodes, limits.maxArrayLength, limits.maxKeys)
+  if (length > limits.maxStringLength) return -1
+  let depth = 0
+  let nodes = 1
+  let keys = 0
+  for (let at = 0; at < length; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit === 0x22) {
+      at = text.indexOf('"', at + 1)
+      while (at > 0 && isEscaped(text, at)) at = text.indexOf('"', at + 1)
+      if (at < 0) return -1
+    } else if (unit === 0x2c) nodes += 1
+    else if (unit === 0x3a) keys += 1
+    else if (unit === 0x5b || unit === 0x7b) {
+      nodes += 1
+      depth += 1
+      if (depth > limits.maxDepth) return -1
+    } else if (unit === 0x5d || unit === 0x7d) depth -= 1
+  }
+  return nodes > maxNodes ? -1 : keys
+}
+
+/** True behind an odd number of backslashes. */
+const isEscaped = (text: string, at: number): boolean => {
+  let start = at
+  while (text.charCodeAt(start - 1) === 0x5c) start -= 1
+  return (at - start) % 2 === 1
+}
+
+/**
+ * Counts the keys of a value that `JSON.parse` made, or answers -1 if it holds
  * a forbidden key or a number that is not finite; {@link copyJson} then finds the place.
  */
-export const countNodes = (root: Schema.Json): number => {
+const countKeys = (root: Schema.Json): number => {
   const stack: Array<Schema.Json> = [root]
-  let nodes = 0
-  for (;;) {
-    const value = stack.pop()
-    if (value === undefined) return nodes
-    nodes += 1
+  let count = 0
+  for (let value = stack.pop(); value !== undefined; value = stack.pop()) {
     if (typeof value === "number") {
       if (!Number.isFinite(value)) return -1
     } else if (isArray(value)) {
-      for (const item of value) stack.push(item)
+      for (const item of value) if (typeof item !== "string") stack.push(item)
     } else if (typeof value === "object" && value !== null) {
       for (const key of Object.keys(value)) {
         const member = value[key]
         if (isForbiddenKey(key, member)) return -1
-        if (member !== undefined) stack.push(member)
+        count += 1
+        if (member !== undefined && typeof member !== "string") stack.push(member)
       }
     }
   }
+  return count
 }
 
 /** True for a key that reaches the prototype of an object. */
@@ -1297,17 +1333,31 @@ const checkBytes = (found: number, limits: Limits): Result.Result<void, PayloadE
 export const parseText = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
   Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
 
-/** Reads a text whose size is within the limits. */
-export const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
-  Result.flatMap(scanText(text, limits), (nodes) => {
-    // Cannot throw: the scanner accepted the whole text.
-    const json: Schema.Json = JSON.parse(text)
-    const count = countNodes(json)
-    if (count === nodes) return Result.succeed(json)
-    if (count === -1) return copyJson(json, limits)
-    // Fewer nodes than the text has: a key occurred twice, and one value is gone.
-    return Result.map(scanText(text, limits, true), () => json)
-  })
+/**
+ * Reads a text whose size is within the limits. Small texts are left to `JSON.parse`; all others, and those that it
+ * refuses, are scanned first.
+ */
+export const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> => {
+  const keys = countKeysOfText(text, limits)
+  const parsed = keys < 0 ? undefined : Result.try((): Schema.Json => JSON.parse(text))
+  if (parsed !== undefined && Result.isSuccess(parsed)) return admit(parsed.success, keys, text, limits)
+  // Cannot throw: the scanner accepted the whole text.
+  return Result.flatMap(scanText(text, limits), (scanned) => admit(JSON.parse(text), scanned, text, limits))
+}
+
+/** Checks what the value of a text shows better than the text. */
+const admit = (
+  json: Schema.Json,
+  keys: number,
+  text: string,
+  limits: Limits
+): Result.Result<Schema.Json, PayloadError.Reason> => {
+  const count = countKeys(json)
+  if (count === keys) return Result.succeed(json)
+  if (count === -1) return copyJson(json, limits)
+  // Fewer keys than the text has: one occurred twice, and one value is gone.
+  return Result.map(scanText(text, limits, true), () => json)
+}
 
 const parseBytes = (bytes: Uint8Array, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
   pipe(
