@@ -84,6 +84,27 @@ export const Member = Schema.Struct({
 
 export type Member = typeof Member.Type
 
+/** The steps of one turn, in declared order. A member is found and changed without a walk through the others. */
+class Turn extends Data.Class<{
+  readonly steps: ReadonlyArray<string>
+  readonly byStep: HashMap.HashMap<string, Member>
+  /** How many have not finished. */
+  readonly open: number
+}> {
+  get members(): ReadonlyArray<Member> {
+    return this.steps.map((step) => HashMap.getUnsafe(this.byStep, step))
+  }
+}
+
+const isOpen = ({ status }: Member): boolean => status._tag !== "Finished"
+
+const makeTurn = (members: ReadonlyArray<Member>): Turn =>
+  new Turn({
+    steps: members.map(({ step }) => step),
+    byStep: HashMap.fromIterable(members.map((member) => [member.step, member])),
+    open: members.filter(isOpen).length
+  })
+
 const StateBody = Schema.Struct({
   runId: Schema.String,
   plan: Schema.String,
@@ -107,7 +128,8 @@ const StateBody = Schema.Struct({
   revision: runParts.Count
 })
 
-interface StateFields extends Omit<typeof StateBody.Type, "history" | "writes"> {
+interface StateFields extends Omit<typeof StateBody.Type, "history" | "turn" | "writes"> {
+  readonly turn?: Turn | undefined
   readonly history: Chunk.Chunk<planRunParts.StepRecord>
   readonly latest: HashMap.HashMap<string, number>
   readonly writes: HashMap.HashMap<string, number>
@@ -193,6 +215,7 @@ export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
             new State({
               ...absent,
               ...body,
+              turn: body.turn && makeTurn(body.turn.members),
               history: Chunk.fromIterable(body.history),
               latest: HashMap.fromIterable(body.history.map(({ step }, index) => [step, index])),
               writes: HashMap.fromIterable(body.writes.map(({ key, record }) => [key, record])),
@@ -203,6 +226,7 @@ export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
     }),
     encode: SchemaGetter.transform(({ latest: _latest, previous: _previous, ...state }) => ({
       ...defined(state),
+      ...(state.turn && { turn: { members: state.turn.members } }),
       history: Chunk.toReadonlyArray(state.history),
       // By place, so that equal states have equal text
       writes: Array.from(state.writes, ([key, record]) => ({ key, record })).sort(
@@ -501,7 +525,7 @@ type Status = Member["status"]
 
 /** The step of that name in the current turn. */
 export const memberOf = (self: State, step: string): Member | undefined =>
-  self.turn?.members.find((member) => member.step === step)
+  self.turn && Option.getOrUndefined(HashMap.get(self.turn.byStep, step))
 
 /** The run inside a step of the current turn, if there is one. */
 export const childOf = (status: Status): Child | undefined => ("child" in status ? status.child : undefined)
@@ -645,7 +669,7 @@ const applyStepStarted = (rules: Rules, self: State, event: EventOf<"StepStarted
     usage: {},
     status: step === event.step ? running : { _tag: "Waiting" }
   }))
-  return updateState(self, event, { iterations: self.iterations + 1, turn: { members } })
+  return updateState(self, event, { iterations: self.iterations + 1, turn: makeTurn(members) })
 }
 
 /** A running step may change; one that waits may be decided about. */
@@ -696,11 +720,7 @@ const applyStepFinished = (rules: Rules, self: State, event: EventOf<"StepFinish
   withMember(self, event, event.record.step, ["Running"], (member) => {
     const turn = changeMember(self, member, { status: { _tag: "Finished", record: event.record } })
     const usage = addUsage(self.usage, usageOfEvent(self, event))
-    const records = turn.members.flatMap(({ status }) => (status._tag === "Finished" ? [status.record] : []))
-    return updateState(self, event, {
-      usage,
-      ...(records.length < turn.members.length ? { turn } : finishTurn(rules, self, records))
-    })
+    return updateState(self, event, { usage, ...(turn.open > 0 ? { turn } : finishTurn(rules, self, turn)) })
   })
 
 const applyPlanFinished = (rules: Rules, self: State, event: EventOf<"PlanFinished">): ApplyResult => {
@@ -729,7 +749,7 @@ const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResu
   return updateState(self, event, {
     outcome: undefined,
     interrupted: undefined,
-    turn: self.turn === undefined ? undefined : { members: self.turn.members.map(reopenMember) },
+    turn: self.turn === undefined ? undefined : makeTurn(self.turn.members.map(reopenMember)),
     ...defined({ maxIterations, context })
   })
 }
@@ -752,12 +772,15 @@ const withMember = (
 }
 
 /** The turn in which a member has changed. */
-const changeMember = (self: State, member: Member, fields: Partial<Omit<Member, "step">>) =>
-  putMember(self, { ...member, ...fields })
+const changeMember = (self: State, member: Member, fields: Partial<Omit<Member, "step">>): Turn =>
+  putMember(self, member, { ...member, ...fields })
 
-const putMember = (self: State, changed: Member): { readonly members: ReadonlyArray<Member> } => ({
-  members: membersOf(self).map((member) => (member.step === changed.step ? changed : member))
-})
+const putMember = ({ turn = makeTurn([]) }: State, before: Member, after: Member): Turn =>
+  new Turn({
+    steps: turn.steps,
+    byStep: HashMap.set(turn.byStep, after.step, after),
+    open: turn.open + Number(isOpen(after)) - Number(isOpen(before))
+  })
 
 /** Ends the attempt of a running step. */
 const settleMember = (
@@ -769,7 +792,10 @@ const settleMember = (
 ): ApplyResult =>
   withMember(self, event, step, ["Running"], (member) =>
     updateState(self, event, {
-      turn: putMember(self, { ...change(member), status: status(defined({ child: childOf(member.status) })) })
+      turn: putMember(self, member, {
+        ...change(member),
+        status: status(defined({ child: childOf(member.status) }))
+      })
     })
   )
 
@@ -858,13 +884,11 @@ const changeChild = (
 }
 
 /** A turn counts as a whole, in declared order. */
-const finishTurn = (
-  rules: Rules,
-  self: State,
-  records: ReadonlyArray<planRunParts.StepRecord>
-): Partial<StateFields> => {
+const finishTurn = (rules: Rules, self: State, { members }: Turn): Partial<StateFields> => {
   let { history, latest, writes } = self
-  for (const record of records) {
+  for (const { status } of members) {
+    if (status._tag !== "Finished") continue
+    const { record } = status
     const index = Chunk.size(history)
     const key = findStep(rules.definition, record.step)?.writes
     history = Chunk.append(history, record)
