@@ -88,7 +88,7 @@ export type Member = typeof Member.Type
 class Turn extends Data.Class<{
   readonly steps: ReadonlyArray<string>
   readonly byStep: HashMap.HashMap<string, Member>
-  /** How many have not finished. */
+  /** The number of members that have not finished. */
   readonly open: number
 }> {
   get members(): ReadonlyArray<Member> {
