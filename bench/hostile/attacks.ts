@@ -128,6 +128,8 @@ const heavyPattern = (i: number) => "(?:a{0,1000})".repeat(150) + "b".repeat(i %
 
 const allowedPattern = (i: number) => `[ab]*a[ab]{950}[ab]{950}[ab]{950}[ab]{900}[cd]${i}`
 
+const letter = (i: number) => String.fromCharCode(0x41 + i)
+
 const stringProps = (n: number) => object(n, () => ({ type: "string" }))
 
 const binary = (n: number, leaf: unknown, wrap: (one: unknown) => unknown) => ({
@@ -287,6 +289,22 @@ const definitions: { readonly [name: string]: Attack } = {
   "negated Unicode classes": decoded("H2", (n) => ({
     type: "object",
     properties: object(n, (i) => ({ type: "string", pattern: `[^\\p{L}]${i}` }))
+  })),
+  "patterns that repeat the empty text": decoded("new", (n) => ({
+    type: "object",
+    properties: object(n, (i) => ({ type: "string", pattern: `^(?:(?:a{0}){9999}){9999}${i}$` }))
+  })),
+  "patterns of many ways": decoded("new", (n) => ({
+    type: "object",
+    properties: object(n, (i) => ({ type: "string", pattern: `^(?:${list(31, letter).join("|")}){8}${i}$` }))
+  })),
+  "patterns of many short repeats": decoded("new", (n) => ({
+    type: "object",
+    properties: object(n, (i) => ({ type: "string", pattern: `^(?:a|b){0,99}(?:c|d){0,99}${i}$` }))
+  })),
+  "patterns of long texts": decoded("new", (n) => ({
+    type: "object",
+    properties: object(n, (i) => ({ type: "string", pattern: `^${"a".repeat(240)}${i}` }))
   })),
   "short patterns": decoded("new", (n) => ({
     type: "object",
@@ -733,18 +751,18 @@ const plans: { readonly [name: string]: Attack } = {
     4
   ),
   "plan: routes": planned("perf", planRoutes, 1000),
-  "plan: routes, within fuel": planned("perf", planRoutes, 125),
+  "plan: routes, within fuel": planned("perf", planRoutes, 78),
   "plan: forward routes": planned("new", planForwardRoutes, 1000),
-  "plan: forward routes, within fuel": planned("new", planForwardRoutes, 125),
+  "plan: forward routes, within fuel": planned("new", planForwardRoutes, 90),
   "plan: references": planned("perf", planReferences, 1000),
-  "plan: references, within fuel": planned("perf", planReferences, 150),
+  "plan: references, within fuel": planned("perf", planReferences, 92),
   "plan: earlier references, within fuel": planned(
     "new",
     (n) =>
       list(n, (i) =>
         stepOf(`s${i}`, { context: list(i === 0 ? 0 : 60, (j) => ({ kind: "from_step", name: `s${j % i}` })) })
       ),
-    150
+    92
   ),
   "plan: unknown names": planned(
     "perf",
@@ -863,7 +881,7 @@ const plans: { readonly [name: string]: Attack } = {
       }),
       stepOf("b", { input: { schema: { type: "object" } } })
     ],
-    4500
+    3600
   ),
   "plan: allOf of many fields, within fuel": planned(
     "new",
@@ -871,7 +889,7 @@ const plans: { readonly [name: string]: Attack } = {
       stepOf("a", { output: { schema: { allOf: list(n, (i) => ({ properties: { [`p${i}`]: { const: i } } })) } } }),
       stepOf("b", { input: { schema: { type: "object" } } })
     ],
-    5500
+    4500
   ),
   "plan: a long enum read many times": planned(
     "new",
@@ -920,7 +938,7 @@ const plans: { readonly [name: string]: Attack } = {
     1000
   ),
   "plan: conditions": planned("perf", planConditions, 100),
-  "plan: conditions, within fuel": planned("perf", planConditions, 28),
+  "plan: conditions, within fuel": planned("perf", planConditions, 17),
   "plan: opposite conditions": planned(
     "new",
     (n) => [
@@ -961,9 +979,9 @@ const plans: { readonly [name: string]: Attack } = {
     60
   ),
   "plan: wrong steps": row("new", wrongSteps, decodePlan, 19_999),
-  "plan: wrong steps, within fuel": row("new", wrongSteps, decodePlan, 3000),
+  "plan: wrong steps, within fuel": row("new", wrongSteps, decodePlan, 1900),
   "plan: version 2": row("new", planVersion2, decodePlan, 1000),
-  "plan: version 2, within fuel": row("new", planVersion2, decodePlan, 240),
+  "plan: version 2, within fuel": row("new", planVersion2, decodePlan, 145),
   "plan: version 1": row(
     "new",
     (n) =>
@@ -985,7 +1003,7 @@ const plans: { readonly [name: string]: Attack } = {
     1000
   ),
   "plan: drawn": row("new", drawnPlan, drawPlan, 1000),
-  "plan: drawn, within fuel": row("new", drawnPlan, drawPlan, 180),
+  "plan: drawn, within fuel": row("new", drawnPlan, drawPlan, 112),
   "plan: compared with another": row(
     "new",
     (n) => planOf(list(n, (i) => stepOf(`s${i}`, { task: { kind: "literal", value: i } }))),
@@ -1001,7 +1019,7 @@ const plans: { readonly [name: string]: Attack } = {
     1000
   ),
   graph: row("perf", graph, drawGraph, 19_000),
-  "graph, within fuel": row("perf", graph, drawGraph, 4900)
+  "graph, within fuel": row("perf", graph, drawGraph, 2900)
 }
 
 // --- Conversations, runs and foreign histories ----------------------------------------------------------------------

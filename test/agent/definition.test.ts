@@ -344,7 +344,7 @@ describe("AgentDefinition laws", () => {
     assert(error.reason._tag === "TooLarge")
     assert.strictEqual(error.reason.what, "fuel")
     assert.match(error.reason.path, /^\/tools\/\d+\/parameters/)
-    assert.match(error.message, /expected at most 1000000 units of fuel.*Send less, or raise maxFuel/)
+    assert.match(error.message, /expected at most 600000 units of fuel.*Send less, or raise maxFuel/)
     yield* AgentDefinition.codec.decode({ ...wire, tools: tools.slice(0, 10) })
   })
 })

@@ -3,7 +3,7 @@
  *
  * A door is one decode of an artefact, one validation of a value, or one choice among the routes of a step. Each door
  * has one counter, and everything behind the door takes from it before it works: schemas are compiled and converted,
- * patterns compiled and run, values compared, problems collected. One unit is 100 to 200 nanoseconds. When the fuel is
+ * patterns compiled and run, values compared, problems collected. One unit is about 250 nanoseconds. When the fuel is
  * used up, the door fails with a problem that names `maxFuel`.
  *
  * The amounts depend on the data alone: a schema from a cache takes as much as compiling it took, once per door.

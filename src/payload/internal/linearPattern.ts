@@ -7,6 +7,8 @@
  * anywhere in the text is accepted only if all of its matches are short, because each position of the text is tried.
  */
 
+import * as fuel from "./fuel.ts"
+
 /** Characters: a bit for each of ASCII, and whether there may be others. */
 interface CharSet {
   readonly ascii: bigint
@@ -37,12 +39,14 @@ const mayMatchOthers = /[^\x20-\x7e]|^\.$|^\[\^|\\[sSDWpPux]/
 
 /** The set of one character, class or escape; the engine itself decides which characters of ASCII are in it. */
 const charSetOf = (token: string): CharSet => {
+  const others = mayMatchOthers.test(token)
+  if (token.length === 1 && token !== ".") return { ascii: others ? 0n : 1n << BigInt(token.charCodeAt(0)), others }
   const one = new RegExp(`^${token}$`, "u")
   let ascii = 0n
   for (let code = 0; code < 128; code++) {
     if (one.test(String.fromCharCode(code))) ascii |= 1n << BigInt(code)
   }
-  return { ascii, others: mayMatchOthers.test(token) }
+  return { ascii, others }
 }
 
 const atomToken =
@@ -54,14 +58,19 @@ const groupToken = /\((?:\?(?::|<[A-Za-z_$][\w$]*>))?/y
 
 const maxDepth = 32
 
+/** The units for a class of characters, which the engine compiles and runs for each of ASCII. */
+const classUnits = 30
+
 /** Reads a valid expression of the `u` flag. Throws nothing; `undefined` is something that is not handled here. */
 class Parser {
   readonly source: string
+  readonly tank: fuel.Fuel
   at = 0
   depth = 0
 
-  constructor(source: string) {
+  constructor(source: string, tank: fuel.Fuel) {
     this.source = source
+    this.tank = tank
   }
 
   take(token: RegExp): RegExpExecArray | undefined {
@@ -100,7 +109,10 @@ class Parser {
 
   atom(): Node | "none" | undefined {
     const token = this.take(atomToken)
-    if (token !== undefined) return { _tag: "Set", set: charSetOf(token[0]) }
+    if (token !== undefined) {
+      const isPaid = fuel.spend(this.tank, token[0].length === 1 ? 1 : classUnits)
+      return isPaid ? { _tag: "Set", set: charSetOf(token[0]) } : undefined
+    }
     if (this.take(groupToken) === undefined) return "none"
     this.depth += 1
     const parts: Array<Node> = []
@@ -145,12 +157,23 @@ const empty: Fragment = { nullable: true, first: [], last: [] }
 
 const maxPositions = 256
 
-/** Finds out if each character leaves one way on at most. */
+/** Finds out if each character leaves one way on at most. What takes too long is unclear. */
 class Ways {
+  readonly tank: fuel.Fuel
   isUnclear = false
   positions = 0
 
+  constructor(tank: fuel.Fuel) {
+    this.tank = tank
+  }
+
+  spend(units: number): void {
+    this.isUnclear ||= !fuel.spend(this.tank, units)
+  }
+
   follow(last: ReadonlyArray<Position>, first: ReadonlyArray<CharSet>): void {
+    this.spend(last.length * first.length)
+    if (this.isUnclear) return
     for (const position of last) {
       for (const set of first) {
         this.isUnclear ||= overlaps(position.follow, set)
@@ -179,6 +202,7 @@ class Ways {
   }
 
   of(node: Node): Fragment {
+    this.spend(3)
     switch (node._tag) {
       case "Set": {
         this.positions += 1
@@ -196,11 +220,12 @@ class Ways {
 
   any(parts: ReadonlyArray<Node>): Fragment {
     const fragments = parts.map((part) => this.of(part))
+    this.spend(4 * parts.length ** 2)
     this.isUnclear ||= fragments.filter(({ nullable }) => nullable).length > 1
     const first = fragments.flatMap((fragment) => fragment.first)
     return {
       nullable: fragments.some(({ nullable }) => nullable),
-      first: areExclusive(parts) ? [first.reduce(union, noChars)] : first,
+      first: first.length > 1 && !this.isUnclear && areExclusive(parts) ? [first.reduce(union, noChars)] : first,
       last: fragments.flatMap(({ last }) => last)
     }
   }
@@ -267,16 +292,19 @@ const withoutTail = ({ atEnd, parts }: Alternative): ReadonlyArray<Node> => {
 /** An expression that may begin anywhere is tried at each character of the text. */
 const maxSearchPositions = 64
 
+/** The units for one expression, at most: a short one can repeat a group very often. */
+export const maxUnits = 20_000
+
 /**
  * The steps that a search takes for one character of the text at most, or `undefined` where they are not known to be a
- * constant. `source` is valid with the flag `u`.
+ * constant. `source` is valid with the flag `u`. The counter gets the units that finding out takes.
  */
-export const stepsPerCharacter = (source: string): number | undefined => {
-  const alternatives = new Parser(source).alternatives()
+export const stepsPerCharacter = (source: string, tank = fuel.make(maxUnits)): number | undefined => {
+  const alternatives = new Parser(source, tank).alternatives()
   let steps = 0
   for (const alternative of alternatives ?? []) {
     const parts = withoutTail(alternative)
-    const ways = new Ways()
+    const ways = new Ways(tank)
     const { first } = ways.all(parts)
     ways.follow([{ follow: noChars }], first)
     if (ways.isUnclear) return undefined

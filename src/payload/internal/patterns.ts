@@ -4,7 +4,7 @@
 
 import * as Result from "effect/Result"
 import * as fuel from "./fuel.ts"
-import { stepsPerCharacter } from "./linearPattern.ts"
+import { maxUnits, stepsPerCharacter } from "./linearPattern.ts"
 
 /** A regular expression that runs in time linear in its input. */
 export interface CompiledPattern {
@@ -23,7 +23,7 @@ const maxProgramSize = 4000
 const maxUnicodeProperties = 100
 
 /** The units for a class of Unicode, which V8 and RE2 each build. */
-const propertyWeight = 1000
+const propertyWeight = 2000
 
 /** The engine of the platform can run out of stack on longer texts. */
 const maxTextLength = 4 * 1024 * 1024
@@ -224,13 +224,16 @@ export const compilePattern = (source: string, tank: fuel.Fuel): Result.Result<C
   const properties = countProperties(source)
   if (properties > maxUnicodeProperties) return Result.fail(`it has more than ${maxUnicodeProperties} \\p escapes`)
   if (source.length > maxSourceLength) return Result.fail(`it is longer than ${maxSourceLength} characters`)
-  const weight = 1000 + 20 * source.length + propertyWeight * properties
-  if (!fuel.spend(tank, weight)) return Result.fail("there is no fuel left")
+  const size = 300 + 4 * source.length + propertyWeight * properties
+  if (!fuel.spend(tank, size)) return Result.fail("there is no fuel left")
   const withFlag = Result.try({ try: () => new RegExp(source, "u"), catch: messageOf })
   const valid = Result.orElse(withFlag, () => Result.try({ try: () => new RegExp(source), catch: messageOf }))
   const translated = Result.flatMap(valid, () => translatePattern(source))
   if (Result.isFailure(translated)) return Result.fail(translated.failure)
-  const steps = Result.isSuccess(withFlag) ? stepsPerCharacter(source) : undefined
+  const search = fuel.make(maxUnits)
+  const steps = Result.isSuccess(withFlag) ? stepsPerCharacter(source, search) : undefined
+  const weight = size + search.spent
+  if (!fuel.spend(tank, search.spent)) return Result.fail("there is no fuel left")
   if (Result.isFailure(withFlag) || steps === undefined)
     return compileElsewhere(source, translated.success, weight, tank)
   return Result.succeed({

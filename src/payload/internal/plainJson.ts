@@ -232,7 +232,7 @@ export interface Limits {
   readonly maxMessages: number
   /** Problems that one error lists; further ones are counted only. */
   readonly maxIssues: number
-  /** Work of one decode of an artefact, one validation, or one choice among routes, in units of 100 to 200 nanoseconds. */
+  /** Work of one decode of an artefact, one validation, or one choice among routes, in units of about 250 nanoseconds. */
   readonly maxFuel: number
 }
 
@@ -245,17 +245,17 @@ export interface Limits {
  * |---|---|
  * | `maxBytes` | 8 MiB (8,388,608) |
  * | `maxDepth` | 64 |
- * | `maxNodes` | 200,000 |
+ * | `maxNodes` | 100,000 |
  * | `maxStringLength` | 4 MiB (4,194,304 UTF-16 code units) |
  * | `maxArrayLength` | 20,000 |
  * | `maxKeys` | 10,000 |
  * | `maxTools` | 256 |
  * | `maxMessages` | 10,000 |
  * | `maxIssues` | 50 |
- * | `maxFuel` | 1,000,000 |
+ * | `maxFuel` | 600,000 |
  *
  * `maxFuel` bounds work that the size of the data does not: compiling JSON Schemas and patterns, validation, and the
- * conditions of routes. One unit is 100 to 200 nanoseconds, so the default is at most a fifth of a second. All schemas of an
+ * conditions of routes. One unit is about 250 nanoseconds, so the default is about a seventh of a second. All schemas of an
  * artefact share one count. A definition of 100 ordinary tools takes less than a third of the default. Raise it for
  * schemas and values of megabytes that you trust, and lower it where strangers send many payloads at once.
  *
@@ -265,14 +265,14 @@ export interface Limits {
 export const defaultLimits: Limits = {
   maxBytes: 8 * 1024 * 1024,
   maxDepth: 64,
-  maxNodes: 200_000,
+  maxNodes: 100_000,
   maxStringLength: 4 * 1024 * 1024,
   maxArrayLength: 20_000,
   maxKeys: 10_000,
   maxTools: 256,
   maxMessages: 10_000,
   maxIssues: 50,
-  maxFuel: 1_000_000
+  maxFuel: 600_000
 }
 
 /**

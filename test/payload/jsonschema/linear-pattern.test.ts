@@ -149,6 +149,24 @@ describe("FAST-3 patterns on the platform", () => {
     )
   })
 
+  it("TRUST-3 finding out takes a bounded number of units, which a pattern is charged for", () => {
+    const sources = [
+      "^(?:){99999999}a$",
+      "^(?:(?:a{0}){9999}){9999}a$",
+      `^(?:${"a|b|".repeat(30)}c){9}$`,
+      `^${"(?:[ab]?c?){0,99}".repeat(50)}$`
+    ]
+    for (const source of sources) {
+      const tank = fuel.make(1000)
+      assert.isUndefined(stepsPerCharacter(source, tank), source)
+      assert.isTrue(fuel.isEmpty(tank), source)
+      assert.isBelow(tank.spent, 20_000, source)
+      const whole = fuel.make(1_000_000)
+      patterns.compilePattern(source, whole)
+      assert.isAbove(whole.spent, tank.spent, source)
+    }
+  })
+
   it("FAST-3 a pattern matches the same texts on both engines", () => {
     let compared = 0
     for (let seed = 0; seed < 1500; seed++) {
