@@ -1,0 +1,190 @@
+import { assert, beforeAll, describe, it } from "@effect/vitest"
+import { build } from "esbuild"
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { gzipSync } from "node:zlib"
+import { afterAll } from "vitest"
+import manifest from "../../package.json" with { type: "json" }
+import { requireBuild, root, run } from "./run.ts"
+
+const model = `
+const model = LanguageModel.make({
+  generateText: ({ prompt }) =>
+    Effect.succeed([
+      prompt.content.length < 3
+        ? { type: "tool-call", id: "c1", name: "weather", params: { city: "Oslo" } }
+        : { type: "text", text: "hello" }
+    ]),
+  streamText: () => Stream.empty
+})
+const LanguageModelLive = Layer.effect(LanguageModel.LanguageModel, model)
+`
+
+const tools = `
+const toolkit = Toolkit.make(
+  Tool.make("weather", {
+    description: "Look up the weather",
+    parameters: Schema.Struct({ city: Schema.String }),
+    success: Schema.Struct({ city: Schema.String, temperature: Schema.Finite })
+  })
+)
+const ToolsLive = toolkit.toLayer({ weather: ({ city }) => Effect.succeed({ city, temperature: 21 }) })
+`
+
+const effect = ["Effect", "Layer", "Schema", "Stream"].map((name) => `import * as ${name} from "effect/${name}"`)
+const ai = ["LanguageModel", "Tool", "Toolkit"].map((name) => `import * as ${name} from "effect/ai/${name}"`)
+
+const programOf = (imports: ReadonlyArray<string>, body: string) =>
+  [...effect, ...ai, ...imports, model, tools, body].join("\n")
+
+const inCode = `
+const agent = Agent.make("a", { instructions: "s", toolkit })
+Effect.runPromise(agent.ask("q").pipe(Effect.provide([LanguageModelLive, ToolsLive]))).then(console.log)
+`
+
+/** Each module is imported by itself, as from Effect, and not out of the namespaces of a room. */
+const modules = (...paths: ReadonlyArray<string>) =>
+  paths.map((path) => `import * as ${path.split("/")[1]} from "effect-emissary/${path}"`)
+
+/** The programs, what each prints, and the most that its bundle may have, in KB: minified, and gzipped besides. */
+const programs = {
+  "an agent in code": {
+    text: programOf(modules("agent/Agent"), inCode),
+    prints: "hello",
+    minified: 435,
+    gzipped: 149
+  },
+  "an agent in code that imports the root": {
+    text: programOf([`import { Agent } from "effect-emissary"`], inCode),
+    prints: "hello",
+    minified: 445,
+    gzipped: 152
+  },
+  "an agent that is decoded": {
+    text: programOf(
+      modules("agent/Agent", "agent/ModelRegistry", "tool/ToolResolver"),
+      `
+const wire = '{"schema_version":2,"instructions":"s","model_options":{},"max_steps":16}'
+const program = Effect.flatMap(Agent.decodeJson(wire), (agent) => agent.ask("q")).pipe(
+  Effect.provide([
+    LanguageModelLive,
+    ModelRegistry.layer({}),
+    ToolResolver.layerToolkit(toolkit).pipe(Layer.provide(ToolsLive))
+  ])
+)
+Effect.runPromise(program).then(console.log)
+`
+    ),
+    prints: "hello",
+    minified: 450,
+    gzipped: 154
+  },
+  "a plan": {
+    text: programOf(
+      modules("agent/Agent", "plan/Plan", "plan/Step"),
+      `
+const agent = Agent.make("a", { instructions: "s", toolkit })
+const bound = Effect.flatMap(Plan.make(Step.make("one", { target: agent })), Plan.bind)
+const program = Effect.flatMap(bound, (plan) => Plan.run(plan, "q"))
+Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).then(({ output }) => console.log(output))
+`
+    ),
+    prints: "hello",
+    minified: 668,
+    gzipped: 225
+  },
+  "a server of remote tools": {
+    text: programOf(
+      [
+        `import * as HttpRouter from "effect/http/HttpRouter"`,
+        `import * as Redacted from "effect/Redacted"`,
+        ...modules("tool/RemoteTools")
+      ],
+      `
+const server = RemoteTools.layerServer(toolkit, { token: Redacted.make("t") }).pipe(Layer.provide(ToolsLive))
+const { handler } = HttpRouter.toWebHandler(server, { disableLogger: true })
+handler(new Request("http://localhost/tools")).then(({ status }) => console.log(status))
+`
+    ),
+    prints: "401",
+    minified: 455,
+    gzipped: 153
+  }
+} as const
+
+/** What an agent in code has no use for. */
+const unused = [
+  "agent/wire/",
+  "conversation/ConversationStore.js",
+  "conversation/VersionedStore.js",
+  "conversation/internal/storage.js",
+  "interop/",
+  "node/",
+  "payload/Signed.js",
+  "payload/re2.js",
+  "plan/",
+  "testing/",
+  "tool/RemoteTools.js",
+  "tool/internal/remoteProtocol.js"
+]
+
+const bundle = async (consumer: string, text: string) => {
+  const { metafile, outputFiles, warnings } = await build({
+    stdin: { contents: text, resolveDir: consumer, loader: "js" },
+    absWorkingDir: consumer,
+    bundle: true,
+    minify: true,
+    format: "esm",
+    platform: "node",
+    target: "node22",
+    define: { "process.env.NODE_ENV": '"production"' },
+    outfile: "out.js",
+    write: false,
+    metafile: true,
+    logLevel: "silent"
+  })
+  assert.deepStrictEqual(warnings, [])
+  const contents = outputFiles[0]?.contents ?? new Uint8Array()
+  const used = Object.values(metafile.outputs).flatMap(({ inputs }) =>
+    Object.entries(inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : []))
+  )
+  return { contents, minified: contents.length / 1024, gzipped: gzipSync(contents, { level: 9 }).length / 1024, used }
+}
+
+describe("FAST-3 bundles hold what a program uses", () => {
+  requireBuild()
+
+  let consumer = ""
+  beforeAll(async () => {
+    consumer = await mkdtemp(join(tmpdir(), "bundle-"))
+    for (const [name, target] of [
+      [manifest.name, root],
+      ["effect", join(root, "node_modules/effect")]
+    ] as const) {
+      const link = join(consumer, "node_modules", name)
+      await mkdir(dirname(link), { recursive: true })
+      await symlink(target, link)
+    }
+  })
+  afterAll(() => rm(consumer, { recursive: true, force: true }))
+
+  it.each(Object.entries(programs))("%s works and stays small", async (name, { gzipped, minified, prints, text }) => {
+    const bundled = await bundle(consumer, text)
+    const path = join(consumer, `${name.replaceAll(" ", "-")}.mjs`)
+    await writeFile(path, bundled.contents)
+    const { code, output } = await run(process.execPath, [path])
+    assert.deepStrictEqual({ code, output: output.trim() }, { code: 0, output: prints })
+    assert.isAtMost(bundled.minified, minified, "KB minified")
+    assert.isAtMost(bundled.gzipped, gzipped, "KB gzipped")
+  })
+
+  it("an agent in code holds no wires, stores, remote tools, plans, foreign messages or second engine of patterns", async () => {
+    const { used } = await bundle(consumer, programs["an agent in code"].text)
+    assert.isTrue(used.some((path) => path.endsWith("dist/agent/Agent.js")))
+    assert.deepStrictEqual(
+      used.filter((path) => unused.some((part) => path.includes(`/dist/${part}`)) || path.includes("re2js")),
+      []
+    )
+  })
+})
