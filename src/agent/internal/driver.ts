@@ -6,7 +6,7 @@
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -60,9 +60,10 @@ export interface Machine<State, Action, E> {
  * - `state`: the newest state.
  * - `interruption`: the reason to stop, once there is one.
  * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
+ * - `now`: the time by the Clock that the run began with.
  * - `begin`: delivers the event that made the first state.
  * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
- *   delivers the deferred ones.
+ *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
  * - `defer`: applies an event that is journaled together with the next ones.
  * - `delivered`: waits for everything so far. It fails if a hook or the journal failed.
  * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
@@ -75,11 +76,12 @@ export interface Recorder<State, Event, View, E = never> {
   readonly state: State
   readonly interruption: agentTypes.Interruption | undefined
   waits: boolean
-  readonly begin: Effect.Effect<void, E>
+  readonly now: () => DateTime.Utc
+  readonly begin: () => void
   readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
   readonly defer: (event: Event) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
-  readonly delivered: Effect.Effect<void, E>
+  readonly delivered: () => Effect.Effect<void, E>
   readonly stop: (interruption: agentTypes.Interruption) => Effect.Effect<void>
   readonly stopped: Effect.Effect<agentTypes.Interruption>
   readonly cut: (which: "current" | "all") => Effect.Effect<void>
@@ -133,11 +135,13 @@ export const makeRecorder = <State, Event, View, E = never>(
   options: RecorderOptions<State, Event, View, E>
 ): Recorder<State, Event, View, E> => {
   const { after, emit, first, hook, journal, parent, views } = options
+  const isWatched = [after, emit, hook, journal, parent].some(Predicate.isNotUndefined)
+  const outbox: Outbox<E> = isWatched ? makeOutbox(options.context) : emptyOutbox
+  const clock = Context.get(options.context, Clock.Clock)
   const stopped = Deferred.makeUnsafe<agentTypes.Interruption>()
-  const outbox = makeOutbox<E>(options.context)
   let interruption: agentTypes.Interruption | undefined
   let unwritten: ReadonlyArray<Event> = first === undefined ? [] : [first]
-  let inParent: Effect.Effect<void> = Effect.void
+  let inParent: Effect.Effect<void> = Exit.void
 
   const show = (view: View): void => {
     if (emit !== undefined) outbox.add("view", () => emit(view))
@@ -165,7 +169,7 @@ export const makeRecorder = <State, Event, View, E = never>(
   }
 
   const wait = (): Effect.Effect<void, E> =>
-    parent === undefined ? outbox.wait() : Effect.andThen(inParent, outbox.wait())
+    inParent === Exit.void ? outbox.wait() : Effect.andThen(inParent, outbox.wait())
 
   const commit = (events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> => {
     const applied: Array<{ readonly before: State; readonly event: Event; readonly after: State }> = []
@@ -174,8 +178,9 @@ export const makeRecorder = <State, Event, View, E = never>(
       const next = options.apply(before, event)
       if (Result.isFailure(next)) return Effect.die(next.failure)
       recorder.state = next.success
-      applied.push({ before, event, after: next.success })
+      if (isWatched) applied.push({ before, event, after: next.success })
     }
+    if (!isWatched) return Exit.void
     if (journal !== undefined) unwritten = [...unwritten, ...events]
     recorder.hold()
     const showWritten = writes ? write() : constVoid
@@ -192,13 +197,14 @@ export const makeRecorder = <State, Event, View, E = never>(
     get interruption() {
       return interruption ?? parent?.interruption()
     },
-    begin: Effect.sync(() => {
+    begin: () => {
       recorder.hold()
       const showWritten = write()
       if (first !== undefined) deliver(recorder.state, first, recorder.state)
       showWritten()
       recorder.release()
-    }),
+    },
+    now: () => DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()),
     record: (...events) => commit(events, true),
     defer: (event) => commit([event], false),
     emit: (view) => {
@@ -207,7 +213,7 @@ export const makeRecorder = <State, Event, View, E = never>(
       recorder.release()
       return wait()
     },
-    delivered: Effect.suspend(outbox.wait),
+    delivered: outbox.wait,
     stop: (reason) => {
       interruption ??= reason
       return Effect.asVoid(Deferred.succeed(stopped, interruption))
@@ -239,11 +245,31 @@ interface Task<E> {
   isCut: boolean
 }
 
+/** `wait` waits for everything so far. */
+interface Outbox<E> {
+  readonly add: (kind: Task<E>["kind"], perform: Task<E>["perform"]) => void
+  readonly hold: () => void
+  readonly release: () => void
+  readonly wait: () => Effect.Effect<void, E>
+  readonly cut: (which: "current" | "all") => Effect.Effect<void>
+  readonly close: () => void
+}
+
+/** That of a run without watchers. */
+const emptyOutbox = {
+  add: constVoid,
+  hold: constVoid,
+  release: constVoid,
+  wait: () => Exit.void,
+  cut: () => Exit.void,
+  close: constVoid
+}
+
 /**
  * The tasks of one run: one at a time, in the order in which they were added, each in a fiber of its own, so that they
  * belong to the run and not to the call that recorded the event. After one that failed no other begins.
  */
-const makeOutbox = <E>(context: Context.Context<never>) => {
+const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
   const fork = Effect.runForkWith(context)
   const waiting: Array<Task<E>> = []
   let current: Task<E> | undefined
@@ -298,20 +324,19 @@ const makeOutbox = <E>(context: Context.Context<never>) => {
   }
 
   return {
-    add: (kind: Task<E>["kind"], perform: Task<E>["perform"]): void => {
+    add: (kind, perform) => {
       last = { kind, perform, done: Deferred.makeUnsafe(), fiber: undefined, isCut: false }
       waiting.push(last)
     },
-    hold: (): void => {
+    hold: () => {
       held += 1
     },
-    release: (): void => {
+    release: () => {
       held -= 1
       next()
     },
-    /** Waits for everything so far. */
-    wait: (): Effect.Effect<void, E> => (last === undefined ? failed : Deferred.await(last.done)),
-    cut: (which: "current" | "all"): Effect.Effect<void> =>
+    wait: () => (last === undefined ? failed : Deferred.await(last.done)),
+    cut: (which) =>
       Effect.suspend(() => {
         if (which === "all") isMuted = true
         const task = current
@@ -320,7 +345,7 @@ const makeOutbox = <E>(context: Context.Context<never>) => {
         const warned = Effect.suspend(() => (task.kind === "hook" && isMuted ? warnOfCut : Effect.void))
         return Effect.andThen(Effect.exit(Deferred.await(task.done)), warned)
       }),
-    close: (): void => {
+    close: () => {
       isClosed = true
     }
   }
@@ -351,31 +376,32 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
     return Effect.andThen(recorder.cut("current"), machine.interrupt(reason))
   }
 
-  const end = (effect: Effect.Effect<void, E>): Effect.Effect<void, E> => {
-    recorder.waits = false
-    return effect
-  }
-
   /** Waits for the last deliveries. Hooks are cut off then, and views wait for their reader. */
   const settle = Effect.gen(function* () {
+    const last = recorder.delivered()
+    if (last === Exit.void) return
     const limit = isCut ? 0 : options.deadline
     const soon = (yield* Clock.currentTimeMillis) + graceMillis
-    if (yield* withDeadline(recorder.delivered, limit === undefined ? undefined : Math.max(limit, soon))) {
+    if (yield* withDeadline(last, limit === undefined ? undefined : Math.max(limit, soon))) {
       yield* recorder.cut("all")
-      yield* recorder.delivered
+      yield* recorder.delivered()
     }
   })
 
   const performAll = Effect.gen(function* () {
     yield* options.open
-    if (yield* withDeadline(recorder.delivered, options.deadline)) return yield* cutOff("timeout")
+    if (yield* withDeadline(recorder.delivered(), options.deadline)) return yield* cutOff("timeout")
     recorder.waits = true
     let step: number | undefined
     while (recorder.state.outcome === undefined) {
-      const interruption = recorder.interruption
-      if (interruption !== undefined) return yield* end(machine.interrupt(interruption.reason))
-      const action = machine.next(recorder.state)
-      if (machine.ends(action)) return yield* end(machine.perform(action, undefined))
+      const { interruption } = recorder
+      const action = interruption === undefined ? machine.next(recorder.state) : undefined
+      if (action === undefined || machine.ends(action)) {
+        recorder.waits = false
+        return yield* action === undefined
+          ? machine.interrupt(interruption?.reason)
+          : machine.perform(action, undefined)
+      }
       const timeout = machine.stepTimeout?.(action, step === undefined)
       if (timeout !== undefined) step = (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout)
       const deadline = earliest(step, options.deadline)
@@ -385,7 +411,10 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
 
   const performed = Effect.matchCauseEffect(performAll, {
     onSuccess: () => settle,
-    onFailure: (cause) => Effect.andThen(end(Effect.exit(settle)), Effect.failCause(cause))
+    onFailure: (cause) => {
+      recorder.waits = false
+      return Effect.andThen(Effect.exit(settle), Effect.failCause(cause))
+    }
   })
   return Effect.onExit(performed, (exit) => {
     if (exit._tag === "Success" || !Cause.hasInterrupts(exit.cause)) return Effect.void
@@ -397,15 +426,15 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
 const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 
-/** True if the deadline came first. */
-const withDeadline = <E>(effect: Effect.Effect<void, E>, deadline: number | undefined): Effect.Effect<boolean, E> => {
-  const done = Effect.as(effect, false)
-  if (deadline === undefined) return done
-  return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    now >= deadline
-      ? Effect.succeed(true)
-      : Effect.timeoutOrElse(done, { duration: Duration.millis(deadline - now), orElse: () => Effect.succeed(true) })
-  )
+/** A part of a generator. True if the deadline came first. */
+function* withDeadline<E>(effect: Effect.Effect<void, E>, deadline: number | undefined): Effect.fn.Return<boolean, E> {
+  if (deadline === undefined) {
+    yield* effect
+    return false
+  }
+  const left = deadline - (yield* Clock.currentTimeMillis)
+  const late = { duration: Duration.millis(left), orElse: () => Effect.succeed(true) }
+  return left <= 0 || (yield* Effect.timeoutOrElse(Effect.as(effect, false), late))
 }
 
 /** The deadline of a run that begins now: the earlier of its own and that of the run around it. */
@@ -572,10 +601,7 @@ const recorderOf = (
             )
   })
   return Object.assign(recorder, {
-    recordNow: (event: WithoutTime<runParts.Event>) =>
-      Effect.clockWith((clock) =>
-        recorder.record({ ...event, at: DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()) })
-      ),
+    recordNow: (event: WithoutTime<runParts.Event>) => recorder.record({ ...event, at: recorder.now() }),
     fail: (reason: AgentError.Reason) => agentError({ agent: state.agent, reason, state: recorder.state })
   })
 }
@@ -770,13 +796,16 @@ const machineOf = (
   }
 }
 
-/** Records decisions, then the new message, which waits for open calls. */
-const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedRun<unknown>, input: agentTypes.Input) {
+/** Records the beginning, then decisions, then the new message, which waits for open calls. */
+const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedRun<unknown>, { input, state }: Begin) {
   const { options, recorder } = run
   const { decisions } = options
+  const ownSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
+  if (state === undefined) recorder.begin()
+  else yield* recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps: ownSteps }) })
   if (decisions !== undefined && decisions.length > 0) {
     yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
-    const decided = runTransition.decide(recorder.state, decisions, yield* DateTime.now)
+    const decided = runTransition.decide(recorder.state, decisions, recorder.now())
     for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) yield* recorder.record(event)
   }
   // Also when the hook has stopped the run already: the message must not be lost.
@@ -784,7 +813,7 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedR
   const message = yield* Message.user(input)
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
-  const maxSteps = maxStepsOf(options.maxSteps ?? prepared.maxSteps)
+  const maxSteps = ownSteps ?? maxStepsOf(prepared.maxSteps)
   yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps })
 })
 
@@ -813,11 +842,7 @@ export const runAgent = Effect.fnUntraced(function* <A>(
     const emit = parent === undefined ? caller?.emit : undefined
     const recorder = recorderOf(state, first, options, emit, parent, yield* Effect.context<never>())
     const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline: deadline }
-    const maxSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
-    const begun =
-      first === undefined ? recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps }) }) : recorder.begin
-    const open = Effect.andThen(begun, openRun(run, prepared, begin.input))
-    yield* runMachine(machineOf(prepared, run), recorder, { open, deadline })
+    yield* runMachine(machineOf(prepared, run), recorder, { open: openRun(run, prepared, begin), deadline })
     const result = yield* resultOf(prepared, recorder.state)
     yield* recorder.emit({ _tag: "RunFinished", result })
     return result

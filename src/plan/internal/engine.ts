@@ -124,7 +124,7 @@ const planStarted = Effect.fnUntraced(function* (
 /** Records the events before the first action. A run that has its answer takes decisions only, which it rejects. */
 const openRun = Effect.fnUntraced(function* (run: performStep.ActiveRun, state: PlanRun.State | undefined) {
   const { options, recorder, rules } = run
-  if (state === undefined) return yield* recorder.begin
+  if (state === undefined) return recorder.begin()
   yield* learnNested(rules, state)
   const decided = planTransition.decide(state, options.decisions ?? [], yield* DateTime.now)
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
