@@ -35,7 +35,8 @@ import * as planDraft from "./internal/planDraft.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
 
-const { String: Text, optionalKey } = Schema
+const Text = Schema.String
+const optionalKey = Schema.optionalKey
 
 const Names = Schema.Array(Text)
 

@@ -13,7 +13,7 @@ import * as Reference from "./Reference.ts"
 import * as condition from "./internal/condition.ts"
 import * as planNames from "./internal/planNames.ts"
 
-const { optionalKey } = Schema
+const optionalKey = Schema.optionalKey
 
 const Millis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
 

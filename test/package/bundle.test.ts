@@ -91,8 +91,8 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
 `
     ),
     prints: "hello",
-    minified: 668,
-    gzipped: 225
+    minified: 520,
+    gzipped: 179
   },
   "a server of remote tools": {
     text: programOf(
@@ -113,7 +113,7 @@ handler(new Request("http://localhost/tools")).then(({ status }) => console.log(
   }
 } as const
 
-/** What an agent in code has no use for. */
+/** Parts that an agent in code has no use for. */
 const unused = [
   "agent/wire/",
   "conversation/ConversationStore.js",

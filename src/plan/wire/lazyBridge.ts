@@ -19,7 +19,7 @@ import type * as condition from "../internal/condition.ts"
 import * as planDraft from "../internal/planDraft.ts"
 import * as planNames from "../internal/planNames.ts"
 
-const { optionalKey } = Schema
+const optionalKey = Schema.optionalKey
 
 const isAgentReference = (reference: Reference.Reference): boolean => "agent" in reference
 
