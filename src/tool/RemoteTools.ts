@@ -1017,18 +1017,18 @@ const makeHandler = (tool: Tool.Any, contract: ToolContract.ToolContract, client
   const unsendable = ToolResult.failure("execution_error", `The arguments of tool ${name} cannot be written as JSON`)
   const misfit = ToolResult.failure("execution_error", `The result of the tool server does not fit tool ${name}`)
   return Effect.fnUntraced(function* (params, { toolCallId }) {
-    const info = yield* boundTool.CallInfo
+    const call = (yield* boundTool.CurrentCall)?.call
     const context = yield* RunContext.RunContext
     const args = yield* Effect.catch(encodeParams(params), () => fail(unsendable))
     const result = yield* client({
-      runId: info?.runId ?? "",
-      id: info?.callId ?? toolCallId ?? "",
+      runId: call?.runId ?? "",
+      id: call?.id ?? toolCallId ?? "",
       contract,
       // Sound: the JSON codec encodes to JSON; the client checks it once more before sending
       arguments: args as Json.JsonObject,
       context,
       timeout: contract.timeout,
-      deadline: info?.deadline
+      deadline: call?.deadline
     })
     if (result._tag === "Success") {
       return yield* Effect.catch(decodeSuccess(result.value), () => fail(misfit))

@@ -11,12 +11,14 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import { constUndefined, identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as References from "effect/References"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
-import type * as Tracer from "effect/Tracer"
+import * as Tracer from "effect/Tracer"
 import type * as Types from "effect/Types"
 import * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
@@ -119,27 +121,20 @@ const ownHandlerOf = (tool: Tool.Any): OwnHandler | undefined =>
 /** The tool as it is described and executed, of one as a toolkit has it. */
 export const describedTool = (tool: Tool.Any): Tool.Any => ownHandlerOf(tool)?.tool ?? tool
 
-/** The call whose handler runs. */
-export const CallInfo = Context.Reference<CallContext | undefined>(callContext.keys.callInfo, {
-  defaultValue: () => undefined
-})
-
-/** The place that keeps the cause of one call; `undefined` outside of a batch. */
-interface CauseSlot {
-  cause?: Cause.Cause<unknown> | undefined
+/** A call of a batch while it is executed. */
+interface CallUnderWay {
+  readonly call: Pick<BoundCall, "runId" | "id" | "deadline">
+  readonly timeouts: Timeouts
+  /** Why the newest attempt failed unexpectedly. */
+  cause: Cause.Cause<unknown> | undefined
+  /** The result of the newest attempt that ran here. */
+  result: ToolResult.ToolResult | undefined
 }
 
-const CallCause = Context.Reference<CauseSlot | undefined>(callContext.keys.callCause, {
+/** The call that is being executed; `undefined` outside of a batch. */
+export const CurrentCall = Context.Reference<CallUnderWay | undefined>(callContext.keys.currentCall, {
   defaultValue: () => undefined
 })
-
-/** Keeps the cause of the call that is being executed; `undefined` forgets that of an earlier attempt. */
-const reportCause = (cause: Cause.Cause<unknown> | undefined): Effect.Effect<void> =>
-  Effect.withFiber((fiber) => {
-    const slot = fiber.getRef(CallCause)
-    if (slot !== undefined) slot.cause = cause
-    return Effect.void
-  })
 
 const carriedResults = new WeakMap<object, ToolResult.Failure>()
 
@@ -261,9 +256,16 @@ interface ApprovalContext {
  *
  * **Details**
  *
- * It neither limits time nor catches defects; a `BoundCall` does both.
+ * It neither limits time nor catches defects; a `BoundCall` does both. A body with `services` is `run` with those, made from
+ * the services of the call: a fiber of its own can begin with them.
  */
-export type Body = (args: Json.JsonObject, call: CallContext) => Effect.Effect<ToolResult.ToolResult>
+export interface Body {
+  (args: Json.JsonObject, call: CallContext): Effect.Effect<ToolResult.ToolResult>
+  readonly run?: (args: Json.JsonObject, call: CallContext) => Effect.Effect<ToolResult.ToolResult>
+  readonly services?: Services
+}
+
+type Services = (call: Context.Context<never>, runContext: Json.JsonObject) => Context.Context<never>
 
 type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
 
@@ -495,25 +497,22 @@ const makeApproval = (
   // the contract leaves the decision to code that is not here
   if (typeof ask !== "function") return () => Effect.succeed(contract.approval === "dynamic")
   const decode = makeDecoder(tool)
-  const provide = provideServices(captured)
+  const services = servicesOver(captured)
   return (args, context) =>
     Effect.flatMap(decode(args), (decoded) =>
-      Effect.flatMap(
-        runWithTimeout(
-          Effect.suspend(() => {
-            const answer: unknown = ask(decoded, { toolCallId: context.callId, messages: context.messages })
-            if (typeof answer === "boolean") return Effect.succeed(answer)
-            // Sound: an Effect that a policy returns answers true or false, by its type.
-            return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
-          }).pipe(provide(context.context)),
-          contract.timeout
-        ),
+      runWithTimeout(
+        Effect.suspend(() => {
+          const answer: unknown = ask(decoded, { toolCallId: context.callId, messages: context.messages })
+          if (typeof answer === "boolean") return Effect.succeed(answer)
+          // Sound: an Effect that a policy returns answers true or false, by its type.
+          return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
+        }),
+        Duration.toMillis(contract.timeout),
         (exit): Effect.Effect<boolean, ToolResult.Failure> => {
           if (exit === "timeout") return Effect.fail(lateApproval(contract.timeout))
-          return Exit.isSuccess(exit)
-            ? Effect.succeed(exit.value)
-            : Effect.flatMap(unhandledFailure(tool.name, exit.cause), Effect.fail)
-        }
+          return Exit.isSuccess(exit) ? exit : Effect.flatMap(unhandledFailure(tool.name, exit.cause), Effect.fail)
+        },
+        (current) => services(current, context.context)
       )
     )
 }
@@ -549,19 +548,18 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
     )
 }
 
-/** Provides the services that the handler's layer captured, the context of the run, and the call if there is one. */
-const provideServices = (captured: Context.Context<never>) => {
+/** The services that the handler's layer captured, over those of a call, with the context of the run. */
+const servicesOver = (captured: Context.Context<never>): Services => {
   const over = callContext.over(captured)
-  return (runContext: Json.JsonObject, call?: CallContext) =>
-    <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-      Effect.updateContext(effect, (current: Context.Context<never>) => {
-        const services = Context.add(over(current), RunContext.RunContext, runContext)
-        return call === undefined ? services : Context.add(services, CallInfo, call)
-      })
+  return (call, runContext) => Context.add(over(call), RunContext.RunContext, runContext)
 }
 
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
-  Effect.as(reportCause(cause), ToolResult.failure("execution_error", message))
+  Effect.withFiber((fiber) => {
+    const current = fiber.getRef(CurrentCall)
+    if (current !== undefined) current.cause = cause
+    return Effect.succeed(ToolResult.failure("execution_error", message))
+  })
 
 const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
   const encode = encodeJson(schema)
@@ -617,7 +615,6 @@ const isBeyondLimits = (error: unknown): error is PayloadError.PayloadError =>
 const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
-  const provide = provideServices(handler.context)
   const encodeSuccess = makeEncoder(tool.successSchema)
   const declaresFailures = !convertSchema.isUninformative(tool.failureSchema)
   const encodeFailure = makeEncoder(tool.failureSchema)
@@ -658,27 +655,34 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
     })
   }
 
-  return (args, call) =>
+  const perform = (decoded: unknown, call: CallContext): Effect.Effect<ToolResult.ToolResult> => {
+    // a preliminary result that does not encode spoils the final one
+    let spoiled: Effect.Effect<ToolResult.Failure> | undefined
+    const preliminary = (value: unknown) =>
+      Effect.matchEffect(encodeSuccess(value), {
+        onFailure: (error) =>
+          Effect.sync(() => {
+            spoiled = unencodable(error)
+          }),
+        onSuccess: (json) => call.progress(ToolResult.success(json))
+      })
+    // Sound: the handler runs with `services`; `Tool.Handler` does not track what it requires.
+    const handled = handler.handler(decoded, { toolCallId: call.callId, preliminary }) as Effect.Effect<
+      unknown,
+      unknown
+    >
+    return Effect.matchEffect(handled, { onFailure: fail, onSuccess: (value) => spoiled ?? succeed(value) })
+  }
+
+  const services = servicesOver(handler.context)
+  const run = (args: Json.JsonObject, call: CallContext) =>
     Effect.matchEffect(decode(args), {
       onFailure: Effect.succeed,
-      onSuccess: (decoded) => {
-        // a preliminary result that does not encode spoils the final one
-        let spoiled: Effect.Effect<ToolResult.Failure> | undefined
-        const preliminary = (value: unknown) =>
-          Effect.matchEffect(encodeSuccess(value), {
-            onFailure: (error) =>
-              Effect.sync(() => {
-                spoiled = unencodable(error)
-              }),
-            onSuccess: (json) => call.progress(ToolResult.success(json))
-          })
-        return Effect.suspend(
-          () =>
-            // Sound: the services of the handler are provided below; `Tool.Handler` does not track them.
-            handler.handler(decoded, { toolCallId: call.callId, preliminary }) as Effect.Effect<unknown, unknown>
-        ).pipe(Effect.matchEffect({ onFailure: fail, onSuccess: (value) => spoiled ?? succeed(value) }))
-      }
-    }).pipe(provide(call.context, call))
+      onSuccess: (decoded) => perform(decoded, call)
+    })
+  const body = (args: Json.JsonObject, call: CallContext) =>
+    Effect.updateContext(run(args, call), (context: Context.Context<never>) => services(context, call.context))
+  return Object.assign(body, { run, services })
 }
 
 /**
@@ -915,9 +919,7 @@ const bindCall = (tool: BoundTool, id: string, checked: Json.JsonObject, options
     timeout,
     deadline,
     result: tool.result,
-    execute: Option.map(tool.body, (body) =>
-      executeBody(tool.contract.name, { timeout, deadline }, () => body(checked, call))
-    )
+    execute: Option.map(tool.body, (body) => executeBody(tool.contract.name, timeout, body, checked, call))
   }
 }
 
@@ -983,11 +985,14 @@ const unexpectedFailure = ToolResult.failure(
 )
 
 /** A handler or a runtime failed unexpectedly. The cause is in the log. */
-const unhandledFailure = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
-  Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
-    Effect.andThen(reportCause(cause)),
-    Effect.as(unexpectedFailure)
-  )
+const unhandledFailure = (
+  name: string,
+  cause: Cause.Cause<unknown>,
+  call?: CallUnderWay
+): Effect.Effect<ToolResult.Failure> => {
+  if (call !== undefined) call.cause = cause
+  return Effect.as(Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause), unexpectedFailure)
+}
 
 /** The same failure with the class and the text of the defect. */
 const describeFailure = (result: ToolResult.ToolResult, cause: Cause.Cause<unknown> | undefined) =>
@@ -995,78 +1000,116 @@ const describeFailure = (result: ToolResult.ToolResult, cause: Cause.Cause<unkno
     ? { ...result, message: `Error executing tool: ${describeCause(cause)}` }
     : result
 
-/** The time a call may take: its timeout, cut short by the deadline of the run. */
-export const remainingTime = ({
-  deadline,
-  timeout
-}: Pick<BoundCall, "timeout" | "deadline">): Effect.Effect<Duration.Duration> =>
-  deadline === undefined
-    ? Effect.succeed(timeout)
-    : Effect.map(Clock.currentTimeMillis, (now) => Duration.min(timeout, Duration.millis(Math.max(0, deadline - now))))
+/** The milliseconds that a call may take: its timeout, cut short by the deadline of the run. */
+const timeLeft = ({ deadline, timeout }: Pick<BoundCall, "timeout" | "deadline">, clock: Clock.Clock): number => {
+  const millis = Duration.toMillis(timeout)
+  return deadline === undefined ? millis : Math.min(millis, Math.max(0, deadline - clock.currentTimeMillisUnsafe()))
+}
 
-/** Interrupts the fiber when its time is over, and remembers that it did. */
-const interruptAfter = (fiber: Fiber.Fiber<unknown, unknown>, duration: Duration.Duration, onTimeout: () => void) =>
-  Effect.sleep(duration).pipe(
-    Effect.andThen(
-      Effect.suspend(() => {
-        if (fiber.pollUnsafe() === undefined) onTimeout()
-        return Fiber.interrupt(fiber)
-      })
-    )
-  )
+export const remainingTime = (call: Pick<BoundCall, "timeout" | "deadline">): Effect.Effect<Duration.Duration> =>
+  Effect.clockWith((clock) => Effect.succeed(Duration.millis(timeLeft(call, clock))))
+
+/** The timeouts of the calls of a batch. One fiber sleeps until the first of them. */
+class Timeouts {
+  /** The time of each, in nanoseconds of the monotonic clock. */
+  readonly due = new Map<() => void, bigint>()
+  sleeper: Fiber.Fiber<void> | undefined
+  wakesAt = 0n
+
+  add(fiber: Fiber.Fiber<unknown, unknown>, millis: number, ring: () => void): void {
+    if (millis === Infinity) return
+    const clock = fiber.getRef(Clock.Clock)
+    const at = clock.monotonicTimeNanosUnsafe() + BigInt(Math.round(millis * 1_000_000))
+    this.due.set(ring, at)
+    if (this.sleeper !== undefined && at >= this.wakesAt) return
+    this.sleeper?.interruptUnsafe()
+    this.sleeper = Effect.runForkWith(fiber.context)(this.watch(clock))
+  }
+
+  delete(ring: () => void): void {
+    if (!this.due.delete(ring) || this.due.size > 0) return
+    this.sleeper?.interruptUnsafe()
+    this.sleeper = undefined
+  }
+
+  /** Rings those whose time has come, and sleeps until the next. */
+  watch(clock: Clock.Clock): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const now = clock.monotonicTimeNanosUnsafe()
+      let next: bigint | undefined
+      for (const [ring, at] of this.due) {
+        if (at <= now) {
+          this.due.delete(ring)
+          ring()
+        } else if (next === undefined || at < next) next = at
+      }
+      if (next === undefined) {
+        this.sleeper = undefined
+        return Effect.void
+      }
+      this.wakesAt = next
+      return Effect.andThen(clock.sleep(Duration.nanos(next - now)), this.watch(clock))
+    })
+  }
+}
 
 /**
- * The exit of an effect that runs in a fiber of its own, so that neither its
- * timeout nor its own interruption reaches its parent. A fiber that resists
- * interruption is waited for, and has timed out nevertheless.
+ * Runs an effect in a fiber of its own, so that neither its timeout nor its own interruption reaches this one. A fiber
+ * that resists interruption is waited for, and has timed out nevertheless.
  */
-const runWithTimeout = <A>(
+const runWithTimeout = <A, B, E>(
   effect: Effect.Effect<A>,
-  duration: Duration.Duration
-): Effect.Effect<Exit.Exit<A> | "timeout"> =>
+  millis: number,
+  onExit: (exit: Exit.Exit<A> | "timeout") => Effect.Effect<B, E>,
+  contextOf: (current: Context.Context<never>) => Context.Context<never> = identity
+): Effect.Effect<B, E> =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(Effect.forkChild(effect, { startImmediately: true }), (fiber) => {
-      const done = fiber.pollUnsafe()
-      return done === undefined ? awaitWithTimeout(fiber, duration, restore) : Effect.succeed(done)
+    Effect.withFiber((fiber) => {
+      const child = Effect.runForkWith(contextOf(fiber.context))(effect)
+      const done = child.pollUnsafe()
+      if (done !== undefined) return onExit(done)
+      const timeouts = fiber.getRef(CurrentCall)?.timeouts ?? new Timeouts()
+      let isLate = false
+      const giveUp = () => {
+        isLate = true
+        child.interruptUnsafe()
+      }
+      timeouts.add(fiber, millis, giveUp)
+      const awaited = Effect.onInterrupt(restore(Fiber.await(child)), () => {
+        timeouts.delete(giveUp)
+        return Fiber.interrupt(child)
+      })
+      return Effect.flatMap(awaited, (exit) => {
+        timeouts.delete(giveUp)
+        return onExit(isLate ? "timeout" : exit)
+      })
     })
   )
 
-const awaitWithTimeout = Effect.fnUntraced(function* <A>(
-  fiber: Fiber.Fiber<A>,
-  duration: Duration.Duration,
-  restore: <B>(effect: Effect.Effect<B>) => Effect.Effect<B>
-) {
-  let late = false
-  const timer = Duration.isFinite(duration)
-    ? yield* Effect.forkChild(
-        interruptAfter(fiber, duration, () => {
-          late = true
-        })
-      )
-    : undefined
-  const exit = yield* restore(Fiber.await(fiber)).pipe(
-    Effect.onInterrupt(() => Fiber.interrupt(fiber)),
-    Effect.ensuring(timer === undefined ? Effect.void : Fiber.interrupt(timer))
-  )
-  return late ? "timeout" : exit
-})
-
 const executeBody = (
   name: string,
-  limits: Pick<BoundCall, "timeout" | "deadline">,
-  body: () => Effect.Effect<ToolResult.ToolResult>
+  timeout: Duration.Duration,
+  body: Body,
+  args: Json.JsonObject,
+  call: CallContext
 ): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.flatMap(Effect.andThen(reportCause(undefined), remainingTime(limits)), (duration) => {
+  Effect.withFiber((fiber) => {
+    const { run = body, services = identity } = body
+    const current = fiber.getRef(CurrentCall)
+    if (current !== undefined) current.cause = undefined
+    const millis = timeLeft({ timeout, deadline: call.deadline }, fiber.getRef(Clock.Clock))
     // the caller has given up: a handler must not act now, not even one that would finish at once
-    if (Duration.isZero(duration)) return Effect.succeed(timeoutFailure(duration))
-    return Effect.flatMap(
-      runWithTimeout(Effect.suspend(body), duration),
+    if (millis === 0) return Effect.succeed(timeoutFailure(Duration.zero))
+    return runWithTimeout(
+      Effect.suspend(() => run(args, call)),
+      millis,
       (exit): Effect.Effect<ToolResult.ToolResult> => {
-        if (exit === "timeout") return Effect.succeed(timeoutFailure(duration))
-        if (Exit.isFailure(exit)) return unhandledFailure(name, exit.cause)
-        madeHere.add(exit.value)
-        return Effect.succeed(exit.value)
-      }
+        if (exit === "timeout") return Effect.succeed(timeoutFailure(Duration.millis(millis)))
+        if (Exit.isFailure(exit)) return unhandledFailure(name, exit.cause, current)
+        if (current !== undefined) current.result = exit.value
+        return exit
+      },
+      (context) => services(context, call.context)
     )
   })
 
@@ -1079,13 +1122,13 @@ export const dispatchWithTimeout = (
   margin: Duration.Duration,
   dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.gen(function* () {
-    const duration = yield* remainingTime(call)
-    const exit = yield* runWithTimeout(
+  Effect.clockWith((clock) => {
+    const millis = timeLeft(call, clock)
+    return runWithTimeout(
       Effect.suspend(() => dispatch(call)),
-      Duration.sum(duration, margin)
+      millis + Duration.toMillis(margin),
+      (exit) => (exit === "timeout" ? Effect.succeed(timeoutFailure(Duration.millis(millis))) : exit)
     )
-    return exit === "timeout" ? timeoutFailure(duration) : yield* exit
   })
 
 const interruptedFailure = ToolResult.failure("interrupted", "The run was interrupted while the tool was executing")
@@ -1101,28 +1144,11 @@ const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult
   )
 }
 
-const dispatchCall = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.suspend(() => runtime.dispatch(call)).pipe(
-    Effect.flatMap((result) =>
-      isResult(result) && result._tag === "Failure"
-        ? Effect.as(Effect.annotateCurrentSpan("error.type", result.type), result)
-        : Effect.succeed(result)
-    ),
-    withQuietSpan(`execute_tool ${call.contract.name}`, {
-      "gen_ai.operation.name": "execute_tool",
-      "gen_ai.tool.name": call.contract.name,
-      "gen_ai.tool.call.id": call.id
-    })
-  )
-
-/** Results of bodies that ran here. */
-const madeHere = new WeakSet<object>()
-
 const hasForm = Schema.is(ToolResult.ToolResult)
 
-/** A runtime of a user may return anything. */
-const isResult = (result: ToolResult.ToolResult): boolean =>
-  Predicate.isObject(result) && (madeHere.has(result) || hasForm(result))
+/** A runtime of a user may return anything. The result of a body is one. */
+const isResult = (result: ToolResult.ToolResult, ofBody: ToolResult.ToolResult | undefined): boolean =>
+  Predicate.isObject(result) && (result === ofBody || hasForm(result))
 
 const wrongResult = (tool: string): ToolResult.Failure =>
   ToolResult.failure(
@@ -1130,18 +1156,39 @@ const wrongResult = (tool: string): ToolResult.Failure =>
     `Expected a tool result from the tool runtime for tool ${JSON.stringify(tool)}, got something else. Return what ToolResult.success or ToolResult.failure makes.`
   )
 
-/** The result of a dispatch; `undefined` if the batch was interrupted before. */
-const settleCall = (
+/** Executes a call through a tool runtime, in a span. */
+const dispatchCall = (
+  runtime: ToolRuntime,
   call: BoundCall,
-  exit: Exit.Exit<ToolResult.ToolResult>,
-  restore: <A>(effect: Effect.Effect<A>) => Effect.Effect<A>
-): Effect.Effect<ToolResult.ToolResult | undefined> => {
-  if (Exit.isSuccess(exit)) {
-    return Effect.succeed(isResult(exit.value) ? checkResult(call, exit.value) : wrongResult(call.contract.name))
+  underWay: CallUnderWay
+): Effect.Effect<ToolResult.ToolResult> => {
+  const name = `execute_tool ${call.contract.name}`
+  const attributes = {
+    "gen_ai.operation.name": "execute_tool",
+    "gen_ai.tool.name": call.contract.name,
+    "gen_ai.tool.call.id": call.id
   }
-  // an interruption of this fiber is still pending in any interruptible region; one that a runtime made up is not
-  return Effect.flatMap(Effect.exit(restore(Effect.void)), (probe) =>
-    Exit.isFailure(probe) ? Effect.undefined : unhandledFailure(call.contract.name, exit.cause)
+  return Effect.useSpan(name, { attributes }, (span) =>
+    Effect.map(
+      Effect.updateContext(
+        Effect.suspend(() => runtime.dispatch(call)),
+        (context: Context.Context<never>) =>
+          context.pipe(
+            Context.add(References.CurrentStackFrame, {
+              name,
+              stack: constUndefined,
+              parent: Context.get(context, References.CurrentStackFrame)
+            }),
+            Context.add(Tracer.ParentSpan, quietSpan(span)),
+            Context.add(CurrentCall, underWay)
+          )
+      ),
+      (result) => {
+        if (!isResult(result, underWay.result)) return wrongResult(call.contract.name)
+        if (result._tag === "Failure") span.attribute("error.type", result.type)
+        return checkResult(call, result)
+      }
+    )
   )
 }
 
@@ -1187,38 +1234,55 @@ interface BatchOptions<E = never, R = never> {
  */
 export const run = <E = never, R = never>(
   calls: ReadonlyArray<BoundCall>,
-  options?: BatchOptions<E, R>
+  { defects, onFinished, onStarted }: BatchOptions<E, R> = {}
 ): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> =>
-  Effect.gen(function* () {
-    const runtime = yield* ToolRuntime
+  Effect.withFiber((fiber) => {
+    const runtime = fiber.getRef(ToolRuntime)
+    const clock = fiber.getRef(Clock.Clock)
+    const timeouts = new Timeouts()
     const results: Array<ToolResult.ToolResult> = []
-    const defects: Array<Cause.Cause<unknown>> = []
+    const died: Array<Cause.Cause<unknown>> = []
+
+    const execute = (
+      call: BoundCall,
+      index: number,
+      restore: <A>(effect: Effect.Effect<A>) => Effect.Effect<A>
+    ): Effect.Effect<void, E, R> => {
+      const underWay: CallUnderWay = { call, timeouts, cause: undefined, result: undefined }
+      const startedAt = clock.currentTimeMillisUnsafe()
+      const finish = (settled: ToolResult.ToolResult): Effect.Effect<void, E, R> => {
+        const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
+        const cause = settled._tag === "Failure" ? underWay.cause : undefined
+        const result = defects === "describe" ? describeFailure(settled, cause) : settled
+        if (cause !== undefined && Cause.hasDies(cause)) died[index] = cause
+        results[index] = result
+        return onFinished === undefined ? Effect.void : onFinished(call.id, result, duration, cause)
+      }
+      return Effect.matchCauseEffect(restore(dispatchCall(runtime, call, underWay)), {
+        onSuccess: finish,
+        onFailure: (cause) =>
+          // an interruption of this fiber is still pending in any interruptible region; one that a runtime made up is not
+          Effect.matchCauseEffect(restore(Effect.void), {
+            onSuccess: () => Effect.flatMap(unhandledFailure(call.contract.name, cause, underWay), finish),
+            onFailure: () => Effect.andThen(finish(interruptedFailure), Effect.interrupt)
+          })
+      })
+    }
 
     const one = (call: BoundCall, index: number): Effect.Effect<void, E, R> =>
       Effect.uninterruptibleMask((restore) =>
-        Effect.gen(function* () {
-          const slot: CauseSlot = {}
-          if (options?.onStarted !== undefined && (yield* options.onStarted(call.id)) === false) return
-          const clock = yield* Clock.Clock
-          const startedAt = clock.currentTimeMillisUnsafe()
-          const settled = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
-            Effect.flatMap((exit) => settleCall(call, exit, restore)),
-            Effect.provideService(CallCause, slot)
-          )
-          const plain = settled ?? interruptedFailure
-          const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
-          const cause = plain._tag === "Failure" ? slot.cause : undefined
-          const result = options?.defects === "describe" ? describeFailure(plain, cause) : plain
-          if (cause !== undefined && Cause.hasDies(cause)) defects[index] = cause
-          results[index] = result
-          if (options?.onFinished !== undefined) yield* options.onFinished(call.id, result, duration, cause)
-          if (settled === undefined) return yield* Effect.interrupt
-        })
+        onStarted === undefined
+          ? execute(call, index, restore)
+          : Effect.flatMap(onStarted(call.id), (starts) =>
+              starts === false ? Effect.void : execute(call, index, restore)
+            )
       )
 
-    yield* Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
-    const first = options?.defects === "die" ? defects.find((cause) => cause !== undefined) : undefined
-    if (first !== undefined)
-      return yield* Effect.failCause(Cause.fromReasons<never>(first.reasons.filter(Cause.isDieReason)))
-    return results
+    const all = Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
+    return Effect.flatMap(all, () => {
+      const first = defects === "die" ? died.find((cause) => cause !== undefined) : undefined
+      return first === undefined
+        ? Effect.succeed(results)
+        : Effect.failCause(Cause.fromReasons<never>(first.reasons.filter(Cause.isDieReason)))
+    })
   })

@@ -74,8 +74,7 @@ export const asRun =
 
 /** Keys of references of other modules. */
 export const keys = {
-  callCause: "effect-emissary/tool/CallCause",
-  callInfo: "effect-emissary/tool/CallInfo",
+  currentCall: "effect-emissary/tool/CurrentCall",
   messageId: "effect-emissary/conversation/MessageId",
   toolRuntime: "effect-emissary/tool/ToolRuntime"
 } as const
@@ -101,8 +100,7 @@ const fromCall: ReadonlySet<string> = new Set([
 
 /** Services of the place and of the run in which a layer is built. They end with it. */
 const ofPlace: ReadonlySet<string> = new Set([
-  keys.callCause,
-  keys.callInfo,
+  keys.currentCall,
   CurrentRun.key,
   fuel.Current.key,
   RunContext.RunContext.key,
