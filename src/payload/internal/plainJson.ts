@@ -555,12 +555,12 @@ export const unlimited: Limits = {
 }
 
 /**
- * Counts the keys of a JSON text, or answers -1 if it may pass a limit. It sees brackets and separators only: of a text
- * that is no JSON the count means nothing, but nothing before its first error passes a limit either.
+ * Counts the keys of a JSON text, or answers -1 if it may pass a limit other than the size of one array or object. It sees
+ * brackets and separators only: of a text that is no JSON the count means nothing, but nothing before its first error
+ * passes such a limit either.
  */
 const countKeysOfText = (text: string, limits: Limits): number => {
   const { length } = text
-  const maxNodes = Math.min(limits.maxNodes, limits.maxArrayLength, limits.maxKeys)
   if (length > limits.maxStringLength) return -1
   let depth = 0
   let nodes = 1
@@ -579,7 +579,7 @@ const countKeysOfText = (text: string, limits: Limits): number => {
       if (depth > limits.maxDepth) return -1
     } else if (unit === 0x5d || unit === 0x7d) depth -= 1
   }
-  return nodes > maxNodes ? -1 : keys
+  return nodes > limits.maxNodes ? -1 : keys
 }
 
 /** True behind an odd number of backslashes. */
@@ -590,22 +590,25 @@ const isEscaped = (text: string, at: number): boolean => {
 }
 
 /**
- * Counts the keys of a value that `JSON.parse` made, or answers -1 if it holds
- * a forbidden key or a number that is not finite; {@link copyJson} then finds the place.
+ * Counts the keys of a value that `JSON.parse` made, or answers -1 if it holds a forbidden key, a number that is not
+ * finite, or an array or object that is too large; {@link scanText} or {@link copyJson} then finds the place.
  */
-const countKeys = (root: Schema.Json): number => {
+const countKeys = (root: Schema.Json, limits: Limits): number => {
   const stack: Array<Schema.Json> = [root]
   let count = 0
   for (let value = stack.pop(); value !== undefined; value = stack.pop()) {
     if (typeof value === "number") {
       if (!Number.isFinite(value)) return -1
     } else if (isArray(value)) {
+      if (value.length > limits.maxArrayLength) return -1
       for (const item of value) if (typeof item !== "string") stack.push(item)
     } else if (typeof value === "object" && value !== null) {
-      for (const key of Object.keys(value)) {
+      const keys = Object.keys(value)
+      if (keys.length > limits.maxKeys) return -1
+      count += keys.length
+      for (const key of keys) {
         const member = value[key]
         if (isForbiddenKey(key, member)) return -1
-        count += 1
         if (member !== undefined && typeof member !== "string") stack.push(member)
       }
     }
@@ -1334,8 +1337,8 @@ export const parseText = (text: string, limits: Limits): Result.Result<Schema.Js
   Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
 
 /**
- * Reads a text whose size is within the limits. Small texts are left to `JSON.parse`; all others, and those that it
- * refuses, are scanned first.
+ * Reads a text whose size is within the limits. Most texts are left to `JSON.parse`; those that may pass a limit, and those
+ * that it refuses, are scanned first.
  */
 export const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> => {
   const keys = countKeysOfText(text, limits)
@@ -1352,11 +1355,14 @@ const admit = (
   text: string,
   limits: Limits
 ): Result.Result<Schema.Json, PayloadError.Reason> => {
-  const count = countKeys(json)
+  const count = countKeys(json, limits)
   if (count === keys) return Result.succeed(json)
-  if (count === -1) return copyJson(json, limits)
-  // Fewer keys than the text has: one occurred twice, and one value is gone.
-  return Result.map(scanText(text, limits, true), () => json)
+  return Result.flatMap(scanText(text, limits), () =>
+    count === -1
+      ? copyJson(json, limits)
+      : // Fewer keys than the text has: one occurred twice, and one value is gone.
+        Result.map(scanText(text, limits, true), () => json)
+  )
 }
 
 const parseBytes = (bytes: Uint8Array, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
