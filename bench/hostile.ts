@@ -4,7 +4,7 @@
  *
  * `node bench/hostile.ts` runs all attacks; `node bench/hostile.ts "allOf"` those whose names contain a text. A row is
  * marked when it takes more than 250 ms or 64 MB, and the exit code is then 1. All rows run in one process from a
- * bundle, which has decoded and run ordinary payloads before, as a server has. The heap of that process is limited to
+ * bundle, which has put small payloads through every door before, as a server has. The heap of that process is limited to
  * 64 MB above what is in it: an attack that needs more kills it. A larger heap is no measure, because garbage stays in
  * it until it is full. What takes too much time there runs up to two times more in a process without that limit, and
  * the least time counts, because the machine may do other work. The first rows are ordinary, for comparison.

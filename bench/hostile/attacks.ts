@@ -1480,14 +1480,31 @@ export const attacks: { readonly [name: string]: Attack } = {
   ...texts
 }
 
-/** Decodes and runs that every server has behind it. */
-export const warmUp: Effect.Effect<unknown> = Effect.all(
-  ["100 ordinary tools", "an ordinary run", "conversation of short texts", "plan: an ordinary run"].map((name) => {
-    const attack = attacks[name]
-    // Sound: an attack gets the input that it made.
-    return attack === undefined ? Effect.die(name) : Effect.result(attack.attack(attack.make(20) as never))
-  })
-)
+/** What a server has behind it: small inputs of every door. */
+const ordinary = [
+  "100 ordinary tools",
+  "an ordinary run",
+  "plan: an ordinary run",
+  "plan: earlier references, within fuel",
+  "plan: schemas",
+  "graph",
+  "conversation of short texts",
+  "conversation of calls",
+  "repair of open calls",
+  "run: events of calls",
+  "run: states in states",
+  "plan run: state",
+  "OpenAI: results in another order",
+  "Anthropic: results in another order",
+  "contract: schemas compared"
+]
+
+export const warmUp: Effect.Effect<unknown> = Effect.forEach(ordinary, (name) => {
+  const attack = attacks[name]
+  // Sound: an attack gets the input that it made.
+  const work = attack?.attack(attack.make(Math.min(20, attack.max ?? 20)) as never)
+  return work === undefined ? Effect.die(name) : Effect.result(work)
+})
 
 export const describe = (result: Result.Result<unknown, unknown>): string => {
   if (Result.isSuccess(result)) return "accepted"

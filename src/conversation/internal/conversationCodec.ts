@@ -19,7 +19,6 @@ import type {
   AssistantMessage,
   AssistantPart,
   Conversation,
-  History,
   Message,
   Place,
   SystemMessage,
@@ -77,13 +76,13 @@ const addLabel = (labels: Labels, from: string, to: string): void => {
 const orphanReason = (place: Place, callId: string): Reason => ({ _tag: "OrphanResult", ...place, callId, open: [] })
 
 /** Removes what breaks a law from the content of an assistant message. */
-const repairParts = (self: History, parts: ReadonlyArray<AssistantPart>, place: history.Place) => {
+const repairParts = (self: history.Facts, parts: ReadonlyArray<AssistantPart>, place: history.Place) => {
   const content: Array<AssistantPart> = []
   const repairs: Array<Repair> = []
   const labels: Labels = new Map()
   const providerLabels: Labels = new Map()
   const made = new Set<string>()
-  const check = history.makePartChecker(self, place)
+  const check = history.makePartChecker(self, place, true)
   const fresh = history.makeFreshIds(self, parts)
 
   const addCall = (given: ToolCallPart): void => {
@@ -134,7 +133,7 @@ const repairParts = (self: History, parts: ReadonlyArray<AssistantPart>, place: 
 
 /** Makes a lawful conversation of messages that come one by one. */
 export const makeRepairer = (tokenLimit: number | undefined) => {
-  let self = new history.History({ tokenLimit })
+  const self: history.Facts = { ...new history.History({ tokenLimit }) }
   const repairs: Array<Repair> = []
   let labels: Labels = new Map()
   // Ids that the repair made: a result that has one is for no call
@@ -149,7 +148,7 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
 
   const push = (message: Message, place: history.Place): void => {
     const reason = history.checkMessage(self, message, place.index)
-    if (reason === undefined) self = history.pushMessage(self, message)
+    if (reason === undefined) history.addTo(self, message)
     else drop(place, reason)
   }
 
@@ -160,11 +159,16 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     for (const [message, place] of messages) push(message, place)
   }
 
-  const sealBefore = Effect.fnUntraced(function* (place: history.Place) {
-    for (const { id, name } of history.openCalls(self)) repairs.push({ _tag: "CallSealed", ...place, callId: id, name })
-    self = history.asHistory(yield* history.seal(self))
-    addWaiting()
-  })
+  const sealBefore = (place: history.Place): Effect.Effect<void> =>
+    HashMap.isEmpty(self.open)
+      ? Effect.void
+      : Effect.map(history.sealOf(self), (results) => {
+          for (const result of results) {
+            repairs.push({ _tag: "CallSealed", ...place, callId: result.callId, name: result.name })
+            history.addTo(self, result)
+          }
+          addWaiting()
+        })
 
   const demote = (message: SystemMessage, place: history.Place): void => {
     repairs.push({ _tag: "SystemDemoted", ...place })
@@ -176,7 +180,7 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     labels = new Map()
     made = new Set()
     if (history.checkMessage(self, message, place.index) === undefined) {
-      self = history.pushMessage(self, message)
+      history.addTo(self, message)
       return
     }
     const repaired = repairParts(self, message.content, place)
@@ -201,34 +205,33 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     addWaiting()
   }
 
-  const add = Effect.fnUntraced(function* (message: Message, index: number) {
+  const addNow = (message: Message, place: history.Place): void => {
+    if (message.role === "tool") addResult(message, place)
+    else if (message.role === "assistant") addAssistant(message, place)
+    else if (message.role === "system" && place.index > 0) demote(message, place)
+    else push(message, place)
+  }
+
+  const add = (message: Message, index: number): Effect.Effect<void> => {
     const place: Place = { index, id: message.id }
-    switch (message.role) {
-      case "system":
-        return index === 0 ? push(message, place) : demote(message, place)
-      case "user": {
-        // An empty message ends no turn
-        const reason = history.checkContent(message, place)
-        if (reason !== undefined) return drop(place, reason)
-        yield* sealBefore(place)
-        return push(message, place)
-      }
-      case "assistant":
-        yield* sealBefore(place)
-        return addAssistant(message, place)
-      case "tool":
-        return addResult(message, place)
+    if (message.role === "user") {
+      // An empty message ends no turn
+      const reason = history.checkContent(message, place)
+      if (reason !== undefined) return Effect.sync(() => drop(place, reason))
     }
-  })
+    const isTurn = message.role === "user" || message.role === "assistant"
+    return Effect.map(isTurn ? sealBefore(place) : Effect.void, () => addNow(message, place))
+  }
 
   const finish = Effect.fnUntraced(function* (beside: number | undefined) {
     const [next] = waiting
     // A message behind an open end needs its calls closed
     if (next !== undefined) yield* sealBefore(next[1])
-    return { conversation: beside === undefined ? self : history.forgetReport(self, beside), repairs }
+    const conversation = new history.History(self)
+    return { conversation: beside === undefined ? conversation : history.forgetReport(conversation, beside), repairs }
   })
 
-  return { self: () => self, add, drop, finish }
+  return { self, add, drop, finish }
 }
 
 export const repairMessages = Effect.fnUntraced(function* (

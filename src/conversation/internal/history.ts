@@ -527,6 +527,9 @@ const stampMessage = <M extends Message>(
 // Messages copied and frozen here. They can be shared by any number of conversations.
 const frozen = new WeakSet<object>()
 
+/** Those that a codec made: the texts of their calls were compared with the arguments. */
+const decoded = new WeakSet<object>()
+
 /**
  * The message itself if it came from here, otherwise a frozen deep copy without undefined members: whatever
  * happens later to the object that was passed in, the conversation does not change.
@@ -538,7 +541,10 @@ export const freeze = <M extends object>(self: Draft<M>): M => {
   return message as M
 }
 
-/** Freezes a message that a codec has just made: no other code holds a part of it, so it needs no copy. */
+/**
+ * Freezes a message that a codec has just made: no other code holds a part of it, so it needs no copy. The texts of its calls
+ * have to fit their arguments.
+ */
 export const freezeDecoded = (message: Message): void => {
   const open: Array<Container> = [message]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -546,6 +552,7 @@ export const freezeDecoded = (message: Message): void => {
     for (const member of Object.values(next)) if (isContainer(member)) open.push(member)
   }
   frozen.add(message)
+  decoded.add(message)
 }
 
 type Container = Readonly<Record<string, unknown>> | Array<unknown>
@@ -643,7 +650,7 @@ const noBatch: ReadonlyArray<ToolCallPart> = []
 type CallIds = HashMap.HashMap<string, "us" | "provider" | "provider answered">
 const noCallIds: CallIds = HashMap.empty()
 
-type Facts = Omit<History, keyof Conversation | typeof Equal.symbol | typeof Hash.symbol>
+export type Facts = Omit<History, keyof Conversation | typeof Equal.symbol | typeof Hash.symbol>
 
 /** The facts about the messages that the laws need, kept as messages are added. A class, because its objects are made fast. */
 export class History extends Pipeable.Class implements Conversation {
@@ -855,8 +862,13 @@ export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefi
 const pushAll = (self: History, messages: Iterable<Message>): History => {
   // One object that changes: no other code has it before it becomes a conversation
   const facts: Facts = { ...self }
-  for (const message of messages) Object.assign(facts, factsWith(facts, freeze<Message>(message)))
+  for (const message of messages) addTo(facts, message)
   return facts.last === self.last ? self : new History(facts)
+}
+
+/** Adds a message that breaks no law to facts that no other code has. */
+export const addTo = (facts: Facts, message: Message): void => {
+  Object.assign(facts, factsWith(facts, freeze<Message>(message)))
 }
 
 /** Adds a message. A broken law is reported at `index`, where it is not the position in the conversation. */
@@ -912,15 +924,23 @@ export const append: {
 export const appendAll: {
   (messages: Iterable<Message>): (self: Conversation) => Result.Result<Conversation, ConversationError>
   (self: Conversation, messages: Iterable<Message>): Result.Result<Conversation, ConversationError>
-} = dual(2, (self: Conversation, messages: Iterable<Message>) => {
-  const facts: Facts = { ...asHistory(self) }
+} = dual(2, (self: Conversation, messages: Iterable<Message>) => appendEach(asHistory(self), messages))
+
+/** Adds messages. A broken law is reported at the index of the message, where that is not its position in the conversation. */
+export const appendEach = (
+  self: History,
+  messages: Iterable<Message>,
+  indexOf: (position: number) => number | undefined = () => undefined
+): Result.Result<Conversation, ConversationError> => {
+  const facts: Facts = { ...self }
+  let position = 0
   for (const message of messages) {
-    const reason = checkMessage(facts, message)
+    const reason = checkMessage(facts, message, indexOf(position++))
     if (reason !== undefined) return Result.fail(new ConversationError({ reason }))
-    Object.assign(facts, factsWith(facts, freeze<Message>(message)))
+    addTo(facts, message)
   }
-  return Result.succeed(facts.last === asHistory(self).last ? self : new History(facts))
-})
+  return Result.succeed(facts.last === self.last ? self : new History(facts))
+}
 
 /**
  * Builds a conversation from messages and checks every law.
@@ -1037,7 +1057,7 @@ export const messagesSince = (self: History, message: Message): ReadonlyArray<Me
  */
 export const openCalls = (self: Conversation): ReadonlyArray<ToolCallPart> => openCallsOf(asHistory(self))
 
-const openCallsOf = ({ batch, open }: Facts): ReadonlyArray<ToolCallPart> =>
+export const openCallsOf = ({ batch, open }: Facts): ReadonlyArray<ToolCallPart> =>
   HashMap.isEmpty(open) ? [] : batch.filter((call) => HashMap.has(open, call.id))
 
 // Laws
@@ -1107,9 +1127,9 @@ const someOpenCallIds = (self: Facts): ReadonlyArray<string> => {
 const checkName = (call: ToolCallPart, found: string, place: Place): Reason | undefined =>
   call.name === found ? undefined : { _tag: "NameMismatch", ...place, callId: call.id, expected: call.name, found }
 
-const checkParts = (self: Facts, { content }: AssistantMessage, place: Place): Reason | undefined => {
-  const check = makePartChecker(self, place)
-  for (const part of content) {
+const checkParts = (self: Facts, message: AssistantMessage, place: Place): Reason | undefined => {
+  const check = makePartChecker(self, place, decoded.has(message))
+  for (const part of message.content) {
     const reason = check(part)
     if (reason !== undefined) return reason
   }
@@ -1117,7 +1137,7 @@ const checkParts = (self: Facts, { content }: AssistantMessage, place: Place): R
 }
 
 /** Checks the parts of an assistant message one after the other. A part that breaks a law changes nothing. */
-export const makePartChecker = (self: Facts, place: Place) => {
+export const makePartChecker = (self: Facts, place: Place, textsFit: boolean) => {
   // Only the changes by these parts: `self` may hold many calls
   const opened = new Map<string, ToolCallPart>()
   const answered = new Set<string>()
@@ -1139,7 +1159,7 @@ export const makePartChecker = (self: Facts, place: Place) => {
 
   const checkCall = (part: ToolCallPart): Reason | undefined => {
     if (find(part.id) !== undefined) return { _tag: "RepeatedCallId", ...place, callId: part.id }
-    if (!textFitsArguments(part)) return { _tag: "ArgumentsDiffer", ...place, callId: part.id }
+    if (!textsFit && !textFitsArguments(part)) return { _tag: "ArgumentsDiffer", ...place, callId: part.id }
     opened.set(part.id, part)
     return undefined
   }
@@ -1166,7 +1186,7 @@ export const makePartChecker = (self: Facts, place: Place) => {
 // New ids of calls
 
 /** Makes ids that no call of the conversation has, nor any in these parts. */
-export const makeFreshIds = (self: History, parts: ReadonlyArray<AssistantPart>) => {
+export const makeFreshIds = (self: Facts, parts: ReadonlyArray<AssistantPart>) => {
   const used = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])))
   // Next free suffix of each id: a model may repeat one id in thousands of calls
   const suffixes = new Map<string, number>()
@@ -1293,20 +1313,22 @@ export const withoutUnanswered = <M extends Message>(unanswered: ReadonlySet<Ass
 export const seal: {
   (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
   (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
-} = dual(
-  firstIsConversation,
-  Effect.fnUntraced(function* (self: Conversation, options?: SealOptions) {
-    const text = options?.message ?? "Tool call interrupted before completion."
-    const result = freeze(ToolResult.failure("interrupted", text))
-    const makeId = yield* MessageId
-    const createdAt = yield* DateTime.now
-    const messages: Array<Message> = []
-    for (const { id, name } of openCalls(self)) {
-      messages.push({ role: "tool", id: yield* makeId, createdAt, callId: id, name, result })
-    }
-    return pushAll(asHistory(self), messages)
-  })
+} = dual(firstIsConversation, (self: Conversation, options?: SealOptions): Effect.Effect<Conversation> =>
+  Effect.map(sealOf(asHistory(self), options), (messages) => pushAll(asHistory(self), messages))
 )
+
+/** The results that close the open calls. */
+export const sealOf = Effect.fnUntraced(function* (self: Facts, options?: SealOptions) {
+  const text = options?.message ?? "Tool call interrupted before completion."
+  const result = freeze(ToolResult.failure("interrupted", text))
+  const makeId = yield* MessageId
+  const createdAt = yield* DateTime.now
+  const messages: Array<ToolMessage> = []
+  for (const { id, name } of openCallsOf(self)) {
+    messages.push({ role: "tool", id: yield* makeId, createdAt, callId: id, name, result })
+  }
+  return messages
+})
 
 interface SealOptions {
   readonly message?: string | undefined

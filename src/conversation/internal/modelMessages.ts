@@ -449,7 +449,7 @@ const readPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLi
 const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLimit }: PromptOptions = {}) {
   const repairer = conversationCodec.makeRepairer(tokenLimit)
   for (const [index, message] of prompt.content.entries()) {
-    const converted = yield* Effect.result(readMessage(repairer.self(), index, message))
+    const converted = yield* Effect.result(readMessage(repairer.self, index, message))
     if (Result.isSuccess(converted)) {
       for (const next of converted.success) yield* repairer.add(next, index)
       continue
@@ -497,7 +497,7 @@ export const fromPrompt: conversationCodec.Reader<Prompt.Prompt, PromptOptions, 
 
 type ReadMessages = Effect.Effect<ReadonlyArray<Message>, ConversationError.ConversationError>
 
-const readMessage = (self: History, index: number, message: Prompt.Message): ReadMessages => {
+const readMessage = (self: history.Facts, index: number, message: Prompt.Message): ReadMessages => {
   const { given, note } = takeNote(message.options)
   const options: AssistantOptions = { ...note.message, ...given }
   switch (message.role) {
@@ -518,7 +518,7 @@ const readMessage = (self: History, index: number, message: Prompt.Message): Rea
 
 /** The message, and the results of tools of this side that a prompt may hold in it. */
 const readAssistant = Effect.fnUntraced(function* (
-  self: History,
+  self: history.Facts,
   index: number,
   message: Prompt.AssistantMessage,
   { note, options }: { readonly note: Note; readonly options: AssistantOptions }

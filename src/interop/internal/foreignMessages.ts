@@ -258,13 +258,8 @@ export const makeReader = (
   return conversationCodec.makeReader(
     Effect.fnUntraced(function* (input, options) {
       const { foreign, messages } = yield* read(input, options)
-      let self = new history.History({ tokenLimit: options?.tokenLimit })
-      for (const [position, message] of messages.entries()) {
-        const next = history.appendAt(self, message, foreign[position]?.index)
-        if (Result.isFailure(next)) return yield* next.failure
-        self = next.success
-      }
-      return self
+      const start = new history.History({ tokenLimit: options?.tokenLimit })
+      return yield* Effect.fromResult(history.appendEach(start, messages, (position) => foreign[position]?.index))
     }),
     (input, options) =>
       Effect.flatMap(read(input, options), ({ messages }) =>
