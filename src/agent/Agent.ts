@@ -517,8 +517,8 @@ const bindTool = Effect.fnUntraced(function* (
   captured: Context.Context<never>,
   tool: agentData.Tool
 ): Effect.fn.Return<boundTool.BoundTool, BindFailure, BindServices> {
+  if (tool.agent === undefined) return yield* (yield* ToolResolver.ToolResolver).resolve(tool)
   const { agent: definition, ...contract } = tool
-  if (definition === undefined) return yield* (yield* ToolResolver.ToolResolver).resolve(tool)
   const agent = yield* bindTo(captured, definition)
   // An approval is about a call of this agent, so its definition counts, too
   const digest = yield* Effect.mapError(agentBlueprint.digestOfTool(tool), agentErrorOf(agent.name))

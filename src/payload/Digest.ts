@@ -4,12 +4,11 @@
  * @since 0.1.0
  */
 
-import { sha256 as hash } from "@noble/hashes/sha2.js"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as Hex from "effect/encoding/Hex"
 import * as PayloadError from "./PayloadError.ts"
+import { hashText } from "./internal/base.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
 interface Frame {
@@ -167,7 +166,4 @@ const openFrame = (source: object): Frame | undefined => {
  * @since 0.1.0
  */
 export const sha256 = (json: Schema.Json): Effect.Effect<string, PayloadError.PayloadError> =>
-  Effect.map(
-    Effect.fromResult(canonicalize(json)),
-    (text) => `sha256:${Hex.encode(hash(new TextEncoder().encode(text)))}`
-  )
+  Effect.map(Effect.fromResult(canonicalize(json)), hashText)

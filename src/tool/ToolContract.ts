@@ -8,16 +8,14 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
-import * as Digest from "../payload/Digest.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
-import { defined } from "../payload/internal/plainJson.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { defined, inheritedNames } from "../payload/internal/plainJson.ts"
+import * as contractDigest from "./internal/contractDigest.ts"
 import * as ToolSettings from "./ToolSettings.ts"
 
 /**
@@ -123,19 +121,18 @@ export const make = (options: {
   readonly approval?: ToolContract["approval"] | undefined
   readonly annotations?: ToolContract["annotations"] | undefined
 }): Effect.Effect<ToolContract, ToolContractError> =>
-  Effect.gen(function* () {
+  Effect.suspend(() => {
     const { name, parameters } = options
     const refuse = (part: ToolContractError["part"], problem: string) =>
-      new ToolContractError({ tool: name, part, path: "", problem })
-    if (name.trim() === "") return yield* refuse("name", "expected a name, got an empty one. Name the tool.")
-    if (/\p{Surrogate}/u.test(name))
-      return yield* refuse("name", "expected well-formed Unicode, found a lone surrogate")
-    if (Result.isFailure(plainJson.checkName(name, { what: "tool", path: "/name" }))) {
-      return yield* refuse("name", "every JavaScript object has a member of that name; choose another one")
+      Effect.fail(new ToolContractError({ tool: name, part, path: "", problem }))
+    if (name.trim() === "") return refuse("name", "expected a name, got an empty one. Name the tool.")
+    if (/\p{Surrogate}/u.test(name)) return refuse("name", "expected well-formed Unicode, found a lone surrogate")
+    if (inheritedNames.has(name)) {
+      return refuse("name", "every JavaScript object has a member of that name; choose another one")
     }
     const timeout = Option.getOrUndefined(Duration.fromInput(options.timeout ?? defaultTimeout))
     if (timeout === undefined || !Duration.isPositive(timeout)) {
-      return yield* refuse("timeout", `expected a positive duration, found ${String(options.timeout)}`)
+      return refuse("timeout", `expected a positive duration, found ${String(options.timeout)}`)
     }
     const contract = {
       name,
@@ -144,17 +141,12 @@ export const make = (options: {
       ...defined({ success: options.success, failure: options.failure }),
       timeout,
       approval: options.approval ?? "never",
-      annotations: options.annotations ?? {},
-      digest: knownDigests.get(options) ?? ""
+      annotations: options.annotations ?? {}
     }
-    if (contract.digest === "") {
-      contract.digest = yield* Effect.mapError(digest(contract), (error) => refuse("digest", error.message))
-    }
-    return contract
+    return Effect.catch(Effect.fromResult(contractDigest.withDigestOf(options, contract)), (error) =>
+      refuse("digest", error.message)
+    )
   })
-
-/** Digests of contracts, each of which is one object for all runs of a program. */
-const knownDigests = new WeakMap<object, string>()
 
 /**
  * The SHA-256 digest of a contract, `"sha256:<hex>"`: of everything but its
@@ -188,20 +180,8 @@ const knownDigests = new WeakMap<object, string>()
  * @category digests
  * @since 0.1.0
  */
-export const digest = (contract: Omit<ToolContract, "description" | "digest">): Effect.Effect<string, PayloadError> => {
-  const known = knownDigests.get(contract)
-  if (known !== undefined) return Effect.succeed(known)
-  const { annotations, approval, failure, name, parameters, success, timeout } = contract
-  const computed = Digest.sha256({
-    name,
-    parameters,
-    ...defined({ success, failure }),
-    timeout: Duration.isFinite(timeout) ? Duration.toMillis(timeout) : "infinity",
-    approval,
-    annotations: defined(annotations)
-  })
-  return Effect.tap(computed, (digest) => Effect.sync(() => knownDigests.set(contract, digest)))
-}
+export const digest = (contract: Omit<ToolContract, "description" | "digest">): Effect.Effect<string, PayloadError> =>
+  Effect.suspend(() => Effect.fromResult(contractDigest.digestOf(contract)))
 
 const defaultTimeout: Duration.Input = ToolSettings.Timeout.defaultValue()
 

@@ -14,6 +14,7 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import { appendToken } from "../payload/internal/plainJson.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
+import * as contractDigest from "./internal/contractDigest.ts"
 
 export {
   /**
@@ -212,7 +213,7 @@ export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => 
       resolve: (contract) => {
         const isRaised = contract.approval === "never" && needsApproval(contract)
         // Its digest is made here: servers believe it
-        const made = ToolContract.make(isRaised ? { ...contract, approval: "always" } : contract)
+        const made = ToolContract.make(isRaised ? contractDigest.raised(contract) : contract)
         return refuseInvalid(Effect.flatMap(made, boundTool.makeStub))
       }
     })

@@ -347,4 +347,38 @@ describe("AgentDefinition laws", () => {
     assert.match(error.message, /expected at most 600000 units of fuel.*Send less, or raise maxFuel/)
     yield* AgentDefinition.codec.decode({ ...wire, tools: tools.slice(0, 10) })
   })
+
+  test("CODEC-1 a tool without a digest gets it, or is refused where its contract has none", function* () {
+    const decode = (part: object) =>
+      AgentDefinition.codec.decode({ schema_version: 2, tools: [{ name: "get_order", parameters, ...part }] })
+    const digestsOf = Effect.fnUntraced(function* (part: Partial<Parameters<typeof ToolContract.make>[0]>) {
+      const made = yield* tool({ description: undefined, ...part })
+      const decoded = (yield* decode(part)).tools[0]
+      assert.isDefined(decoded)
+      assert.deepStrictEqual(decoded, made)
+      assert.sameMembers(Object.keys(decoded), Object.keys(made))
+      // Also once it was read, and of a copy
+      assert.deepStrictEqual([decoded.digest, { ...decoded }.digest], [made.digest, made.digest])
+      const approved = { ...decoded, approval: "always" } as const
+      assert.notStrictEqual(yield* ToolContract.digest(approved), made.digest)
+    })
+    yield* digestsOf({})
+    yield* digestsOf({ success: parameters, failure: { type: "null" }, annotations: { title: "T", readonly: true } })
+    yield* digestsOf({ parameters: { ...parameters, description: String.raw`\ud800 and \"` } })
+
+    const lone = "\ud83d"
+    for (const [part, place] of [
+      [{ name: lone }, "/name"],
+      [{ parameters: { ...parameters, description: lone } }, "/parameters/description"],
+      [{ parameters: { ...parameters, properties: { [lone]: {} } } }, "/parameters/properties"],
+      [{ success: { title: lone } }, "/success/title"],
+      [{ failure: { title: lone } }, "/failure/title"],
+      [{ annotations: { title: lone } }, "/annotations/title"]
+    ] as const) {
+      const { reason } = yield* failsFor("Invalid", decode(part))
+      assert.strictEqual(reason.issues.length, 1)
+      assert.deepInclude(reason.issues[0], { path: "/tools/0", expected: "a contract that has a digest" })
+      assert.include(reason.issues[0]?.found, `canonical JSON at ${place}`)
+    }
+  })
 })

@@ -146,6 +146,39 @@ describe("TRUST-3 fuel", () => {
     assert.include(error.message, "raise maxFuel")
   })
 
+  test("TRUST-3 a schema of an artefact takes the same fuel each time it comes, and no owner changes it for others", function* () {
+    const definition = (tools: number) => ({
+      schema_version: 2,
+      tools: Array.from({ length: tools }, (_, n) => ({ name: `t${n}`, parameters: order("owned") }))
+    })
+    const spent: Array<number> = []
+    for (const tools of [3, 3, 1, 1]) {
+      const decoded = yield* spentBy(
+        Effect.tap(AgentDefinition.codec.decode(definition(tools)), (one) =>
+          Effect.forEach(one.tools, ({ parameters }) => JsonSchema.make(parameters))
+        )
+      )
+      spent.push(decoded)
+    }
+    assert.strictEqual(new Set(spent).size, 1)
+
+    for (let round = 0; round < 4; round++) {
+      const { tools } = yield* AgentDefinition.codec.decode({
+        schema_version: 2,
+        tools: [{ name: "t", parameters: { ...order("changed"), enum: [{ id: "a" }, { id: "b" }] } }]
+      })
+      const [tool] = tools
+      assert.isDefined(tool)
+      const schema = yield* JsonSchema.make(tool.parameters)
+      // What its owner does, whatever the types say
+      const members: unknown = tool.parameters["enum"]
+      assert(Array.isArray(members))
+      members.length = 0
+      Object.assign(tool.parameters, { type: "string" })
+      if (round > 0) assert.isTrue(JsonSchema.accepts(schema, { id: "a" }))
+    }
+  })
+
   test.prop(
     "TRUST-3 every check that runs was paid for, and the answer under a smaller limit is the same or a problem about fuel",
     [Schema.Int],

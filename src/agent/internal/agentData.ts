@@ -17,9 +17,11 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { quote } from "../../payload/internal/base.ts"
+import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
+import * as contractDigest from "../../tool/internal/contractDigest.ts"
 
 export const defaultMaxSteps = 16
 
@@ -178,24 +180,40 @@ export const memoryPaths: WirePaths = {
   needs: { model: false, description: false, finiteTimeout: false }
 }
 
-const checkSchema = Effect.fnUntraced(function* (path: string, json: JsonObject) {
-  const made = yield* Effect.result(JsonSchema.make(json, { what: "JSON Schema" }))
-  if (Result.isSuccess(made)) return []
-  const tank = yield* fuel.current
-  const place = path + made.failure.path
-  if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, artefact, place)
-  const found = `one that cannot: ${made.failure.message}`
-  return [{ path: place, expected: "a JSON Schema that can be enforced", found }]
-})
+/** A check that is under way. */
+interface Check {
+  readonly door: compileSchema.Door
+  /** The place of the schema for which there was not enough fuel; nothing is checked after it. */
+  emptyAt: string | undefined
+}
 
-const checkDigest = Effect.fnUntraced(function* (path: string, tool: ToolContract.ToolContract) {
-  const digest = yield* ToolContract.digest(tool)
-  if (tool.digest === digest) return []
-  const expected = `the digest of the tool's contract (${digest})`
+const schemaIssues = (
+  check: Check,
+  path: string,
+  json: JsonObject | undefined
+): ReadonlyArray<PayloadError.Problem> => {
+  if (json === undefined || check.emptyAt !== undefined) return []
+  const made = compileSchema.makeBehind(check.door, json)
+  if (Result.isSuccess(made)) return []
+  const error = new JsonSchema.JsonSchemaError({ what: "JSON Schema", ...made.failure })
+  const place = path + error.path
+  if (fuel.isEmpty(check.door.tank)) check.emptyAt = place
+  const found = `one that cannot: ${error.message}`
+  return [{ path: place, expected: "a JSON Schema that can be enforced", found }]
+}
+
+const digestIssues = (path: string, tool: ToolContract.ToolContract): ReadonlyArray<PayloadError.Problem> => {
+  if (contractDigest.isUnread(tool)) return []
+  const digest = contractDigest.digestOf(tool)
+  if (Result.isFailure(digest)) {
+    return [{ path, expected: "a contract that has a digest", found: digest.failure.message }]
+  }
+  if (tool.digest === digest.success) return []
+  const expected = `the digest of the tool's contract (${digest.success})`
   const found = /^sha256:[0-9a-f]{64}$/.test(tool.digest) ? tool.digest : "another text"
   const fix = "Leave the digest out of the JSON, or make the contract with ToolContract.make"
   return [{ path: `${path}/digest`, expected, found, fix }]
-})
+}
 
 const timeoutIssues = (
   path: string,
@@ -231,34 +249,19 @@ const agentCallIssues = (path: string, { timeout }: Tool): ReadonlyArray<Payload
   return [{ path: `${path}/timeout`, expected: `"infinity" or none, as the run of an agent has its own limits`, found }]
 }
 
-const toolIssues = Effect.fnUntraced(function* (tool: Tool, path: string, places: WirePaths) {
+const toolIssues = (check: Check, tool: Tool, path: string, places: WirePaths): ReadonlyArray<PayloadError.Problem> => {
   const { agent, description, failure, name, parameters, success, timeout } = tool
   const expected = `a description of the tool ${renderValue(name)}`
-  const digest = checkDigest(path, tool)
   return [
     ...textIssues(`${path}/name`, "the name of the tool", name, true),
     ...textIssues(`${path}/description`, expected, description, places.needs.description),
     ...(agent === undefined ? timeoutIssues(`${path}/timeout`, timeout, places) : agentCallIssues(path, tool)),
-    ...(yield* checkSchema(`${path}/${places.parameters}`, parameters)),
-    ...(success === undefined ? [] : yield* checkSchema(`${path}/success`, success)),
-    ...(failure === undefined ? [] : yield* checkSchema(`${path}/failure`, failure)),
-    ...(yield* Effect.catch(digest, (error) =>
-      Effect.succeed([{ path, expected: "a contract that has a digest", found: error.message }])
-    ))
+    ...schemaIssues(check, `${path}/${places.parameters}`, parameters),
+    ...schemaIssues(check, `${path}/success`, success),
+    ...schemaIssues(check, `${path}/failure`, failure),
+    ...(check.emptyAt === undefined ? digestIssues(path, tool) : [])
   ]
-})
-
-/** A tool that was just read, with its digest. If none can be computed it is empty, and {@link check} reports the reason. */
-export const withDigest = Effect.fnUntraced(function* (tool: Omit<Tool, "digest">) {
-  const read = { ...tool, digest: "" }
-  // A digest takes no fuel, and the schemas of a tool that has one are compiled anyway
-  for (const json of [tool.parameters, tool.success, tool.failure]) {
-    if (json !== undefined) yield* Effect.ignore(JsonSchema.make(json))
-  }
-  if (fuel.isEmpty(yield* fuel.current)) return read
-  read.digest = yield* Effect.orElseSucceed(ToolContract.digest(read), () => "")
-  return read
-})
+}
 
 const toolNameIssues = (path: string, tools: ReadonlyArray<Tool>): ReadonlyArray<PayloadError.Problem> =>
   tools.flatMap(({ name }, index) => {
@@ -289,77 +292,102 @@ const fieldIssues = (
   ]
 }
 
-const ownIssues = Effect.fnUntraced(function* (
+const ownIssues = (
+  check: Check,
   { definition, path }: { readonly definition: AgentDefinition; readonly path: string },
   places: WirePaths
-) {
+): ReadonlyArray<PayloadError.Problem> => {
   const { output, tools } = definition
   const toolsAt = `${path}/tools`
   return [
     ...fieldIssues(path, definition, places),
-    ...(output === undefined ? [] : yield* checkSchema(path + places.outputSchema, output.schema)),
+    ...schemaIssues(check, path + places.outputSchema, output?.schema),
     ...toolNameIssues(toolsAt, tools),
-    ...(yield* Effect.forEach(tools, (tool, index) => toolIssues(tool, `${toolsAt}/${index}`, places))).flat()
+    ...tools.flatMap((tool, index) => toolIssues(check, tool, `${toolsAt}/${index}`, places))
   ]
-})
+}
 
 /** The levels of JSON from an agent to one of its agents: `/tools/0/agent`. */
 const levelsOfAgent = 3
 
+const nestingWithin = (
+  { maxDepth: limit }: plainJson.Limits,
+  agents: number,
+  path: string
+): Result.Result<void, PayloadError.PayloadError> =>
+  agents * levelsOfAgent < limit
+    ? Result.void
+    : Result.fail(new PayloadError.PayloadError({ what: artefact, reason: { _tag: "TooDeep", limit, path } }))
+
 /** Fails if an agent that `agents` others are around is deeper in JSON than data may be. */
 export const checkNesting = (agents: number, path: string): Effect.Effect<void, PayloadError.PayloadError> =>
-  Effect.flatMap(Limits.Limits, ({ maxDepth: limit }) => {
-    const reason = { _tag: "TooDeep", limit, path } as const
-    return agents * levelsOfAgent < limit
-      ? Effect.void
-      : Effect.fail(new PayloadError.PayloadError({ what: artefact, reason }))
-  })
+  Effect.flatMap(Limits.Limits, (limits) => Effect.fromResult(nestingWithin(limits, agents, path)))
 
-/** The definition and those of all agents in it, with their paths, within the limits of the whole. */
-export const treeOf = Effect.fnUntraced(function* (root: AgentDefinition) {
-  const tree = [{ definition: root, path: "", depth: 0 }]
+interface Agents {
+  readonly definition: AgentDefinition
+  readonly path: string
+  readonly depth: number
+}
+
+const treeWithin = (
+  limits: plainJson.Limits,
+  root: AgentDefinition
+): Result.Result<ReadonlyArray<Agents>, PayloadError.PayloadError> => {
+  const tree: Array<Agents> = [{ definition: root, path: "", depth: 0 }]
   let count = 0
   for (const { definition, depth, path } of tree) {
     count += definition.tools.length
-    yield* plainJson.checkCount("tools", count, { what: artefact, path: `${path}/tools` })
-    yield* checkNesting(depth, path)
+    const counted = plainJson.countWithin(limits, "tools", count, { what: artefact, path: `${path}/tools` })
+    const within = Result.isFailure(counted) ? counted : nestingWithin(limits, depth, path)
+    if (Result.isFailure(within)) return Result.fail(within.failure)
     for (const [index, { agent, name }] of definition.tools.entries()) {
       const at = `${path}/tools/${index}`
-      yield* Effect.fromResult(plainJson.checkName(name, { what: artefact, path: `${at}/name` }))
+      const named = plainJson.checkName(name, { what: artefact, path: `${at}/name` })
+      if (Result.isFailure(named)) return Result.fail(named.failure)
       if (agent !== undefined) tree.push({ definition: agent, path: `${at}/agent`, depth: depth + 1 })
     }
   }
-  return tree
-})
+  return Result.succeed(tree)
+}
+
+/** The definition and those of all agents in it, with their paths, within the limits of the whole. */
+export const treeOf = (root: AgentDefinition): Effect.Effect<ReadonlyArray<Agents>, PayloadError.PayloadError> =>
+  Effect.flatMap(Limits.Limits, (limits) => Effect.fromResult(treeWithin(limits, root)))
+
+const checkBehind = (
+  door: compileSchema.Door,
+  definition: AgentDefinition,
+  places: WirePaths,
+  found: ReadonlyArray<PayloadError.Problem>
+): Result.Result<AgentDefinition, PayloadError.PayloadError> => {
+  const { limits, tank } = door
+  const tree = treeWithin(limits, definition)
+  if (Result.isFailure(tree)) return Result.fail(tree.failure)
+  const check: Check = { door, emptyAt: undefined }
+  // A version that needs what others leave out has no agents in its tools.
+  const innerPlaces = places.needs.model ? memoryPaths : places
+  const issues = tree.success.flatMap((one) => ownIssues(check, one, one.depth === 0 ? places : innerPlaces))
+  const refuse = (reason: PayloadError.Reason) => Result.fail(new PayloadError.PayloadError({ what: artefact, reason }))
+  if (check.emptyAt !== undefined) return refuse(fuel.reasonOf(tank, check.emptyAt))
+  // A part that could not be read is not reported again as missing, nor is anything inside it.
+  const isUnread = ({ path }: PayloadError.Problem) =>
+    found.some((one) => path === one.path || path.startsWith(`${one.path}/`))
+  const all = [...found, ...issues.filter((issue) => !isUnread(issue))]
+  if (all.length === 0) return Result.succeed(definition)
+  const shown = all.slice(0, limits.maxIssues)
+  return refuse(PayloadError.invalid(shown, all.length - shown.length))
+}
 
 /**
  * Checks everything a definition promises, and reports every problem at once,
  * after those the caller already found.
  */
-export const check = Effect.fnUntraced(function* (
+export const check = (
   definition: AgentDefinition,
   places: WirePaths,
   found: ReadonlyArray<PayloadError.Problem> = []
-): Effect.fn.Return<AgentDefinition, PayloadError.PayloadError> {
-  const { maxIssues } = yield* Limits.Limits
-  const [, ...inner] = yield* treeOf(definition)
-  // A version that needs what others leave out has no agents in its tools.
-  const innerPlaces = places.needs.model ? memoryPaths : places
-  const issues = [
-    ...(yield* ownIssues({ definition, path: "" }, places)),
-    ...(yield* Effect.forEach(inner, (one) => ownIssues(one, innerPlaces))).flat()
-  ]
-  // A part that could not be read is not reported again as missing, nor is anything inside it.
-  const isUnread = ({ path }: PayloadError.Problem) =>
-    found.some((one) => path === one.path || path.startsWith(`${one.path}/`))
-  const all = [...found, ...issues.filter((issue) => !isUnread(issue))]
-  if (all.length === 0) return definition
-  const shown = all.slice(0, maxIssues)
-  return yield* new PayloadError.PayloadError({
-    what: artefact,
-    reason: PayloadError.invalid(shown, all.length - shown.length)
-  })
-}, fuel.door)
+): Effect.Effect<AgentDefinition, PayloadError.PayloadError> =>
+  Effect.flatMap(compileSchema.doorOf(), (door) => Effect.fromResult(checkBehind(door, definition, places, found)))
 
 /** An agent in a tool on the wire: as one by itself, without a version. */
 interface WireAgent extends Head {
@@ -383,14 +411,13 @@ const Wire = Schema.Struct({ schema_version: Schema.Literal(2), ...head, tools: 
 
 const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps" }
 
-const readTool = Effect.fnUntraced(function* ({ agent, digest, ...rest }: WireTool): Effect.fn.Return<Tool> {
+const readTool = ({ agent, digest, ...rest }: WireTool): Tool => {
   const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)
-  const tool = { ...rest, timeout, ...plainJson.defined({ agent: agent && (yield* readTools(agent)) }) }
-  return digest === undefined ? yield* withDigest(tool) : { ...tool, digest }
-})
+  const tool = { ...rest, timeout, ...plainJson.defined({ agent: agent && readTools(agent) }) }
+  return digest === undefined ? contractDigest.withDigest(tool) : { ...tool, digest }
+}
 
-const readTools = <Agent extends WireAgent>(agent: Agent) =>
-  Effect.map(Effect.forEach(agent.tools ?? [], readTool), (tools) => ({ ...agent, tools }))
+const readTools = <Agent extends WireAgent>(agent: Agent) => ({ ...agent, tools: (agent.tools ?? []).map(readTool) })
 
 /** Checks a definition that is about to be written. */
 export const checkToWrite = Effect.fnUntraced(function* (definition: AgentDefinition, places: WirePaths) {
@@ -425,8 +452,7 @@ export const withToolLimit = (arm: VersionedCodec.Arm<AgentDefinition>): Version
 export const currentArm = VersionedCodec.arm({
   version: 2,
   wire: Wire,
-  toCurrent: ({ schema_version: _, ...wire }: typeof Wire.Type) =>
-    Effect.flatMap(readTools(wire), (definition) => check(definition, wirePaths)),
+  toCurrent: ({ schema_version: _, ...wire }: typeof Wire.Type) => check(readTools(wire), wirePaths),
   fromCurrent: (definition: AgentDefinition) =>
     Effect.flatMap(checkToWrite(definition, wirePaths), (checked) =>
       VersionedCodec.lossless<typeof Wire.Type>({ schema_version: 2, ...checked })

@@ -8,9 +8,11 @@ import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { defined, isArray, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
+import * as contractDigest from "../../tool/internal/contractDigest.ts"
 import * as agentData from "../internal/agentData.ts"
 
-const anything = Schema.optionalKey(Schema.Json)
+/** The codec checks that all of it is JSON. */
+const anything = Schema.optionalKey(Schema.declare((_: unknown): _ is Schema.Json => true))
 
 /** Everything but the version is read by hand, so that all problems come at once. */
 const Wire = Schema.Struct({
@@ -83,7 +85,7 @@ const readTimeout = (read: Reader, path: string, value: Schema.Json | undefined)
   return Duration.seconds(10)
 }
 
-const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, path: string) {
+const readTool = (read: Reader, json: Schema.Json, path: string): agentData.Tool => {
   if (!isObject(json)) read.refuse(path, "an object that describes a tool", json)
   // A tool that cannot be read keeps its place; its missing members are not reported.
   const tool = isObject(json) ? json : { parameters_schema: {} }
@@ -93,7 +95,7 @@ const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, p
   const schema = own(tool, "parameters_schema")
   const parameters = schema && (read.value(schemaPath, "a JSON Schema", schema, isObject) ?? {})
   if (parameters === undefined || parameters === null) read.refuse(schemaPath, "a JSON Schema", schema)
-  return yield* agentData.withDigest({
+  return contractDigest.withDigest({
     name,
     ...defined({ description }),
     parameters: parameters ?? {},
@@ -101,9 +103,9 @@ const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, p
     approval: "never",
     annotations: {}
   })
-})
+}
 
-const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
+const toCurrent = (wire: typeof Wire.Type) => {
   const read = reader()
   const schema = read.value("/structured_output", "a JSON Schema or null", wire.structured_output, isObject)
   const strategy = read.value(
@@ -124,10 +126,10 @@ const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
     }),
     modelOptions: read.value("/model_options", "an object", wire.model_options, isObject) ?? {},
     maxSteps: readMaxSteps(read, wire.max_steps),
-    tools: yield* Effect.forEach(tools, (tool, index) => readTool(read, tool, `/tools/${index}`))
+    tools: tools.map((tool, index) => readTool(read, tool, `/tools/${index}`))
   }
-  return yield* agentData.check(definition, wirePaths, read.issues)
-})
+  return agentData.check(definition, wirePaths, read.issues)
+}
 
 const lossesOf = (definition: agentData.AgentDefinition): ReadonlyArray<PayloadError.Loss> => [
   ...(definition.output?.strategy === "tool"

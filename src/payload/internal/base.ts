@@ -2,6 +2,9 @@
  * Places and names as messages show them: they come from outside and may be long.
  */
 
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as Hex from "effect/encoding/Hex"
+
 export const truncateText = (text: string, max: number = 120): string => {
   if (text.length <= max) return text
   const head = text.slice(0, max)
@@ -18,3 +21,6 @@ export const maxPaths = 64 * 1024
 
 /** The `kind` of an artefact with a signature, for a reader that requires none and so looks for a version. */
 export const signedEnvelope = "a signed envelope"
+
+/** The SHA-256 digest of a text in UTF-8. */
+export const hashText = (text: string): string => `sha256:${Hex.encode(sha256(new TextEncoder().encode(text)))}`

@@ -16,6 +16,8 @@ import {
   booleanNode,
   type Check,
   CompiledSchema,
+  type Cost,
+  costOf,
   type Dialect,
   evaluate,
   evaluateApart,
@@ -33,8 +35,7 @@ import {
   type Run,
   sameValueNodes,
   spend,
-  type Test,
-  unitsOf
+  type Test
 } from "./interpret.ts"
 import * as Patterns from "./patterns.ts"
 import * as plainJson from "./plainJson.ts"
@@ -636,7 +637,7 @@ const dialectOf = (uri: Schema.Json | undefined): Dialect | undefined => {
 }
 
 /** Compiles a document, or refuses what in it cannot be enforced. The depth guard before it bounds the recursion. */
-const compile = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
+const compile = (json: JsonObject, tank: fuel.Fuel, cost?: Cost): Result.Result<JsonSchema, Refusal> => {
   const uri = own(json, "$schema")
   const dialect = dialectOf(uri)
   if (dialect === undefined) {
@@ -654,8 +655,8 @@ const compile = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, R
   if (compiler.refusal === undefined) compiler.findChains()
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, compiler.refusal?.path ?? ""))
   if (compiler.refusal !== undefined) return Result.fail(compiler.refusal)
-  const schema = new CompiledSchema(json, dialect, root, tank.spent - before)
-  tank.paid.add(schema)
+  const schema = new CompiledSchema(json, dialect, root, cost ?? { units: tank.spent - before })
+  tank.paid.add(costOf(schema))
   return Result.succeed(schema)
 }
 
@@ -923,26 +924,47 @@ const schemaKeywords: ReadonlySet<string> = new Set(
  * @category constructors
  * @since 0.1.0
  */
-export const make = Effect.fnUntraced(function* (json: unknown, options: plainJson.Options = {}) {
-  const what = options.what ?? "JSON Schema"
-  const limits = yield* plainJson.resolveLimits(options.limits)
-  const tank = options.limits?.maxFuel === undefined ? yield* fuel.current : fuel.make(limits.maxFuel)
+export const make = (json: unknown, options: plainJson.Options = {}): Effect.Effect<JsonSchema, JsonSchemaError> =>
+  Effect.flatMap(doorOf(options.limits), (door) =>
+    Effect.fromResult(
+      Result.mapError(
+        makeBehind(door, json),
+        (refusal) => new JsonSchemaError({ what: options.what ?? "JSON Schema", ...refusal })
+      )
+    )
+  )
+
+/** Limits and fuel for the documents of one door. */
+export interface Door {
+  readonly limits: plainJson.Limits
+  readonly tank: fuel.Fuel
+  /** The documents were read or copied within the limits, and no other code has them yet. */
+  readonly isOwn: boolean
+}
+
+/** The door around, or one with limits of its own. */
+export const doorOf = (override?: Partial<plainJson.Limits>): Effect.Effect<Door> =>
+  Effect.gen(function* () {
+    const limits = yield* plainJson.resolveLimits(override)
+    const tank = override?.maxFuel === undefined ? yield* fuel.current : fuel.make(limits.maxFuel)
+    const isOwn = (yield* plainJson.IsOwnData) && override === undefined && limits.maxDepth <= maxDocumentDepth
+    return { limits, tank, isOwn }
+  })
+
+/** {@link make} as a part of a door. */
+export const makeBehind = ({ isOwn, limits, tank }: Door, json: unknown): Result.Result<JsonSchema, Refusal> => {
   const before = isKnownKey(json) ? knownObjects.get(json) : undefined
-  // A short document is kept in the cache, where nothing may change it
-  const isOwn = (yield* plainJson.IsOwnData) && options.limits === undefined && limits.maxDepth <= maxDocumentDepth
+  if (before?.limits === limits) {
+    return pay(costOf(before.document), tank) ? Result.succeed(before.document) : Result.fail(refuseWork(tank, ""))
+  }
+  if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, ""))
   const found =
-    before?.limits === limits
-      ? takeKnown(before.document, tank)
-      : fuel.isEmpty(tank)
-        ? Result.fail(refuseWork(tank, ""))
-        : Result.flatMap(
-            isOwn && isObject(json) && !mayBeShort(json) ? Result.succeed(json) : copyDocument(json, limits),
-            (document) => compileOnce(document, tank)
-          )
-  if (Result.isFailure(found)) return yield* new JsonSchemaError({ what, ...found.failure })
-  if (isKnownKey(json)) knownObjects.set(json, { limits, document: found.success })
-  return found.success
-}) satisfies (json: unknown, options?: plainJson.Options) => Effect.Effect<JsonSchema, JsonSchemaError>
+    isOwn && isObject(json)
+      ? compileOnce(json, tank, true)
+      : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, tank))
+  if (Result.isSuccess(found) && isKnownKey(json)) knownObjects.set(json, { limits, document: found.success })
+  return found
+}
 
 /** Anything else was refused before; asking whether a Proxy is an array could fail. */
 const isKnownKey = (json: unknown): json is object => typeof json === "object" && json !== null
@@ -950,8 +972,14 @@ const isKnownKey = (json: unknown): json is object => typeof json === "object" &
 /** Documents by the object they came as, with the limits they were checked against. */
 const knownObjects = new WeakMap<object, { readonly limits: plainJson.Limits; readonly document: JsonSchema }>()
 
+interface Known {
+  readonly cost: Cost
+  /** None as long as the document came once, in an object that its owner may change. */
+  document: JsonSchema | undefined
+}
+
 /** Documents by their text: an agent that is decoded again has the same tools in new objects. */
-const knownTexts = new Map<string, JsonSchema>()
+const knownTexts = new Map<string, Known>()
 
 /** The units of all documents in the cache together; they bound its memory, too. */
 const maxKnownUnits = 1_000_000
@@ -962,11 +990,11 @@ let knownUnits = 0
 const maxTextLength = 16 * 1024
 
 /** The cache changes no verdict: a known document takes the fuel of one that is compiled. */
-const takeKnown = (known: JsonSchema, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
-  if (tank.paid.has(known)) return Result.succeed(known)
-  if (!fuel.spend(tank, unitsOf(known))) return Result.fail(refuseWork(tank, ""))
-  tank.paid.add(known)
-  return Result.succeed(known)
+const pay = (cost: Cost, tank: fuel.Fuel): boolean => {
+  if (tank.paid.has(cost)) return true
+  if (!fuel.spend(tank, cost.units)) return false
+  tank.paid.add(cost)
+  return true
 }
 
 /** True for a document whose text may be short enough; the whole text of a long one is not worth writing. */
@@ -981,25 +1009,35 @@ const mayBeShort = (json: JsonObject): boolean => {
   return length <= maxTextLength
 }
 
-const remember = (text: string, document: JsonSchema): JsonSchema => {
-  if (text.length > maxTextLength) return document
-  knownUnits += unitsOf(document)
+const remember = (text: string, known: Known): void => {
+  knownUnits += known.cost.units
   if (knownUnits > maxKnownUnits) {
     knownTexts.clear()
-    knownUnits = unitsOf(document)
+    knownUnits = known.cost.units
   }
-  knownTexts.set(text, document)
-  return document
+  knownTexts.set(text, known)
 }
 
-/** Compiles a document unless it was compiled lately. */
-export const compileOnce = (json: JsonObject, tank: fuel.Fuel): Result.Result<JsonSchema, Refusal> => {
+/** Compiles a document unless it was compiled lately. Others may change one that is `shared`: it is not in the cache. */
+export const compileOnce = (
+  json: JsonObject,
+  tank: fuel.Fuel,
+  shared: boolean = false
+): Result.Result<JsonSchema, Refusal> => {
   if (!mayBeShort(json)) return compile(json, tank)
   const text = JSON.stringify(json)
   const known = knownTexts.get(text)
-  return known === undefined
-    ? Result.map(compile(json, tank), (document) => remember(text, document))
-    : takeKnown(known, tank)
+  if (known === undefined) {
+    const compiled = compile(json, tank)
+    if (Result.isFailure(compiled) || text.length > maxTextLength) return compiled
+    remember(text, { cost: costOf(compiled.success), document: shared ? undefined : compiled.success })
+    return compiled
+  }
+  if (!pay(known.cost, tank)) return Result.fail(refuseWork(tank, ""))
+  if (known.document !== undefined) return Result.succeed(known.document)
+  const compiled = compile(shared ? JSON.parse(text) : json, fuel.make(Number.POSITIVE_INFINITY), known.cost)
+  if (Result.isSuccess(compiled)) known.document = compiled.success
+  return compiled
 }
 
 /**

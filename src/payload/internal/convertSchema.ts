@@ -401,7 +401,7 @@ const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number
 }
 
 /** The units for the import of one document, at most. */
-const maxImportUnits = 100_000
+export const maxImportUnits = 100_000
 
 /** Schemas in one another that core merges, at most: it merges all of them again for each one. */
 const maxMergedLevels = 8
@@ -496,17 +496,8 @@ const boundImport = (root: Node, limit: number): number => {
  * @category converting
  * @since 0.1.0
  */
-export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> => orAnything(self, importSchema(self))
-
-/** {@link toSchema} as a part of a door, which imports no more once half of its fuel is spent. */
-export const toSchemaWith = (tank: fuel.Fuel, self: interpret.JsonSchema): Schema.Codec<unknown> =>
-  orAnything(self, importWithin(Math.min(maxImportUnits, tank.limit / 2 - tank.spent), tank, self))
-
-const orAnything = (
-  self: interpret.JsonSchema,
-  imported: Option.Option<Schema.Codec<unknown>>
-): Schema.Codec<unknown> =>
-  Option.getOrElse(imported, () =>
+export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
+  Option.getOrElse(importSchema(self), () =>
     self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
   )
 
@@ -517,20 +508,26 @@ const orAnything = (
  * @category converting
  * @since 0.1.0
  */
-export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> =>
-  importWithin(maxImportUnits, fuel.make(Number.POSITIVE_INFINITY), self)
+export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> => {
+  const before = knownImports.get(self)
+  if (before !== undefined) return before
+  const imported = importWith(fuel.make(maxImportUnits), self)
+  knownImports.set(self, imported)
+  return imported
+}
 
-const importWithin = (
-  limit: number,
-  tank: fuel.Fuel,
-  self: interpret.JsonSchema
-): Option.Option<Schema.Codec<unknown>> => {
+/** Core imports a document once: a tool shows its Schema in every run. */
+const knownImports = new WeakMap<interpret.JsonSchema, Option.Option<Schema.Codec<unknown>>>()
+
+/** {@link importSchema} with fuel: the units of an import that is too large are those of asking. */
+export const importWith = (tank: fuel.Fuel, self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> => {
+  const { limit } = tank
   const root = interpret.rootOf(self)
   // Core walks all of a document of draft-07 before it reads it
-  const before = self.dialect === "draft-07" ? interpret.unitsOf(self) : 0
-  const units = limit <= 0 ? limit + 1 : before + boundImport(root, limit)
+  const before = self.dialect === "draft-07" ? interpret.costOf(self).units : 0
+  const units = before + boundImport(root, limit)
   // Asking takes little of what importing takes
-  if (limit > 0) fuel.spend(tank, Math.min(units, limit) / (units > limit ? 20 : 1))
+  fuel.spend(tank, Math.min(units, limit) / (units > limit ? 20 : 1))
   if (units > limit || !isCheapToRead(root)) return Option.none()
   const imported = Result.try(() =>
     SchemaRepresentation.fromJsonSchemaDocument(

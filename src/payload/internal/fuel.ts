@@ -18,7 +18,7 @@ import type * as Exit from "effect/Exit"
 import * as PayloadError from "../PayloadError.ts"
 import * as plainJson from "./plainJson.ts"
 
-/** The counter of one door, and the compiled schemas that were paid with it: nothing is done for them again. */
+/** The counter of one door, and the costs of schemas that were paid with it: nothing is done for them again. */
 export interface Fuel {
   readonly limit: number
   spent: number

@@ -119,23 +119,28 @@ export interface JsonSchema {
   readonly dialect: "2020-12" | "draft-07"
 }
 
+/** The units that compiling a document takes; documents of the same text share one cost, which a door pays once. */
+export interface Cost {
+  readonly units: number
+}
+
 export class CompiledSchema implements JsonSchema {
   readonly [TypeId] = TypeId
   readonly json: JsonObject
   readonly dialect: Dialect
   readonly #root: Node
-  readonly #units: number
-  constructor(json: JsonObject, dialect: Dialect, root: Node, units: number) {
+  readonly #cost: Cost
+  constructor(json: JsonObject, dialect: Dialect, root: Node, cost: Cost) {
     this.json = json
     this.dialect = dialect
     this.#root = root
-    this.#units = units
+    this.#cost = cost
   }
   static root(self: CompiledSchema): Node {
     return self.#root
   }
-  static units(self: CompiledSchema): number {
-    return self.#units
+  static cost(self: CompiledSchema): Cost {
+    return self.#cost
   }
 }
 
@@ -143,10 +148,9 @@ export const rootOf = (self: JsonSchema): Node =>
   // `make` is the only constructor and makes nothing else; a forged value is a defect
   CompiledSchema.root(self as CompiledSchema)
 
-/** The units that compiling it took. */
-export const unitsOf = (self: JsonSchema): number =>
+export const costOf = (self: JsonSchema): Cost =>
   // as above
-  CompiledSchema.units(self as CompiledSchema)
+  CompiledSchema.cost(self as CompiledSchema)
 
 // --- Running -------------------------------------------------------------------------------------------------------
 

@@ -1348,7 +1348,7 @@ export const parseSized = (text: string, limits: Limits): Result.Result<Schema.J
   return Result.flatMap(scanText(text, limits), (scanned) => admit(JSON.parse(text), scanned, text, limits))
 }
 
-/** Checks what the value of a text shows better than the text. */
+/** Refuses forbidden keys, numbers that are not finite, and keys that occur twice. */
 const admit = (
   json: Schema.Json,
   keys: number,
@@ -1460,12 +1460,22 @@ export const checkCount = (
   found: number,
   options: { readonly what: string; readonly path: string; readonly limits?: Partial<Limits> | undefined }
 ): Effect.Effect<void, PayloadError.PayloadError> =>
-  Effect.flatMap(resolveLimits(options.limits), (limits) => {
-    const limit = measure === "tools" ? limits.maxTools : limits.maxMessages
-    if (found <= limit) return Effect.void
-    const reason = { _tag: "TooLarge", what: measure, limit, found, path: options.path } as const
-    return Effect.fail(new PayloadError.PayloadError({ what: options.what, reason }))
-  })
+  Effect.flatMap(resolveLimits(options.limits), (limits) =>
+    Effect.fromResult(countWithin(limits, measure, found, options))
+  )
+
+/** {@link checkCount} within limits that are known. */
+export const countWithin = (
+  limits: Limits,
+  measure: "tools" | "messages",
+  found: number,
+  { path, what }: { readonly what: string; readonly path: string }
+): Result.Result<void, PayloadError.PayloadError> => {
+  const limit = measure === "tools" ? limits.maxTools : limits.maxMessages
+  return found <= limit
+    ? Result.void
+    : Result.fail(new PayloadError.PayloadError({ what, reason: tooLarge(measure, limit, found, path) }))
+}
 
 /** The names that every JavaScript object inherits, such as `constructor`. */
 export const inheritedNames: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype))

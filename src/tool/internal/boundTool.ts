@@ -31,7 +31,6 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
-import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
@@ -453,16 +452,19 @@ export const makeStub = Effect.fnUntraced(function* (
   const parameters = yield* compileSchema(contract, "parameters", contract.parameters)
   const result =
     contract.success === undefined ? undefined : yield* compileSchema(contract, "success", contract.success)
-  const tool = Object.assign(
-    Tool.dynamic(contract.name, {
-      description: contract.description,
-      parameters: contract.parameters,
-      success: Schema.Json,
-      failure: Schema.Json,
-      failureMode: "return"
-    }).annotateMerge(toToolAnnotations(contract.annotations)),
-    { parametersSchema: convertSchema.toSchemaWith(yield* fuel.current, parameters) }
-  )
+  const tool = Tool.dynamic(contract.name, {
+    description: contract.description,
+    parameters: contract.parameters,
+    success: Schema.Json,
+    failure: Schema.Json,
+    failureMode: "return"
+  }).annotateMerge(toToolAnnotations(contract.annotations))
+  // Imported for a reader who asks: the tool that models are offered has one of its own
+  Object.defineProperty(tool, "parametersSchema", {
+    enumerable: true,
+    configurable: true,
+    get: () => convertSchema.toSchema(parameters)
+  })
   return {
     contract,
     kind: "stub",

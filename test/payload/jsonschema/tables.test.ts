@@ -197,15 +197,15 @@ describe("TOOL-4 tables of the interpreter", () => {
       refs(3, () => ({ anyOf: [{ properties: { a: { $ref: "#" } } }, { properties: { a: { $ref: "#" } } }] })),
       refs(3, () => ({ properties: { a: { $ref: "#/$defs/d0" } }, additionalProperties: { $ref: "#/$defs/d0" } }))
     ]
-    const spentBy = (work: (tank: fuel.Fuel) => unknown) => {
-      const tank = fuel.make(1_000_000)
+    const spentBy = (work: (tank: fuel.Fuel) => unknown, limit = 1_000_000) => {
+      const tank = fuel.make(limit)
       work(tank)
       return Math.round(tank.spent * 1000) / 1000
     }
     const table = [...schemas, ...more].map((schema) => {
       const compiled = Effect.runSync(fuel.measure(JsonSchema.make(schema)))
       const checked = Result.getOrThrow(made(schema))
-      const imported = spentBy((tank) => convertSchema.toSchemaWith(tank, checked))
+      const imported = spentBy((tank) => convertSchema.importWith(tank, checked), convertSchema.maxImportUnits)
       const validated = spentBy((tank) => values.map((value) => interpret.validateWith(tank, checked, value)))
       const isImported = convertSchema.importSchema(checked)._tag === "Some"
       const text = JSON.stringify(schema)
@@ -411,16 +411,13 @@ describe("TOOL-4 tables of the interpreter", () => {
     `)
   })
 
-  it("TRUST-3 core imports with half of the fuel of a door", () => {
+  it("TRUST-3 core imports a schema once, with the fuel for it", () => {
     const checked = Result.getOrThrow(made({ type: "string", minLength: 3 }))
-    const large = fuel.make(1_000_000)
-    convertSchema.toSchemaWith(large, checked)
-    const kinds = [0, 1].map((spent) => {
-      const tank = fuel.make(2 * large.spent)
-      tank.spent = spent
-      return convertSchema.toSchemaWith(tank, checked).ast._tag
-    })
-    expect(kinds).toEqual(["String", "Unknown"])
+    const large = fuel.make(convertSchema.maxImportUnits)
+    convertSchema.importWith(large, checked)
+    const kinds = [0, 1].map((less) => convertSchema.importWith(fuel.make(large.spent - less), checked)._tag)
+    expect(kinds).toEqual(["Some", "None"])
+    expect(convertSchema.toSchema(checked)).toBe(convertSchema.toSchema(checked))
   })
 
   it("TRUST-3 a schema that is out of fuel is refused with the place, also in a pattern", () => {
