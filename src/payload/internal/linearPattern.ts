@@ -5,6 +5,12 @@
  * other way fails at its first character, and the steps are proportional to the text. {@link stepsPerCharacter} accepts an
  * expression when that is certain, and refuses every other one, although it may be fast. An expression that can begin
  * anywhere in the text is accepted only if all of its matches are short, because each position of the text is tried.
+ *
+ * An expression that begins at the start of the text may end in a tail that is read in several ways, as the last character of
+ * `^[a-z][a-z-]*[a-z]$` is. What precedes the tail reads each beginning of the text in one way at most, so the tail is begun
+ * once at each position at most. Where nothing in it repeats without end, its steps have a bound that no text changes, and
+ * all steps are at most the characters of the text times that bound. Alternatives before such a tail are taken apart: the
+ * ways of `^a(?:b|c)d$` are those of `^abd$` and those of `^acd$`.
  */
 
 import * as fuel from "./fuel.ts"
@@ -155,6 +161,9 @@ interface Fragment {
 
 const empty: Fragment = { nullable: true, first: [], last: [] }
 
+/** The start of the text, after which each character has to leave one way on, too. */
+const makeStart = (): Fragment => ({ nullable: false, first: [], last: [{ follow: noChars }] })
+
 const maxPositions = 256
 
 /** Finds out if each character leaves one way on at most. What takes too long is unclear. */
@@ -265,6 +274,7 @@ const fixedSets = (node: Node): ReadonlyArray<CharSet> | undefined => {
 const areExclusive = (parts: ReadonlyArray<Node>): boolean => {
   const all = parts.map(fixedSets)
   return (
+    parts.length > 1 &&
     parts.length <= 32 &&
     all.every((one, index) =>
       all.every(
@@ -289,8 +299,75 @@ const withoutTail = ({ atEnd, parts }: Alternative): ReadonlyArray<Node> => {
   return atEnd || last?._tag !== "Repeat" ? parts : [...parts.slice(0, -1), { ...last, max: last.min }]
 }
 
+/** The ways to read a part to its end, and the steps that all ways take together, at most. */
+interface Effort {
+  readonly ways: number
+  readonly steps: number
+}
+
+const inTurn = (a: Effort, b: Effort): Effort => ({ ways: a.ways * b.ways, steps: a.steps + a.ways * b.steps })
+
+const boundEffort = (node: Node): Effort => {
+  switch (node._tag) {
+    case "Set":
+      return { ways: 1, steps: 1 }
+    case "All":
+      return node.parts.map(boundEffort).reduce(inTurn, { ways: 1, steps: 1 })
+    case "Any": {
+      const all = node.parts.map(boundEffort)
+      return all.reduce((sum, one) => ({ ways: sum.ways + one.ways, steps: sum.steps + one.steps }), {
+        ways: 0,
+        steps: 1
+      })
+    }
+    case "Repeat": {
+      if (node.max > maxTailSteps) return { ways: Infinity, steps: Infinity }
+      const body = boundEffort(node.body)
+      let whole: Effort = { ways: 1, steps: 1 }
+      let ways = node.min === 0 ? 1 : 0
+      for (let count = 1; count <= node.max; count++) {
+        whole = inTurn(whole, { ...body, steps: body.steps + 1 })
+        if (count >= node.min) ways += whole.ways
+      }
+      return { ways, steps: whole.steps }
+    }
+  }
+}
+
+/** The steps of a tail, at most; a platform's engine takes many in a microsecond. */
+const maxTailSteps = 512
+
+/** The steps for each character of an expression that begins at the start of the text. */
+const stepsFromStart = (parts: ReadonlyArray<Node>, tank: fuel.Fuel): number | undefined => {
+  const ways = new Ways(tank)
+  let before = makeStart()
+  const end = parts.findIndex((part) => {
+    before = ways.then(before, ways.of(part))
+    return ways.isUnclear
+  })
+  if (end === -1) return 1 + ways.positions
+  const [next, ...rest] = parts.slice(end)
+  if (next === undefined || fuel.isEmpty(tank)) return undefined
+  const tail = inTurn(boundEffort(next), boundEffort({ _tag: "All", parts: rest }))
+  if (tail.steps + tail.ways <= maxTailSteps) return 1 + ways.positions + tail.steps + tail.ways
+  const group = next._tag === "Repeat" && next.max === 1 ? next.body : next
+  if (group._tag !== "Any") return undefined
+  const endings = next._tag === "Repeat" && next.min === 0 ? [...group.parts, emptyNode] : group.parts
+  let steps = 0
+  for (const one of endings) {
+    const found = stepsFromStart([...parts.slice(0, end), ...partsOf(one), ...rest], tank)
+    if (found === undefined) return undefined
+    steps += found
+  }
+  return steps
+}
+
+const emptyNode: Node = { _tag: "All", parts: [] }
+
+const partsOf = (node: Node): ReadonlyArray<Node> => (node._tag === "All" ? node.parts : [node])
+
 /** An expression that may begin anywhere is tried at each character of the text. */
-const maxSearchPositions = 64
+const maxSearchSteps = 65
 
 /** The units for one expression, at most: a short one can repeat a group very often. */
 export const maxUnits = 20_000
@@ -304,16 +381,11 @@ export const stepsPerCharacter = (source: string, tank = fuel.make(maxUnits)): n
   let steps = 0
   for (const alternative of alternatives ?? []) {
     const parts = withoutTail(alternative)
-    const ways = new Ways(tank)
-    const { first } = ways.all(parts)
-    ways.follow([{ follow: noChars }], first)
-    if (ways.isUnclear) return undefined
-    if (alternative.atStart) {
-      steps += 1 + ways.positions
-      continue
-    }
-    if (ways.positions > maxSearchPositions || parts.some(isUnbounded)) return undefined
-    steps += (1 + ways.positions) ** 2
+    const fromStart = stepsFromStart(parts, tank)
+    if (fromStart === undefined) return undefined
+    if (alternative.atStart) steps += fromStart
+    else if (fromStart <= maxSearchSteps && !parts.some(isUnbounded)) steps += fromStart ** 2
+    else return undefined
   }
   return alternatives && steps
 }
