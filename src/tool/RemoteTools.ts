@@ -669,7 +669,7 @@ const encodeContract = (
  */
 const acceptedDigests = Effect.fnUntraced(function* (contract: ToolContract.ToolContract) {
   const { annotations: _, failure: __, success: ___, ...bare } = contract
-  const { approvals } = boundTool
+  const approvals = boundTool.approvals
   const digests = approvals
     .slice(approvals.indexOf(contract.approval))
     .flatMap((approval) => [

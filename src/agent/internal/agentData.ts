@@ -323,7 +323,7 @@ const nestingWithin = (
 export const checkNesting = (agents: number, path: string): Effect.Effect<void, PayloadError.PayloadError> =>
   Effect.flatMap(Limits.Limits, (limits) => Effect.fromResult(nestingWithin(limits, agents, path)))
 
-interface Agents {
+export interface Agents {
   readonly definition: AgentDefinition
   readonly path: string
   readonly depth: number

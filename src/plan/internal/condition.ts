@@ -12,7 +12,7 @@ import * as Patterns from "../../payload/internal/patterns.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as planNames from "./planNames.ts"
 
-const { kindStruct } = planNames
+const kindStruct = planNames.kindStruct
 
 export type Path = ReadonlyArray<string | number>
 
