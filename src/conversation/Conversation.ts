@@ -251,10 +251,7 @@ export const tokenLimit = (self: Conversation): Option.Option<number> =>
 export const withTokenLimit: {
   (tokenLimit: number | undefined): (self: Conversation) => Conversation
   (self: Conversation, tokenLimit: number | undefined): Conversation
-} = dual(
-  2,
-  (self: Conversation, tokenLimit: number | undefined) => new history.History(history.asHistory(self), { tokenLimit })
-)
+} = dual(2, (self: Conversation, tokenLimit: number | undefined) => history.limited(self, tokenLimit))
 
 /**
  * The sum of the input and output tokens recorded on the messages.

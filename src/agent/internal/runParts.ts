@@ -3,13 +3,13 @@
  */
 
 import * as Chunk from "effect/Chunk"
-import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import { format } from "effect/Formatter"
 import * as Hash from "effect/Hash"
 import * as Inspectable from "effect/Inspectable"
+import * as Pipeable from "effect/Pipeable"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as SchemaGetter from "effect/SchemaGetter"
@@ -377,7 +377,63 @@ export interface StateFields extends Omit<StateBody, "calls"> {
   readonly calls: ReadonlyArray<OpenCall>
 }
 
-export class State extends Data.Class<StateFields> implements Inspectable.Inspectable {
+/** Its constructor is long because it is fast: a run makes a state for each event. All states have the same keys. */
+export class State extends Pipeable.Class implements StateFields, Inspectable.Inspectable {
+  readonly runId: StateFields["runId"]
+  readonly agent: StateFields["agent"]
+  readonly definition: StateFields["definition"]
+  readonly depth: StateFields["depth"]
+  readonly context: StateFields["context"]
+  readonly conversation: StateFields["conversation"]
+  readonly view: StateFields["view"]
+  readonly maxSteps: StateFields["maxSteps"]
+  readonly structured: StateFields["structured"]
+  readonly steps: StateFields["steps"]
+  readonly totalSteps: StateFields["totalSteps"]
+  readonly usage: StateFields["usage"]
+  readonly calls: StateFields["calls"]
+  readonly pending: StateFields["pending"]
+  readonly answer: StateFields["answer"]
+  readonly limited: StateFields["limited"]
+  readonly step: StateFields["step"]
+  readonly mistakes: StateFields["mistakes"]
+  readonly progress: StateFields["progress"]
+  readonly fresh: StateFields["fresh"]
+  readonly interrupted: StateFields["interrupted"]
+  readonly outcome: StateFields["outcome"]
+  readonly startedAt: StateFields["startedAt"]
+  readonly updatedAt: StateFields["updatedAt"]
+  readonly revision: StateFields["revision"]
+
+  constructor(fields: StateFields) {
+    super()
+    this.runId = fields.runId
+    this.agent = fields.agent
+    this.definition = fields.definition
+    this.depth = fields.depth
+    this.context = fields.context
+    this.conversation = fields.conversation
+    this.view = fields.view
+    this.maxSteps = fields.maxSteps
+    this.structured = fields.structured
+    this.steps = fields.steps
+    this.totalSteps = fields.totalSteps
+    this.usage = fields.usage
+    this.calls = fields.calls
+    this.pending = fields.pending
+    this.answer = fields.answer
+    this.limited = fields.limited
+    this.step = fields.step
+    this.mistakes = fields.mistakes
+    this.progress = fields.progress
+    this.fresh = fields.fresh
+    this.interrupted = fields.interrupted
+    this.outcome = fields.outcome
+    this.startedAt = fields.startedAt
+    this.updatedAt = fields.updatedAt
+    this.revision = fields.revision
+  }
+
   [Equal.symbol](that: unknown): boolean {
     return (
       isState(that) &&
@@ -416,16 +472,6 @@ export class State extends Data.Class<StateFields> implements Inspectable.Inspec
 
 const isState = (u: unknown): u is State => u instanceof State
 
-/** Equal states have the same keys. */
-export const absent = {
-  view: undefined,
-  answer: undefined,
-  step: undefined,
-  progress: undefined,
-  interrupted: undefined,
-  outcome: undefined
-}
-
 /** The open calls of the conversation with their statuses, or the problem. */
 const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
   const statuses = new Map(body.calls.map(({ callId, status }) => [callId, status]))
@@ -450,7 +496,7 @@ export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(
       const calls = joinCalls(body)
       return typeof calls === "string"
         ? Effect.fail(new SchemaIssue.InvalidValue({ message: calls }, body, options))
-        : Effect.succeed(new State({ ...absent, ...body, calls }))
+        : Effect.succeed(new State({ ...body, calls }))
     }),
     encode: SchemaGetter.transform(bodyOf)
   })

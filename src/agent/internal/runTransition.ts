@@ -239,7 +239,6 @@ export const start = (event: EventOf<"RunStarted">): State => {
   const { lastAssistant } = history.asHistory(event.conversation)
   return new runParts.State({
     ...fields,
-    ...runParts.absent,
     steps: lastAssistant === undefined ? 0 : answersSinceUser(event.conversation),
     totalSteps: 0,
     usage: {},
@@ -423,7 +422,7 @@ const nextForCalls = (self: State): Action => {
 /** True for a child that ended because it needs decisions, and still has none that lets it continue. */
 const awaitsDecisions = (child: State): boolean => {
   if (child.outcome?._tag !== "AwaitingApproval") return false
-  const action = next(new runParts.State({ ...child, outcome: undefined, interrupted: undefined }))
+  const action = next(copyWith(child, { outcome: undefined, interrupted: undefined }))
   return action._tag === "Finished" && action.outcome._tag === "AwaitingApproval"
 }
 
@@ -464,7 +463,11 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
 ])
 
 const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult =>
-  takePending(new runParts.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }), event)
+  takePending(copyWith(self, fields, { updatedAt: event.at, revision: self.revision + 1 }), event)
+
+/** Writes into a new state, which no other code has. */
+const copyWith = (self: State, ...fields: ReadonlyArray<Partial<StateFields>>): State =>
+  Object.assign(new runParts.State(self), ...fields)
 
 /** Puts waiting user messages into the conversation, once nothing is open: a fresh budget. */
 const takePending = (self: State, event: Event): ApplyResult => {
@@ -479,7 +482,7 @@ const takePending = (self: State, event: Event): ApplyResult => {
   }
   const { conversation, view } = histories
   const fresh = { pending: [], steps: 0, answer: undefined, limited: false, mistakes: [] }
-  return Result.succeed(new runParts.State({ ...self, ...fresh, conversation, view, maxSteps }))
+  return Result.succeed(copyWith(self, fresh, { conversation, view, maxSteps }))
 }
 
 /** True while calls are open or an answer is in progress: user messages wait. */

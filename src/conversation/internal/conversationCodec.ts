@@ -133,7 +133,7 @@ const repairParts = (self: history.Facts, parts: ReadonlyArray<AssistantPart>, p
 
 /** Makes a lawful conversation of messages that come one by one. */
 export const makeRepairer = (tokenLimit: number | undefined) => {
-  const self: history.Facts = { ...new history.History({ tokenLimit }) }
+  const self = new history.FactsDraft(history.limited(history.empty, tokenLimit))
   const repairs: Array<Repair> = []
   let labels: Labels = new Map()
   // Ids that the repair made: a result that has one is for no call
@@ -264,7 +264,7 @@ const messagesOf = ({ messages }: Wire): ReadonlyArray<Message> => {
 }
 
 export const readWire = (wire: Wire): Result.Result<Conversation, ConversationError> =>
-  Result.map(history.appendAll(new history.History({ tokenLimit: wire.tokenLimit }), messagesOf(wire)), (self) =>
+  Result.map(history.appendAll(history.limited(history.empty, wire.tokenLimit), messagesOf(wire)), (self) =>
     wire.beside === undefined ? self : history.forgetReport(history.asHistory(self), wire.beside)
   )
 

@@ -20,6 +20,7 @@ import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
+import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
 import { defined, equalsJson, isForbiddenKey } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -514,94 +515,119 @@ const stampMessage = <M extends Message>(
 ): Effect.Effect<M> => {
   const { createdAt, id, metadata, options: providerOptions, usage } = options ?? {}
   return Effect.withFiber((fiber) => {
-    const stamp = (id: string) => {
-      const at = createdAt ?? DateTime.makeUnsafe(fiber.getRef(Clock.Clock).currentTimeMillisUnsafe())
-      return freeze<M>(make({ id, createdAt: at, usage, options: providerOptions, metadata }))
+    const stamp = (id: string): M => {
+      const base = {
+        id,
+        createdAt: createdAt ?? timeOf(fiber.getRef(Clock.Clock)),
+        usage,
+        options: providerOptions,
+        metadata
+      }
+      // Sound: its members are those of an `M`, and none is undefined
+      return own(defined(make(base)) as M)
     }
     return id === undefined ? Effect.map(fiber.getRef(MessageId), stamp) : Effect.succeed(stamp(id))
   })
 }
 
+let newestTime: DateTime.Utc = DateTime.makeUnsafe(0)
+
+/** The time of a clock. Events and messages of one millisecond share one value. */
+export const timeOf = (clock: Clock.Clock): DateTime.Utc => {
+  const millis = clock.currentTimeMillisUnsafe()
+  if (newestTime.epochMilliseconds !== millis) newestTime = DateTime.makeUnsafe(millis)
+  return newestTime
+}
+
 // Frozen copies
 
-// Messages copied and frozen here. They can be shared by any number of conversations.
-const frozen = new WeakSet<object>()
+/** Adds the fields of a subclass to an object: what a constructor returns takes the place of the new one. */
+class Addition {
+  constructor(to: object) {
+    return to
+  }
+  static add<M extends object>(this: new (to: object) => object, to: M): M {
+    // Sound: it is the argument
+    return new this(to) as M
+  }
+}
 
-/** Those that a codec made: the texts of their calls were compared with the arguments. */
-const decoded = new WeakSet<object>()
+/**
+ * The mark of the messages that were copied and frozen here: any number of conversations can share them. It is a private field
+ * of theirs, because an entry of a `WeakSet` takes ten times as long.
+ */
+class Own extends Addition {
+  readonly #isOwn = true
+  static has(value: object): boolean {
+    return #isOwn in value && value.#isOwn
+  }
+}
+
+/** The mark of those that a codec made: the texts of their calls were compared with the arguments. */
+class Decoded extends Addition {
+  readonly #isDecoded = true
+  static has(value: object): boolean {
+    return #isDecoded in value && value.#isDecoded
+  }
+}
 
 /**
  * The message itself if it came from here, otherwise a frozen deep copy without undefined members: whatever
  * happens later to the object that was passed in, the conversation does not change.
  */
-export const freeze = <M extends object>(self: Draft<M>): M => {
-  const message = frozen.has(self) ? self : copyFrozen(self)
-  frozen.add(message)
-  // Sound: its members are those of an `M`, and none is undefined
-  return message as M
+export const freeze = <M extends object>(self: M): M => (Own.has(self) ? self : own({ ...self }))
+
+/** Marks and freezes a fresh object, with copies of all that is below it. */
+const own = <M extends object>(fresh: M): M => {
+  freezeBelow(fresh, true)
+  return Own.add(fresh)
 }
 
 /**
  * Freezes a message that a codec has just made: no other code holds a part of it, so it needs no copy. The texts of its calls
  * have to fit their arguments.
  */
-export const freezeDecoded = (message: Message): void => {
-  const open: Array<Container> = [message]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    Object.freeze(next)
-    for (const member of Object.values(next)) if (isContainer(member)) open.push(member)
-  }
-  frozen.add(message)
-  decoded.add(message)
+export const freezeDecoded = (message: Message): Message => {
+  freezeBelow(message, false)
+  return Decoded.add(Own.add(message))
 }
 
-type Container = Readonly<Record<string, unknown>> | Array<unknown>
+type Container = Record<string, unknown> | Array<unknown>
 
-const isContainer = (value: unknown): value is Container => {
-  if (typeof value !== "object" || value === null) return false
+const isContainer = (value: object): value is Container => {
   if (Array.isArray(value)) return true
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
 
-// Iterative, because the JSON in a tool result may be nested deeper than the stack.
-const copyFrozen = <A>(self: A): A => {
-  if (!isContainer(self)) return self
-  const froms: Array<Container> = [self]
-  const copies: Array<Container> = [Array.isArray(self) ? [] : {}]
-  const copyOf = (value: unknown): unknown => {
-    if (!isContainer(value) || frozen.has(value)) return value
-    const inner: Container = Array.isArray(value) ? [] : {}
-    froms.push(value)
-    copies.push(inner)
+/**
+ * Freezes a fresh object and the containers below it, or copies of them. Iterative, because the JSON in a tool result may be
+ * nested deeper than the stack.
+ */
+const freezeBelow = (fresh: object, copies: boolean): void => {
+  // Sound: read and written under its own keys only
+  const open: Array<Container> = [fresh as Container]
+  const take = (value: unknown): unknown => {
+    if (typeof value !== "object" || value === null || !isContainer(value) || Own.has(value)) return value
+    const inner = !copies ? value : Array.isArray(value) ? [...value] : { ...value }
+    open.push(inner)
     return inner
   }
-  for (let next = 0; next < froms.length; next++) {
-    const from = froms[next]
-    const to = copies[next]
-    if (from === undefined || to === undefined) continue
-    if (Array.isArray(from)) {
-      if (Array.isArray(to)) for (const item of from) to.push(copyOf(item))
-    } else if (!Array.isArray(to)) {
-      copyFields(from, to, copyOf)
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (Array.isArray(next)) {
+      for (let index = 0; index < next.length; index++) {
+        const inner = take(next[index])
+        if (inner !== next[index]) next[index] = inner
+      }
+    } else {
+      for (const key in next) {
+        const member = next[key]
+        const inner = take(member)
+        if (inner !== member) next[key] = inner
+        else if (member === undefined) delete next[key]
+      }
     }
-  }
-  for (const container of copies) Object.freeze(container)
-  // The first copy has the own enumerable data of `self`, key by key, so it has its type
-  return copies[0] as A
-}
-
-const copyFields = (
-  from: Record<string, unknown>,
-  to: Record<string, unknown>,
-  copyOf: (value: unknown) => unknown
-): void => {
-  for (const key of Object.keys(from)) {
-    const value = copyOf(from[key])
-    if (value === undefined) continue
-    // Assigning to "__proto__" would set the prototype
-    if (key === "__proto__") Object.defineProperty(to, key, { value, enumerable: true })
-    else to[key] = value
+    Object.freeze(next)
   }
 }
 
@@ -621,7 +647,7 @@ export interface Conversation extends Iterable<Message>, Pipeable.Pipeable, Insp
 }
 
 /** Newest first, in the order of arrival: adding is one object, and nothing is copied. */
-interface Node {
+export interface Node {
   readonly message: Message
   readonly previous: Node | undefined
 }
@@ -630,17 +656,32 @@ interface Node {
 interface MessageList {
   readonly last: Node | undefined
   readonly messages: ReadonlyArray<Message>
-  readonly groups: ReadonlyArray<MessageGroup>
 }
 
-const noMessages: MessageList = { last: undefined, messages: [], groups: [] }
+const noMessages: MessageList = { last: undefined, messages: [] }
+
+/** A prompt that was made of a conversation, for those of longer ones. */
+export interface Converted {
+  /** Of the way to convert. */
+  readonly toolName: (name: string) => string
+  readonly lossless: boolean
+  readonly unanswered: ClosedTurns | undefined
+  /** The newest message that is no result. */
+  readonly head: Node | undefined
+  /** Up to there the first `length` messages of the prompt. Prompts of longer conversations add to the same array. */
+  readonly content: Array<Prompt.Message>
+  readonly length: number
+  /** The newest result, and the message of all results behind the head. */
+  readonly last: Node
+  readonly results: Prompt.Message | undefined
+}
 
 type Calls = HashMap.HashMap<string, ToolCallPart>
 
 const noCalls: Calls = HashMap.empty()
 
 /** Calls of closed turns, the newest turn first. */
-interface ClosedTurns {
+export interface ClosedTurns {
   readonly calls: Calls
   readonly previous: ClosedTurns | undefined
 }
@@ -649,41 +690,94 @@ const noPositions: ReadonlyMap<string, number> = new Map()
 const noBatch: ReadonlyArray<ToolCallPart> = []
 type CallIds = HashMap.HashMap<string, "us" | "provider" | "provider answered">
 const noCallIds: CallIds = HashMap.empty()
+const noPrompts: ReadonlyArray<Converted> = []
 
-export type Facts = Omit<History, keyof Conversation | typeof Equal.symbol | typeof Hash.symbol>
-
-/** The facts about the messages that the laws need, kept as messages are added. A class, because its objects are made fast. */
-export class History extends Pipeable.Class implements Conversation {
-  readonly tokenLimit: number | undefined = undefined
-  readonly last: Node | undefined = undefined
-  /** The newest list that was made of an older conversation of this line. */
-  readonly listed: MessageList | undefined = undefined
-  readonly length: number = 0
-  readonly tokenCount: number = 0
-  readonly system: SystemMessage | undefined = undefined
-  readonly lastAssistant: AssistantMessage | undefined = undefined
+/** The facts about the messages that the laws need, while messages are added. Its constructor is long because it is fast. */
+export class FactsDraft {
+  tokenLimit: number | undefined = undefined
+  last: Node | undefined = undefined
+  length: number = 0
+  tokenCount: number = 0
+  system: SystemMessage | undefined = undefined
+  lastAssistant: AssistantMessage | undefined = undefined
   /** The newest answer with the size of the request, which was this conversation. */
-  readonly reported: AssistantMessage | undefined = undefined
+  reported: AssistantMessage | undefined = undefined
   /**
    * The tokens of a request beside the messages, once messages were removed since the newest report. Then no report is the size
    * of this conversation.
    */
-  readonly beside: number | undefined = undefined
+  beside: number | undefined = undefined
   /** Calls of the newest assistant message, in call order, and their positions. */
-  readonly batch: ReadonlyArray<ToolCallPart> = noBatch
-  readonly positions: ReadonlyMap<string, number> = noPositions
+  batch: ReadonlyArray<ToolCallPart> = noBatch
+  positions: ReadonlyMap<string, number> = noPositions
   /** Those of them without a result. */
-  readonly open: Calls = noCalls
+  open: Calls = noCalls
   /** Calls of this turn that the provider runs and has not answered. */
-  readonly providerOpen: Calls = noCalls
+  providerOpen: Calls = noCalls
   /** Such calls of earlier turns: no result can follow. */
-  readonly unanswered: ClosedTurns | undefined = undefined
+  unanswered: ClosedTurns | undefined = undefined
   /** Every call id, by who answers it. */
-  readonly callIds: CallIds = noCallIds
+  callIds: CallIds = noCallIds
 
-  constructor(...parts: ReadonlyArray<Partial<Facts>>) {
-    super()
-    Object.freeze(Object.assign(this, ...parts))
+  constructor(from?: Facts) {
+    if (from === undefined) return
+    this.tokenLimit = from.tokenLimit
+    this.last = from.last
+    this.length = from.length
+    this.tokenCount = from.tokenCount
+    this.system = from.system
+    this.lastAssistant = from.lastAssistant
+    this.reported = from.reported
+    this.beside = from.beside
+    this.batch = from.batch
+    this.positions = from.positions
+    this.open = from.open
+    this.providerOpen = from.providerOpen
+    this.unanswered = from.unanswered
+    this.callIds = from.callIds
+  }
+}
+
+export type Facts = Readonly<FactsDraft>
+
+/** The facts of a conversation, and what was made of it or of an older one of its line: the newest list, and prompts. */
+export class History extends FactsDraft implements Conversation {
+  #list: MessageList
+  #prompts: ReadonlyArray<Converted>
+
+  constructor(facts?: Facts, line?: History) {
+    super(facts)
+    this.#list = line === undefined ? noMessages : line.#list
+    this.#prompts = line === undefined ? noPrompts : line.#prompts
+    Object.freeze(this)
+  }
+
+  static list(self: History): MessageList {
+    const { last } = self
+    const before = self.#list
+    if (before.last === last) return before
+    const newer: Array<Message> = []
+    // Results of an open batch may still be reordered
+    let node = last
+    while (node !== undefined && (node !== before.last || newer.at(-1)?.role === "tool")) {
+      newer.push(node.message)
+      node = node.previous
+    }
+    const groups = groupResults(newer.reverse())
+    const members = groups.flatMap(({ message, results }): ReadonlyArray<Message> => {
+      const sorted = inCallOrder(message, results)
+      return message === undefined ? sorted : [message, ...sorted]
+    })
+    self.#list = { last, messages: Object.freeze((node === undefined ? [] : before.messages).concat(members)) }
+    return self.#list
+  }
+
+  static prompts(self: History): ReadonlyArray<Converted> {
+    return self.#prompts
+  }
+
+  static setPrompts(self: History, prompts: ReadonlyArray<Converted>): void {
+    self.#prompts = prompts
   }
 
   get [typeId](): typeof typeId {
@@ -721,6 +815,10 @@ export class History extends Pipeable.Class implements Conversation {
   [Inspectable.NodeInspectSymbol](): unknown {
     return this.toJSON()
   }
+
+  pipe() {
+    return Pipeable.pipeArguments(this, arguments)
+  }
 }
 
 /**
@@ -744,6 +842,13 @@ export const asHistory = (self: Conversation): History => self as History
  */
 export const empty: Conversation = new History()
 
+/** The conversation with this token limit. */
+export const limited = (self: Conversation, tokenLimit: number | undefined): History => {
+  const facts = new FactsDraft(asHistory(self))
+  facts.tokenLimit = tokenLimit
+  return new History(facts, asHistory(self))
+}
+
 /**
  * Starts a conversation, with a system message if `system` is given (an empty one
  * counts as given), and with a token limit if `tokenLimit` is given.
@@ -755,7 +860,7 @@ export const make = (options?: {
   readonly system?: string | undefined
   readonly tokenLimit?: number | undefined
 }): Effect.Effect<Conversation> => {
-  const start = new History({ tokenLimit: options?.tokenLimit })
+  const start = limited(empty, options?.tokenLimit)
   return options?.system === undefined
     ? Effect.succeed(start)
     : Effect.map(system(options.system), (message) => pushMessage(start, message))
@@ -786,44 +891,52 @@ export const markAsView = (message: AssistantMessage): AssistantMessage => ({
 // Adding messages
 
 /** Adds a message that `checkMessage` accepted. */
-export const pushMessage = (self: History, message: Message): History =>
-  new History(self, { listed: listCache.get(self) ?? self.listed }, factsWith(self, freeze<Message>(message)))
+export const pushMessage = (self: History, message: Message): History => {
+  const facts = new FactsDraft(self)
+  addTo(facts, message)
+  return new History(facts, self)
+}
 
-/** The facts that a message changes. */
-const factsWith = (self: Facts, message: Message): Partial<Facts> => {
-  const added = {
-    last: { message, previous: self.last },
-    length: self.length + 1,
-    tokenCount: self.tokenCount + (message.usage?.inputTokens ?? 0) + (message.usage?.outputTokens ?? 0)
-  }
+/** Adds a message that breaks no law to facts that no other code has. */
+export const addTo = (facts: FactsDraft, given: Message): void => {
+  const message = freeze<Message>(given)
+  facts.last = { message, previous: facts.last }
+  facts.length += 1
+  facts.tokenCount += (message.usage?.inputTokens ?? 0) + (message.usage?.outputTokens ?? 0)
   switch (message.role) {
     case "system":
-      return { ...added, system: message }
+      facts.system = message
+      return
     case "user":
-      return { ...added, batch: noBatch, positions: noPositions, ...closeTurn(self) }
+      facts.batch = noBatch
+      facts.positions = noPositions
+      closeTurn(facts)
+      return
     case "assistant":
-      return { ...added, lastAssistant: message, ...usageReport(message), ...indexCalls(self, message) }
+      facts.lastAssistant = message
+      if ((message.usage?.inputTokens ?? 0) > 0 && !hasMark(message, viewMark)) {
+        facts.reported = message
+        facts.beside = undefined
+      }
+      indexCalls(facts, message)
+      return
     case "tool":
-      return { ...added, open: HashMap.remove(self.open, message.callId) }
+      facts.open = HashMap.remove(facts.open, message.callId)
   }
 }
 
-const closeTurn = ({ providerOpen, unanswered }: Facts) =>
-  HashMap.isEmpty(providerOpen)
-    ? undefined
-    : { providerOpen: noCalls, unanswered: { calls: providerOpen, previous: unanswered } }
+const closeTurn = (facts: FactsDraft): void => {
+  if (HashMap.isEmpty(facts.providerOpen)) return
+  facts.unanswered = { calls: facts.providerOpen, previous: facts.unanswered }
+  facts.providerOpen = noCalls
+}
 
-const usageReport = (message: AssistantMessage) =>
-  (message.usage?.inputTokens ?? 0) > 0 && !hasMark(message, viewMark)
-    ? { reported: message, beside: undefined }
-    : undefined
-
-const indexCalls = (self: Facts, message: AssistantMessage) => {
+const indexCalls = (facts: FactsDraft, message: AssistantMessage): void => {
   const batch: Array<ToolCallPart> = []
   // Changed in place until the end: a message can hold thousands of calls
-  const callIds = HashMap.beginMutation(self.callIds)
-  const open = HashMap.beginMutation(self.open)
-  const providerOpen = HashMap.beginMutation(self.providerOpen)
+  const callIds = HashMap.beginMutation(facts.callIds)
+  const open = HashMap.beginMutation(facts.open)
+  const providerOpen = HashMap.beginMutation(facts.providerOpen)
   for (const part of message.content) {
     if (part.type === "tool-result") {
       HashMap.set(callIds, part.id, "provider answered")
@@ -837,38 +950,35 @@ const indexCalls = (self: Facts, message: AssistantMessage) => {
       batch.push(part)
     }
   }
-  return {
-    batch,
-    positions: positionsOf(batch),
-    callIds: HashMap.endMutation(callIds),
-    open: HashMap.endMutation(open),
-    providerOpen: HashMap.endMutation(providerOpen)
-  }
+  facts.batch = batch
+  facts.positions = positionsOf(batch)
+  facts.callIds = HashMap.endMutation(callIds)
+  facts.open = HashMap.endMutation(open)
+  facts.providerOpen = HashMap.endMutation(providerOpen)
 }
 
 const positionsOf = (calls: ReadonlyArray<ToolCallPart>): ReadonlyMap<string, number> =>
   new Map(calls.map((call, position) => [call.id, position]))
 
 /** Forgets the reported size, because it is about a longer history. `beside` is what is known of it. */
-export const forgetReport = (self: History, beside: number): History =>
-  self.reported === undefined && beside === 0 ? self : new History(self, { reported: undefined, beside })
+export const forgetReport = (self: History, beside: number): History => {
+  if (self.reported === undefined && beside === 0) return self
+  const facts = new FactsDraft(self)
+  facts.reported = undefined
+  facts.beside = beside
+  return new History(facts, self)
+}
 
 /** The rest of a conversation from which messages were removed. */
 export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined, beside: number = 0): History => {
-  return forgetReport(pushAll(new History({ tokenLimit }), messages), beside)
+  return forgetReport(pushAll(limited(empty, tokenLimit), messages), beside)
 }
 
 /** Adds messages that break no law. */
 const pushAll = (self: History, messages: Iterable<Message>): History => {
-  // One object that changes: no other code has it before it becomes a conversation
-  const facts: Facts = { ...self }
+  const facts = new FactsDraft(self)
   for (const message of messages) addTo(facts, message)
-  return facts.last === self.last ? self : new History(facts)
-}
-
-/** Adds a message that breaks no law to facts that no other code has. */
-export const addTo = (facts: Facts, message: Message): void => {
-  Object.assign(facts, factsWith(facts, freeze<Message>(message)))
+  return facts.last === self.last ? self : new History(facts, self)
 }
 
 /** Adds a message. A broken law is reported at `index`, where it is not the position in the conversation. */
@@ -932,14 +1042,14 @@ export const appendEach = (
   messages: Iterable<Message>,
   indexOf: (position: number) => number | undefined = () => undefined
 ): Result.Result<Conversation, ConversationError> => {
-  const facts: Facts = { ...self }
+  const facts = new FactsDraft(self)
   let position = 0
   for (const message of messages) {
     const reason = checkMessage(facts, message, indexOf(position++))
     if (reason !== undefined) return Result.fail(new ConversationError({ reason }))
     addTo(facts, message)
   }
-  return Result.succeed(facts.last === self.last ? self : new History(facts))
+  return Result.succeed(facts.last === self.last ? self : new History(facts, self))
 }
 
 /**
@@ -951,12 +1061,9 @@ export const appendEach = (
 export const fromMessages = (
   messages: Iterable<Message>,
   options?: { readonly tokenLimit?: number | undefined }
-): Result.Result<Conversation, ConversationError> =>
-  appendAll(new History({ tokenLimit: options?.tokenLimit }), messages)
+): Result.Result<Conversation, ConversationError> => appendAll(limited(empty, options?.tokenLimit), messages)
 
 // Reading messages
-
-const listCache = new WeakMap<History, MessageList>()
 
 /**
  * All messages, oldest first, as a frozen array.
@@ -964,34 +1071,7 @@ const listCache = new WeakMap<History, MessageList>()
  * @category getters
  * @since 0.1.0
  */
-export const messages = (self: Conversation): ReadonlyArray<Message> => listMessages(asHistory(self)).messages
-
-/** The messages of a conversation in groups. The groups of an older conversation of its line but the last are the same. */
-export const messageGroups = (self: Conversation): ReadonlyArray<MessageGroup> => listMessages(asHistory(self)).groups
-
-const listMessages = (self: History): MessageList => {
-  const known = self.last === undefined ? noMessages : listCache.get(self)
-  if (known !== undefined) return known
-  const { before, newer } = sinceListed(self)
-  const groups = groupResults(newer.toReversed()).map(inCallOrder)
-  const list: MessageList = {
-    last: self.last,
-    messages: Object.freeze(before.messages.concat(groups.flatMap(membersOf))),
-    groups: before.groups.concat(groups)
-  }
-  listCache.set(self, list)
-  return list
-}
-
-/** A cached list, and the newer messages, newest first. Results of an open batch may still be reordered. */
-const sinceListed = ({ last, listed }: History) => {
-  const newer: Array<Message> = []
-  for (let node = last; node !== undefined; node = node.previous) {
-    if (node === listed?.last && newer.at(-1)?.role !== "tool") return { before: listed, newer }
-    newer.push(node.message)
-  }
-  return { before: noMessages, newer }
-}
+export const messages = (self: Conversation): ReadonlyArray<Message> => History.list(asHistory(self)).messages
 
 export interface MessageGroup {
   /** Absent only where results come first, which no lawful conversation has. */
@@ -1011,16 +1091,15 @@ export const groupResults = (messages: ReadonlyArray<Message>): ReadonlyArray<Me
   return groups
 }
 
-/** Puts results in call order, whatever order they arrived in. */
-const inCallOrder = (group: MessageGroup): MessageGroup => {
-  const { message, results } = group
-  if (results.length < 2 || message?.role !== "assistant") return group
+/** Puts the results of a message in call order, whatever order they arrived in. */
+export const inCallOrder = (
+  message: Message | undefined,
+  results: ReadonlyArray<ToolMessage>
+): ReadonlyArray<ToolMessage> => {
+  if (results.length < 2 || message?.role !== "assistant") return results
   const positions = positionsOf(message.content.filter(isLocalCall))
-  return { message, results: results.toSorted((a, b) => positionIn(positions, a) - positionIn(positions, b)) }
+  return results.toSorted((a, b) => positionIn(positions, a) - positionIn(positions, b))
 }
-
-const membersOf = ({ message, results }: MessageGroup): ReadonlyArray<Message> =>
-  message === undefined ? results : [message, ...results]
 
 export const isLocalCall = (part: AssistantPart): part is ToolCallPart =>
   part.type === "tool-call" && part.providerExecuted !== true
@@ -1128,7 +1207,7 @@ const checkName = (call: ToolCallPart, found: string, place: Place): Reason | un
   call.name === found ? undefined : { _tag: "NameMismatch", ...place, callId: call.id, expected: call.name, found }
 
 const checkParts = (self: Facts, message: AssistantMessage, place: Place): Reason | undefined => {
-  const check = makePartChecker(self, place, decoded.has(message))
+  const check = makePartChecker(self, place, Decoded.has(message))
   for (const part of message.content) {
     const reason = check(part)
     if (reason !== undefined) return reason

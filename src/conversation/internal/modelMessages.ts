@@ -24,9 +24,10 @@ import type {
   AssistantOptions,
   AssistantPart,
   Conversation,
+  Converted,
   History,
   Message,
-  MessageGroup,
+  Node,
   SourcePart,
   TokenUsage,
   ToolCallPart,
@@ -182,37 +183,10 @@ const textField = (value: Readonly<Record<string, Schema.Json>>, key: string): s
 
 const valueText = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))
 
-type ToolName = (name: string) => string
-
-/** Results, or groups of messages, that were converted before, and their prompt messages. */
-interface Conversion<A> {
-  readonly from: ReadonlyArray<A>
-  readonly content: ReadonlyArray<Prompt.Message>
-}
-
-/** One way to convert, and what it converted before. */
+/** One way to convert. */
 interface Writer {
-  readonly name: ToolName
+  readonly name: (name: string) => string
   readonly lossless: boolean
-  /** A message with its results, by its first message: more results may arrive. */
-  readonly groups: WeakMap<Message, Conversion<ToolMessage>>
-  /** The newest of a line of conversations without its last group, by their first message. */
-  readonly lines: WeakMap<Message, Conversion<MessageGroup>>
-}
-
-const makeWriter = (name: ToolName, lossless: boolean): Writer => ({
-  name,
-  lossless,
-  groups: new WeakMap(),
-  lines: new WeakMap()
-})
-
-const writers = new WeakMap<ToolName, { readonly model: Writer; readonly lossless: Writer }>()
-
-const writerOf = ({ lossless, toolName = identity }: ToPromptOptions): Writer => {
-  const both = writers.get(toolName) ?? { model: makeWriter(toolName, false), lossless: makeWriter(toolName, true) }
-  writers.set(toolName, both)
-  return lossless === true ? both.lossless : both.model
 }
 
 /**
@@ -253,49 +227,66 @@ const writerOf = ({ lossless, toolName = identity }: ToPromptOptions): Writer =>
  * @since 0.1.0
  */
 export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Prompt.Prompt => {
-  const [first] = history.messages(self)
-  if (first === undefined) return Prompt.empty
-  const writer = writerOf(options)
-  const groups = writer.lossless ? history.messageGroups(self) : answeredGroups(history.asHistory(self))
-  const line = writer.lines.get(first)
-  const from = groups.slice(0, -1)
-  const before = line !== undefined && startsWith(from, line.from) ? line : { from: [], content: [] }
-  const convert = (group: MessageGroup) => convertGroup(group, writer)
-  const content = [...before.content, ...from.slice(before.from.length).flatMap(convert)]
-  writer.lines.set(first, { from, content })
-  return Prompt.fromMessages([...content, ...groups.slice(-1).flatMap(convert)])
-}
-
-const answeredGroups = (self: History): ReadonlyArray<MessageGroup> => {
-  const unanswered = history.unansweredCalls(self)
-  if (unanswered.size === 0) return history.messageGroups(self)
-  return history.messageGroups(self).map((group) => {
-    const message = group.message && history.withoutUnanswered(unanswered, group.message)
-    return message === group.message ? group : { ...group, message }
-  })
-}
-
-const startsWith = <A>(all: ReadonlyArray<A>, start: ReadonlyArray<A>): boolean =>
-  start.every((one, index) => one === all[index])
-
-/** At most two prompt messages: that of the message, and one of all results. */
-const convertGroup = ({ message, results }: MessageGroup, writer: Writer): ReadonlyArray<Prompt.Message> => {
-  const key = message ?? results[0]
-  if (key === undefined) return []
-  const known = writer.groups.get(key)
-  if (known !== undefined && known.from.length === results.length && startsWith(results, known.from)) {
-    return known.content
+  const { lossless = false, toolName = identity } = options
+  const conversation = history.asHistory(self)
+  const { last } = conversation
+  if (last === undefined) return Prompt.empty
+  const known = history.History.prompts(conversation)
+  const isOther = (one: Converted) => one.toolName !== toolName || one.lossless !== lossless
+  const before = known.find((one) => !isOther(one))
+  const converted = convert(conversation, last, { name: toolName, lossless }, before)
+  if (converted !== before) {
+    history.History.setPrompts(conversation, [converted, ...known.filter(isOther).slice(0, maxPrompts - 1)])
   }
-  const [head] = known?.content ?? (message === undefined ? [] : promptMessage(message, writer))
-  const isHead = head !== undefined && head.role !== "tool"
-  const content = [
-    ...(isHead ? [head] : []),
-    ...(results.length === 0
+  const { content, length, results } = converted
+  return Prompt.fromMessages(results === undefined ? content.slice(0, length) : [...content.slice(0, length), results])
+}
+
+/** The prompts that a conversation keeps: for its model, and for other readers. */
+const maxPrompts = 3
+
+/** Extends the prompt of an older conversation of the line. The results behind its head are apart, because more may arrive. */
+const convert = (self: History, last: Node, writer: Writer, known: Converted | undefined): Converted => {
+  const unanswered = writer.lossless ? undefined : self.unanswered
+  const usable = known?.unanswered === unanswered ? known : undefined
+  if (usable?.last === last) return usable
+  const newer: Array<Node> = []
+  let node: Node | undefined = last
+  for (; node !== undefined && node !== usable?.head; node = node.previous) newer.push(node)
+  const before = node === undefined ? undefined : usable
+  const content =
+    before === undefined
       ? []
-      : [Prompt.toolMessage({ content: results.map((result) => promptToolResult(result, writer)) })])
-  ]
-  writer.groups.set(key, { from: results, content })
-  return content
+      : before.content.length > before.length
+        ? before.content.slice(0, before.length)
+        : before.content
+  const omitted = unanswered === undefined ? undefined : history.unansweredCalls(self)
+  let head = before?.head
+  let newest: Node | undefined
+  let results: Array<ToolMessage> = []
+  const answer = (): Prompt.Message | undefined => {
+    if (newest === undefined || newest === before?.last) return newest && before?.results
+    const sorted = history.inCallOrder(head?.message, results)
+    return Prompt.toolMessage({ content: sorted.map((result) => promptToolResult(result, writer)) })
+  }
+  for (const node of newer.reverse()) {
+    const { message } = node
+    if (message.role === "tool") {
+      newest = node
+      results.push(message)
+    } else {
+      const answered = answer()
+      if (answered !== undefined) content.push(answered)
+      content.push(
+        ...promptMessage(omitted === undefined ? message : history.withoutUnanswered(omitted, message), writer)
+      )
+      head = node
+      newest = undefined
+      results = []
+    }
+  }
+  const { lossless, name: toolName } = writer
+  return { toolName, lossless, unanswered, head, content, length: content.length, last, results: answer() }
 }
 
 /** A model is sent nothing of an empty message. */
@@ -436,7 +427,7 @@ export interface PromptOptions {
 }
 
 const readPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLimit }: PromptOptions = {}) {
-  let self = new history.History({ tokenLimit })
+  let self = history.limited(history.empty, tokenLimit)
   for (const [index, message] of prompt.content.entries()) {
     for (const next of yield* readMessage(self, index, message)) {
       self = yield* Effect.fromResult(history.appendAt(self, next, index))

@@ -258,7 +258,7 @@ export const makeReader = (
   return conversationCodec.makeReader(
     Effect.fnUntraced(function* (input, options) {
       const { foreign, messages } = yield* read(input, options)
-      const start = new history.History({ tokenLimit: options?.tokenLimit })
+      const start = history.limited(history.empty, options?.tokenLimit)
       return yield* Effect.fromResult(history.appendEach(start, messages, (position) => foreign[position]?.index))
     }),
     (input, options) =>
