@@ -502,7 +502,10 @@ const bindTo = Effect.fnUntraced(function* (
   yield* ModelRegistry.ModelRegistry
   const { name = "agent" } = definition
   yield* Effect.mapError(agentBlueprint.checkTree(definition), agentErrorOf(name))
-  const tools = yield* Effect.forEach(definition.tools, (tool) => bindTool(captured, tool))
+  const resolver = yield* ToolResolver.ToolResolver
+  const tools = yield* Effect.forEach(definition.tools, (tool) =>
+    tool.agent === undefined ? resolver.resolve(tool) : bindAgent(captured, tool, tool.agent)
+  )
   const blueprint = yield* Effect.mapError(agentBlueprint.fromDefinition(name, definition, tools), agentErrorOf(name))
   const agent: agentTypes.Bound = {
     ...makeAgent(blueprint, agentBlueprint.withCaptured(captured)),
@@ -512,13 +515,13 @@ const bindTo = Effect.fnUntraced(function* (
   return agent
 })
 
-/** A tool by the resolver; an agent in the definition by its own. */
-const bindTool = Effect.fnUntraced(function* (
+/** A tool that is an agent of the definition. */
+const bindAgent = Effect.fnUntraced(function* (
   captured: Context.Context<never>,
-  tool: agentData.Tool
+  tool: agentData.Tool,
+  definition: agentData.AgentDefinition
 ): Effect.fn.Return<boundTool.BoundTool, BindFailure, BindServices> {
-  if (tool.agent === undefined) return yield* (yield* ToolResolver.ToolResolver).resolve(tool)
-  const { agent: definition, ...contract } = tool
+  const { agent: _, ...contract } = tool
   const agent = yield* bindTo(captured, definition)
   // An approval is about a call of this agent, so its definition counts, too
   const digest = yield* Effect.mapError(agentBlueprint.digestOfTool(tool), agentErrorOf(agent.name))

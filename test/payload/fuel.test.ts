@@ -170,7 +170,7 @@ describe("TRUST-3 fuel", () => {
       const [tool] = tools
       assert.isDefined(tool)
       const schema = yield* JsonSchema.make(tool.parameters)
-      // What its owner does, whatever the types say
+      // Its owner changes it, against the types
       const members: unknown = tool.parameters["enum"]
       assert(Array.isArray(members))
       members.length = 0

@@ -655,7 +655,7 @@ const compile = (json: JsonObject, tank: fuel.Fuel, cost?: Cost): Result.Result<
   if (compiler.refusal === undefined) compiler.findChains()
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, compiler.refusal?.path ?? ""))
   if (compiler.refusal !== undefined) return Result.fail(compiler.refusal)
-  const schema = new CompiledSchema(json, dialect, root, cost ?? { units: tank.spent - before })
+  const schema = new CompiledSchema(json, dialect, root, cost ?? { units: tank.spent - before, isWellFormed: false })
   tank.paid.add(costOf(schema))
   return Result.succeed(schema)
 }
@@ -925,14 +925,11 @@ const schemaKeywords: ReadonlySet<string> = new Set(
  * @since 0.1.0
  */
 export const make = (json: unknown, options: plainJson.Options = {}): Effect.Effect<JsonSchema, JsonSchemaError> =>
-  Effect.flatMap(doorOf(options.limits), (door) =>
-    Effect.fromResult(
-      Result.mapError(
-        makeBehind(door, json),
-        (refusal) => new JsonSchemaError({ what: options.what ?? "JSON Schema", ...refusal })
-      )
-    )
-  )
+  Effect.flatMap(doorOf(options.limits), (door) => {
+    const made = makeBehind(door, json)
+    if (Result.isSuccess(made)) return Effect.succeed(made.success)
+    return Effect.fail(new JsonSchemaError({ what: options.what ?? "JSON Schema", ...made.failure }))
+  })
 
 /** Limits and fuel for the documents of one door. */
 export interface Door {
@@ -944,11 +941,12 @@ export interface Door {
 
 /** The door around, or one with limits of its own. */
 export const doorOf = (override?: Partial<plainJson.Limits>): Effect.Effect<Door> =>
-  Effect.gen(function* () {
-    const limits = yield* plainJson.resolveLimits(override)
-    const tank = override?.maxFuel === undefined ? yield* fuel.current : fuel.make(limits.maxFuel)
-    const isOwn = (yield* plainJson.IsOwnData) && override === undefined && limits.maxDepth <= maxDocumentDepth
-    return { limits, tank, isOwn }
+  Effect.withFiber((fiber) => {
+    const around = fiber.getRef(plainJson.Limits)
+    const limits = override === undefined ? around : plainJson.overrideLimits(around, override)
+    const current = override?.maxFuel === undefined ? fiber.getRef(fuel.Current) : undefined
+    const isOwn = fiber.getRef(plainJson.IsOwnData) && override === undefined && limits.maxDepth <= maxDocumentDepth
+    return Effect.succeed({ limits, tank: current ?? fuel.make(limits.maxFuel), isOwn })
   })
 
 /** {@link make} as a part of a door. */
@@ -971,6 +969,12 @@ const isKnownKey = (json: unknown): json is object => typeof json === "object" &
 
 /** Documents by the object they came as, with the limits they were checked against. */
 const knownObjects = new WeakMap<object, { readonly limits: plainJson.Limits; readonly document: JsonSchema }>()
+
+/** True for an object that was compiled, and none of whose texts has a lone surrogate, as far as that is known. */
+export const isWellFormed = (json: JsonObject): boolean => {
+  const known = knownObjects.get(json)
+  return known !== undefined && costOf(known.document).isWellFormed
+}
 
 interface Known {
   readonly cost: Cost
@@ -997,18 +1001,6 @@ const pay = (cost: Cost, tank: fuel.Fuel): boolean => {
   return true
 }
 
-/** True for a document whose text may be short enough; the whole text of a long one is not worth writing. */
-const mayBeShort = (json: JsonObject): boolean => {
-  let length = 0
-  const open: Array<Schema.Json> = [json]
-  for (let next = open.pop(); next !== undefined && length <= maxTextLength; next = open.pop()) {
-    length += typeof next === "string" ? next.length : 1
-    if (isArray(next)) for (const item of next) open.push(item)
-    else if (isObject(next)) for (const key of Object.keys(next)) open.push(next[key] ?? null)
-  }
-  return length <= maxTextLength
-}
-
 const remember = (text: string, known: Known): void => {
   knownUnits += known.cost.units
   if (knownUnits > maxKnownUnits) {
@@ -1024,12 +1016,14 @@ export const compileOnce = (
   tank: fuel.Fuel,
   shared: boolean = false
 ): Result.Result<JsonSchema, Refusal> => {
-  if (!mayBeShort(json)) return compile(json, tank)
   const text = JSON.stringify(json)
+  if (text.length > maxTextLength) return compile(json, tank)
   const known = knownTexts.get(text)
   if (known === undefined) {
     const compiled = compile(json, tank)
-    if (Result.isFailure(compiled) || text.length > maxTextLength) return compiled
+    if (Result.isFailure(compiled)) return compiled
+    // JSON text holds a lone surrogate as an escape
+    costOf(compiled.success).isWellFormed = !text.includes("\\ud")
     remember(text, { cost: costOf(compiled.success), document: shared ? undefined : compiled.success })
     return compiled
   }

@@ -119,9 +119,11 @@ export interface JsonSchema {
   readonly dialect: "2020-12" | "draft-07"
 }
 
-/** The units that compiling a document takes; documents of the same text share one cost, which a door pays once. */
+/** The cost of compiling a document. Documents of the same text share it, and a door pays it once. */
 export interface Cost {
   readonly units: number
+  /** No text in the document has a lone surrogate; false where it is not known. */
+  isWellFormed: boolean
 }
 
 export class CompiledSchema implements JsonSchema {

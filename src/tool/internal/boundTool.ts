@@ -30,6 +30,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as schemas from "../../payload/internal/compileSchema.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../RunContext.ts"
@@ -446,12 +447,24 @@ export const fromProviderTool = (tool: Tool.Any): Effect.Effect<BoundTool, ToolC
  * A tool without a body: it validates its arguments and its results, and needs a
  * tool runtime that executes it elsewhere.
  */
-export const makeStub = Effect.fnUntraced(function* (
+export const makeStub = (
   contract: ToolContract.ToolContract
-): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
-  const parameters = yield* compileSchema(contract, "parameters", contract.parameters)
-  const result =
-    contract.success === undefined ? undefined : yield* compileSchema(contract, "success", contract.success)
+): Effect.Effect<BoundTool, ToolContract.ToolContractError> =>
+  Effect.flatMap(schemas.doorOf(), (door) => {
+    const parameters = compileBehind(door, contract, "parameters", contract.parameters)
+    if (Result.isFailure(parameters)) return Effect.fail(parameters.failure)
+    const { success } = contract
+    const result = success === undefined ? Result.succeed(success) : compileBehind(door, contract, "success", success)
+    return Result.isFailure(result)
+      ? Effect.fail(result.failure)
+      : Effect.succeed(stubOf(contract, parameters.success, result.success))
+  })
+
+const stubOf = (
+  contract: ToolContract.ToolContract,
+  parameters: JsonSchema.JsonSchema,
+  result: JsonSchema.JsonSchema | undefined
+): BoundTool => {
   const tool = Tool.dynamic(contract.name, {
     description: contract.description,
     parameters: contract.parameters,
@@ -459,34 +472,43 @@ export const makeStub = Effect.fnUntraced(function* (
     failure: Schema.Json,
     failureMode: "return"
   }).annotateMerge(toToolAnnotations(contract.annotations))
-  // Imported for a reader who asks: the tool that models are offered has one of its own
-  Object.defineProperty(tool, "parametersSchema", {
-    enumerable: true,
-    configurable: true,
-    get: () => convertSchema.toSchema(parameters)
-  })
   return {
     contract,
     kind: "stub",
-    tool,
+    // Imported for a reader who asks: the tool that models are offered has a Schema of its own
+    tool: Object.defineProperty(tool, "parametersSchema", {
+      enumerable: true,
+      configurable: true,
+      get: () => convertSchema.toSchema(parameters)
+    }),
     parameters,
     own: undefined,
     result,
     needsApproval: () => Effect.succeed(contract.approval !== "never"),
     body: Option.none()
   }
-})
+}
 
 const compileSchema = (
   contract: ToolContract.ToolContract,
   part: "parameters" | "success",
   json: Json.JsonObject
 ): Effect.Effect<JsonSchema.JsonSchema, ToolContract.ToolContractError> =>
-  Effect.mapError(
-    JsonSchema.make(json, { what: `${part} of tool ${JSON.stringify(contract.name)}` }),
-    (error) =>
-      new ToolContract.ToolContractError({ tool: contract.name, part, path: error.path, problem: error.message })
-  )
+  Effect.flatMap(schemas.doorOf(), (door) => Effect.fromResult(compileBehind(door, contract, part, json)))
+
+const compileBehind = (
+  door: schemas.Door,
+  { name: tool }: ToolContract.ToolContract,
+  part: "parameters" | "success",
+  json: Json.JsonObject
+): Result.Result<JsonSchema.JsonSchema, ToolContract.ToolContractError> =>
+  Result.mapError(schemas.makeBehind(door, json), (refusal) => {
+    const { message, path } = new JsonSchema.JsonSchemaError({
+      what: `${part} of tool ${JSON.stringify(tool)}`,
+      ...refusal
+    })
+    return new ToolContract.ToolContractError({ tool, part, path, problem: message })
+  })
 
 /** The stricter of the contract's approval and the tool's. */
 const makeApproval = (
@@ -797,6 +819,7 @@ const escapeName = (name: string): string =>
 
 /** `/` as `__`, other characters by code point, too long a name cut and closed with a digest of the whole. */
 const encodeName = (name: string): string => {
+  if (/^[\w-]{1,64}$/.test(name)) return name
   const escaped = escapeName(name)
   if (escaped.length <= maxNameLength) return escaped
   const tail = Hex.encode(sha256(new TextEncoder().encode(name))).slice(0, tailLength)
