@@ -102,7 +102,7 @@ describe("the run", () => {
     const levels: Array<number> = []
     const slow = () =>
       Effect.gen(function* () {
-        levels.push(callContext.depthIn(yield* callContext.runAround))
+        levels.push(callContext.depthIn(callContext.runAround(yield* Effect.context<never>())))
         yield* Effect.sleep("2 seconds")
         return ++tries === 1 ? yield* Effect.fail("no") : "x"
       })

@@ -4,6 +4,7 @@
 
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
@@ -199,23 +200,27 @@ const describeTool = (
   })
 }
 
-const modelOf = Effect.fnUntraced(function* ({ model, modelOptions, reasoning }: agentData.AgentDefinition) {
-  const unavailable = (problem: string, error?: unknown): AgentError.Reason =>
-    agentReason.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
-  if (model === undefined) {
-    const problem = "the agent names no model and there is no LanguageModel in its context. Provide one"
-    const ambient = yield* Effect.serviceOption(LanguageModel.LanguageModel)
-    return yield* Effect.mapError(Effect.fromOption(ambient), () => unavailable(problem))
-  }
-  const registry = yield* Effect.serviceOption(ModelRegistry.ModelRegistry)
-  if (Option.isNone(registry)) {
-    return yield* Effect.fail(unavailable("there is no ModelRegistry. Provide ModelRegistry.layer"))
-  }
-  return yield* Effect.mapError(
-    registry.value.resolve(model, { ...modelOptions, ...defined({ reasoning }) }),
-    (error) => unavailable(error.message, error)
-  )
-})
+const modelOf = ({
+  model,
+  modelOptions,
+  reasoning
+}: agentData.AgentDefinition): Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason, Scope.Scope> =>
+  Effect.contextWith((services: Context.Context<never>) => {
+    const unavailable = (problem: string, error?: unknown): AgentError.Reason =>
+      agentReason.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
+    if (model === undefined) {
+      const problem = "the agent names no model and there is no LanguageModel in its context. Provide one"
+      const ambient = Context.getOption(services, LanguageModel.LanguageModel)
+      return Option.isSome(ambient) ? Effect.succeed(ambient.value) : Effect.fail(unavailable(problem))
+    }
+    const registry = Context.getOption(services, ModelRegistry.ModelRegistry)
+    if (Option.isNone(registry)) {
+      return Effect.fail(unavailable("there is no ModelRegistry. Provide ModelRegistry.layer"))
+    }
+    return Effect.mapError(registry.value.resolve(model, { ...modelOptions, ...defined({ reasoning }) }), (error) =>
+      unavailable(error.message, error)
+    )
+  })
 
 /** Fails if a definition from code has too many agents in it, itself among them. */
 export const checkTree = (definition: agentData.AgentDefinition) =>
@@ -228,19 +233,25 @@ const digestOfRun = (definition: agentData.AgentDefinition) =>
 export const digestOfTool = (tool: agentData.Tool) =>
   Effect.mapError(agentData.digestOfTool(tool, ""), invalidDefinition)
 
-const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model">, AgentError.Reason>) =>
-  Effect.flatMap(parts, (resolved) =>
-    Effect.map(modelOf(resolved.definition), (model): ResolvedAgent<A> => ({ ...resolved, model }))
+/** The parts with the model of the run. Runs with the same ones share one agent. */
+const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model">, AgentError.Reason>) => {
+  let last: { readonly found: Omit<ResolvedAgent<A>, "model">; readonly agent: ResolvedAgent<A> } | undefined
+  return Effect.flatMap(parts, (found) =>
+    Effect.map(modelOf(found.definition), (model) => {
+      if (last?.found !== found || last.agent.model !== model) last = { found, agent: { ...found, model } }
+      return last.agent
+    })
   )
+}
 
 /** Keeps the first success: parts that do not change between runs are found once. */
 const once = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> => {
-  let known: { readonly value: A } | undefined
-  const find = Effect.map(effect, (value) => {
-    known = { value }
-    return value
+  let known: Exit.Exit<A> | undefined
+  const find = Effect.tap(effect, (value) => {
+    known = Exit.succeed(value)
+    return known
   })
-  return Effect.suspend(() => (known === undefined ? find : Effect.succeed(known.value)))
+  return Effect.suspend(() => known ?? find)
 }
 
 /** An agent that came as data, with its tools bound. */

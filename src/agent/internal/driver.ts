@@ -60,7 +60,7 @@ export interface Machine<State, Action, E> {
  * - `state`: the newest state.
  * - `interruption`: the reason to stop, once there is one.
  * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
- * - `now`: the time by the Clock that the run began with.
+ * - `clock`, `now`: the Clock that the run began with, and the time by it.
  * - `begin`: delivers the event that made the first state.
  * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
  *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
@@ -76,6 +76,7 @@ export interface Recorder<State, Event, View, E = never> {
   readonly state: State
   readonly interruption: agentTypes.Interruption | undefined
   waits: boolean
+  readonly clock: Clock.Clock
   readonly now: () => DateTime.Utc
   readonly begin: () => void
   readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
@@ -204,6 +205,7 @@ export const makeRecorder = <State, Event, View, E = never>(
       showWritten()
       recorder.release()
     },
+    clock,
     now: () => DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()),
     record: (...events) => commit(events, true),
     defer: (event) => commit([event], false),
@@ -439,12 +441,13 @@ function* withDeadline<E>(effect: Effect.Effect<void, E>, deadline: number | und
 
 /** The deadline of a run that begins now: the earlier of its own and that of the run around it. */
 export const deadlineOf = (
+  services: Context.Context<never>,
   total: Duration.Input | undefined,
   outer: number | undefined
-): Effect.Effect<number | undefined> =>
+): number | undefined =>
   total === undefined
-    ? Effect.succeed(outer)
-    : Effect.map(Clock.currentTimeMillis, (now) => earliest(now + Duration.toMillis(total), outer))
+    ? outer
+    : earliest(Context.get(services, Clock.Clock).currentTimeMillisUnsafe() + Duration.toMillis(total), outer)
 
 /** Events that a stream holds before its reader slows the run. */
 const streamBuffer = 16
@@ -543,6 +546,8 @@ export interface ActiveRun {
   readonly maxDepth: number
   /** Of the whole run, in milliseconds of the Clock. */
   readonly runDeadline: number | undefined
+  /** The services around it. */
+  readonly context: Context.Context<never>
 }
 
 /**
@@ -550,8 +555,7 @@ export interface ActiveRun {
  *
  * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
  * - `accept`: refuses the states that it cannot continue.
- * - `ask`: asks for the approvals that calls of the conversation need, before decisions about them are taken.
- * - `perform`: see {@link Machine}.
+ * - `start`: begins a run with it.
  * - `decode`: the answer of a run that is `Completed`.
  */
 export interface PreparedRun<out A> {
@@ -561,13 +565,22 @@ export interface PreparedRun<out A> {
   readonly instructions: string | undefined
   readonly stepTimeout: boolean
   readonly accept: (state: runParts.State) => Effect.Effect<void, AgentError.Reason>
-  readonly ask: (run: ActiveRun, callIds: ReadonlySet<string>) => Effect.Effect<void, AgentError.AgentError>
+  readonly start: (run: ActiveRun) => Performer
+  readonly decode: (text: string, output: Schema.Json | undefined) => Effect.Effect<A, ReadonlyArray<Problem>>
+}
+
+/**
+ * The work of an agent in one run.
+ *
+ * - `ask`: asks for the approvals that calls of the conversation need, before decisions about them are taken.
+ * - `perform`: see {@link Machine}.
+ */
+export interface Performer {
+  readonly ask: (callIds: ReadonlySet<string>) => Effect.Effect<void, AgentError.AgentError>
   readonly perform: (
-    run: ActiveRun,
     action: runTransition.ActionOf<"CallModel" | "RunTools">,
     deadline: number | undefined
   ) => Effect.Effect<void, AgentError.AgentError>
-  readonly decode: (text: string, output: Schema.Json | undefined) => Effect.Effect<A, ReadonlyArray<Problem>>
 }
 
 export interface AgentMachine<out A> {
@@ -705,10 +718,10 @@ const maxStepsOf = (maxSteps: runParts.MaxSteps): runParts.MaxSteps =>
 const invalidConversation = (problem: string, error?: unknown): AgentError.Reason =>
   agentReason.makeReason("ConversationInvalid", { problem }, error)
 
-const startConversation = Effect.fnUntraced(function* (
+function* startConversation(
   { instructions }: PreparedRun<unknown>,
   options: agentTypes.Options
-) {
+): Effect.fn.Return<history.Conversation, AgentError.Reason> {
   if (options.conversation === undefined) return yield* Conversation.make({ system: instructions })
   if (options.instructions !== "replace") return options.conversation
   const replaced = yield* Conversation.make({ system: instructions })
@@ -716,7 +729,7 @@ const startConversation = Effect.fnUntraced(function* (
   return yield* Effect.mapError(Effect.fromResult(Conversation.appendAll(replaced, rest)), (error) =>
     invalidConversation(error.message, error)
   )
-})
+}
 
 /** Refuses options that would make a state that cannot be stored. The conversation was checked when it was made. */
 const checkOptions = (first: runParts.EventOf<"RunStarted">): Effect.Effect<unknown, AgentError.Reason> =>
@@ -725,13 +738,16 @@ const checkOptions = (first: runParts.EventOf<"RunStarted">): Effect.Effect<unkn
   )
 
 /** The state to begin with, and the event that made it where the run is fresh. */
-const firstState = Effect.fnUntraced(function* (
+function* firstState(
   agent: string,
   prepared: PreparedRun<unknown>,
   { input, options, state }: Begin,
   context: runParts.State["context"],
   depth: number
-) {
+): Effect.fn.Return<
+  { readonly state: runParts.State; readonly first: runParts.EventOf<"RunStarted"> | undefined },
+  AgentError.Reason
+> {
   if (state !== undefined) {
     yield* prepared.accept(state)
     return { state, first: undefined }
@@ -756,7 +772,7 @@ const firstState = Effect.fnUntraced(function* (
   }
   if (options.context !== undefined) yield* checkOptions(first)
   return { state: runTransition.start(first), first }
-})
+}
 
 const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.Effect<agentTypes.Result<A>> => {
   const { conversation, outcome, totalSteps: steps, usage } = state
@@ -776,35 +792,39 @@ const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.
 }
 
 const machineOf = (
-  prepared: PreparedRun<unknown>,
-  run: ActiveRun
+  { stepTimeout }: PreparedRun<unknown>,
+  performer: Performer,
+  { options, recorder }: ActiveRun
 ): Machine<runParts.State, runTransition.Action, AgentError.AgentError> => {
-  const { options, recorder } = run
   return {
     next: runTransition.next,
     ends: ({ _tag }) => _tag === "Finished",
     perform: (action, deadline) => {
       if (action._tag === "Finished") return recorder.recordNow({ _tag: "RunFinished", outcome: action.outcome })
-      const performed = prepared.perform(run, action, deadline)
+      const performed = performer.perform(action, deadline)
       return options.interruptWhen === undefined
         ? performed
         : Effect.raceFirst(performed, Effect.asVoid(recorder.stopped))
     },
     interrupt: (reason) => interrupt(recorder, reason),
     stepTimeout: ({ _tag }, isFirst) =>
-      prepared.stepTimeout && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
+      stepTimeout && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
   }
 }
 
 /** Records the beginning, then decisions, then the new message, which waits for open calls. */
-const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedRun<unknown>, { input, state }: Begin) {
-  const { options, recorder } = run
+const openRun = Effect.fnUntraced(function* (
+  { options, recorder }: ActiveRun,
+  performer: Performer,
+  maxSteps: runParts.MaxSteps,
+  { input, state }: Begin
+) {
   const { decisions } = options
   const ownSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
   if (state === undefined) recorder.begin()
   else yield* recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps: ownSteps }) })
   if (decisions !== undefined && decisions.length > 0) {
-    yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
+    yield* performer.ask(new Set(decisions.map(({ callId }) => callId)))
     const decided = runTransition.decide(recorder.state, decisions, recorder.now())
     for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) yield* recorder.record(event)
   }
@@ -813,43 +833,48 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedR
   const message = yield* Message.user(input)
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
-  const maxSteps = ownSteps ?? maxStepsOf(prepared.maxSteps)
-  yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps })
+  yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps: ownSteps ?? maxStepsOf(maxSteps) })
 })
 
 /** Runs an agent from its first event, or from a state, to its result. */
-export const runAgent = Effect.fnUntraced(function* <A>(
+export const runAgent = <A>(
   machine: AgentMachine<A>,
   begin: Begin,
   caller?: Sink
-): Effect.fn.Return<agentTypes.Result<A>, AgentError.AgentError> {
-  const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
-  const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
-  const outer = yield* callContext.runAround
-  const depth = callContext.depthIn(outer)
-  const context = begin.state?.context ?? begin.options.context ?? (yield* callContext.inheritedContext)
-  const maxDepth = options.maxDepth ?? outer?.maxDepth ?? defaultMaxDepth
-  const refuse = (reason: AgentError.Reason) =>
-    agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
-  if (depth > maxDepth) return yield* refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth }))
-  const deadline = yield* deadlineOf(options.timeouts?.total, handed?.deadline)
-  const parent = handed?.parent
-  const streaming = (parent ?? caller)?.streaming === true
+): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
+  Effect.contextWith((around: Context.Context<never>) => {
+    const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
+    const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
+    const outer = callContext.runAround(around)
+    const depth = callContext.depthIn(outer)
+    const data = begin.state?.context ?? begin.options.context ?? callContext.inheritedContext(around)
+    const maxDepth = options.maxDepth ?? outer?.maxDepth ?? defaultMaxDepth
+    const refuse = (reason: AgentError.Reason) =>
+      agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
+    if (depth > maxDepth) return Effect.fail(refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth })))
+    const runDeadline = deadlineOf(around, options.timeouts?.total, handed?.deadline)
+    const parent = handed?.parent
+    const streaming = (parent ?? caller)?.streaming === true
 
-  const running = Effect.gen(function* () {
-    const prepared = yield* Effect.mapError(machine.prepare, refuse)
-    const { first, state } = yield* Effect.mapError(firstState(machine.name, prepared, begin, context, depth), refuse)
-    const emit = parent === undefined ? caller?.emit : undefined
-    const recorder = recorderOf(state, first, options, emit, parent, yield* Effect.context<never>())
-    const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline: deadline }
-    yield* runMachine(machineOf(prepared, run), recorder, { open: openRun(run, prepared, begin), deadline })
-    const result = yield* resultOf(prepared, recorder.state)
-    yield* recorder.emit({ _tag: "RunFinished", result })
-    return result
+    const beginning = Effect.gen(function* () {
+      const prepared = yield* machine.prepare
+      return { prepared, ...(yield* firstState(machine.name, prepared, begin, data, depth)) }
+    })
+    const running = Effect.gen(function* () {
+      const { first, prepared, state } = yield* Effect.mapError(beginning, refuse)
+      const context = yield* Effect.context<never>()
+      const emit = parent === undefined ? caller?.emit : undefined
+      const recorder = recorderOf(state, first, options, emit, parent, context)
+      const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, context }
+      const performer = prepared.start(run)
+      const open = openRun(run, performer, prepared.maxSteps, begin)
+      yield* runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
+      const result = yield* resultOf(prepared, recorder.state)
+      yield* recorder.emit({ _tag: "RunFinished", result })
+      return result
+    })
+    return callContext.asRun(running, { outer, maxDepth, context: data })
   })
-  // A scope of its own: the resources of the agent's code are released with the run, whatever scope is around it.
-  return yield* Effect.scoped(running).pipe(callContext.asRun({ outer, maxDepth, context }))
-})
 
 /** The answer of a run that is `Completed`. */
 export const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {

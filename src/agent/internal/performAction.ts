@@ -3,10 +3,10 @@
  * and one batch of tool calls, checked, approved where needed, and run.
  */
 
-import type * as Clock from "effect/Clock"
-import * as DateTime from "effect/DateTime"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
@@ -46,6 +46,8 @@ import * as runTransition from "./runTransition.ts"
 interface Step extends driver.ActiveRun {
   readonly resolved: agentBlueprint.ResolvedAgent<unknown>
   readonly budget: agentTypes.Budget | undefined
+  /** The services of its model calls, see {@link withQuietTracer}. */
+  readonly quiet: Context.Context<never>
   readonly deadline: number | undefined
 }
 
@@ -70,14 +72,12 @@ export const modelFailed = (error: AiError.AiError, model?: string): agentReason
 }
 
 /** Nothing begins in a run that was stopped, or whose time is over. */
-const mustWait = ({ deadline, recorder }: Step, clock: Clock.Clock): boolean =>
-  recorder.interruption !== undefined || (deadline !== undefined && clock.currentTimeMillisUnsafe() >= deadline)
+const mustWait = ({ deadline, recorder }: Step): boolean =>
+  recorder.interruption !== undefined ||
+  (deadline !== undefined && recorder.clock.currentTimeMillisUnsafe() >= deadline)
 
 /** Waits for the interruption that is on its way. */
 const untilInterrupted = Effect.interruptible(Effect.never)
-
-const whileItRuns = (step: Step): Effect.Effect<void> =>
-  Effect.clockWith((clock) => (mustWait(step, clock) ? untilInterrupted : Effect.void))
 
 const defaultModelMistakes = 2
 
@@ -95,7 +95,11 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   }
   yield* recorder.recordNow({ _tag: "StepStarted", step: action.step, purpose: action.purpose })
   if (recorder.interruption) return
-  const answered = yield* Effect.result(withRetries(step, action.step, withQuietSpans(requestAnswer(step, action))))
+  const { modelRetry } = options
+  const answered =
+    modelRetry === undefined
+      ? yield* requestAnswer(step, action)
+      : yield* Effect.result(requestWithRetries(step, action, modelRetry))
   if (Result.isFailure(answered)) {
     const problem = mistakeOf(answered.failure)
     return yield* problem === undefined
@@ -125,7 +129,7 @@ const withCanonicalNames = (
   )
 
 /** The check of an answer that is the agent's output: a call of the output tool, or the final text. */
-const checkOutput = Effect.fnUntraced(function* (
+function* checkOutput(
   { output, outputTool }: agentBlueprint.ResolvedAgent<unknown>,
   message: Message.AssistantMessage
 ): Effect.fn.Return<Pick<runParts.EventOf<"ModelAnswered">, "output" | "outputCall">> {
@@ -140,7 +144,7 @@ const checkOutput = Effect.fnUntraced(function* (
     runTransition.stopReasonOf(message.finishReason) === undefined &&
     message.finishReason !== "pause"
   return isFinal ? { output: yield* checkText(output, Message.text(message)) } : {}
-})
+}
 
 /** The output in an answer. A provider receives an object, which holds an output that is none. */
 const unwrap = ({ offered, schema }: agentBlueprint.StructuredOutput<unknown>, value: Schema.Json): Schema.Json => {
@@ -211,23 +215,23 @@ const modelMistakes: ReadonlySet<AiError.AiErrorReason["_tag"]> = new Set([
   "InvalidOutputError"
 ])
 
-const withRetries = <A>(run: Step, step: number, send: Effect.Effect<A, AiError.AiError>) => {
-  const { options, recorder } = run
-  const request = Effect.andThen(whileItRuns(run), send)
-  const schedule = options.modelRetry
-  if (schedule === undefined) return request
-  return Effect.suspend(() => {
+const requestWithRetries = (
+  step: Step,
+  action: runTransition.ActionOf<"CallModel">,
+  schedule: NonNullable<agentTypes.ResumeOptions["modelRetry"]>
+) =>
+  Effect.suspend(() => {
     let attempt = 0
-    const counted = Effect.suspend(() => {
+    const request = Effect.gen(function* () {
       attempt += 1
-      return attempt === 1 ? request : Effect.andThen(recorder.emit({ _tag: "StepRetried", step, attempt }), request)
+      if (attempt > 1) yield* step.recorder.emit({ _tag: "StepRetried", step: action.step, attempt })
+      return yield* Effect.fromResult(yield* requestAnswer(step, action))
     })
-    return Effect.retry(counted, {
+    return Effect.retry(request, {
       schedule,
       while: (error) => error.isRetryable && mistakeOf(error) === undefined
     })
   })
-}
 
 const promptOf = (
   { recorder, resolved }: Step,
@@ -263,15 +267,21 @@ const toolChoiceOf = (
     : { ...chosen, oneOf: chosen.oneOf.map((name) => providerName(name)) }
 }
 
-/** The answer of the model. The tokens of one that cannot be used are recorded before the request fails. */
-const requestAnswer = (step: Step, action: runTransition.ActionOf<"CallModel">) =>
-  Effect.suspend(() => {
-    const accumulator = modelMessages.accumulator()
-    return sendRequest(step, action, accumulator).pipe(
-      Effect.flatMap((method) => finishAnswer(method, accumulator.result())),
-      Effect.tapError((error) => recordDiscarded(step, accumulator.result().usage ?? usageOfError(error)))
-    )
-  })
+/** The answer of the model. The tokens of one that cannot be used are recorded. */
+function* requestAnswer(
+  step: Step,
+  action: runTransition.ActionOf<"CallModel">
+): Effect.fn.Return<Result.Result<modelMessages.ResponseContent, AiError.AiError>> {
+  if (mustWait(step)) yield* untilInterrupted
+  const accumulator = modelMessages.accumulator()
+  const request = sendRequest(step, action, accumulator)
+  const sent = yield* Effect.result(Effect.updateContext(request, (_: Context.Context<never>) => step.quiet))
+  const answer = accumulator.result()
+  const error = Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success)
+  if (error === undefined) return Result.succeed(answer)
+  yield* recordDiscarded(step, answer.usage ?? usageOfError(error))
+  return Result.fail(error)
+}
 
 const recordDiscarded = ({ recorder }: Step, usage: Message.TokenUsage | undefined): Effect.Effect<void> =>
   usage === undefined ? Effect.void : recorder.recordNow({ _tag: "AnswerDiscarded", usage })
@@ -361,15 +371,13 @@ const generateObject = Effect.fnUntraced(function* (
   return "generateObject"
 })
 
-const finishAnswer = (
-  method: string,
-  answer: modelMessages.ResponseContent
-): Effect.Effect<modelMessages.ResponseContent, AiError.AiError> => {
-  const { content, errors, finishReason } = answer
-  if (errors.length > 0) return Effect.fail(streamError(errors[0]))
-  return content.length === 0 && finishReason === undefined
-    ? Effect.fail(failRequest(method, emptyAnswer))
-    : Effect.succeed(answer)
+/** The error of an answer that arrived, if it cannot be used. */
+const errorIn = (
+  { content, errors, finishReason }: modelMessages.ResponseContent,
+  method: string
+): AiError.AiError | undefined => {
+  if (errors.length > 0) return streamError(errors[0])
+  return content.length === 0 && finishReason === undefined ? failRequest(method, emptyAnswer) : undefined
 }
 
 /** A connection that was cut before the first part looks like this. */
@@ -394,15 +402,15 @@ const withoutText = (error: unknown): unknown => (AiError.isAiError(error) ? mod
  * Core ends the span of a model call with the `AiError` as it is, and exporters print
  * it: prompts and keys that a provider quotes would leave the process.
  */
-const withQuietSpans = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(Tracer.Tracer, (tracer) => {
-    const context = tracer.context?.bind(tracer)
-    const quiet = Tracer.make({
-      span: (options) => boundTool.quietSpan(tracer.span(options), withoutText),
-      ...(context && { context })
-    })
-    return Effect.withTracer(effect, quiet)
+const withQuietTracer = (services: Context.Context<never>): Context.Context<never> => {
+  const tracer = Context.get(services, Tracer.Tracer)
+  const context = tracer.context?.bind(tracer)
+  const quiet = Tracer.make({
+    span: (options) => boundTool.quietSpan(tracer.span(options), withoutText),
+    ...(context && { context })
   })
+  return Context.add(services, Tracer.Tracer, quiet)
+}
 
 /** Makes a new view before a model call that would pass the threshold. */
 const applyBudget = Effect.fnUntraced(function* (policy: agentTypes.Budget, { recorder, resolved }: Step) {
@@ -609,20 +617,19 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   const started = new Set<string>()
   const runnables = new Map(ready.map(({ call, runnable }) => [call.id, runnable]))
 
-  const onStarted = (callId: string) =>
-    Effect.clockWith((clock): Effect.Effect<void | false> => {
-      if (mustWait(step, clock)) return untilInterrupted
-      const runnable = runnables.get(callId)
-      // Calls before this one take time
-      const now = DateTime.makeUnsafe(clock.currentTimeMillisUnsafe())
-      if (runnable?.approved !== undefined && runTransition.isExpired(runnable.approved, now)) {
-        const { arguments: args, digest } = runnable.approved
-        return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
-      }
-      started.add(callId)
-      const recorded = runnable?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
-      return Effect.flatMap(recorded, () => (mustWait(step, clock) ? untilInterrupted : Effect.void))
-    })
+  const onStarted = (callId: string): Effect.Effect<void | false> => {
+    if (mustWait(step)) return untilInterrupted
+    const runnable = runnables.get(callId)
+    // Calls before this one take time
+    if (runnable?.approved !== undefined && runTransition.isExpired(runnable.approved, recorder.now())) {
+      const { arguments: args, digest } = runnable.approved
+      return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
+    }
+    started.add(callId)
+    const recorded = runnable?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
+    if (recorded === Exit.void) return mustWait(step) ? untilInterrupted : recorded
+    return Effect.flatMap(recorded, () => (mustWait(step) ? untilInterrupted : Effect.void))
+  }
 
   const calls = ready.map((one) => withChild(step, one, end))
   yield* boundTool.run(calls, {
@@ -695,8 +702,8 @@ const runChild = (
     Effect.flatMap((result) => {
       if (result.outcome === "AwaitingApproval") end.suspended.add(call.id)
       // A child that was stopped is stopped with this run: the call is then interrupted, and has not failed.
-      const mayContinue = result.outcome === "Interrupted" ? whileItRuns(step) : Effect.void
-      return Effect.as(mayContinue, toToolResult(agent.name, result))
+      const isStopped = result.outcome === "Interrupted" && mustWait(step)
+      return isStopped ? untilInterrupted : Effect.succeed(toToolResult(agent.name, result))
     }),
     Effect.catch((error) => {
       if (error.reason._tag === "MaxDepth") end.fatal.push(error)
@@ -728,18 +735,29 @@ const failureResult = (agent: string, { message, reason }: AgentError.AgentError
 }
 
 /** Prepares an agent for one run: its parts are resolved, and its tools can be executed. */
-export const prepare = Effect.fnUntraced(function* <A>(
+export const prepare = <A>(
   blueprint: agentBlueprint.Blueprint<A>
-): Effect.fn.Return<driver.PreparedRun<A>, AgentError.Reason, Scope.Scope> {
-  const resolved = yield* blueprint.resolve
-  const { definition, digest, output, stubs } = resolved
-  if (stubs.length > 0 && !(yield* ToolRuntime.ToolRuntime).stubs) {
-    return yield* Effect.fail(agentReason.makeReason("StubWithoutRuntime", { tools: stubs }))
-  }
-  const stepOf = (run: driver.ActiveRun, deadline: number | undefined): Step => {
-    const { budget = blueprint.budget } = run.options
-    return { ...run, resolved, deadline, budget: budget === "off" ? undefined : budget }
-  }
+): Effect.Effect<driver.PreparedRun<A>, AgentError.Reason, Scope.Scope> => {
+  let last: { readonly resolved: agentBlueprint.ResolvedAgent<A>; readonly prepared: driver.PreparedRun<A> } | undefined
+  return Effect.flatMap(blueprint.resolve, (resolved) => {
+    if (last?.resolved !== resolved) last = { resolved, prepared: prepareResolved(resolved, blueprint.budget) }
+    const { prepared } = last
+    const { stubs } = resolved
+    return stubs.length === 0
+      ? Effect.succeed(prepared)
+      : Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) =>
+          runtime.stubs
+            ? Effect.succeed(prepared)
+            : Effect.fail(agentReason.makeReason("StubWithoutRuntime", { tools: stubs }))
+        )
+  })
+}
+
+const prepareResolved = <A>(
+  resolved: agentBlueprint.ResolvedAgent<A>,
+  ofAgent: agentTypes.Budget | undefined
+): driver.PreparedRun<A> => {
+  const { definition, digest, output } = resolved
   return {
     digest,
     maxSteps: definition.maxSteps,
@@ -747,14 +765,27 @@ export const prepare = Effect.fnUntraced(function* <A>(
     instructions: definition.instructions,
     stepTimeout: true,
     accept: (state) => acceptState(digest, state),
-    ask: (run, callIds) => requestApprovals(stepOf(run, run.runDeadline), callIds),
-    perform: (run, action, deadline) => {
-      const step = stepOf(run, deadline)
-      return action._tag === "RunTools" ? runTools(step, action) : callModel(step, action)
+    start: (run) => {
+      const { budget = ofAgent } = run.options
+      const quiet = withQuietTracer(run.context)
+      const step: Step = {
+        ...run,
+        resolved,
+        quiet,
+        deadline: undefined,
+        budget: budget === "off" ? undefined : budget
+      }
+      return {
+        ask: (callIds) => requestApprovals({ ...step, deadline: run.runDeadline }, callIds),
+        perform: (action, deadline) => {
+          const now = deadline === undefined ? step : { ...step, deadline }
+          return action._tag === "RunTools" ? runTools(now, action) : callModel(now, action)
+        }
+      }
     },
     decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
   }
-})
+}
 
 /** When `generateObject` is used, by strategy and by whether tools are offered. */
 const structuredSteps = ({ output, tools }: agentBlueprint.ResolvedAgent<unknown>): runParts.StructuredSteps => {

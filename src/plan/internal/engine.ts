@@ -42,13 +42,14 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
   Effect.gen(function* () {
     const { bound } = rules
     if (begin._tag === "Resume") yield* checkDigest(bound, begin.state)
-    const around = yield* callContext.runAround
+    const services = yield* Effect.context<never>()
+    const around = callContext.runAround(services)
     const outer = options.joins === true ? around?.outer : around
     const depth = callContext.depthIn(outer)
     const maxDepth = around?.maxDepth ?? driver.defaultMaxDepth
-    const deadline = yield* driver.deadlineOf(options.timeouts?.total, options.handed?.deadline)
+    const deadline = driver.deadlineOf(services, options.timeouts?.total, options.handed?.deadline)
     const context =
-      options.context ?? (begin._tag === "Start" ? yield* callContext.inheritedContext : begin.state.context)
+      options.context ?? (begin._tag === "Start" ? callContext.inheritedContext(services) : begin.state.context)
     const from =
       begin._tag === "Start" ? yield* planStarted(bound, begin.input, { ...options, context }, depth) : begin.state
     const state = from instanceof PlanRun.State ? from : undefined
@@ -56,7 +57,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     const run: performStep.ActiveRun = {
       bound,
       rules,
-      recorder: makeRecorder(rules, from, options, failures, sink, yield* Effect.context<never>()),
+      recorder: makeRecorder(rules, from, options, failures, sink, services),
       options,
       sink,
       level: { depth: depth + 1, maxDepth },
@@ -75,8 +76,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
     }
     const running = driver.runMachine(machine, run.recorder, { open: openRun(run, state), deadline })
-    const apart = Effect.scoped(running).pipe(callContext.asRun({ outer, maxDepth, context }))
-    yield* (options.joins === true ? running : apart).pipe(
+    yield* (options.joins === true ? running : callContext.asRun(running, { outer, maxDepth, context })).pipe(
       Effect.mapError((error) =>
         failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })
       )

@@ -53,9 +53,10 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
       state.definition === digest
         ? Effect.void
         : Effect.fail(new runTransition.DefinitionChanged({ expected: digest, found: state.definition })),
-    ask: () => Effect.void,
-    perform: (run, action) =>
-      action._tag === "RunTools" ? refuseCalls(run, action) : answerMessage(bound, run, action),
+    start: (run) => ({
+      ask: () => Effect.void,
+      perform: (action) => (action._tag === "RunTools" ? refuseCalls(run, action) : answerMessage(bound, run, action))
+    }),
     decode: (text, json) => decodeAnswer(output, json === undefined ? text : json)
   }
   const machine = { name: definition.name, prepare: Effect.succeed(prepared) }

@@ -42,35 +42,37 @@ const underWay = (run: RunAround | undefined): RunAround | undefined => {
 }
 
 /** The run that the current code is inside of. A fiber that outlives its run is in none. */
-export const runAround: Effect.Effect<RunAround | undefined> = Effect.map(CurrentRun, underWay)
+export const runAround = (services: Context.Context<never>): RunAround | undefined =>
+  underWay(Context.get(services, CurrentRun))
 
 /** The number of runs around a run that begins inside this one. */
 export const depthIn = (run: RunAround | undefined): number =>
   run === undefined ? 0 : 1 + depthIn(underWay(run.outer))
 
 /** The `RunContext` of a run that begins here. A fiber that outlives its run has not that of the run. */
-export const inheritedContext: Effect.Effect<JsonObject> = Effect.zipWith(
-  CurrentRun,
-  RunContext.RunContext,
-  (run, context) => (run?.ended && run.context === context ? (underWay(run)?.context ?? {}) : context)
-)
+export const inheritedContext = (services: Context.Context<never>): JsonObject => {
+  const run = Context.get(services, CurrentRun)
+  const context = Context.get(services, RunContext.RunContext)
+  return run?.ended && run.context === context ? (underWay(run)?.context ?? {}) : context
+}
 
-/** Runs an effect as a run: the runs that its code starts are inside it until it ends. */
-export const asRun =
-  (options: Pick<RunAround, "context" | "maxDepth" | "outer">) =>
-  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.suspend(() => {
-      const run: RunAround = { ...options, ended: false }
-      return effect.pipe(
-        Effect.provideService(RunContext.RunContext, options.context),
-        Effect.provideService(CurrentRun, run),
-        Effect.onExit(() =>
-          Effect.sync(() => {
-            run.ended = true
-          })
-        )
-      )
-    })
+/**
+ * Runs an effect once as a run: the runs that its code starts are inside it until it ends. It has a scope of its own, so
+ * that what its code acquires is released with it, whatever scope is around it.
+ */
+export const asRun = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  options: Pick<RunAround, "context" | "maxDepth" | "outer">
+): Effect.Effect<A, E, Exclude<R, Scope.Scope>> => {
+  const run: RunAround = { ...options, ended: false }
+  const inside = Effect.updateContext(Effect.scoped(effect), (services: Context.Context<Exclude<R, Scope.Scope>>) =>
+    Context.add(Context.add(services, RunContext.RunContext, run.context), CurrentRun, run)
+  )
+  return Effect.onExit(inside, () => {
+    run.ended = true
+    return Effect.void
+  })
+}
 
 /** Keys of references of other modules. */
 export const keys = {
