@@ -1480,7 +1480,7 @@ export const attacks: { readonly [name: string]: Attack } = {
   ...texts
 }
 
-/** What a server has behind it: small inputs of every door. */
+/** The small inputs of every door that a server has behind it. */
 const ordinary = [
   "100 ordinary tools",
   "an ordinary run",

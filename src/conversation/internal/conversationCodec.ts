@@ -9,6 +9,8 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as SchemaParser from "effect/SchemaParser"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -187,7 +189,9 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     repairs.push(...repaired.repairs)
     labels = repaired.labels
     made = repaired.made
-    push({ ...message, content: repaired.content }, place)
+    const lawful: AssistantMessage = { ...message, content: repaired.content }
+    history.freezeDecoded(lawful)
+    push(lawful, place)
   }
 
   const addResult = (message: ToolMessage, place: history.Place): void => {
@@ -220,7 +224,8 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
       if (reason !== undefined) return Effect.sync(() => drop(place, reason))
     }
     const isTurn = message.role === "user" || message.role === "assistant"
-    return Effect.map(isTurn ? sealBefore(place) : Effect.void, () => addNow(message, place))
+    // The repair freezes its changes of a frozen message without a copy
+    return Effect.map(isTurn ? sealBefore(place) : Effect.void, () => addNow(history.freeze<Message>(message), place))
   }
 
   const finish = Effect.fnUntraced(function* (beside: number | undefined) {
@@ -246,13 +251,41 @@ export const repairMessages = Effect.fnUntraced(function* (
 
 // The wire
 
+/** Very many wrong items take long to describe. */
+const maxWrongItems = 1000
+
+/** `Schema.Array`, but decoding gives up after very many wrong items. */
+const boundedArray = <A, I>(item: Schema.Codec<A, I>) =>
+  Schema.declareConstructor<ReadonlyArray<A>, ReadonlyArray<I>>()(
+    [item],
+    ([codec]) => {
+      const decode = SchemaParser.decodeUnknownResult(codec)
+      return (input, ast, options) => {
+        if (!Array.isArray(input)) return Effect.fail(new SchemaIssue.InvalidType(ast, input, options))
+        const items: Array<A> = []
+        const issues: Array<SchemaIssue.Issue> = []
+        const max = options.errors === "all" ? maxWrongItems : 1
+        for (let index = 0; index < input.length && issues.length < max; index++) {
+          const decoded = decode(input[index], options)
+          if (Result.isSuccess(decoded)) items.push(decoded.success)
+          else issues.push(new SchemaIssue.Pointer([index], decoded.failure))
+        }
+        const [first, ...rest] = issues
+        return first === undefined
+          ? Effect.succeed(items)
+          : Effect.fail(new SchemaIssue.Composite(ast, [first, ...rest], input, options))
+      }
+    },
+    { expected: "array" }
+  )
+
 /** Version 1 of the JSON of conversations. */
 export const Wire = Schema.Struct({
   version: Schema.Literal(1),
   tokenLimit: Schema.optionalKey(Schema.Finite),
   /** Present if the newest usage was reported about a longer history: the tokens of a request beside the messages. */
   beside: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
-  messages: Schema.Array(history.Message)
+  messages: boundedArray(history.Message)
 })
 
 type Wire = typeof Wire.Type

@@ -1196,11 +1196,16 @@ const checkToolResult = (self: Facts, { callId, name, role }: ToolMessage, place
 /** The most calls that an error about a result names: a repair reports one for each of thousands. */
 const maxNamedCalls = 20
 
-const someOpenCallIds = (self: Facts): ReadonlyArray<string> => {
-  const position = (id: string) => self.positions.get(id) ?? 0
-  return Array.from(EffectIterable.take(HashMap.keys(self.open), maxNamedCalls)).toSorted(
-    (a, b) => position(a) - position(b)
-  )
+const namedCalls = new WeakMap<Calls, ReadonlyArray<string>>()
+
+const someOpenCallIds = ({ open, positions }: Facts): ReadonlyArray<string> => {
+  const known = namedCalls.get(open)
+  if (known !== undefined) return known
+  const position = (id: string) => positions.get(id) ?? 0
+  const ids = Array.from(EffectIterable.take(HashMap.keys(open), maxNamedCalls))
+  const named = Object.freeze(ids.toSorted((a, b) => position(a) - position(b)))
+  namedCalls.set(open, named)
+  return named
 }
 
 const checkName = (call: ToolCallPart, found: string, place: Place): Reason | undefined =>
@@ -1404,7 +1409,9 @@ export const sealOf = Effect.fnUntraced(function* (self: Facts, options?: SealOp
   const createdAt = yield* DateTime.now
   const messages: Array<ToolMessage> = []
   for (const { id, name } of openCallsOf(self)) {
-    messages.push({ role: "tool", id: yield* makeId, createdAt, callId: id, name, result })
+    const message: ToolMessage = { role: "tool", id: yield* makeId, createdAt, callId: id, name, result }
+    freezeDecoded(message)
+    messages.push(message)
   }
   return messages
 })
