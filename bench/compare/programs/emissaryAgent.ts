@@ -1,7 +1,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as LanguageModel from "effect/ai/LanguageModel"
-import { Agent } from "effect-emissary/agent"
+import * as Agent from "effect-emissary/agent/Agent"
 import { handler, model, toolkit } from "./tool.ts"
 
 const agent = Agent.make("a", { instructions: "s", toolkit })
