@@ -52,14 +52,14 @@ const programs = {
   "an agent in code": {
     text: programOf(modules("agent/Agent"), inCode),
     prints: "hello",
-    minified: 435,
-    gzipped: 149
+    minified: 443,
+    gzipped: 152
   },
   "an agent in code that imports the root": {
     text: programOf([`import { Agent } from "effect-emissary"`], inCode),
     prints: "hello",
-    minified: 445,
-    gzipped: 152
+    minified: 453,
+    gzipped: 155
   },
   "an agent that is decoded": {
     text: programOf(
@@ -77,8 +77,8 @@ Effect.runPromise(program).then(console.log)
 `
     ),
     prints: "hello",
-    minified: 450,
-    gzipped: 154
+    minified: 458,
+    gzipped: 157
   },
   "a plan": {
     text: programOf(
@@ -91,8 +91,8 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
 `
     ),
     prints: "hello",
-    minified: 520,
-    gzipped: 179
+    minified: 527,
+    gzipped: 182
   },
   "a server of remote tools": {
     text: programOf(
@@ -108,8 +108,8 @@ handler(new Request("http://localhost/tools")).then(({ status }) => console.log(
 `
     ),
     prints: "401",
-    minified: 455,
-    gzipped: 153
+    minified: 457,
+    gzipped: 154
   }
 } as const
 
