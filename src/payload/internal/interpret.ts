@@ -526,9 +526,11 @@ const checkValue = (
   options: ValidateOptions,
   shared: fuel.Fuel | undefined
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => {
-  const limits = plainJson.overrideLimits(plainJson.defaultLimits, options.limits ?? {})
-  const maxDepth = Math.min(limits.maxDepth, maxValueDepth)
-  const copied = plainJson.copyJson(input, { ...limits, maxDepth })
+  const { limits: given } = options
+  const limits =
+    given === undefined ? plainJson.defaultLimits : plainJson.overrideLimits(plainJson.defaultLimits, given)
+  const isDeep = limits.maxDepth > maxValueDepth
+  const copied = plainJson.copyJson(input, isDeep ? { ...limits, maxDepth: maxValueDepth } : limits)
   if (Result.isFailure(copied)) {
     return Result.fail(problemsOf(copied.failure).map((problem) => ({ ...problem, keyword: "json" })))
   }

@@ -310,11 +310,22 @@ export const IsOwnData = Context.Reference<boolean>("effect-emissary/payload/IsO
 export const resolveLimits = (override?: Partial<Limits>): Effect.Effect<Limits> =>
   override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => overrideLimits(limits, override))
 
+export const overrideLimits = (limits: Limits, override: Partial<Limits>): Limits => ({
+  maxBytes: limitOf(override.maxBytes, limits.maxBytes),
+  maxDepth: limitOf(override.maxDepth, limits.maxDepth),
+  maxNodes: limitOf(override.maxNodes, limits.maxNodes),
+  maxStringLength: limitOf(override.maxStringLength, limits.maxStringLength),
+  maxArrayLength: limitOf(override.maxArrayLength, limits.maxArrayLength),
+  maxKeys: limitOf(override.maxKeys, limits.maxKeys),
+  maxTools: limitOf(override.maxTools, limits.maxTools),
+  maxMessages: limitOf(override.maxMessages, limits.maxMessages),
+  maxIssues: limitOf(override.maxIssues, limits.maxIssues),
+  maxFuel: limitOf(override.maxFuel, limits.maxFuel)
+})
+
 /** Nothing is larger than NaN, so NaN would be no limit at all. */
-export const overrideLimits = (limits: Limits, override: Partial<Limits>): Limits => {
-  const given = Object.entries(override).filter(([, limit]) => limit !== undefined && !Number.isNaN(limit))
-  return { ...limits, ...Object.fromEntries(given) }
-}
+const limitOf = (given: number | undefined, current: number): number =>
+  given === undefined || Number.isNaN(given) ? current : given
 
 // --- Scanning text and copying values -------------------------------------------------------------------------------
 
@@ -672,7 +683,8 @@ const runCopier = (copier: JsonCopier, root: unknown): Result.Result<Schema.Json
 class JsonCopier {
   readonly limits: Limits
   readonly stack: Array<CopyFrame> = []
-  readonly ancestors = new Set<object>()
+  /** The containers around the current one, kept once one is inside of another. */
+  ancestors: Set<object> | undefined = undefined
   readonly issues: Array<PayloadError.Problem> = []
   omitted = 0
   paths = 0
@@ -726,7 +738,7 @@ class JsonCopier {
       }
     }
     this.stack.pop()
-    this.ancestors.delete(source)
+    this.ancestors?.delete(source)
   }
 
   /** Answers the copy of a scalar, or an empty copy of a container that is filled later. */
@@ -759,7 +771,7 @@ class JsonCopier {
   }
 
   open(source: object): Schema.Json {
-    if (this.ancestors.has(source)) {
+    if (this.ancestors?.has(source) === true) {
       this.issue("a tree", "a cycle: an object that contains itself")
       return null
     }
@@ -776,33 +788,34 @@ class JsonCopier {
       this.failure = { _tag: "TooDeep", limit: this.limits.maxDepth, path: this.path() }
       return null
     }
-    const names = array && source.length > this.limits.maxArrayLength ? [] : Reflect.ownKeys(source)
+    const names = array && source.length > this.limits.maxArrayLength ? [] : Object.getOwnPropertyNames(source)
     const size = array ? source.length : names.length
     if (size > (array ? this.limits.maxArrayLength : this.limits.maxKeys)) {
       this.failure = tooMany(array, this.limits, size, this.path())
       return null
     }
     // An array has its items and its length; a hole is found when its place is read
-    if (array && names.length > source.length + 1) this.issue("items only", "an array with other members")
-    const keys = array ? undefined : this.keysOf(names)
+    const hasSymbols = Object.getOwnPropertySymbols(source).length > 0
+    if (array && (hasSymbols || names.length > source.length + 1))
+      this.issue("items only", "an array with other members")
+    if (!array) this.addKeys(names, hasSymbols)
     const target: JsonContainer = array ? [] : {}
-    this.stack.push({ source, keys, size: keys?.length ?? size, target, next: 0 })
-    this.ancestors.add(source)
+    if (this.stack.length > 0) {
+      this.ancestors ??= new Set(this.stack.map((frame) => frame.source))
+      this.ancestors.add(source)
+    }
+    this.stack.push({ source, keys: array ? undefined : names, size, target, next: 0 })
     return target
   }
 
-  keysOf(names: ReadonlyArray<string | symbol>): ReadonlyArray<string> {
-    const keys = names.every((name) => typeof name === "string")
-      ? names
-      : names.filter((name) => typeof name === "string")
-    if (keys.length < names.length) this.issue("keys that are strings", "a symbol")
+  addKeys(keys: ReadonlyArray<string>, hasSymbols: boolean): void {
+    if (hasSymbols) this.issue("keys that are strings", "a symbol")
     const max = this.limits.maxStringLength
     for (const key of keys) {
       if (key.length > max) this.tooLarge("string", max, key.length, this.path())
       this.grow(key.length)
       this.hasSecretName ||= this.secretNames !== undefined && isSecretName(key, this.secretNames)
     }
-    return keys
   }
 
   /** Counts what the JSON text takes at least. */
