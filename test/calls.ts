@@ -5,11 +5,11 @@
 import { Session, type Profiler } from "node:inspector"
 import { Effect } from "effect"
 
-/** How often each block ran: a function, or a branch or the body of a loop in one. Keys name file, function and place. */
+/** Counts of each block: a function, or a branch or the body of a loop in one. Keys name file, function and place. */
 export interface Calls {
   readonly blocks: ReadonlySet<string>
   readonly of: (block: string) => number
-  /** How often the functions of that name in a file ran. Throws where there is none, so that a new name is noticed. */
+  /** The calls of the functions of that name in a file. Throws where there is none, so that a new name is noticed. */
   readonly named: (file: string, name: string) => number
 }
 
@@ -18,7 +18,7 @@ session.connect()
 session.post("Profiler.enable")
 session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: true })
 
-/** What ran since the last call. The session answers before it returns. */
+/** The counts since the last call. The session answers before it returns. */
 const take = (): ReadonlyArray<Profiler.ScriptCoverage> => {
   let taken: ReadonlyArray<Profiler.ScriptCoverage> = []
   session.post("Profiler.takePreciseCoverage", (_, { result }) => {

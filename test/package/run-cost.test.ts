@@ -1,4 +1,4 @@
-/** What runs cost, counted and not timed (FAST-5): nothing grows with the steps, the tools or the messages before. */
+/** The cost of runs, counted and not timed (FAST-5): nothing grows with the steps, the tools or the messages before. */
 import { countCalls, type Calls } from "../calls.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema, Stream } from "effect"
