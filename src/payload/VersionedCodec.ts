@@ -342,6 +342,8 @@ export const make = <T>(options: {
   const encode = (value: T, encodeOptions?: EncodeOptions) =>
     fuel.doorWithin(encodeOptions?.limits, write(value, encodeOptions))
 
+  const schema = base.once(() => toSchema(options.type, decode, encode))
+
   return {
     what,
     field,
@@ -358,7 +360,9 @@ export const make = <T>(options: {
           plainJson.runWithLimits({ what }, (limits) => plainJson.writeText(json, limits, encodeOptions?.indent))
         )
       ),
-    schema: toSchema(options.type, decode, encode)
+    get schema() {
+      return schema()
+    }
   }
 }
 

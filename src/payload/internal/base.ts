@@ -24,3 +24,9 @@ export const signedEnvelope = "a signed envelope"
 
 /** The SHA-256 digest of a text in UTF-8. */
 export const hashText = (text: string): string => `sha256:${Hex.encode(sha256(new TextEncoder().encode(text)))}`
+
+/** Makes a value when it is first asked for: what a module makes while it is loaded, each program waits for. */
+export const once = <A>(make: () => A): (() => A) => {
+  let made: { readonly value: A } | undefined
+  return () => (made ??= { value: make() }).value
+}

@@ -1454,8 +1454,8 @@ export const encodeUnchecked = <T, RE = never>(
   codec: Schema.Codec<T, unknown, unknown, RE>,
   options: Options | undefined
 ): ((value: T) => Effect.Effect<unknown, PayloadError.PayloadError, RE>) => {
-  const run = Schema.encodeUnknownEffect(codec, schemaOptions(options))
-  return (value) => Effect.catch(run(value), (error) => failDecoding(error, value, options))
+  const run = base.once(() => Schema.encodeUnknownEffect(codec, schemaOptions(options)))
+  return (value) => Effect.catch(run()(value), (error) => failDecoding(error, value, options))
 }
 
 // --- Names and counts -----------------------------------------------------------------------------------------------
