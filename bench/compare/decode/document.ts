@@ -3,7 +3,7 @@ import assert from "node:assert/strict"
 
 const verbs = ["create", "update", "delete", "search", "fetch", "archive", "approve", "cancel", "export", "assign"]
 
-/** A place in the schema of each tool where a number makes documents differ. */
+/** A place in the schema of each tool where a number makes documents differ; the schemas of one document differ, too. */
 const mark = "@@"
 
 const tool = (name: string, index: number) => ({
@@ -12,7 +12,7 @@ const tool = (name: string, index: number) => ({
   parameters_schema: {
     type: "object",
     properties: {
-      customer_id: { type: "string", description: `The customer id, form ${mark}` },
+      customer_id: { type: "string", description: `The customer id, form ${mark} of ${index}` },
       reference: { type: "string", description: "Reference code", minLength: 3, maxLength: 32 },
       quantity: { type: "integer", description: "How many", minimum: 1, maximum: 100 },
       amount: { type: "number", description: "Amount in the account currency" },

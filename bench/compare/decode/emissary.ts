@@ -1,4 +1,4 @@
-/** The definition as a value: limits, names, JSON Schemas compiled for their later use, digests of tools. */
+/** The definition as a value: limits, names, JSON Schemas compiled for their later use; digests of tools are computed when they are read. */
 import { Effect } from "effect"
 import { AgentDefinition } from "effect-emissary"
 import { makeRow } from "./document.ts"
