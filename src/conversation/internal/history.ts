@@ -22,7 +22,7 @@ import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
-import { defined, equalsJson, isForbiddenKey } from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson, isArray, isForbiddenKey } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -180,7 +180,11 @@ export const isStorable = (json: Schema.Json, depth: number = 1): boolean => {
   if (typeof json === "number") return Number.isFinite(json)
   if (typeof json !== "object" || json === null) return true
   if (depth > maxDepth) return false
-  return Object.entries(json).every(([key, member]) => !isForbiddenKey(key, member) && isStorable(member, depth + 1))
+  if (isArray(json)) return json.every((item) => isStorable(item, depth + 1))
+  return Object.keys(json).every((key) => {
+    const member = json[key] ?? null
+    return !isForbiddenKey(key, member) && isStorable(member, depth + 1)
+  })
 }
 
 /** True for a call without argument text, and where the text is that of the arguments. */
