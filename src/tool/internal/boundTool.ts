@@ -122,13 +122,35 @@ const ownHandlerOf = (tool: Tool.Any): OwnHandler | undefined =>
 export const describedTool = (tool: Tool.Any): Tool.Any => ownHandlerOf(tool)?.tool ?? tool
 
 /** A call of a batch while it is executed. */
-interface CallUnderWay {
-  readonly call: Pick<BoundCall, "runId" | "id" | "deadline">
+class CallUnderWay {
+  readonly call: BoundCall
+  readonly span: Tracer.Span
+  /** The context of the batch, and the same with this call in it. */
+  readonly around: Context.Context<never>
+  readonly context: Context.Context<never>
   readonly timeouts: Timeouts
   /** Why the newest attempt failed unexpectedly. */
   cause: Cause.Cause<unknown> | undefined
   /** The result of the newest attempt that ran here. */
   result: ToolResult.ToolResult | undefined
+
+  constructor(call: BoundCall, span: Tracer.Span, around: Context.Context<never>, timeouts: Timeouts) {
+    this.call = call
+    this.span = span
+    this.around = around
+    this.timeouts = timeouts
+    this.context = this.enter(around)
+  }
+
+  enter(around: Context.Context<never>): Context.Context<never> {
+    const parent = Context.get(around, References.CurrentStackFrame)
+    const frame = Context.add(around, References.CurrentStackFrame, {
+      name: this.span.name,
+      stack: constUndefined,
+      parent
+    })
+    return Context.add(Context.add(frame, Tracer.ParentSpan, this.span), CurrentCall, this)
+  }
 }
 
 /** The call that is being executed; `undefined` outside of a batch. */
@@ -575,7 +597,22 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
 /** The services that the handler's layer captured, over those of a call, with the context of the run. */
 const servicesOver = (captured: Context.Context<never>): Services => {
   const over = callContext.over(captured)
-  return (call, runContext) => Context.add(over(call), RunContext.RunContext, runContext)
+  const make: Services = (call, runContext) => Context.add(over(call), RunContext.RunContext, runContext)
+  // The calls of a run come from one context
+  const known = new WeakMap<
+    Context.Context<never>,
+    { readonly runContext: Json.JsonObject; readonly services: Context.Context<never> }
+  >()
+  return (call, runContext) => {
+    const current = Context.get(call, CurrentCall)
+    if (current?.context !== call) return make(call, runContext)
+    let found = known.get(current.around)
+    if (found?.runContext !== runContext) {
+      found = { runContext, services: make(current.around, runContext) }
+      known.set(current.around, found)
+    }
+    return current.enter(found.services)
+  }
 }
 
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
@@ -592,7 +629,7 @@ const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Sch
     // a schema without information about its values is Void if nothing was returned
     isUninformative && value === undefined
       ? Effect.succeed(null)
-      : Effect.flatMap(encode(value), (json) => Json.check(json, { what: "result" }))
+      : Effect.flatMapEager(encode(value), (json) => Json.check(json, { what: "result" }))
 }
 
 /** Content from parts of an `effect/ai` prompt, if there are any. */
@@ -655,11 +692,10 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const succeed = (value: unknown): Effect.Effect<ToolResult.ToolResult> =>
     Effect.matchEffect(encodeSuccess(value), {
       onFailure: unencodable,
-      onSuccess: (json) =>
-        Effect.sync((): ToolResult.Success => {
-          const content = tool.toModelOutput === undefined ? undefined : fromPrompt(tool.toModelOutput(value))
-          return { _tag: "Success", content: content ?? [{ type: "text", text: asText(json) }], value: json }
-        })
+      onSuccess: (json) => {
+        const content = tool.toModelOutput === undefined ? undefined : fromPrompt(tool.toModelOutput(value))
+        return Effect.succeed(ToolResult.success(json, content))
+      }
     })
 
   const fail = (error: unknown): Effect.Effect<ToolResult.ToolResult> => {
@@ -1185,36 +1221,25 @@ const wrongResult = (tool: string): ToolResult.Failure =>
 const dispatchCall = (
   runtime: ToolRuntime,
   call: BoundCall,
-  underWay: CallUnderWay
+  begin: (span: Tracer.Span) => CallUnderWay
 ): Effect.Effect<ToolResult.ToolResult> => {
-  const name = `execute_tool ${call.contract.name}`
   const attributes = {
     "gen_ai.operation.name": "execute_tool",
     "gen_ai.tool.name": call.contract.name,
     "gen_ai.tool.call.id": call.id
   }
-  return Effect.useSpan(name, { attributes }, (span) =>
-    Effect.map(
-      Effect.updateContext(
-        Effect.suspend(() => runtime.dispatch(call)),
-        (context: Context.Context<never>) =>
-          context.pipe(
-            Context.add(References.CurrentStackFrame, {
-              name,
-              stack: constUndefined,
-              parent: Context.get(context, References.CurrentStackFrame)
-            }),
-            Context.add(Tracer.ParentSpan, quietSpan(span)),
-            Context.add(CurrentCall, underWay)
-          )
-      ),
-      (result) => {
-        if (!isResult(result, underWay.result)) return wrongResult(call.contract.name)
-        if (result._tag === "Failure") span.attribute("error.type", result.type)
-        return checkResult(call, result)
-      }
+  return Effect.useSpan(`execute_tool ${call.contract.name}`, { attributes }, (span) => {
+    const underWay = begin(span)
+    const dispatched = Effect.updateContext(
+      Effect.suspend(() => runtime.dispatch(call)),
+      (_: Context.Context<never>) => underWay.context
     )
-  )
+    return Effect.map(dispatched, (result) => {
+      if (!isResult(result, underWay.result)) return wrongResult(call.contract.name)
+      if (result._tag === "Failure") span.attribute("error.type", result.type)
+      return checkResult(call, result)
+    })
+  })
 }
 
 /**
@@ -1265,6 +1290,8 @@ export const run = <E = never, R = never>(
     const runtime = fiber.getRef(ToolRuntime)
     const clock = fiber.getRef(Clock.Clock)
     const timeouts = new Timeouts()
+    // Spans go nowhere without a tracer
+    const quiet = fiber.cache.tracer === undefined ? identity<Tracer.Span> : quietSpan
     const results: Array<ToolResult.ToolResult> = []
     const died: Array<Cause.Cause<unknown>> = []
 
@@ -1273,17 +1300,21 @@ export const run = <E = never, R = never>(
       index: number,
       restore: <A>(effect: Effect.Effect<A>) => Effect.Effect<A>
     ): Effect.Effect<void, E, R> => {
-      const underWay: CallUnderWay = { call, timeouts, cause: undefined, result: undefined }
+      let underWay: CallUnderWay | undefined
       const startedAt = clock.currentTimeMillisUnsafe()
       const finish = (settled: ToolResult.ToolResult): Effect.Effect<void, E, R> => {
         const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
-        const cause = settled._tag === "Failure" ? underWay.cause : undefined
+        const cause = settled._tag === "Failure" ? underWay?.cause : undefined
         const result = defects === "describe" ? describeFailure(settled, cause) : settled
         if (cause !== undefined && Cause.hasDies(cause)) died[index] = cause
         results[index] = result
         return onFinished === undefined ? Effect.void : onFinished(call.id, result, duration, cause)
       }
-      return Effect.matchCauseEffect(restore(dispatchCall(runtime, call, underWay)), {
+      const dispatched = dispatchCall(runtime, call, (span) => {
+        underWay = new CallUnderWay(call, quiet(span), fiber.context, timeouts)
+        return underWay
+      })
+      return Effect.matchCauseEffect(restore(dispatched), {
         onSuccess: finish,
         onFailure: (cause) =>
           // an interruption of this fiber is still pending in any interruptible region; one that a runtime made up is not
