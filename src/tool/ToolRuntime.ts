@@ -99,13 +99,20 @@ export const layer = (options: {
   })
 }
 
+const layerLocal = (concurrency: number | "unbounded"): Layer.Layer<never> =>
+  Layer.succeed(boundTool.ToolRuntime, {
+    dispatch: boundTool.local,
+    concurrency: limitConcurrency(concurrency),
+    stubs: false
+  })
+
 /**
  * Executes calls here, one after another. It is what you get without any layer.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layerInline: Layer.Layer<never> = layer({ dispatch: (_, local) => local, stubs: false })
+export const layerInline: Layer.Layer<never> = layerLocal(1)
 
 /**
  * Executes calls here, `maxConcurrency` of a batch at once (default 5). A number
@@ -116,8 +123,7 @@ export const layerInline: Layer.Layer<never> = layer({ dispatch: (_, local) => l
  */
 export const layerConcurrent = (options?: {
   readonly maxConcurrency?: number | "unbounded" | undefined
-}): Layer.Layer<never> =>
-  layer({ dispatch: (_, local) => local, concurrency: options?.maxConcurrency ?? 5, stubs: false })
+}): Layer.Layer<never> => layerLocal(options?.maxConcurrency ?? 5)
 
 /**
  * Wraps every call of the runtime below: to log, measure, cache or deny it.

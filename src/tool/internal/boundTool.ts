@@ -11,7 +11,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import { constUndefined, identity } from "effect/Function"
+import { constUndefined, constVoid, identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as References from "effect/References"
@@ -125,31 +125,35 @@ export const describedTool = (tool: Tool.Any): Tool.Any => ownHandlerOf(tool)?.t
 class CallUnderWay {
   readonly call: BoundCall
   readonly span: Tracer.Span
-  /** The context of the batch, and the same with this call in it. */
+  /** The context of the batch. */
   readonly around: Context.Context<never>
-  readonly context: Context.Context<never>
   readonly timeouts: Timeouts
   /** Why the newest attempt failed unexpectedly. */
   cause: Cause.Cause<unknown> | undefined
   /** The result of the newest attempt that ran here. */
   result: ToolResult.ToolResult | undefined
+  private entered: Context.Context<never> | undefined
 
   constructor(call: BoundCall, span: Tracer.Span, around: Context.Context<never>, timeouts: Timeouts) {
     this.call = call
     this.span = span
     this.around = around
     this.timeouts = timeouts
-    this.context = this.enter(around)
   }
 
-  enter(around: Context.Context<never>): Context.Context<never> {
-    const parent = Context.get(around, References.CurrentStackFrame)
-    const frame = Context.add(around, References.CurrentStackFrame, {
-      name: this.span.name,
-      stack: constUndefined,
-      parent
-    })
-    return Context.add(Context.add(frame, Tracer.ParentSpan, this.span), CurrentCall, this)
+  /** The context of the batch with this call in it. */
+  get context(): Context.Context<never> {
+    return (this.entered ??= this.enter(this.around))
+  }
+
+  enter(context: Context.Context<never>): Context.Context<never> {
+    const parent = Context.get(context, References.CurrentStackFrame)
+    const frame = { name: this.span.name, stack: constUndefined, parent }
+    return context.pipe(
+      Context.add(References.CurrentStackFrame, frame),
+      Context.add(Tracer.ParentSpan, this.span),
+      Context.add(CurrentCall, this)
+    )
   }
 }
 
@@ -287,7 +291,12 @@ export interface Body {
   readonly services?: Services
 }
 
-type Services = (call: Context.Context<never>, runContext: Json.JsonObject) => Context.Context<never>
+/** With `call` the context is that of a batch, to which the call is added. */
+type Services = (
+  context: Context.Context<never>,
+  runContext: Json.JsonObject,
+  call?: CallUnderWay
+) => Context.Context<never>
 
 type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
 
@@ -546,19 +555,22 @@ const makeApproval = (
   const services = servicesOver(captured)
   return (args, context) =>
     Effect.flatMap(decode(args), (decoded) =>
-      runWithTimeout(
-        Effect.suspend(() => {
-          const answer: unknown = ask(decoded, { toolCallId: context.callId, messages: context.messages })
-          if (typeof answer === "boolean") return Effect.succeed(answer)
-          // Sound: an Effect that a policy returns answers true or false, by its type.
-          return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
-        }),
-        Duration.toMillis(contract.timeout),
-        (exit): Effect.Effect<boolean, ToolResult.Failure> => {
-          if (exit === "timeout") return Effect.fail(lateApproval(contract.timeout))
-          return Exit.isSuccess(exit) ? exit : Effect.flatMap(unhandledFailure(tool.name, exit.cause), Effect.fail)
-        },
-        (current) => services(current, context.context)
+      forkAndWait<boolean, ToolResult.Failure>((current, timeouts, done) =>
+        fork(
+          Effect.suspend(() => {
+            const answer: unknown = ask(decoded, { toolCallId: context.callId, messages: context.messages })
+            if (typeof answer === "boolean") return Effect.succeed(answer)
+            // Sound: an Effect that a policy returns answers true or false, by its type.
+            return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
+          }),
+          services(current, context.context),
+          timeouts,
+          Duration.toMillis(contract.timeout),
+          (exit) => {
+            if (exit === "timeout") return done(Effect.fail(lateApproval(contract.timeout)))
+            done(Exit.isSuccess(exit) ? exit : Effect.flatMap(unhandledFailure(tool.name, exit.cause), Effect.fail))
+          }
+        )
       )
     )
 }
@@ -597,21 +609,20 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
 /** The services that the handler's layer captured, over those of a call, with the context of the run. */
 const servicesOver = (captured: Context.Context<never>): Services => {
   const over = callContext.over(captured)
-  const make: Services = (call, runContext) => Context.add(over(call), RunContext.RunContext, runContext)
-  // The calls of a run come from one context
+  const make: Services = (context, runContext) => Context.add(over(context), RunContext.RunContext, runContext)
+  // The batches of a run have one context
   const known = new WeakMap<
     Context.Context<never>,
-    { readonly runContext: Json.JsonObject; readonly services: Context.Context<never> }
+    { readonly of: Json.JsonObject; readonly made: Context.Context<never> }
   >()
-  return (call, runContext) => {
-    const current = Context.get(call, CurrentCall)
-    if (current?.context !== call) return make(call, runContext)
-    let found = known.get(current.around)
-    if (found?.runContext !== runContext) {
-      found = { runContext, services: make(current.around, runContext) }
-      known.set(current.around, found)
+  return (context, runContext, call) => {
+    if (call === undefined) return make(context, runContext)
+    let found = known.get(context)
+    if (found?.of !== runContext) {
+      found = { of: runContext, made: make(context, runContext) }
+      known.set(context, found)
     }
-    return current.enter(found.services)
+    return call.enter(found.made)
   }
 }
 
@@ -1077,14 +1088,14 @@ class Timeouts {
   sleeper: Fiber.Fiber<void> | undefined
   wakesAt = 0n
 
-  add(fiber: Fiber.Fiber<unknown, unknown>, millis: number, ring: () => void): void {
+  add(context: Context.Context<never>, millis: number, ring: () => void): void {
     if (millis === Infinity) return
-    const clock = fiber.getRef(Clock.Clock)
+    const clock = Context.get(context, Clock.Clock)
     const at = clock.monotonicTimeNanosUnsafe() + BigInt(Math.round(millis * 1_000_000))
     this.due.set(ring, at)
     if (this.sleeper !== undefined && at >= this.wakesAt) return
     this.sleeper?.interruptUnsafe()
-    this.sleeper = Effect.runForkWith(fiber.context)(this.watch(clock))
+    this.sleeper = Effect.runForkWith(context)(this.watch(clock))
   }
 
   delete(ring: () => void): void {
@@ -1115,37 +1126,57 @@ class Timeouts {
 }
 
 /**
- * Runs an effect in a fiber of its own, so that neither its timeout nor its own interruption reaches this one. A fiber
- * that resists interruption is waited for, and has timed out nevertheless.
+ * Runs an effect in a fiber of its own, so that neither its timeout nor its own interruption reaches the one that waits
+ * for it. A fiber that resists interruption is waited for, and has timed out nevertheless. The fiber is returned if it
+ * still runs.
  */
-const runWithTimeout = <A, B, E>(
+const fork = <A>(
   effect: Effect.Effect<A>,
+  context: Context.Context<never>,
+  timeouts: Timeouts,
   millis: number,
-  onExit: (exit: Exit.Exit<A> | "timeout") => Effect.Effect<B, E>,
-  contextOf: (current: Context.Context<never>) => Context.Context<never> = identity
-): Effect.Effect<B, E> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.withFiber((fiber) => {
-      const child = Effect.runForkWith(contextOf(fiber.context))(effect)
-      const done = child.pollUnsafe()
-      if (done !== undefined) return onExit(done)
-      const timeouts = fiber.getRef(CurrentCall)?.timeouts ?? new Timeouts()
-      let isLate = false
-      const giveUp = () => {
-        isLate = true
-        child.interruptUnsafe()
-      }
-      timeouts.add(fiber, millis, giveUp)
-      const awaited = Effect.onInterrupt(restore(Fiber.await(child)), () => {
-        timeouts.delete(giveUp)
-        return Fiber.interrupt(child)
-      })
-      return Effect.flatMap(awaited, (exit) => {
-        timeouts.delete(giveUp)
-        return onExit(isLate ? "timeout" : exit)
-      })
+  done: (exit: Exit.Exit<A> | "timeout") => void
+): Fiber.Fiber<A> | undefined => {
+  const fiber = Effect.runForkWith(context)(effect)
+  const exit = fiber.pollUnsafe()
+  if (exit !== undefined) return void done(exit)
+  let isLate = false
+  const giveUp = () => {
+    isLate = true
+    fiber.interruptUnsafe()
+  }
+  timeouts.add(context, millis, giveUp)
+  fiber.addObserver((exit) => {
+    timeouts.delete(giveUp)
+    done(isLate ? "timeout" : exit)
+  })
+  return fiber
+}
+
+/** Begins something, and calls `done` with what comes after it. The fiber is returned if it still runs. */
+type Begin<A, E = never> = (
+  context: Context.Context<never>,
+  timeouts: Timeouts,
+  done: (result: Effect.Effect<A, E>) => void,
+  inBatch?: CallUnderWay
+) => Fiber.Fiber<unknown> | undefined
+
+const forkAndWait = <A, E = never>(begin: Begin<A, E>): Effect.Effect<A, E> =>
+  Effect.contextWith((context: Context.Context<never>) =>
+    Effect.callback<A, E>((resume) => {
+      const timeouts = Context.get(context, CurrentCall)?.timeouts ?? new Timeouts()
+      const fiber = begin(context, timeouts, resume)
+      return fiber && Fiber.interrupt(fiber)
     })
   )
+
+/** The execution of a body here. The batch of `inBatch` begins it without the Effect. */
+interface LocalExecution extends Effect.Effect<ToolResult.ToolResult> {
+  readonly begin: Begin<ToolResult.ToolResult>
+}
+
+const isLocalExecution = (effect: Effect.Effect<ToolResult.ToolResult>): effect is LocalExecution =>
+  Predicate.hasProperty(effect, "begin")
 
 const executeBody = (
   name: string,
@@ -1153,26 +1184,24 @@ const executeBody = (
   body: Body,
   args: Json.JsonObject,
   call: CallContext
-): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.withFiber((fiber) => {
-    const { run = body, services = identity } = body
-    const current = fiber.getRef(CurrentCall)
+): LocalExecution => {
+  const { run = body, services = identity } = body
+  const begin: LocalExecution["begin"] = (context, timeouts, done, inBatch) => {
+    const current = inBatch ?? Context.get(context, CurrentCall)
     if (current !== undefined) current.cause = undefined
-    const millis = timeLeft({ timeout, deadline: call.deadline }, fiber.getRef(Clock.Clock))
+    const millis = timeLeft({ timeout, deadline: call.deadline }, Context.get(context, Clock.Clock))
     // the caller has given up: a handler must not act now, not even one that would finish at once
-    if (millis === 0) return Effect.succeed(timeoutFailure(Duration.zero))
-    return runWithTimeout(
-      Effect.suspend(() => run(args, call)),
-      millis,
-      (exit): Effect.Effect<ToolResult.ToolResult> => {
-        if (exit === "timeout") return Effect.succeed(timeoutFailure(Duration.millis(millis)))
-        if (Exit.isFailure(exit)) return unhandledFailure(name, exit.cause, current)
-        if (current !== undefined) current.result = exit.value
-        return exit
-      },
-      (context) => services(context, call.context)
-    )
-  })
+    if (millis === 0) return void done(Effect.succeed(timeoutFailure(Duration.zero)))
+    const effect = Effect.suspend(() => run(args, call))
+    return fork(effect, services(context, call.context, inBatch), timeouts, millis, (exit) => {
+      if (exit === "timeout") return done(Effect.succeed(timeoutFailure(Duration.millis(millis))))
+      if (Exit.isFailure(exit)) return done(unhandledFailure(name, exit.cause, current))
+      if (current !== undefined) current.result = exit.value
+      done(exit)
+    })
+  }
+  return Object.assign(forkAndWait(begin), { begin })
+}
 
 /** The time that a caller waits beyond the timeout, which the other side enforces. */
 export const defaultMargin: Duration.Input = "5 seconds"
@@ -1183,12 +1212,11 @@ export const dispatchWithTimeout = (
   margin: Duration.Duration,
   dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.clockWith((clock) => {
-    const millis = timeLeft(call, clock)
-    return runWithTimeout(
-      Effect.suspend(() => dispatch(call)),
-      millis + Duration.toMillis(margin),
-      (exit) => (exit === "timeout" ? Effect.succeed(timeoutFailure(Duration.millis(millis))) : exit)
+  forkAndWait((context, timeouts, done) => {
+    const millis = timeLeft(call, Context.get(context, Clock.Clock))
+    const dispatched = Effect.suspend(() => dispatch(call))
+    return fork(dispatched, context, timeouts, millis + Duration.toMillis(margin), (exit) =>
+      done(exit === "timeout" ? Effect.succeed(timeoutFailure(Duration.millis(millis))) : exit)
     )
   })
 
@@ -1217,29 +1245,32 @@ const wrongResult = (tool: string): ToolResult.Failure =>
     `Expected a tool result from the tool runtime for tool ${JSON.stringify(tool)}, got something else. Return what ToolResult.success or ToolResult.failure makes.`
   )
 
-/** Executes a call through a tool runtime, in a span. */
-const dispatchCall = (
-  runtime: ToolRuntime,
-  call: BoundCall,
-  begin: (span: Tracer.Span) => CallUnderWay
-): Effect.Effect<ToolResult.ToolResult> => {
+/** The span of a call. A tracer that throws makes the call fail. */
+const openSpan = (call: BoundCall, context: Context.Context<never>): Exit.Exit<Tracer.Span> | undefined => {
   const attributes = {
     "gen_ai.operation.name": "execute_tool",
     "gen_ai.tool.name": call.contract.name,
     "gen_ai.tool.call.id": call.id
   }
-  return Effect.useSpan(`execute_tool ${call.contract.name}`, { attributes }, (span) => {
-    const underWay = begin(span)
-    const dispatched = Effect.updateContext(
-      Effect.suspend(() => runtime.dispatch(call)),
-      (_: Context.Context<never>) => underWay.context
-    )
-    return Effect.map(dispatched, (result) => {
-      if (!isResult(result, underWay.result)) return wrongResult(call.contract.name)
-      if (result._tag === "Failure") span.attribute("error.type", result.type)
-      return checkResult(call, result)
-    })
+  const opened = Effect.makeSpan(`execute_tool ${call.contract.name}`, { attributes })
+  return Effect.runForkWith(context)(opened).pollUnsafe()
+}
+
+/** Ends the span of a call, and checks its result. */
+const close = (
+  { around, call, result: ofBody, span }: CallUnderWay,
+  exit: Exit.Exit<ToolResult.ToolResult>
+): Exit.Exit<ToolResult.ToolResult> => {
+  const closed = Result.try((): Exit.Exit<ToolResult.ToolResult> => {
+    const result = Exit.isSuccess(exit) && isResult(exit.value, ofBody) ? exit.value : undefined
+    if (result?._tag === "Failure") span.attribute("error.type", result.type)
+    const isTimed = Context.get(around, References.TracerTimingEnabled)
+    const now = isTimed ? Context.get(around, Clock.Clock).currentTimeNanosUnsafe() : 0n
+    if (span.status._tag === "Started") span.end(now, exit)
+    if (Exit.isFailure(exit)) return exit
+    return Exit.succeed(result === undefined ? wrongResult(call.contract.name) : checkResult(call, result))
   })
+  return Result.getOrElse(closed, Exit.die)
 }
 
 /**
@@ -1284,61 +1315,162 @@ interface BatchOptions<E = never, R = never> {
  */
 export const run = <E = never, R = never>(
   calls: ReadonlyArray<BoundCall>,
-  { defects, onFinished, onStarted }: BatchOptions<E, R> = {}
+  options: BatchOptions<E, R> = {}
 ): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> =>
   Effect.withFiber((fiber) => {
-    const runtime = fiber.getRef(ToolRuntime)
-    const clock = fiber.getRef(Clock.Clock)
-    const timeouts = new Timeouts()
     // Spans go nowhere without a tracer
     const quiet = fiber.cache.tracer === undefined ? identity<Tracer.Span> : quietSpan
-    const results: Array<ToolResult.ToolResult> = []
-    const died: Array<Cause.Cause<unknown>> = []
+    // Sound: the services of the observers are those that the Effect requires
+    const context = fiber.context as Context.Context<R>
+    return Effect.callback((resume) => runBatch(calls, options, context, quiet, resume))
+  })
 
-    const execute = (
-      call: BoundCall,
-      index: number,
-      restore: <A>(effect: Effect.Effect<A>) => Effect.Effect<A>
-    ): Effect.Effect<void, E, R> => {
-      let underWay: CallUnderWay | undefined
-      const startedAt = clock.currentTimeMillisUnsafe()
-      const finish = (settled: ToolResult.ToolResult): Effect.Effect<void, E, R> => {
-        const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
-        const cause = settled._tag === "Failure" ? underWay?.cause : undefined
-        const result = defects === "describe" ? describeFailure(settled, cause) : settled
-        if (cause !== undefined && Cause.hasDies(cause)) died[index] = cause
-        results[index] = result
-        return onFinished === undefined ? Effect.void : onFinished(call.id, result, duration, cause)
-      }
-      const dispatched = dispatchCall(runtime, call, (span) => {
-        underWay = new CallUnderWay(call, quiet(span), fiber.context, timeouts)
-        return underWay
-      })
-      return Effect.matchCauseEffect(restore(dispatched), {
-        onSuccess: finish,
-        onFailure: (cause) =>
-          // an interruption of this fiber is still pending in any interruptible region; one that a runtime made up is not
-          Effect.matchCauseEffect(restore(Effect.void), {
-            onSuccess: () => Effect.flatMap(unhandledFailure(call.contract.name, cause, underWay), finish),
-            onFailure: () => Effect.andThen(finish(interruptedFailure), Effect.interrupt)
-          })
-      })
+/** An Effect that is an Exit needs no fiber. */
+const isDone = <A, E, R>(effect: Effect.Effect<A, E, R>): effect is Exit.Exit<A, E> => Exit.isExit(effect)
+
+/**
+ * Runs a batch. Each call has one fiber while its code runs, and another where an observer has to wait. The Effect that is
+ * returned interrupts all of them and waits.
+ */
+const runBatch = <E, R>(
+  calls: ReadonlyArray<BoundCall>,
+  { defects, onFinished, onStarted }: BatchOptions<E, R>,
+  context: Context.Context<R>,
+  quiet: (span: Tracer.Span) => Tracer.Span,
+  resume: (end: Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E>) => void
+): Effect.Effect<void> => {
+  const runtime = Context.get(context, ToolRuntime)
+  const clock = Context.get(context, Clock.Clock)
+  const atOnce = runtime.concurrency === "unbounded" ? Infinity : Math.max(1, runtime.concurrency || 1)
+  const timeouts = new Timeouts()
+  const results: Array<ToolResult.ToolResult> = []
+  const died: Array<Cause.Cause<unknown>> = []
+  /** The newest fiber of each call. */
+  const fibers: Array<Fiber.Fiber<unknown, unknown>> = []
+  let next = 0
+  let running = 0
+  let isStarting = false
+  let isStopped = false
+  let failure: Cause.Cause<E> | undefined
+  let onStopped = constVoid
+
+  const stop = (): void => {
+    isStopped = true
+    for (const fiber of fibers) fiber?.interruptUnsafe()
+  }
+
+  const keep = (index: number, fiber: Fiber.Fiber<unknown, unknown>): void => {
+    fibers[index] = fiber
+    if (isStopped) fiber.interruptUnsafe()
+  }
+
+  const watch = <A, F>(index: number, fiber: Fiber.Fiber<A, F>, then: (exit: Exit.Exit<A, F>) => void): void => {
+    const exit = fiber.pollUnsafe()
+    if (exit !== undefined) return then(exit)
+    fiber.addObserver(then)
+    keep(index, fiber)
+  }
+
+  /** Runs what an interruption of the batch does not cut off. */
+  const perform = <A, F>(
+    index: number,
+    make: () => Effect.Effect<A, F, R>,
+    then: (exit: Exit.Exit<A, F>) => void
+  ): void => {
+    const effect = Result.getOrElse(Result.try(make), Exit.die)
+    if (isDone(effect)) return then(effect)
+    watch(index, Effect.runForkWith(context)(effect, { uninterruptible: true }), then)
+  }
+
+  const start = (): void => {
+    if (isStarting) return
+    isStarting = true
+    while (!isStopped && running < atOnce) {
+      const call = calls[next]
+      if (call === undefined) break
+      next += 1
+      begin(call, next - 1)
+    }
+    isStarting = false
+    if (running > 0) return
+    if (failure !== undefined) resume(Effect.failCause(failure))
+    else if (!isStopped) resume(outcome())
+    onStopped()
+  }
+
+  const outcome = (): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>> => {
+    const first = defects === "die" ? died.find((cause) => cause !== undefined) : undefined
+    return first === undefined
+      ? Effect.succeed(results)
+      : Effect.failCause(Cause.fromReasons<never>(first.reasons.filter(Cause.isDieReason)))
+  }
+
+  const end = (exit: Exit.Exit<unknown, E>): void => {
+    if (Exit.isFailure(exit) && !(isStopped && Cause.hasInterruptsOnly(exit.cause))) {
+      failure = failure === undefined ? exit.cause : Cause.combine(failure, exit.cause)
+      stop()
+    }
+    running -= 1
+    start()
+  }
+
+  const begin = (call: BoundCall, index: number): void => {
+    running += 1
+    if (onStarted === undefined) return execute(call, index)
+    perform(
+      index,
+      () => onStarted(call.id),
+      (exit) => (Exit.isSuccess(exit) && exit.value !== false ? execute(call, index) : end(exit))
+    )
+  }
+
+  const execute = (call: BoundCall, index: number): void => {
+    const { name } = call.contract
+    const startedAt = clock.currentTimeMillisUnsafe()
+
+    const finish = (settled: ToolResult.ToolResult, cause: Cause.Cause<unknown> | undefined): void => {
+      const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
+      const result = defects === "describe" ? describeFailure(settled, cause) : settled
+      if (cause !== undefined && Cause.hasDies(cause)) died[index] = cause
+      results[index] = result
+      if (onFinished === undefined) return end(Exit.void)
+      perform(index, () => onFinished(call.id, result, duration, cause), end)
     }
 
-    const one = (call: BoundCall, index: number): Effect.Effect<void, E, R> =>
-      Effect.uninterruptibleMask((restore) =>
-        onStarted === undefined
-          ? execute(call, index, restore)
-          : Effect.flatMap(onStarted(call.id), (starts) =>
-              starts === false ? Effect.void : execute(call, index, restore)
-            )
+    const settle = (exit: Exit.Exit<ToolResult.ToolResult>, underWay?: CallUnderWay): void => {
+      if (isStopped) return finish(interruptedFailure, undefined)
+      if (Exit.isSuccess(exit)) return finish(exit.value, exit.value._tag === "Failure" ? underWay?.cause : undefined)
+      perform(
+        index,
+        () => unhandledFailure(name, exit.cause),
+        (logged) => (Exit.isSuccess(logged) ? finish(logged.value, exit.cause) : end(logged))
       )
+    }
 
-    const all = Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
-    return Effect.flatMap(all, () => {
-      const first = defects === "die" ? died.find((cause) => cause !== undefined) : undefined
-      return first === undefined
-        ? Effect.succeed(results)
-        : Effect.failCause(Cause.fromReasons<never>(first.reasons.filter(Cause.isDieReason)))
-    })
+    const opened = isStopped ? undefined : openSpan(call, context)
+    if (opened?._tag !== "Success")
+      return settle(opened === undefined ? Exit.interrupt() : Exit.failCause(opened.cause))
+    const underWay = new CallUnderWay(call, quiet(opened.value), context, timeouts)
+    const done = (exit: Exit.Exit<ToolResult.ToolResult>) => settle(close(underWay, exit), underWay)
+    const execution = runtime.dispatch === local ? Option.getOrUndefined(call.execute) : undefined
+    if (execution === undefined || !isLocalExecution(execution)) {
+      const dispatched = Effect.suspend(() => runtime.dispatch(call))
+      return watch(index, Effect.runForkWith(underWay.context)(dispatched), done)
+    }
+    const finished = (result: Effect.Effect<ToolResult.ToolResult>): void => {
+      if (isStopped) done(Exit.interrupt())
+      else if (isDone(result)) done(result)
+      else watch(index, Effect.runForkWith(underWay.context)(result), done)
+    }
+    const fiber = execution.begin(context, timeouts, finished, underWay)
+    if (fiber !== undefined) keep(index, fiber)
+  }
+
+  start()
+  return Effect.suspend(() => {
+    stop()
+    const ended =
+      running === 0 ? Effect.void : Effect.callback<void>((resume) => void (onStopped = () => resume(Effect.void)))
+    return Effect.flatMap(ended, () => (failure === undefined ? Effect.void : Effect.orDie(Effect.failCause(failure))))
   })
+}
