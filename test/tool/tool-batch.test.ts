@@ -212,6 +212,36 @@ describe("TOOL-1 timeouts of a batch", () => {
     ])
   })
 
+  test("calls of one batch share a timer, and each ends by its own timeout", concurrent, function* () {
+    let sleeping = 0
+    let mostSleeping = 0
+    const clock = yield* Clock.Clock
+    const counted: Clock.Clock = {
+      ...clock,
+      sleep: (duration) =>
+        Effect.suspend(() => {
+          mostSleeping = Math.max(mostSleeping, ++sleeping)
+          return Effect.ensuring(
+            clock.sleep(duration),
+            Effect.sync(() => sleeping--)
+          )
+        })
+    }
+    const limited = (name: string, timeout: number) => ToolSettings.timeout(Tool.make(name), timeout)
+    const toolkit = Toolkit.make(limited("slow", 300), limited("fast", 100), limited("middle", 200))
+    const set = yield* bind(toolkit, { slow: () => Effect.never, fast: () => Effect.never, middle: () => Effect.never })
+    const names = ["slow", "fast", "middle", "fast", "slow", "fast"] as const
+    const ends: Array<string> = []
+    const batch = boundTool.run(yield* calls(set, ...names), {
+      onFinished: (id, _, duration) => Effect.sync(() => ends.push(`${id} ${Duration.toMillis(duration)}`))
+    })
+    const results = yield* after(400, Effect.provideService(batch, Clock.Clock, counted))
+    assert.deepStrictEqual(new Set(kinds(results)), new Set(["timeout_error"]))
+    // five at once: the last begins when the first of them have ended
+    assert.deepStrictEqual(ends, ["1 100", "3 100", "2 200", "5 100", "0 300", "4 300"])
+    assert.deepStrictEqual([mostSleeping, sleeping], [1, 0])
+  })
+
   test("a finalizer that dies after the timeout changes nothing", function* () {
     const dying = Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late")))
     assert.deepStrictEqual(yield* limited(dying), ["timeout_error"])
@@ -223,6 +253,8 @@ describe("TOOL-1 timeouts of a batch", () => {
 })
 
 describe("RT-3 interruption", () => {
+  const two = ToolRuntime.layerConcurrent({ maxConcurrency: 2 })
+
   /** The events of a batch that is interrupted while handlers hang. */
   const interrupted = Effect.gen(function* () {
     const events: Array<string> = []
@@ -249,12 +281,29 @@ describe("RT-3 interruption", () => {
     return events
   })
 
+  test("a defect of an observer ends the batch once the other calls have their results", two, function* () {
+    const set = yield* bind(Toolkit.make(Tool.make("quick"), Tool.make("hang")), {
+      quick: () => Effect.sleep(10),
+      hang: () => Effect.never
+    })
+    for (const watch of [() => Effect.die(new Boom("lost")), () => assert.fail("lost")]) {
+      const ends: Array<string> = []
+      const run = boundTool.run(yield* calls(set, "quick", "hang", "quick"), {
+        onFinished: (id, result) => {
+          ends.push(`${id} ${kind(result)}`)
+          return id === "0" ? watch() : Effect.void
+        }
+      })
+      const exit = yield* after(10, Effect.exit(run))
+      assert.isTrue(Exit.hasDies(exit) && Cause.pretty(exit.cause).includes("lost"))
+      assert.deepStrictEqual(ends, ["0 success", "1 interrupted"])
+    }
+  })
+
   test("one after another: what never started stays untouched", function* () {
     const events = ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"]
     assert.deepStrictEqual(yield* interrupted, events)
   })
-
-  const two = ToolRuntime.layerConcurrent({ maxConcurrency: 2 })
 
   test("concurrently: every handler is interrupted, and a free place is not taken again", two, function* () {
     const first = ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"]
@@ -393,6 +442,22 @@ describe("RT-2 around", () => {
 })
 
 describe("spans", () => {
+  test("L6 a tracer that throws fails its call only", quiet, function* () {
+    for (const part of ["span", "end"]) {
+      const tracer = Tracer.make({
+        span: (options) => {
+          const isFirst = options.name === "execute_tool first"
+          if (isFirst && part === "span") throw new Boom("no span")
+          return Object.assign(new Tracer.NativeSpan(options), isFirst && { end: () => assert.fail("no end") })
+        }
+      })
+      const toolkit = Toolkit.make(Tool.make("first"), Tool.make("second"))
+      const set = yield* bind(toolkit, { first: () => Effect.void, second: () => Effect.void })
+      const results = yield* Effect.withTracer(boundTool.run(yield* calls(set, "first", "second")), tracer)
+      assert.deepStrictEqual(kinds(results), ["unhandled_error", "success"])
+    }
+  })
+
   test("each call has its own span, with names and ids, without arguments", function* () {
     const spans: Array<Tracer.NativeSpan> = []
     const tracer = Tracer.make({
