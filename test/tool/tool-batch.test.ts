@@ -230,7 +230,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     const limited = (name: string, timeout: number) => ToolSettings.timeout(Tool.make(name), timeout)
     const toolkit = Toolkit.make(limited("slow", 300), limited("fast", 100), limited("middle", 200))
     const set = yield* bind(toolkit, { slow: () => Effect.never, fast: () => Effect.never, middle: () => Effect.never })
-    const names = ["slow", "fast", "middle", "fast", "slow", "fast"] as const
+    const names = ["slow", "fast", "middle", "fast", "slow", "slow"] as const
     const ends: Array<string> = []
     const batch = boundTool.run(yield* calls(set, ...names), {
       onFinished: (id, _, duration) => Effect.sync(() => ends.push(`${id} ${Duration.toMillis(duration)}`))
@@ -238,7 +238,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     const results = yield* after(400, Effect.provideService(batch, Clock.Clock, counted))
     assert.deepStrictEqual(new Set(kinds(results)), new Set(["timeout_error"]))
     // five at once: the last begins when the first of them have ended
-    assert.deepStrictEqual(ends, ["1 100", "3 100", "2 200", "5 100", "0 300", "4 300"])
+    assert.deepStrictEqual(ends, ["1 100", "3 100", "2 200", "0 300", "4 300", "5 300"])
     assert.deepStrictEqual([mostSleeping, sleeping], [1, 0])
   })
 
@@ -308,6 +308,15 @@ describe("RT-3 interruption", () => {
   test("concurrently: every handler is interrupted, and a free place is not taken again", two, function* () {
     const first = ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"]
     assert.sameMembers(yield* interrupted, [...first, "started 2", "finalizer 2", "2 interrupted"])
+  })
+
+  test("an observer that can be interrupted does not delay the interruption", function* () {
+    const set = yield* bind(Toolkit.make(Tool.make("hang")), { hang: () => Effect.never })
+    const onFinished = () => Effect.interruptible(Effect.never)
+    const fiber = yield* Effect.forkChild(boundTool.run(yield* calls(set, "hang"), { onFinished }))
+    yield* TestClock.adjust(10)
+    yield* Fiber.interrupt(fiber)
+    assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
   })
 
   test("a runtime that interrupts itself is not the run being interrupted", quiet, function* () {

@@ -1385,9 +1385,8 @@ const runBatch = <E, R>(
   const start = (): void => {
     if (isStarting) return
     isStarting = true
-    while (!isStopped && running < atOnce) {
-      const call = calls[next]
-      if (call === undefined) break
+    for (let call = calls[next]; call !== undefined; call = calls[next]) {
+      if (isStopped || running >= atOnce) break
       next += 1
       begin(call, next - 1)
     }
