@@ -295,7 +295,7 @@ describe("RT-3 interruption", () => {
         }
       })
       const exit = yield* after(10, Effect.exit(run))
-      assert.isTrue(Exit.hasDies(exit) && Cause.pretty(exit.cause).includes("lost"))
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause) && Cause.pretty(exit.cause).includes("lost"))
       assert.deepStrictEqual(ends, ["0 success", "1 interrupted"])
     }
   })
