@@ -206,7 +206,7 @@ export const makeRecorder = <State, Event, View, E = never>(
       recorder.release()
     },
     clock,
-    now: () => DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()),
+    now: () => history.timeOf(clock),
     record: (...events) => commit(events, true),
     defer: (event) => commit([event], false),
     emit: (view) => {

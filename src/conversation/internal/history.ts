@@ -7,6 +7,7 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
+import type * as Fiber from "effect/Fiber"
 import { dual } from "effect/Function"
 import { format } from "effect/Formatter"
 import * as Hash from "effect/Hash"
@@ -513,6 +514,12 @@ export const toolCalls = (
   return calls
 }
 
+/** The id that the default makes at once; undefined where an Effect has to. */
+const readyId = (fiber: Fiber.Fiber<unknown, unknown>): string | undefined =>
+  fiber.getRef(MessageId) === ambientId && Option.isNone(Context.getOption(fiber.context, IdGenerator.IdGenerator))
+    ? randomId(fiber.getRef(Random.Random))
+    : undefined
+
 const stampMessage = <M extends Message>(
   options: Options | undefined,
   make: (base: Draft<Omit<SystemMessage, "role" | "content">>) => Draft<M>
@@ -530,7 +537,8 @@ const stampMessage = <M extends Message>(
       // Sound: its members are those of an `M`, and none is undefined
       return own(defined(make(base)) as M)
     }
-    return id === undefined ? Effect.map(fiber.getRef(MessageId), stamp) : Effect.succeed(stamp(id))
+    const known = id ?? readyId(fiber)
+    return known === undefined ? Effect.map(fiber.getRef(MessageId), stamp) : Effect.succeed(stamp(known))
   })
 }
 
@@ -1308,7 +1316,7 @@ export const relabelCalls: {
   (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart>
 } = dual(2, (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
   const history = asHistory(self)
-  const fresh = makeFreshIds(history, content)
+  let fresh: ReturnType<typeof makeFreshIds> | undefined
   const used = new Set<string>()
   // Newest label of each id that the provider runs, for the result that follows
   const labels = new Map<string, string>()
@@ -1319,7 +1327,7 @@ export const relabelCalls: {
     }
     if (part.type !== "tool-call") return part
     const isTaken = part.id === "" || used.has(part.id) || HashMap.has(history.callIds, part.id)
-    const id = isTaken ? fresh(part.id) : part.id
+    const id = isTaken ? (fresh ??= makeFreshIds(history, content))(part.id) : part.id
     used.add(id)
     if (part.providerExecuted === true) labels.set(part.id, id)
     return id === part.id ? part : { ...part, id }

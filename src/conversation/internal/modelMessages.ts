@@ -658,7 +658,8 @@ interface Block {
  */
 export const accumulator = (): StreamAccumulator => {
   const blocks: Array<Block> = []
-  const open = { text: new Map<string, Block>(), reasoning: new Map<string, Block>(), call: new Map<string, Block>() }
+  // Of streams only
+  const open: Partial<Record<Kind, Map<string, Block>>> = {}
   const approvals: Array<ProviderApproval> = []
   const errors: Array<unknown> = []
   let about: Pick<ResponseContent, "usage" | "finishReason" | "model" | "response"> = {}
@@ -686,18 +687,19 @@ export const accumulator = (): StreamAccumulator => {
 
   const start = (kind: Kind, id: string, values: Partial<Block>): Block => {
     const block = put(kind, id, values)
-    open[kind].set(id, block)
+    const blocks = (open[kind] ??= new Map<string, Block>())
+    blocks.set(id, block)
     return block
   }
 
   const grow = (kind: Kind, id: string, delta: string, metadata: Metadata): void => {
-    const block = open[kind].get(id) ?? start(kind, id, {})
+    const block = open[kind]?.get(id) ?? start(kind, id, {})
     block.text += delta
     block.metadata = mergeMetadata(block.metadata, metadata)
   }
 
   const addCall = (part: Response.ToolCallPart<string, unknown>): void => {
-    const started = open.call.get(part.id)
+    const started = open.call?.get(part.id)
     const given = part.params === undefined ? started?.text : part.params
     const args = Option.getOrElse(callArguments(given), () => history.textArguments(started?.text || textOf(given)))
     const block = started ?? put("call", part.id, {})
@@ -710,7 +712,7 @@ export const accumulator = (): StreamAccumulator => {
       ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
       ...partOptions(mergeMetadata(block.metadata, part.metadata))
     }
-    open.call.delete(part.id)
+    open.call?.delete(part.id)
   }
 
   const addResult = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
@@ -747,7 +749,7 @@ export const accumulator = (): StreamAccumulator => {
       case "text-end":
       case "reasoning-end":
         grow(kindOf(part.type), part.id, "", part.metadata)
-        open[kindOf(part.type)].delete(part.id)
+        open[kindOf(part.type)]?.delete(part.id)
         return
       case "tool-params-end":
         // The call itself follows
@@ -848,22 +850,19 @@ const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
 }
 
 const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): TokenUsage | undefined => {
-  const counts = {
-    inputTokens: input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite),
-    outputTokens: output.total ?? sumCounts(output.text, output.reasoning),
-    cacheReadTokens: input.cacheRead,
-    cacheWriteTokens: input.cacheWrite,
-    reasoningTokens: output.reasoning
-  }
-  const reported = Object.entries(counts).filter(isCount)
-  return reported.length === 0 ? undefined : Object.fromEntries(reported)
+  const usage = defined({
+    inputTokens: countOf(input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite)),
+    outputTokens: countOf(output.total ?? sumCounts(output.text, output.reasoning)),
+    cacheReadTokens: countOf(input.cacheRead),
+    cacheWriteTokens: countOf(input.cacheWrite),
+    reasoningTokens: countOf(output.reasoning)
+  })
+  return isEmpty(usage) ? undefined : usage
 }
 
 /** Absent where the main part was not reported. */
 const sumCounts = (main: number | undefined, ...others: ReadonlyArray<number | undefined>): number | undefined =>
   main === undefined ? undefined : others.reduce<number>((total, count) => total + (count ?? 0), main)
 
-const isCount = (entry: [string, number | undefined]): entry is [string, number] => {
-  const [, count] = entry
-  return count !== undefined && Number.isSafeInteger(count) && count >= 0
-}
+const countOf = (count: number | undefined): number | undefined =>
+  count !== undefined && Number.isSafeInteger(count) && count >= 0 ? count : undefined
