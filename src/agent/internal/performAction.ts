@@ -530,55 +530,59 @@ interface ReadyCall {
   readonly call: boundTool.BoundCall
 }
 
-const prepareCall = Effect.fnUntraced(function* (
+const prepareCall = (
   { deadline, options, recorder, resolved }: Step,
   runnable: runTransition.RunnableCall
-): Effect.fn.Return<PreparedCall> {
+): Effect.Effect<PreparedCall> => {
   const { id, name, text, arguments: args } = runnable.part
   const { context, conversation, runId } = recorder.state
   const { approved } = runnable
   const request = { id, name, arguments: approved?.arguments ?? text ?? args }
-  const call = yield* boundTool.prepare(resolved.tools, request, {
+  const bound = boundTool.prepare(resolved.tools, request, {
     runId,
     context,
     timeout: options.timeouts?.tool,
     deadline: deadline === undefined ? undefined : deadline + grace,
     progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
   })
-  const tool = resolved.tools.tools.get(name)
-  const prepared = { runnable, call }
-  if (Result.isFailure(call) || tool === undefined || runnable.started) return prepared
-  const { arguments: checked, contract } = call.success
-  const ask = Effect.map(
-    Effect.suspend(() =>
-      runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked })
-    ),
-    (digest): PreparedCall => ({ ...prepared, asks: { arguments: checked, digest } })
-  )
-  // The tool may have changed since it was approved
-  if (approved !== undefined) {
-    return yield* Effect.map(ask, (asked) => (asked.asks?.digest === approved.digest ? prepared : asked))
-  }
-  const asked = {
-    callId: id,
-    context,
-    // For an approval policy that looks at it; most do not
-    get messages() {
-      return modelMessages.toPrompt(conversation).content
+  return Effect.flatMap(bound, (call): Effect.Effect<PreparedCall> => {
+    const tool = resolved.tools.tools.get(name)
+    const prepared = { runnable, call }
+    if (Result.isFailure(call) || tool === undefined || runnable.started) return Effect.succeed(prepared)
+    const { arguments: checked, contract } = call.success
+    if (approved === undefined && contract.approval === "never") return Effect.succeed(prepared)
+    const ask = Effect.map(
+      Effect.suspend(() =>
+        runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked })
+      ),
+      (digest): PreparedCall => ({ ...prepared, asks: { arguments: checked, digest } })
+    )
+    // The tool may have changed since it was approved
+    if (approved !== undefined) {
+      return Effect.map(ask, (asked) => (asked.asks?.digest === approved.digest ? prepared : asked))
     }
-  }
-  return yield* Effect.matchEffect(tool.needsApproval(checked, asked), {
-    onFailure: (failure) => Effect.succeed<PreparedCall>({ ...prepared, call: Result.fail(failure) }),
-    onSuccess: (needed) => (needed ? ask : Effect.succeed(prepared))
+    const asked = {
+      callId: id,
+      context,
+      // For an approval policy that looks at it; most do not
+      get messages() {
+        return modelMessages.toPrompt(conversation).content
+      }
+    }
+    return Effect.matchEffect(tool.needsApproval(checked, asked), {
+      onFailure: (failure) => Effect.succeed<PreparedCall>({ ...prepared, call: Result.fail(failure) }),
+      onSuccess: (needed) => (needed ? ask : Effect.succeed(prepared))
+    })
   })
-})
+}
 
 /** Runs the calls of one answer and records their results. */
 const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.ActionOf<"RunTools">) {
   const { recorder } = step
   for (const settled of action.settled) yield* recorder.record(yield* driver.toolFinishedEvent(settled))
   if (recorder.interruption) return
-  const prepared = yield* Effect.forEach(action.calls, (call) => prepareCall(step, call))
+  const prepared: Array<PreparedCall> = []
+  for (const call of action.calls) prepared.push(yield* prepareCall(step, call))
   const ready: Array<ReadyCall> = []
   for (const { asks, call, runnable } of prepared) {
     const { id: callId, name } = runnable.part

@@ -970,11 +970,10 @@ export const prepare = (
   if (tool === undefined)
     return Effect.succeed(Result.fail(unknownToolFailure(request.name, Array.from(set.tools.keys()))))
   if (tool.kind === "provider") return Effect.succeed(Result.fail(providerToolFailure(request.name)))
-  return Effect.map(Limits.Limits, (limits) =>
-    Result.map(checkArguments(tool, request.arguments, limits), (checked) =>
-      bindCall(tool, request.id, checked, options)
-    )
-  )
+  return Effect.withFiber((fiber) => {
+    const checked = checkArguments(tool, request.arguments, fiber.getRef(Limits.Limits))
+    return Effect.succeed(Result.map(checked, (args) => bindCall(tool, request.id, args, options)))
+  })
 }
 
 const bindCall = (tool: BoundTool, id: string, checked: Json.JsonObject, options: PrepareOptions): BoundCall => {
