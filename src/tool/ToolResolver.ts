@@ -11,7 +11,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import { appendToken } from "../payload/internal/plainJson.ts"
+import { appendToken, own } from "../payload/internal/plainJson.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as contractDigest from "./internal/contractDigest.ts"
@@ -296,16 +296,14 @@ const roleOf = (key: string, parent: KeyRole): KeyRole => {
   return dataKeys.has(key) ? "data" : "schema"
 }
 
-/** The members that count of an object or an array, by their tokens; the order of `required` does not. */
-const membersOf = (value: Schema.Json | undefined, role: KeyRole): ReadonlyMap<string, Schema.Json> | undefined => {
-  if (typeof value !== "object" || value === null) return undefined
-  const entries = Object.entries(value)
-  if (Array.isArray(value) || role !== "schema") return new Map(entries)
-  return new Map(
-    entries
-      .filter(([key]) => !annotationKeys.has(key))
-      .map(([key, member]) => [key, key === "required" && Array.isArray(member) ? member.map(String).sort() : member])
-  )
+type Container = { readonly [token: string]: Schema.Json }
+
+const isContainer = (value: Schema.Json | undefined): value is Container => typeof value === "object" && value !== null
+
+/** The member of an object or an array. The order of `required` does not count. */
+const memberOf = (value: Container, token: string, role: KeyRole): Schema.Json | undefined => {
+  const member = own(value, token)
+  return role === "schema" && token === "required" && Array.isArray(member) ? member.map(String).sort() : member
 }
 
 const formatValue = (value: Schema.Json | undefined): string => {
@@ -320,14 +318,16 @@ const compareValues = (
   found: Schema.Json | undefined,
   role: KeyRole = "schema"
 ): Difference | undefined => {
-  const left = membersOf(expected, role)
-  const right = membersOf(found, role)
   const isArray = Array.isArray(expected)
-  if (left === undefined || right === undefined || isArray !== Array.isArray(found)) {
+  if (!isContainer(expected) || !isContainer(found) || isArray !== Array.isArray(found)) {
     return expected === found ? undefined : { path: "", expected: formatValue(expected), found: formatValue(found) }
   }
-  for (const key of new Set([...left.keys(), ...right.keys()])) {
-    const difference = compareValues(left.get(key), right.get(key), isArray ? role : roleOf(key, role))
+  const inside = isArray ? "data" : role
+  const added = Object.keys(found).filter((key) => !Object.hasOwn(expected, key))
+  for (const key of [...Object.keys(expected), ...added]) {
+    if (inside === "schema" && annotationKeys.has(key)) continue
+    const [left, right] = [memberOf(expected, key, inside), memberOf(found, key, inside)]
+    const difference = compareValues(left, right, isArray ? role : roleOf(key, role))
     if (difference !== undefined) return { ...difference, path: appendToken("", key) + difference.path }
   }
   return undefined
