@@ -17,7 +17,7 @@ const shared = {
   format: "esm",
   target: "node22",
   logLevel: "silent",
-  // What the package publishes, and not its sources: the calls in it are marked as pure
+  // The build that the package publishes, not its sources: the calls in it are marked as pure
   alias: { "effect-emissary": here("../../dist") },
   tsconfigRaw: {},
   define: { "process.env.NODE_ENV": '"production"' }
