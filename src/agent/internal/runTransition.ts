@@ -462,8 +462,8 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "RunResumed"
 ])
 
-const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult =>
-  takePending(copyWith(self, fields, { updatedAt: event.at, revision: self.revision + 1 }), event)
+const updateState = (self: State, event: Event, ...fields: ReadonlyArray<Partial<StateFields>>): ApplyResult =>
+  takePending(copyWith(self, ...fields, { updatedAt: event.at, revision: self.revision + 1 }), event)
 
 /** Writes into a new state, which no other code has. */
 const copyWith = (self: State, ...fields: ReadonlyArray<Partial<StateFields>>): State =>
@@ -574,14 +574,7 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
   const { purpose } = self.step
   return Result.flatMap(appendMessage(self, event, message), (histories) =>
     Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message)), (calls) =>
-      updateState(self, event, {
-        ...histories,
-        ...answerFields(self, event, purpose, calls),
-        step: undefined,
-        mistakes: [],
-        progress: undefined,
-        fresh: false
-      })
+      updateState(self, event, histories, answerFields(self, event, purpose, calls))
     )
   )
 }
@@ -609,7 +602,11 @@ const answerFields = (
       ...(message.finishReason && { finishReason: message.finishReason }),
       ...(paused ? undefined : output && { output })
     },
-    limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps })
+    limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps }),
+    step: undefined,
+    mistakes: [],
+    progress: undefined,
+    fresh: false
   }
 }
 
@@ -693,7 +690,7 @@ const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyRe
 const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
   Result.flatMap(appendMessage(self, event, event.message), (histories) => {
     const calls = self.calls.filter(({ part }) => part.id !== event.message.callId)
-    return updateState(self, event, { ...histories, calls })
+    return updateState(self, event, histories, { calls })
   })
 
 const typeOf = (result: ToolResult.ToolResult): string => (result._tag === "Failure" ? result.type : "success")

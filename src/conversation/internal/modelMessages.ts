@@ -319,11 +319,12 @@ const losslessAnswer = (message: AssistantMessage, writer: Writer): Prompt.Messa
   })
 }
 
-// Providers reject text of white space; text with options may carry a signature
 const sentParts = <P extends AssistantPart>(parts: ReadonlyArray<P>, { lossless }: Writer): ReadonlyArray<P> =>
-  lossless
-    ? parts
-    : parts.filter((part) => part.type !== "text" || !history.isBlank(part.text) || part.options !== undefined)
+  lossless || parts.every(isSent) ? parts : parts.filter(isSent)
+
+// Providers reject text of white space; text with options may carry a signature
+const isSent = (part: AssistantPart): boolean =>
+  part.type !== "text" || !history.isBlank(part.text) || part.options !== undefined
 
 const promptContent = (content: ReadonlyArray<ToolResult.Content>, writer: Writer) =>
   sentParts(content, writer).map(toPromptPart)
