@@ -403,7 +403,9 @@ const withoutText = (error: unknown): unknown => (AiError.isAiError(error) ? mod
  * it: prompts and keys that a provider quotes would leave the process.
  */
 const withQuietTracer = (services: Context.Context<never>): Context.Context<never> => {
-  const tracer = Context.get(services, Tracer.Tracer)
+  const found = Context.getOption(services, Tracer.Tracer)
+  if (Option.isNone(found)) return services
+  const tracer = found.value
   const context = tracer.context?.bind(tracer)
   const quiet = Tracer.make({
     span: (options) => boundTool.quietSpan(tracer.span(options), withoutText),

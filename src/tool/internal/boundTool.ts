@@ -205,7 +205,7 @@ export const defectName = readSafely((defect) =>
   defect instanceof Error ? className(defect) : "something that is not an Error"
 )
 
-const quietSpans = new WeakSet<Tracer.Span>()
+const quietKey = Symbol()
 
 const withoutDefects = <E>(cause: Cause.Cause<E>): Cause.Cause<E> =>
   Cause.fromReasons(
@@ -222,17 +222,17 @@ const withoutDefects = <E>(cause: Cause.Cause<E>): Cause.Cause<E> =>
  * as `errorOf` makes them.
  */
 export const quietSpan = (span: Tracer.Span, errorOf: (error: unknown) => unknown = (error) => error): Tracer.Span => {
-  if (quietSpans.has(span)) return span
-  quietSpans.add(span)
-  const end = span.end.bind(span)
-  const event = span.event.bind(span)
-  return Object.assign(span, {
-    // A line of the log is an event of the span, too, with its cause
-    event: (name: string, time: bigint, { "effect.cause": _, ...attributes }: Record<string, unknown> = {}) =>
-      event(name, time, attributes),
-    end: (time: bigint, exit: Exit.Exit<unknown, unknown>) =>
-      end(time, Exit.isSuccess(exit) ? exit : Exit.failCause(Cause.map(withoutDefects(exit.cause), errorOf)))
-  })
+  if (quietKey in span) return span
+  const { end, event } = span
+  const quiet: Types.Mutable<Tracer.Span> & { [quietKey]?: true } = span
+  quiet[quietKey] = true
+  // A line of the log is an event of the span, too, with its cause
+  quiet.event = (name, time, { "effect.cause": _, ...attributes } = {}) => event.call(span, name, time, attributes)
+  quiet.end = (time, exit) => {
+    const shown = Exit.isSuccess(exit) ? exit : Exit.failCause(Cause.map(withoutDefects(exit.cause), errorOf))
+    end.call(span, time, shown)
+  }
+  return span
 }
 
 /** `Effect.withSpan` with a {@link quietSpan}. */

@@ -66,7 +66,9 @@ export const asRun = <A, E, R>(
 ): Effect.Effect<A, E, Exclude<R, Scope.Scope>> => {
   const run: RunAround = { ...options, ended: false }
   const inside = Effect.updateContext(Effect.scoped(effect), (services: Context.Context<Exclude<R, Scope.Scope>>) =>
-    Context.add(Context.add(services, RunContext.RunContext, run.context), CurrentRun, run)
+    Context.makeUnsafe<Exclude<R, Scope.Scope>>(
+      new Map([...services.mapUnsafe, [RunContext.RunContext.key, run.context], [CurrentRun.key, run]])
+    )
   )
   return Effect.onExit(inside, () => {
     run.ended = true
