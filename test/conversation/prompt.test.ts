@@ -316,6 +316,24 @@ describe("L10 each message is converted once", () => {
     assert(plain?.role === "assistant" && plain.content[0]?.type === "tool-call")
     assert.strictEqual(plain.content[0].name, "f")
   })
+
+  test("prompts of several forms are extended side by side, and changing one changes no other", function* () {
+    const read = (self: Conversation.Conversation) =>
+      [{ toolName: upper }, {}, { lossless: true }].map((options) => Conversation.toPrompt(self, options).content)
+    const start = yield* given.chat(Conversation.addUser("Hi"), Conversation.addAssistant("Hello"))
+    const first = read(start)
+    const second = read(yield* Conversation.addUser(start, "Again"))
+    for (const [form, messages] of first.entries()) {
+      for (const [index, message] of messages.entries()) assert.strictEqual(second[form]?.[index], message)
+      // As a provider could that was given the array
+      assert(Array.isArray(messages))
+      messages.length = 0
+    }
+    assert.deepStrictEqual(
+      read(start).map((messages) => messages.length),
+      [2, 2, 2]
+    )
+  })
 })
 
 const withoutEmptySystem = (transcript: Conversation.Transcript): Conversation.Transcript =>

@@ -239,7 +239,9 @@ export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Pro
     history.History.setPrompts(conversation, [converted, ...known.filter(isOther).slice(0, maxPrompts - 1)])
   }
   const { content, length, results } = converted
-  return Prompt.fromMessages(results === undefined ? content.slice(0, length) : [...content.slice(0, length), results])
+  const upToHead = content.length === length ? content : content.slice(0, length)
+  // An array of its own: the provider may change it, and longer prompts add to the other one
+  return Prompt.fromMessages(results === undefined ? [...upToHead] : [...upToHead, results])
 }
 
 /** The prompts that a conversation keeps: for its model, and for other readers. */
