@@ -427,13 +427,7 @@ export const makeAgent = <A>(
   machine: driver.AgentMachine<A>,
   { output, within }: { readonly output: Schema.Top | undefined; readonly within: Wrap }
 ): agentTypes.Agent<A> => {
-  const run = (begin: driver.Begin, sink?: driver.Sink) =>
-    within(
-      boundTool.withQuietSpan(`invoke_agent ${machine.name}`, {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": machine.name
-      })(driver.runAgent(machine, begin, sink))
-    )
+  const run = (begin: driver.Begin, sink?: driver.Sink) => within(driver.runAgent(machine, begin, sink))
   const stream = (begin: driver.Begin) =>
     driver.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
       // Sound: the only event that holds an A is the last, and it is this very run's.

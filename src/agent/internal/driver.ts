@@ -20,6 +20,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import type * as Tracer from "effect/Tracer"
 import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -407,7 +408,9 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
       const timeout = machine.stepTimeout?.(action, step === undefined)
       if (timeout !== undefined) step = (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout)
       const deadline = earliest(step, options.deadline)
-      if (yield* withDeadline(machine.perform(action, deadline), deadline)) return yield* cutOff("timeout")
+      const performed = machine.perform(action, deadline)
+      if (deadline === undefined) yield* performed
+      else if (yield* withDeadline(performed, deadline)) return yield* cutOff("timeout")
     }
   })
 
@@ -841,8 +844,10 @@ export const runAgent = <A>(
   machine: AgentMachine<A>,
   begin: Begin,
   caller?: Sink
-): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
-  Effect.contextWith((around: Context.Context<never>) => {
+): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
+  const attributes = { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
+  const runIn = (plainSpan: Tracer.Span, around: Context.Context<never>) => {
+    const span = callContext.hasTracer(around) ? boundTool.quietSpan(plainSpan) : plainSpan
     const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
     const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
     const outer = callContext.runAround(around)
@@ -873,8 +878,12 @@ export const runAgent = <A>(
       yield* recorder.emit({ _tag: "RunFinished", result })
       return result
     })
-    return callContext.asRun(running, { outer, maxDepth, context: data })
-  })
+    return callContext.asRun(running, { outer, maxDepth, context: data }, span)
+  }
+  return Effect.useSpan(`invoke_agent ${machine.name}`, { attributes }, (span) =>
+    Effect.contextWith((around: Context.Context<never>) => runIn(span, around))
+  )
+}
 
 /** The answer of a run that is `Completed`. */
 export const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {

@@ -7,7 +7,9 @@ import * as Console from "effect/Console"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as ErrorReporter from "effect/ErrorReporter"
+import { constUndefined } from "effect/Function"
 import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
@@ -56,20 +58,31 @@ export const inheritedContext = (services: Context.Context<never>): JsonObject =
   return run?.ended && run.context === context ? (underWay(run)?.context ?? {}) : context
 }
 
+/** True if the program brings a tracer, so that spans can leave the process. */
+export const hasTracer = (services: Context.Context<never>): boolean =>
+  Option.isSome(Context.getOption(services, Tracer.Tracer))
+
 /**
- * Runs an effect once as a run: the runs that its code starts are inside it until it ends. It has a scope of its own, so
+ * Runs an effect once as a run, and within its span: the runs that its code starts are inside it until it ends. It has a scope of its own, so
  * that what its code acquires is released with it, whatever scope is around it.
  */
 export const asRun = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
-  options: Pick<RunAround, "context" | "maxDepth" | "outer">
+  options: Pick<RunAround, "context" | "maxDepth" | "outer">,
+  span?: Tracer.Span
 ): Effect.Effect<A, E, Exclude<R, Scope.Scope>> => {
   const run: RunAround = { ...options, ended: false }
-  const inside = Effect.updateContext(Effect.scoped(effect), (services: Context.Context<Exclude<R, Scope.Scope>>) =>
-    Context.makeUnsafe<Exclude<R, Scope.Scope>>(
-      new Map([...services.mapUnsafe, [RunContext.RunContext.key, run.context], [CurrentRun.key, run]])
-    )
-  )
+  const inside = Effect.updateContext(Effect.scoped(effect), (services: Context.Context<Exclude<R, Scope.Scope>>) => {
+    const map = new Map<string, unknown>(services.mapUnsafe)
+    map.set(RunContext.RunContext.key, run.context)
+    map.set(CurrentRun.key, run)
+    if (span !== undefined) {
+      const parent = Context.get(services, References.CurrentStackFrame)
+      map.set(Tracer.ParentSpan.key, span)
+      map.set(References.CurrentStackFrame.key, { name: span.name, stack: constUndefined, parent })
+    }
+    return Context.makeUnsafe<Exclude<R, Scope.Scope>>(map)
+  })
   return Effect.onExit(inside, () => {
     run.ended = true
     return Effect.void
