@@ -308,10 +308,7 @@ const togetherLimits = {
   maxKeys: Number.POSITIVE_INFINITY
 }
 
-const decodeWith = (
-  { conversation }: Head,
-  messages: WireMessages
-): Effect.Effect<history.Conversation, PayloadError.PayloadError> =>
+const decodeWith = ({ conversation }: Head, messages: WireMessages) =>
   gate.inside(conversationCodec.codec.decode({ ...conversation, messages }, { limits: togetherLimits }))
 
 const encodeWire = (conversation: history.Conversation): Effect.Effect<Wire, storage.Reason> =>
@@ -336,10 +333,7 @@ const standInMessage = (open: Head["open"]): Schema.Json => ({
 })
 
 /** The newest messages, with the open calls of the others. */
-const decodeTail = (
-  head: Head,
-  messages: WireMessages
-): Effect.Effect<history.Conversation, PayloadError.PayloadError> =>
+const decodeTail = (head: Head, messages: WireMessages) =>
   decodeWith(head, head.segments.length === 0 ? messages : [standInMessage(head.open), ...messages])
 
 const openCallsOf = (conversation: history.Conversation): Head["open"] => {
@@ -352,10 +346,7 @@ const openCallsOf = (conversation: history.Conversation): Head["open"] => {
 }
 
 /** Refuses a conversation that would have too many messages with `added` ones, by the counts in its head. */
-const checkMessages = (
-  { conversation, segments, segmentSize }: Head,
-  added: number
-): Effect.Effect<void, PayloadError.PayloadError> => {
+const checkMessages = ({ conversation, segments, segmentSize }: Head, added: number) => {
   const older = segments.reduce((count, { batches }) => count + batches * segmentSize, 0)
   const count = older + conversation.messages.length + added
   return conversationCodec.checkCount(Math.min(count, Number.MAX_SAFE_INTEGER))
@@ -439,11 +430,8 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     const open = full === 0 ? head.open : openCallsOf(yield* unreadable(at)(decodeTail(head, moved)))
     const newest = { ...conversation, messages: [...conversation.messages.slice(full), ...added] }
     const segments = Arr.chunksOf(moved, segmentSize).map((part) => ({ version: conversation.version, messages: part }))
-    const appended = yield* log.append(
-      yield* log.sweep(at),
-      (advanced) => ({ ...advanced, open, conversation: newest }),
-      segments
-    )
+    const swept = yield* log.sweep(at)
+    const appended = yield* log.append(swept, (head) => ({ ...head, open, conversation: newest }), segments)
     return appended.version
   })
 

@@ -241,8 +241,6 @@ const cacheFields = { cache_control: Schema.optionalKey(Schema.Json) }
 
 const TextBlock = Schema.Struct({ type: Schema.Literal("text"), text: Schema.String, ...cacheFields })
 
-type TextBlock = typeof TextBlock.Type
-
 const Base64Source = Schema.Struct({ type: Schema.Literal("base64"), media_type: Schema.String, data: Schema.String })
 
 const UrlSource = Schema.Struct({ type: Schema.Literal("url"), url: Schema.String })
@@ -311,8 +309,6 @@ const ToolResultBlock = Schema.Struct({
   is_error: Schema.optionalKey(Schema.Boolean),
   ...cacheFields
 })
-
-type ToolResultBlock = typeof ToolResultBlock.Type
 
 const ThinkingBlock = Schema.Struct({
   type: Schema.Literal("thinking"),
@@ -562,10 +558,7 @@ const writeContent = (body: foreignMessages.MessageBody, form: foreignMessages.F
 }
 
 /** Parts as blocks; as a string, if that is allowed and they are one text. */
-const writeParts = (
-  isTextAllowed: boolean,
-  parts: ReadonlyArray<Message.AssistantPart>
-): string | ReadonlyArray<Json.JsonObject> => {
+const writeParts = (isTextAllowed: boolean, parts: ReadonlyArray<Message.AssistantPart>) => {
   const blocks = parts.flatMap((part) =>
     part.type === "source" || (part.type === "text" && history.isBlank(part.text)) ? [] : [writePart(part)]
   )
@@ -777,16 +770,13 @@ const splitUser = (
 
 const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
   const { content, role } = isObject(message) ? message : {}
-  const blocks = role === "assistant" ? AssistantBlock : UserBlock
+  const types = foreignMessages.typesOf((role === "assistant" ? AssistantBlock : UserBlock).members)
+  const resultTypes = foreignMessages.typesOf(ResultBlock.members)
   return [
-    ...foreignMessages.foreignBlocks(content, foreignMessages.typesOf(blocks.members), path),
+    ...foreignMessages.foreignBlocks(content, types, path),
     ...(isArray(content) ? content : []).flatMap((block, index) =>
       isObject(block) && block["type"] === "tool_result"
-        ? foreignMessages.foreignBlocks(
-            block["content"],
-            foreignMessages.typesOf(ResultBlock.members),
-            `${path}/${index}/content`
-          )
+        ? foreignMessages.foreignBlocks(block["content"], resultTypes, `${path}/${index}/content`)
         : []
     )
   ]
@@ -827,10 +817,8 @@ const writeHistory = (self: history.Conversation, options: Options): Result.Resu
     /** Blocks of the results just written, while a user message can still join them. */
     let blocks: Array<Schema.Json> | undefined
     for (const { json, message } of written) {
-      const { joined, members: { content: _, role: __, ...members } = {} } = foreignMessages.noteOf(
-        "anthropic",
-        message
-      )
+      const note = foreignMessages.noteOf("anthropic", message)
+      const { joined, members: { content: _, role: __, ...members } = {} } = note
       const isResult = message.role === "tool"
       const isJoined = message.role === "user" && joined === true && isArray(json)
       if (message.role === "system") system = json

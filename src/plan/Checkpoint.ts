@@ -194,36 +194,31 @@ const Reason = Schema.TaggedUnion({
 
 type Reason = typeof Reason.Type
 
-const renderReason = (reason: Reason): string => {
-  switch (reason._tag) {
-    case "RunActive":
-      return `expected no process that runs it, got the owner ${base.quote(reason.owner)} (status ${reason.status}, lease until ${DateTime.formatIso(reason.leaseUntil)}). Wait for it, or try again after the lease: a process that died does not renew it`
-    case "Unfinished": {
-      const lease = reason.leaseUntil === undefined ? "" : `, its lease ended ${DateTime.formatIso(reason.leaseUntil)}`
-      return `expected no unfinished run, got one of the owner ${base.quote(reason.owner)} (status ${reason.status}${lease}). Resume it, use another key, or abandon it with the policy "restart"`
-    }
-    case "NothingToResume":
-      return `expected a run, got none. Start one, or use the policy "startOrResume"`
-    case "KindDiffers": {
-      const [expected, found] = reason.found === "plan-run" ? ["an agent", "a plan"] : ["a plan", "an agent"]
-      return `expected a run of ${expected}, got one of ${found}. Use another key, or begin a new run with the policy "restart"`
-    }
-    case "InputDiffers":
-      return `expected the input, conversation and context that the run (status ${reason.status}) began with, got others. Use a key per input; or begin a new run with the policy ${reason.status === "done" ? `"start"` : `"restart"`}`
-    case "LeaseLost":
-      return `expected the lease of the owner ${base.quote(reason.owner)}, got ${reason.found}. The run was stopped and has written nothing since; use a longer lease if its process was only slow`
-    case "WriteFailed":
-      return `step ${base.quote(reason.step)} is done, and its write ${base.quote(reason.write)} failed: ${reason.problem}. Resume the run: the write is done first, and the step does not run again`
-    case "StoreFailed":
-      return `${storage.renderReason(reason)}. Resume the run when the store answers again`
-    case "Unreadable":
-      return `${storage.renderReason(reason)}. Use another key or namespace, or remove it with { force: true }`
-    case "Damaged":
-      return `${storage.renderReason(reason)}. Restore it from a backup, or begin a new run with the policy "restart"`
-    case "Refused":
-      return storage.renderReason(reason)
-  }
-}
+const renderReason = Reason.match({
+  RunActive: ({ leaseUntil, owner, status }) =>
+    `expected no process that runs it, got the owner ${base.quote(owner)} (status ${status}, lease until ${DateTime.formatIso(leaseUntil)}). Wait for it, or try again after the lease: a process that died does not renew it`,
+  Unfinished: ({ leaseUntil, owner, status }) => {
+    const lease = leaseUntil === undefined ? "" : `, its lease ended ${DateTime.formatIso(leaseUntil)}`
+    return `expected no unfinished run, got one of the owner ${base.quote(owner)} (status ${status}${lease}). Resume it, use another key, or abandon it with the policy "restart"`
+  },
+  NothingToResume: () => `expected a run, got none. Start one, or use the policy "startOrResume"`,
+  KindDiffers: (reason) => {
+    const [expected, found] = reason.found === "plan-run" ? ["an agent", "a plan"] : ["a plan", "an agent"]
+    return `expected a run of ${expected}, got one of ${found}. Use another key, or begin a new run with the policy "restart"`
+  },
+  InputDiffers: ({ status }) =>
+    `expected the input, conversation and context that the run (status ${status}) began with, got others. Use a key per input; or begin a new run with the policy ${status === "done" ? `"start"` : `"restart"`}`,
+  LeaseLost: ({ found, owner }) =>
+    `expected the lease of the owner ${base.quote(owner)}, got ${found}. The run was stopped and has written nothing since; use a longer lease if its process was only slow`,
+  WriteFailed: ({ problem, step, write }) =>
+    `step ${base.quote(step)} is done, and its write ${base.quote(write)} failed: ${problem}. Resume the run: the write is done first, and the step does not run again`,
+  StoreFailed: (reason) => `${storage.renderReason(reason)}. Resume the run when the store answers again`,
+  Unreadable: (reason) =>
+    `${storage.renderReason(reason)}. Use another key or namespace, or remove it with { force: true }`,
+  Damaged: (reason) =>
+    `${storage.renderReason(reason)}. Restore it from a backup, or begin a new run with the policy "restart"`,
+  Refused: storage.renderReason
+})
 
 /**
  * A run was not begun, stored or found under its key.
@@ -775,11 +770,7 @@ const release = ({ lease: _, ...head }: Head, status: Status, updated: DateTime.
 })
 
 /** The stamp of each pending write: of the value that it replaces, where that can be read. */
-const findPending = (
-  store: Store,
-  fork: string | undefined,
-  writes: ReadonlyArray<checkpointRecord.PendingWrite>
-): Effect.Effect<ReadonlyArray<checkpointRecord.PendingWrite>> =>
+const findPending = (store: Store, fork: string | undefined, writes: ReadonlyArray<checkpointRecord.PendingWrite>) =>
   Effect.forEach(writes, (pending) =>
     Effect.match(store.write(pending.write, fork), {
       // The write itself fails, after its step is stored
@@ -967,8 +958,6 @@ interface ClaimedRun<S> {
   isOver: boolean
 }
 
-type Writer<S, E> = ReturnType<typeof makeWriter<S, E, unknown, unknown>>
-
 /** Writes the events of a claimed run with its head, and the values of its steps. */
 const makeWriter = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
   const { runs, summary } = kind
@@ -998,9 +987,7 @@ const makeWriter = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, 
     batches: ReadonlyArray<ReadonlyArray<E>> = []
   ): Effect.Effect<void, Reason> =>
     Effect.suspend(() => runs.append(run.at, change, batches)).pipe(
-      Effect.map((written) => {
-        run.at = written
-      }),
+      Effect.map((written) => void (run.at = written)),
       Effect.catchTag("Conflict", ({ found }) => {
         const { epoch, generation, owner } = run.at.head
         const now = Option.getOrUndefined(found)?.head
@@ -1081,13 +1068,13 @@ const makeWriter = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, 
   }
 }
 
-/** The lease of a claimed run: every append renews it, and stops the run when it is lost. */
-const holdLease = <S, E>(
-  lease: Lease,
-  summary: (state: S) => Summary,
-  before: Head | undefined,
-  { alone, append, discard, fail, isIdle, run }: Writer<S, E>
-) => {
+type Session<S, E> = ReturnType<typeof openSession<S, E, unknown, unknown>>
+
+/** Works on a claimed run: writes what happens, and holds the lease. Every append renews it, and stops the run when it is lost. */
+const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
+  const { before } = claim
+  const { add, alone, append, discard, fail, flush, isIdle, run, stop, tidy } = makeWriter(store, lease, kind, claim)
+
   const renew = Effect.gen(function* () {
     const now = yield* DateTime.now
     const { lease: until } = run.at.head
@@ -1107,11 +1094,15 @@ const holdLease = <S, E>(
 
   const statusOfExit = (exit: Exit.Exit<unknown, unknown>): Status => {
     if (Exit.isFailure(exit)) return Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "failed"
-    const status = run.state === undefined ? "claimed" : summary(run.state).status
+    const status = run.state === undefined ? "claimed" : kind.summary(run.state).status
     return isOpen(status) ? "cancelled" : status
   }
 
   return {
+    key: claim.at.key,
+    add,
+    flush,
+    tidy,
     /** Renews the lease, for ever. */
     beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew))),
     /** Releases the key of a run whose events do not hold its end. */
@@ -1136,22 +1127,7 @@ const holdLease = <S, E>(
             return Exit.isFailure(exit) ? Effect.logWarning(error.message) : Effect.fail(error)
           })
         })
-      )
-  }
-}
-
-type Session<S, E> = ReturnType<typeof openSession<S, E, unknown, unknown>>
-
-/** Works on a claimed run: writes what happens, and holds the lease. */
-const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
-  const writer = makeWriter(store, lease, kind, claim)
-  const { add, flush, run, stop, tidy } = writer
-  return {
-    ...holdLease(lease, kind.summary, claim.before, writer),
-    key: claim.at.key,
-    add,
-    flush,
-    tidy,
+      ),
     /** Stops the run for a write that died. */
     abort: (cause: Cause.Cause<CheckpointError>) => Deferred.failCause(stop, cause),
     /** Fails when the run has to stop. */
@@ -1300,11 +1276,9 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     const { maxIterations, policy = "start" } = options
     const input = yield* performStep.resolveInput(plan.definition.name, options.input)
     const begin = { generation: "", input, ...defined({ context: yield* contextOf(options), maxIterations }) }
-    const kind = kindOfPlan(store, plan.live)
-    return yield* open(kind, runPlan(plan, { ...options, decisions: undefined }), yield* keyOf(options), {
-      begin,
-      policy
-    })
+    const key = yield* keyOf(options)
+    const run = runPlan(plan, { ...options, decisions: undefined })
+    return yield* open(kindOfPlan(store, plan.live), run, key, { begin, policy })
   })
 
   const startAgent = Effect.fnUntraced(function* <A, R>(agent: Agent<A, R>, options: AgentRunOptions) {
@@ -1312,11 +1286,9 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     const context = yield* contextOf(options)
     const input = typeof options.input === "string" ? ([ToolResult.textPart(options.input)] as const) : options.input
     const begin = { generation: "", ...defined({ input, conversation, instructions, context, maxSteps }) }
-    const kind = kindOfAgent(store, agent.name)
-    return yield* open(kind, runAgent(agent, { ...options, decisions: undefined }), yield* keyOf(options), {
-      begin,
-      policy
-    })
+    const key = yield* keyOf(options)
+    const run = runAgent(agent, { ...options, decisions: undefined })
+    return yield* open(kindOfAgent(store, agent.name), run, key, { begin, policy })
   })
 
   const resumePlan = <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>

@@ -410,10 +410,7 @@ const plansOf = (source: Source): ReadonlyMap<string, livePlan.Bound<unknown, un
 }
 
 /** The lines of a step: its name, and what runs in it. */
-const stepLines = (
-  { name, target }: PlanDefinition.StepDefinition,
-  plan: string | undefined
-): ReadonlyArray<string> => {
+const stepLines = ({ name, target }: PlanDefinition.StepDefinition, plan: string | undefined) => {
   const kind = plan === undefined ? target.kind : "plan"
   const called = plan ?? target.name
   return [planNames.displayName(name), called === name ? kind : `${kind} ${planNames.displayName(called)}`]
@@ -441,7 +438,8 @@ const drawStep = (
     return { key, parallel, item, entry: key, exit: key, edges: [] }
   }
   const prefix = `${key}/`
-  const run = childState(scope.run, name)
+  const child = planTransition.childAt(scope.run, name)
+  const run = child?._tag === "Plan" ? child.state : undefined
   const inner = drawPlan(nested, {
     ...scope,
     prefix,
@@ -614,13 +612,6 @@ const overlay = (run: PlanRun.State | undefined, running: RunningMark): ((step: 
     if (done !== "") return { mark: "done", line: `✓ done${done}` }
     return ended ? { mark: "skipped", line: "– skipped" } : {}
   }
-}
-
-/** The run of the plan that runs in a step, if one does. */
-const childState = (run: PlanRun.State | undefined, step: string): PlanRun.State | undefined => {
-  const member = run === undefined ? undefined : planTransition.memberOf(run, step)
-  const child = member === undefined ? undefined : planTransition.childOf(member.status)
-  return child?._tag === "Plan" ? child.state : undefined
 }
 
 /** The steps of both plans that are elsewhere among them. */

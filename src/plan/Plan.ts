@@ -281,6 +281,7 @@ const makePlan = Effect.fnUntraced(function* (
   const [first] = all
   const options: livePlan.Options = first === undefined || isStep(first) ? {} : first
   const written = all.filter(isStep)
+  const sources = written.map(({ parts }) => parts.source)
   const lives = yield* Effect.forEach(written, (step, index) => livePlan.liveStep(step.parts, index))
   const output = yield* Effect.result(livePlan.exportSchema(options.output, { slot: "output" }))
   const exported = Result.getOrElse(output, () => undefined)
@@ -298,11 +299,7 @@ const makePlan = Effect.fnUntraced(function* (
   const live = yield* livePlan.checkParts({ definition, steps, predicates, output: exported?.schema }, [
     ...(Result.isFailure(output) ? [output.failure] : []),
     ...lives.flatMap(({ problems }) => problems),
-    ...planCheck.checkWritten(
-      definition,
-      written.map(({ parts }) => parts.source),
-      predicates.keys()
-    ),
+    ...planCheck.checkWritten(definition, sources, predicates.keys()),
     ...(yield* livePlan.checkAgentOutput(steps, (target) => (target._tag === "Agent" ? target.source : undefined)))
   ])
   return livePlan.planFromLive(live)
@@ -736,11 +733,8 @@ export const memoryInStore = (key: string): livePlan.AgentMemory<VersionedStore.
     function* (output) {
       const store = yield* VersionedStore.VersionedStore
       const found = yield* store.get(key)
-      yield* store.compareAndSet(
-        key,
-        Option.map(found, ({ version }) => version),
-        output
-      )
+      const expected = Option.map(found, ({ version }) => version)
+      yield* store.compareAndSet(key, expected, output)
     },
     Effect.retry({ while: (error) => error._tag === "VersionConflict" })
   )

@@ -88,12 +88,10 @@ export const result = <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>): Effect
     })
   )
 
-const missingResult = (found: string): Effect.Effect<never> =>
-  Effect.die(
-    new Error(
-      `PlanEvent.result: expected PlanFinished as the last event, found ${found}. Pass it the whole stream of a plan.`
-    )
-  )
+const missingResult = (found: string): Effect.Effect<never> => {
+  const expected = "PlanEvent.result: expected PlanFinished as the last event"
+  return Effect.die(new Error(`${expected}, found ${found}. Pass it the whole stream of a plan.`))
+}
 
 /**
  * The text of the agents of a plan, piece by piece.

@@ -28,6 +28,9 @@ const userDataPaths: ReadonlyArray<string> = [
   "/**/request/arguments"
 ]
 
+const codecOf = <A>(member: string, value: Schema.Codec<A, unknown>) =>
+  VersionedCodec.single({ what: `plan run ${member}`, member, value, data: userDataPaths })
+
 /**
  * The codec of snapshots: version 1, in the field `version`.
  *
@@ -75,12 +78,10 @@ const userDataPaths: ReadonlyArray<string> = [
  * @category codecs
  * @since 0.1.0
  */
-export const stateCodec: VersionedCodec.VersionedCodec<planTransition.State> = VersionedCodec.single({
-  what: "plan run state",
-  member: "state",
-  value: planTransition.StateWire,
-  data: userDataPaths
-})
+export const stateCodec: VersionedCodec.VersionedCodec<planTransition.State> = codecOf(
+  "state",
+  planTransition.StateWire
+)
 
 /**
  * The codec of one event: version 1, in the field `version`. Its cost does not depend on
@@ -105,12 +106,7 @@ export const stateCodec: VersionedCodec.VersionedCodec<planTransition.State> = V
  * @category codecs
  * @since 0.1.0
  */
-export const eventCodec: VersionedCodec.VersionedCodec<planRunParts.Event> = VersionedCodec.single({
-  what: "plan run event",
-  member: "event",
-  value: planRunParts.Event,
-  data: userDataPaths
-})
+export const eventCodec: VersionedCodec.VersionedCodec<planRunParts.Event> = codecOf("event", planRunParts.Event)
 
 /**
  * The codec of a list of events, the durable form of a run.
@@ -118,12 +114,10 @@ export const eventCodec: VersionedCodec.VersionedCodec<planRunParts.Event> = Ver
  * @category codecs
  * @since 0.1.0
  */
-export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<planRunParts.Event>> = VersionedCodec.single({
-  what: "plan run events",
-  member: "events",
-  value: Schema.Array(planRunParts.Event),
-  data: userDataPaths
-})
+export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<planRunParts.Event>> = codecOf(
+  "events",
+  Schema.Array(planRunParts.Event)
+)
 
 /** The parts of every result. */
 interface ResultBase {

@@ -534,9 +534,7 @@ type StepOptions = Omit<
   readonly target: stepTarget.TargetInput
 }
 
-const toReferences = (
-  input: NonNullable<StepOptions["context"]>
-): Reference.Reference | ReadonlyArray<Reference.Reference> =>
+const toReferences = (input: NonNullable<StepOptions["context"]>) =>
   typeof input === "string" || "_tag" in input ? toReference(input) : input.map(toReference)
 
 const toReference = (input: ReferenceInput): Reference.Reference =>

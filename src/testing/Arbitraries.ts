@@ -156,10 +156,7 @@ interface ConversationScript {
 const startTime = 1_760_000_000_000
 
 /** The messages of a script. Ids and times count up. */
-const buildMessages = (
-  { head, turns }: ConversationScript,
-  options: ConversationOptions | undefined
-): ReadonlyArray<Message.Message> => {
+const buildMessages = ({ head, turns }: ConversationScript, options: ConversationOptions | undefined) => {
   const all: Array<Message.Message> = []
   let callCount = 0
   const stamp = (details?: typeof MessageDetails.Type) => ({

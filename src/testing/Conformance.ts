@@ -131,15 +131,10 @@ export const conversationStore = <E = never>(
   name: string,
   layer: Layer.Layer<ConversationStore.ConversationStore, E>,
   options?: StoreOptions
-): ReadonlyArray<Check> =>
-  storeChecks(
-    ConversationStore.ConversationStore,
-    numbersOf,
-    [roundTripRule, staleAppendRule, manyMessagesRule, unlawfulRule, concurrentAppendRule],
-    name,
-    layer,
-    options
-  )
+): ReadonlyArray<Check> => {
+  const rules = [roundTripRule, staleAppendRule, manyMessagesRule, unlawfulRule, concurrentAppendRule]
+  return storeChecks(ConversationStore.ConversationStore, numbersOf, rules, name, layer, options)
+}
 
 /**
  * The checks for a tool runtime: order, concurrency, calls inside calls, one execution for
@@ -325,50 +320,19 @@ const expectConflict = (
 
 /** Keys that file systems and databases like to confuse. */
 const hostileKeys: ReadonlyArray<string> = [
-  "",
-  ".",
-  "..",
-  "../../etc/passwd",
-  "/abs",
-  "C:\\x",
-  "a/b",
-  "a\\b",
-  "a%2Fb",
-  "a_2fb",
-  "a_b",
-  "a%b",
-  "a*b?",
-  "case",
-  "CASE",
-  "Case",
-  "con",
-  "CON",
-  "nul.json",
-  "com1",
-  "trailing ",
-  "trailing.",
-  "trailing",
-  "é",
-  "e\u0301",
-  "日本語",
-  "👩‍👩‍👧",
-  "\ud83d",
-  "\ude00",
-  "😀",
-  "\u0000",
-  "a\u0000",
-  "\n",
-  "'; DROP TABLE x; --",
-  "__proto__",
-  "constructor",
-  "h-0000",
-  "k-",
-  `${"long".repeat(100)}a`,
-  `${"long".repeat(100)}b`,
-  "LONG".repeat(100),
-  "long".repeat(5_000),
-  "\ud800".repeat(500)
-]
+  // Paths
+  ["", ".", "..", "../../etc/passwd", "/abs", "C:\\x", "a/b", "a\\b"],
+  // Escapes and patterns
+  ["a%2Fb", "a_2fb", "a_b", "a%b", "a*b?", "'; DROP TABLE x; --"],
+  // Upper and lower case, names of devices, and what file systems cut off
+  ["case", "CASE", "Case", "con", "CON", "nul.json", "com1", "trailing ", "trailing.", "trailing"],
+  // Composed and decomposed letters, pairs and halves of pairs
+  ["é", "e\u0301", "日本語", "👩‍👩‍👧", "\ud83d", "\ude00", "😀", "\u0000", "a\u0000", "\n"],
+  // Members of every object, and prefixes that a store may use itself
+  ["__proto__", "constructor", "h-0000", "k-"],
+  // More than a file name or an index holds
+  [`${"long".repeat(100)}a`, `${"long".repeat(100)}b`, "LONG".repeat(100), "long".repeat(5_000), "\ud800".repeat(500)]
+].flat()
 
 const increment = (store: VersionedStore.Service, key: string) =>
   Effect.gen(function* () {
@@ -418,11 +382,8 @@ const versionRules: ReadonlyArray<StoreRule<VersionedStore.Service>> = [
       yield* expectEqual("get", none, yield* store.get(key))
       const second = yield* store.compareAndSet(key, none, 1)
       const stale = { key, expected: Option.some(first), found: Option.some(second) }
-      yield* expectConflict(
-        "a write from the version before the delete",
-        stale,
-        store.compareAndSet(key, Option.some(first), 2)
-      )
+      const late = store.compareAndSet(key, Option.some(first), 2)
+      yield* expectConflict("a write from the version before the delete", stale, late)
       yield* expectEqual("delete", true, yield* store.delete(key))
       yield* expectEqual("delete again", false, yield* store.delete(key))
     })
@@ -468,13 +429,8 @@ const versionRules: ReadonlyArray<StoreRule<VersionedStore.Service>> = [
       const writers = range(8).map(() => Effect.repeat(increment(store, key), { times: 4 }))
       yield* Effect.all(writers, { concurrency: "unbounded" })
       yield* expectValue("increments", 40, store, key)
-      const starts = yield* Effect.forEach(
-        range(5),
-        (n) => Effect.result(store.compareAndSet(`${part}start`, none, n)),
-        {
-          concurrency: "unbounded"
-        }
-      )
+      const start = (n: number) => Effect.result(store.compareAndSet(`${part}start`, none, n))
+      const starts = yield* Effect.forEach(range(5), start, { concurrency: "unbounded" })
       yield* expectEqual("writers that started the value", 1, starts.filter(Result.isSuccess).length)
     })
   },
@@ -482,10 +438,8 @@ const versionRules: ReadonlyArray<StoreRule<VersionedStore.Service>> = [
     name: "an interrupted writer leaves the old value or the new one, and blocks no other",
     check: Effect.fnUntraced(function* (store, part) {
       const key = `${part}interrupted`
-      const read = Effect.map(
-        Effect.flatMap(store.get(key), (found) => expectSome("the value", found)),
-        ({ value }) => Number(value)
-      )
+      const found = Effect.flatMap(store.get(key), (found) => expectSome("the value", found))
+      const read = Effect.map(found, ({ value }) => Number(value))
       yield* increment(store, key)
       for (const turns of range(12)) {
         const before = yield* read
@@ -851,12 +805,10 @@ interface ToolRule {
   readonly check: (input: RuleInput) => Effect.Effect<void, string>
 }
 
-const prepareCall = (bound: boundTool.ToolSet, id: string, name: string, args: Schema.Json) =>
-  boundTool.prepare(
-    bound,
-    { id, name: `conformance_${name}`, arguments: args },
-    { runId: "conformance", context: { tenant: "acme" } }
-  )
+const prepareCall = (bound: boundTool.ToolSet, id: string, name: string, args: Schema.Json) => {
+  const about = { runId: "conformance", context: { tenant: "acme" } }
+  return boundTool.prepare(bound, { id, name: `conformance_${name}`, arguments: args }, about)
+}
 
 /** Runs a batch of calls whose arguments fit. */
 const runCalls = (
@@ -897,11 +849,8 @@ const toolRules: ReadonlyArray<ToolRule> = [
       const started: Array<string> = []
       const calls = numbers.map((n) => ["echo", { n, turns: 25 - 5 * n }] as const)
       const results = yield* runCalls(input, calls, { onStarted: (id) => Effect.sync(() => started.push(id)) })
-      yield* expectEqual(
-        "results",
-        numbers.map((n) => ({ n })),
-        results.map(successValue)
-      )
+      const expected = numbers.map((n) => ({ n }))
+      yield* expectEqual("results", expected, results.map(successValue))
       yield* expectEqual("starts", numbers.map(String), started)
     })
   },
@@ -933,7 +882,7 @@ const toolRules: ReadonlyArray<ToolRule> = [
       const nest = (depth: number, calls: number) =>
         runCalls(
           input,
-          range(calls).map(() => ["nest", { depth }] as const)
+          Array.from({ length: calls }, () => ["nest", { depth }] as const)
         )
       const expected = width * (1 + nestedBatches)
       let executed = 0
@@ -1051,11 +1000,8 @@ const toolRules: ReadonlyArray<ToolRule> = [
     name: "arguments that do not fit reach no handler, and those that do arrive as they were checked",
     check: Effect.fnUntraced(function* (input) {
       const wrong = yield* prepareCall(input.bound, "0", "defaults", { list: "no", size: "large" })
-      yield* expectEqual(
-        "wrong arguments",
-        "validation_error",
-        Result.isFailure(wrong) ? wrong.failure.type : "success"
-      )
+      const found = Result.isFailure(wrong) ? wrong.failure.type : "success"
+      yield* expectEqual("wrong arguments", "validation_error", found)
       yield* expectEqual("handlers that ran", 0, input.fixture.probe.checked)
       const results = yield* runCalls(input, [["defaults", `{"list":"[1,2]"}`]])
       yield* expectEqual("arguments", [{ list: [1, 2], size: 10 }], results.map(successValue))

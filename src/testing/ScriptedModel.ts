@@ -18,6 +18,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as FileSystem from "effect/FileSystem"
+import { memoize } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { PlatformError } from "effect/PlatformError"
@@ -366,7 +367,8 @@ const partsOf = <T extends Prompt.Part["type"]>(parts: ReadonlyArray<Prompt.Part
 
 const orAbsent = <A>(list: ReadonlyArray<A>): ReadonlyArray<A> | undefined => (list.length > 0 ? list : undefined)
 
-const recordMessage = (message: Prompt.Message): RequestMessage => {
+// A long run sends the same message and tool objects again and again: each is read once.
+const recordMessage = memoize((message: Prompt.Message): RequestMessage => {
   if (message.role === "system") return { role: "system", text: message.content }
   const parts: ReadonlyArray<Prompt.Part> = message.content
   const toolResults = partsOf(parts, "tool-result").map((part) => {
@@ -384,29 +386,16 @@ const recordMessage = (message: Prompt.Message): RequestMessage => {
       toolResults: orAbsent(toolResults)
     })
   }
-}
-
-// A long run sends the same message and tool objects again and again: each is read once.
-const recordedMessages = new WeakMap<Prompt.Message, RequestMessage>()
-
-const recordedTools = new WeakMap<Tool.Any, RequestTool>()
-
-const memoize = <K extends WeakKey, V>(cache: WeakMap<K, V>, key: K, make: (key: K) => V): V => {
-  const known = cache.get(key)
-  if (known !== undefined) return known
-  const value = make(key)
-  cache.set(key, value)
-  return value
-}
+})
 
 /** A schema that has no JSON Schema is recorded as `undefined`: only the caller knows whether it matters. */
 const orUndefined = <A>(evaluate: () => A): A | undefined => Result.getOrUndefined(Result.try(evaluate))
 
-const recordTool = (tool: Tool.Any): RequestTool => ({
+const recordTool = memoize((tool: Tool.Any): RequestTool => ({
   name: tool.name,
   ...defined({ description: Tool.getDescription(tool) }),
   parameters: orUndefined(() => Tool.getJsonSchema(tool))
-})
+}))
 
 const recordToolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]): ToolChoice => {
   if (typeof choice === "string") return choice
@@ -430,8 +419,8 @@ const recordRequest = (
 ): Request => ({
   index,
   method: options.responseFormat.type === "json" ? "generateObject" : hook,
-  messages: options.prompt.content.map((message) => memoize(recordedMessages, message, recordMessage)),
-  tools: options.tools.map((tool) => memoize(recordedTools, tool, recordTool)),
+  messages: options.prompt.content.map(recordMessage),
+  tools: options.tools.map(recordTool),
   toolChoice: recordToolChoice(options.toolChoice),
   responseFormat: recordResponseFormat(options.responseFormat),
   prompt: options.prompt

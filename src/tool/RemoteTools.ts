@@ -511,17 +511,15 @@ const equalDigests = (a: string, b: string): boolean => {
   return difference === 0 && a !== ""
 }
 
+const invalidOption = (option: string, problem: string) =>
+  new InvalidOption({ option, message: `"${option}" ${problem}` })
+
 /** Refuses tokens that would let every caller in. */
 const checkToken = (token: Redacted.Redacted<string>, option: string): Effect.Effect<string, InvalidOption> => {
   const value = Redacted.value(token)
-  return value.trim() === "" || /[^\x20-\x7e]/.test(value)
-    ? Effect.fail(
-        new InvalidOption({
-          option,
-          message: `"${option}" must be a non-empty text of printable ASCII characters, which is what a header can hold`
-        })
-      )
-    : Effect.succeed(value)
+  if (value.trim() !== "" && !/[^\x20-\x7e]/.test(value)) return Effect.succeed(value)
+  const problem = "must be a non-empty text of printable ASCII characters, which is what a header can hold"
+  return Effect.fail(invalidOption(option, problem))
 }
 
 /** Finds the name of the caller by the token. The tokens themselves are not kept. */
@@ -530,15 +528,10 @@ const makeMatcher = Effect.fnUntraced(function* (tokens: ServerOptions["token"])
     Redacted.isRedacted(tokens)
       ? [["token", "default", tokens]]
       : Object.entries(tokens).map(([name, token]) => [`token.${name}`, name, token])
-  if (named.length === 0) {
-    return yield* new InvalidOption({ option: "token", message: `"token" names no token` })
-  }
+  if (named.length === 0) return yield* invalidOption("token", "names no token")
   const values = named.map(([, , token]) => Redacted.value(token))
   const twice = named.find(([, , token], index) => values.indexOf(Redacted.value(token)) < index)
-  if (twice !== undefined) {
-    const [option] = twice
-    return yield* new InvalidOption({ option, message: `"${option}" must not be the token of another name` })
-  }
+  if (twice !== undefined) return yield* invalidOption(twice[0], "must not be the token of another name")
   const known = yield* Effect.forEach(named, ([option, name, token]) =>
     Effect.map(Effect.flatMap(checkToken(token, option), digestToken), (digest) => ({ name, digest }))
   )
@@ -589,8 +582,8 @@ const collectBody = <E, TooLarge>(
 
 const resolveBodyTimeout = (input: Duration.Input = "30 seconds"): Effect.Effect<Duration.Duration, InvalidOption> => {
   const timeout = Option.filter(Duration.fromInput(input), Duration.isPositive)
-  const message = `"bodyTimeout" must be a duration of more than none`
-  return Effect.mapError(Effect.fromOption(timeout), () => new InvalidOption({ option: "bodyTimeout", message }))
+  const invalid = () => invalidOption("bodyTimeout", "must be a duration of more than none")
+  return Effect.mapError(Effect.fromOption(timeout), invalid)
 }
 
 /** A client that is slow, or waits on purpose, must not keep its connection. */
@@ -642,9 +635,7 @@ const makeReader = Effect.fnUntraced(function* ({ bodyTimeout, limits }: ServerO
 })
 
 /** A defect of the server, or of the application's `context` function, stays in the log. */
-const hideServerDefects = <A, E, R>(
-  effect: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | typeof remoteProtocol.InternalError.Type, R> =>
+const hideServerDefects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.catchCauseIf(
     effect,
     Cause.hasDies,
@@ -656,9 +647,7 @@ const hideServerDefects = <A, E, R>(
     })
   )
 
-const encodeContract = (
-  contract: ToolContract.ToolContract
-): (typeof remoteProtocol.ToolList.Encoded)["tools"][number] => ({
+const encodeContract = (contract: ToolContract.ToolContract) => ({
   ...contract,
   timeout: Duration.isFinite(contract.timeout) ? Duration.toMillis(contract.timeout) : null
 })
@@ -838,17 +827,10 @@ type Client = (call: RemoteCall) => Effect.Effect<ToolResult.ToolResult>
 const defaultRetry = Schedule.exponential("100 millis").pipe(Schedule.upTo({ times: 5 }))
 
 const resolveEndpoint = (url: string | URL): Effect.Effect<string, InvalidOption> =>
-  Effect.try({
-    try: () => new URL(url),
-    catch: () => new InvalidOption({ option: "url", message: `"url" is not an absolute URL` })
-  }).pipe(
+  Effect.try({ try: () => new URL(url), catch: () => invalidOption("url", "is not an absolute URL") }).pipe(
     Effect.filterOrFail(
       (url) => (url.protocol === "http:" || url.protocol === "https:") && url.username === "" && url.password === "",
-      () =>
-        new InvalidOption({
-          option: "url",
-          message: `"url" must begin with http:// or https:// and hold no user name or password; use "token"`
-        })
+      () => invalidOption("url", `must begin with http:// or https:// and hold no user name or password; use "token"`)
     ),
     Effect.map((url) => `${url.origin}${url.pathname.replace(/\/+$/, "")}/tools/execute`)
   )
@@ -863,12 +845,9 @@ const timeLeftOf = (call: RemoteCall, now: number): number | undefined => {
 const largeResponse = (limit: number, status: number) =>
   failedCall("response_too_large", "unknown", `The tool server answered with more than ${limit} bytes`, { status })
 
-const invalidResponse = failedCall(
-  "invalid_response",
-  "unknown",
-  "The answer of the tool server is not a tool result",
-  { status: 200 }
-)
+const noResult = "The answer of the tool server is not a tool result"
+
+const invalidResponse = failedCall("invalid_response", "unknown", noResult, { status: 200 })
 
 const connectionLost = failedCall("connection_lost", "unknown", "The connection to the tool server was lost")
 
@@ -938,14 +917,10 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
       context: call.context,
       ...plainJson.defined({ timeLeft })
     }
-    const text = yield* Effect.mapError(Json.stringify(body, { what: "tool call", limits }), ({ message, reason }) =>
-      failedCall(
-        reason._tag === "TooLarge" || reason._tag === "TooDeep" ? "request_too_large" : "invalid_request",
-        "not_executed",
-        "The call was not sent",
-        { quoted: message }
-      )
-    )
+    const text = yield* Effect.mapError(Json.stringify(body, { what: "tool call", limits }), ({ message, reason }) => {
+      const unsent = reason._tag === "TooLarge" || reason._tag === "TooDeep" ? "request_too_large" : "invalid_request"
+      return failedCall(unsent, "not_executed", "The call was not sent", { quoted: message })
+    })
     return HttpClientRequest.post(endpoint, { acceptJson: true }).pipe(
       HttpClientRequest.bearerToken(token),
       HttpClientRequest.bodyText(text, "application/json")

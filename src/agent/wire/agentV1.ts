@@ -108,12 +108,8 @@ const readTool = (read: Reader, json: Schema.Json, path: string): agentData.Tool
 const toCurrent = (wire: typeof Wire.Type) => {
   const read = reader()
   const schema = read.value("/structured_output", "a JSON Schema or null", wire.structured_output, isObject)
-  const strategy = read.value(
-    "/structured_output_strategy",
-    "one of native, prompted, or null",
-    wire.structured_output_strategy,
-    isStrategy
-  )
+  const strategies = "one of native, prompted, or null"
+  const strategy = read.value("/structured_output_strategy", strategies, wire.structured_output_strategy, isStrategy)
   const levels = `one of ${agentData.ReasoningLevel.literals.join(", ")}, or null`
   const tools = read.value("/tools", "a list of tools", wire.tools, isArray) ?? []
   const definition: agentData.AgentDefinition = {
@@ -131,27 +127,21 @@ const toCurrent = (wire: typeof Wire.Type) => {
   return agentData.check(definition, wirePaths, read.issues)
 }
 
-const lossesOf = (definition: agentData.AgentDefinition): ReadonlyArray<PayloadError.Loss> => [
-  ...(definition.output?.strategy === "tool"
-    ? [{ path: "/output/strategy", what: `the output strategy "tool" (written as "native")` }]
-    : []),
-  ...(definition.perRun === undefined
-    ? []
-    : [{ path: "/perRun", what: "that the parts of an agent are found for each run" }]),
-  ...definition.tools.flatMap((tool, index) => {
+const lossIf = (isLost: boolean, path: string, what: string): ReadonlyArray<PayloadError.Loss> =>
+  isLost ? [{ path, what }] : []
+
+const lossesOf = ({ output, perRun, tools }: agentData.AgentDefinition): ReadonlyArray<PayloadError.Loss> => [
+  ...lossIf(output?.strategy === "tool", "/output/strategy", `the output strategy "tool" (written as "native")`),
+  ...lossIf(perRun !== undefined, "/perRun", "that the parts of an agent are found for each run"),
+  ...tools.flatMap(({ agent, annotations, approval, failure, success }, index) => {
     const path = `/tools/${index}`
+    const asTool = "that a tool is an agent (written as a tool with a timeout of 10 seconds)"
     return [
-      ...(tool.agent === undefined
-        ? []
-        : [
-            { path: `${path}/agent`, what: `that a tool is an agent (written as a tool with a timeout of 10 seconds)` }
-          ]),
-      ...(tool.success === undefined ? [] : [{ path: `${path}/success`, what: "the schema of a tool's result" }]),
-      ...(tool.failure === undefined ? [] : [{ path: `${path}/failure`, what: "the schema of a tool's failure" }]),
-      ...(tool.approval === "never" ? [] : [{ path: `${path}/approval`, what: "that a tool's calls need approval" }]),
-      ...(Object.keys(tool.annotations).length === 0
-        ? []
-        : [{ path: `${path}/annotations`, what: "the annotations of a tool" }])
+      ...lossIf(agent !== undefined, `${path}/agent`, asTool),
+      ...lossIf(success !== undefined, `${path}/success`, "the schema of a tool's result"),
+      ...lossIf(failure !== undefined, `${path}/failure`, "the schema of a tool's failure"),
+      ...lossIf(approval !== "never", `${path}/approval`, "that a tool's calls need approval"),
+      ...lossIf(Object.keys(annotations).length > 0, `${path}/annotations`, "the annotations of a tool")
     ]
   })
 ]

@@ -3,7 +3,7 @@
  */
 
 import * as Effect from "effect/Effect"
-import { dual } from "effect/Function"
+import { dual, memoize } from "effect/Function"
 import * as HashMap from "effect/HashMap"
 import * as Num from "effect/Number"
 import * as Option from "effect/Option"
@@ -453,21 +453,10 @@ const documentBytes = 50_000
 
 type Weigher = (message: Message) => number
 
-const weighers = new WeakMap<TokenCounter.TokenCounter, Weigher>()
-
 /** Counts each message once, as long as the counter lives. */
-const weigherOf = (counter: TokenCounter.TokenCounter): Weigher => {
-  const known = weighers.get(counter)
-  if (known !== undefined) return known
-  const weights = new WeakMap<Message, number>()
-  const weigh: Weigher = (message) => {
-    const tokens = weights.get(message) ?? messageOverhead + contentTokens(counter, message)
-    weights.set(message, tokens)
-    return tokens
-  }
-  weighers.set(counter, weigh)
-  return weigh
-}
+const weigherOf = memoize((counter: TokenCounter.TokenCounter): Weigher =>
+  memoize((message) => messageOverhead + contentTokens(counter, message))
+)
 
 const contentTokens = (counter: TokenCounter.TokenCounter, message: Message): number => {
   switch (message.role) {
@@ -593,12 +582,7 @@ const weighMessage = (message: Message, keep: number | undefined, weigh: Weigher
 const sumWeighed = (entries: ReadonlyArray<WeighedMessage>): number => Num.sumAll(entries.map(({ tokens }) => tokens))
 
 /** Position of the oldest turn that fits when all outputs of old turns are short. */
-const firstKeptIndex = (
-  entries: ReadonlyArray<WeighedMessage>,
-  first: number,
-  current: number,
-  room: number
-): number => {
+const firstKeptIndex = (entries: ReadonlyArray<WeighedMessage>, first: number, current: number, room: number) => {
   let kept = current
   let tokens = 0
   for (let index = current - 1; index >= first; index--) {

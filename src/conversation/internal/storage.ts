@@ -73,19 +73,17 @@ import { defined } from "../../payload/internal/plainJson.ts"
 
 const hex = (unit: number, digits: number): string => unit.toString(16).padStart(digits, "0")
 
-const mapUnits = (text: string, f: (unit: number) => string): string => {
-  let encoded = ""
-  for (let i = 0; i < text.length; i++) encoded += f(text.charCodeAt(i))
-  return encoded
-}
-
 const sortUnit = (unit: number): string => {
   if (unit >= 0x2d && unit <= 0x7a) return String.fromCharCode(unit)
   return unit < 0x2d ? `!${hex(unit, 2)}` : `~${hex(unit, 4)}`
 }
 
 /** Compared byte by byte, encoded keys have the order of the keys: `!` is less than all plain units, `~` more. */
-export const sortable = (key: string): string => mapUnits(key, sortUnit)
+export const sortable = (key: string): string => {
+  let encoded = ""
+  for (let i = 0; i < key.length; i++) encoded += sortUnit(key.charCodeAt(i))
+  return encoded
+}
 
 /** The digest of a key, in hexadecimal: the same for the same key on every machine, and short enough for an index. */
 export const digestKey = (key: string): string => Hex.encode(sha256(new TextEncoder().encode(sortable(key))))
@@ -151,16 +149,12 @@ const StoreReason = Schema.TaggedUnion({
 
 export type StoreReason = typeof StoreReason.Type
 
-const renderStoreReason = (reason: StoreReason): string => {
-  switch (reason._tag) {
-    case "Unavailable":
-      return `the ${reason.storage} failed: ${reason.error}. VersionedStore.causeOf(error) returns its error`
-    case "Unreadable":
-      return `the stored value cannot be read and was left as it is: ${reason.error.message}`
-    case "Refused":
-      return `refused, nothing was written: ${reason.error.message}`
-  }
-}
+const renderStoreReason = StoreReason.match({
+  Unavailable: ({ error, storage }) =>
+    `the ${storage} failed: ${error}. VersionedStore.causeOf(error) returns its error`,
+  Unreadable: ({ error }) => `the stored value cannot be read and was left as it is: ${error.message}`,
+  Refused: ({ error }) => `refused, nothing was written: ${error.message}`
+})
 
 /**
  * The error of a versioned store.
@@ -549,31 +543,22 @@ export const unreadable = (
 
 export const refused = (error: PayloadError.PayloadError): ReasonOf<"Refused"> => ({ _tag: "Refused", error })
 
-export const renderReason = (reason: Reason): string => {
-  switch (reason._tag) {
-    case "StoreFailed":
-      return `${reason.error.message}. The values stored before are complete`
-    case "Unreadable":
-      return `the value stored under ${base.quote(reason.stored)} cannot be read and was left as it is: ${reason.error.message}`
-    case "Damaged":
-      return `the value stored under ${base.quote(reason.stored)} is damaged: ${reason.problem}`
-    case "Refused":
-      return `refused, nothing was written: ${reason.error.message}`
-  }
-}
+export const renderReason = Reason.match({
+  StoreFailed: ({ error }) => `${error.message}. The values stored before are complete`,
+  Unreadable: ({ error, stored }) =>
+    `the value stored under ${base.quote(stored)} cannot be read and was left as it is: ${error.message}`,
+  Damaged: ({ problem, stored }) => `the value stored under ${base.quote(stored)} is damaged: ${problem}`,
+  Refused: ({ error }) => `refused, nothing was written: ${error.message}`
+})
 
 const reasonOf =
   (stored: string) =>
-  (error: VersionedStoreError): Reason => {
-    switch (error.reason._tag) {
-      case "Refused":
-        return refused(error.reason.error)
-      case "Unreadable":
-        return unreadable(stored, error.reason.error)
-      case "Unavailable":
-        return { _tag: "StoreFailed", error }
-    }
-  }
+  (error: VersionedStoreError): Reason =>
+    StoreReason.match(error.reason, {
+      Refused: ({ error }) => refused(error),
+      Unreadable: ({ error }) => unreadable(stored, error),
+      Unavailable: (): Reason => ({ _tag: "StoreFailed", error })
+    })
 
 /** Values of a store with their codecs. */
 export const documents = (store: Service) => {
@@ -790,11 +775,8 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     const old = Option.getOrUndefined(before)?.head
     const hasValues = old !== undefined && (options.input !== undefined || old.segments.length > 0)
     const retired = [...(old?.retired ?? []), ...(hasValues ? [old.generation] : [])]
-    return yield* setHead(
-      key,
-      before,
-      log.head({ generation, epoch: (old?.epoch ?? 0) + 1, owner, segments: [], retired })
-    )
+    const next = log.head({ generation, epoch: (old?.epoch ?? 0) + 1, owner, segments: [], retired })
+    return yield* setHead(key, before, next)
   })
 
   /** Writes the batch that follows those of a segment. */

@@ -96,10 +96,7 @@ export const readOptions = (key: Key, { options }: { readonly options?: JsonObje
 }
 
 /** Provider options that hold something. */
-export const providerOptions = (
-  key: Key,
-  given: { readonly [key: string]: Schema.Json | undefined }
-): { readonly options?: JsonObject } => {
+export const providerOptions = (key: Key, given: { readonly [key: string]: Schema.Json | undefined }) => {
   // Sound: the undefined members of an index signature are left out.
   const options = defined(given) as JsonObject
   return Object.keys(options).length === 0 ? {} : { options: { [key]: options } }
@@ -154,12 +151,7 @@ export interface ForeignMessage {
 }
 
 /** Notes what the body that was read from the JSON does not hold of it. */
-export const readMessage = (
-  format: Format,
-  body: MessageBody,
-  json: Schema.Json | undefined,
-  index: number
-): ForeignMessage => {
+export const readMessage = (format: Format, body: MessageBody, json: Schema.Json | undefined, index: number) => {
   if (json === undefined) return { index, body, note: {} }
   const form = format.formOf(json, body.role)
   const written = format.write(body, form)
@@ -357,11 +349,7 @@ export interface MessagePlace {
 type Check<A> = Result.Result<A, RenderError.Reason>
 
 /** Writes every message of a conversation that is not open, results in the order in which they were read. */
-export const writeMessages = (
-  format: Format,
-  self: history.Conversation,
-  options: RenderOptions
-): Check<ReadonlyArray<{ readonly message: Message.Message; readonly json: Schema.Json }>> =>
+export const writeMessages = (format: Format, self: history.Conversation, options: RenderOptions) =>
   Result.gen(function* () {
     const messages = history.messages(self)
     yield* checkClosed(self, messages)
@@ -470,11 +458,8 @@ const prepareParts = (
         case "tool-result": {
           const isProvider = part.type === "tool-result" || part.providerExecuted === true
           if (isProvider && !format.keepsProviderTool(part)) {
-            return yield* refuseContent(
-              place,
-              `the tool "${part.name}" that a provider ran itself`,
-              format.supportedTools
-            )
+            const found = `the tool "${part.name}" that a provider ran itself`
+            return yield* refuseContent(place, found, format.supportedTools)
           }
           content.push(part.type === "tool-call" ? yield* prepareCall(part, place, options) : part)
           break

@@ -101,11 +101,7 @@ const isPlain = (when: When): boolean =>
   ((when._tag === "Equals" || when._tag === "Empty" || when._tag === "In") && !when.path.some(isWrongToken))
 
 /** The parts of one condition that cannot be used; the conditions inside it not counted. */
-const ownProblems = (
-  when: When,
-  patterns: Map<string, Patterns.CompiledPattern>,
-  tank: fuel.Fuel
-): ReadonlyArray<ConditionProblem> => {
+const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>, tank: fuel.Fuel) => {
   const problems: Array<ConditionProblem> = []
   const path = "path" in when ? when.path : []
   const wrong = path.findIndex(isWrongToken)

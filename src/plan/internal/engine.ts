@@ -177,10 +177,7 @@ const runTurn = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps: 
 })
 
 /** Ends the run as `Interrupted`, unless it has ended. Deferred events are written in any case. */
-const interruptRun = Effect.fnUntraced(function* (
-  { recorder }: performStep.ActiveRun,
-  reason: string | undefined
-): Effect.fn.Return<void, PlanError.PlanError> {
+const interruptRun = Effect.fnUntraced(function* ({ recorder }: performStep.ActiveRun, reason: string | undefined) {
   const { interrupted, outcome } = recorder.state
   if (outcome !== undefined) return yield* recorder.record()
   const at = yield* DateTime.now
@@ -204,7 +201,11 @@ const makeRecorder = (
     state: begins ? planTransition.start(rules, from) : from,
     first: begins ? from : undefined,
     apply: (state, event) => planTransition.apply(rules, state, event),
-    views: (before, event, after) => viewsOf(rules.definition, before, event, after),
+    // The meaning of an event, and then the event itself with the state after it
+    views: (before, event, after) => [
+      ...viewsOfEvent(rules.definition, before, event, after),
+      { _tag: "StateChanged", event, state: after }
+    ],
     emit,
     context,
     isInner,
@@ -224,10 +225,7 @@ const makeRecorder = (
 }
 
 /** The failure of a journal that died. Nothing may follow events that were not written. */
-const journalFailure = (
-  { definition }: planTransition.Rules,
-  cause: Cause.Cause<PlanError.PlanError>
-): PlanError.PlanError => {
+const journalFailure = ({ definition }: planTransition.Rules, cause: Cause.Cause<PlanError.PlanError>) => {
   const problem =
     "The journal died of a defect, which is a bug. PlanError.causeOf(error) is the cause, in the process where it happened."
   const error = new PlanError.PlanError({ plan: definition.name, reason: { _tag: "JournalFailed", problem } })
@@ -303,14 +301,6 @@ const viewsOfEvent = (
   }
 }
 
-/** The views of one event: its meaning, and then the event itself with the state after it. */
-const viewsOf = (
-  definition: PlanDefinition,
-  before: PlanRun.State,
-  event: PlanRun.Event,
-  after: PlanRun.State
-): Views => [...viewsOfEvent(definition, before, event, after), { _tag: "StateChanged", event, state: after }]
-
 const decodePlanOutput = (
   { bound, recorder }: performStep.ActiveRun,
   output: Schema.Json
@@ -347,10 +337,7 @@ const outcomeFailure = (
   return run.failures.steps.get(step) ?? { reason: { _tag: "StepFailed", step, path: [], failure } }
 }
 
-const failedRun = (
-  { bound, recorder }: performStep.ActiveRun,
-  { cause, reason }: performStep.Failure
-): PlanError.PlanError =>
+const failedRun = ({ bound, recorder }: performStep.ActiveRun, { cause, reason }: performStep.Failure) =>
   planFailure.withCause(new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state }), cause)
 
 /** The result of a run that has ended, or the error it ended with. */
@@ -385,10 +372,7 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
   })
 
 /** The rules of the plan that a step is, if its agent is one. */
-const learnStep = (
-  rules: performStep.LearningRules,
-  step: string
-): Effect.Effect<performStep.LearningRules | undefined> => {
+const learnStep = (rules: performStep.LearningRules, step: string) => {
   const target = performStep.stepOf(rules.bound, step)?.target
   return target?._tag === "Agent"
     ? Effect.map(rules.bound.within(target.agent), (agent) => performStep.learnAgent(rules, step, agent))
@@ -428,10 +412,7 @@ const learnAll = (rules: performStep.LearningRules, seen: Set<performStep.Learni
 }
 
 /** The error of the first plan inside whose definition is not the one that its run began with. */
-export const changedNestedPlan = (
-  rules: performStep.LearningRules,
-  events: ReadonlyArray<PlanRun.Event>
-): PlanError.PlanError | undefined => {
+export const changedNestedPlan = (rules: performStep.LearningRules, events: ReadonlyArray<PlanRun.Event>) => {
   for (const event of events) {
     let inside: performStep.LearningRules | undefined = rules
     let inner: PlanRun.Event = event

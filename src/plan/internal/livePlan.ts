@@ -307,10 +307,7 @@ const notJson = (error: PayloadError): PlanInvalid.Problem => ({
 })
 
 /** Fails with all problems of a plan, if there are any. */
-export const failWithProblems = (
-  plan: string,
-  problems: ReadonlyArray<PlanInvalid.Problem>
-): Effect.Effect<void, PlanInvalid.PlanInvalid> => {
+export const failWithProblems = (plan: string, problems: ReadonlyArray<PlanInvalid.Problem>) => {
   const [first, ...rest] = problems
   return first === undefined
     ? Effect.void
@@ -338,10 +335,7 @@ export const checkParts = Effect.fnUntraced(function* (
 })
 
 /** A plan as logs show it: without its code, tools and agents. */
-export const inspectable = (
-  _id: "Plan" | "Plan.Bound",
-  { definition, digest }: LivePlan
-): EffectInspectable.Inspectable => ({
+export const inspectable = (_id: "Plan" | "Plan.Bound", { definition, digest }: LivePlan) => ({
   ...EffectInspectable.BaseProto,
   toJSON: () => ({ _id, name: definition.name, digest, steps: definition.steps.map(({ name }) => name) })
 })
@@ -407,12 +401,6 @@ export const checkAgentOutput = (
     (problems) => problems.flat()
   )
 
-/** A schema as data and as code. */
-interface SchemaExport {
-  readonly ref: PlanDefinition.SchemaRef
-  readonly schema: stepSchema.StepCodec
-}
-
 /** The place of a schema, for messages. */
 interface SchemaPlace {
   readonly step?: string
@@ -424,10 +412,7 @@ const notExported = ({ slot, ...place }: SchemaPlace, { message }: JsonSchema.Js
   planCheck.problemOf(place, { code: "SchemaNotRepresentable", slot, found: `one that has none: ${message}` })
 
 /** Exports a schema; one that has no JSON Schema is a problem of the plan. */
-export const exportSchema = (
-  schema: stepSchema.StepSchema | undefined,
-  place: SchemaPlace
-): Effect.Effect<SchemaExport | undefined, PlanInvalid.Problem> =>
+export const exportSchema = (schema: stepSchema.StepSchema | undefined, place: SchemaPlace) =>
   schema === undefined
     ? Effect.succeed(undefined)
     : Effect.mapBoth(JsonSchema.fromSchema(schema, { what: place.slot }), {

@@ -59,9 +59,7 @@ export const retryDelayMillis = (policy: PlanDefinition.RetryPolicy, tries: numb
 }
 
 /** The number of effects that may run at a time, default unbounded. A number below 1 is a defect of the caller. */
-export const checkConcurrency = (
-  concurrency: number | "unbounded" = "unbounded"
-): Effect.Effect<number | "unbounded"> =>
+export const checkConcurrency = (concurrency: number | "unbounded" = "unbounded") =>
   concurrency === "unbounded" || concurrency >= 1
     ? Effect.succeed(concurrency)
     : Effect.die(new RangeError(`expected a concurrency of at least 1 or "unbounded", got ${concurrency}`))
@@ -98,11 +96,7 @@ export const makeLearningRules = (bound: livePlan.BoundPlan, all: LearningRules[
 }
 
 /** The rules of the agent of a step if it is a plan; they are known from now on. */
-export const learnAgent = (
-  { all, nested }: LearningRules,
-  step: string,
-  agent: agentTypes.Agent<unknown, unknown>
-): LearningRules | undefined => {
+export const learnAgent = ({ all, nested }: LearningRules, step: string, agent: agentTypes.Agent<unknown, unknown>) => {
   if (!livePlan.isBound(agent)) return undefined
   const inner = all.get(agent.live) ?? makeLearningRules(agent.live, all)
   nested.set(step, inner)
@@ -171,11 +165,8 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
   const { step } = delivery
   switch (target._tag) {
     case "Function": {
-      const answer = callFunction(target.target, { ...delivery, decision })
-      return settled(
-        step,
-        Effect.map(answer, (output) => succeededAttempt(delivery, output))
-      )
+      const succeed = (output: Schema.Json) => succeededAttempt(delivery, output)
+      return settled(step, Effect.map(callFunction(target.target, { ...delivery, decision }), succeed))
     }
     case "Tool":
       return runTool(run, target, delivery, approved)
@@ -224,7 +215,7 @@ const attemptOnce = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Retu
 
 /** Memories are read at one time. All else that a step reads stays as it was. */
 const readsMemory = ({ context, task }: PlanDefinition.StepDefinition): boolean =>
-  [task, context ?? []].flat().some(({ _tag }) => _tag === "FromMemory" || _tag === "FromAgent")
+  [task, context ?? []].flat().some((reference) => "agent" in reference)
 
 /** Runs the target, interruptibly; nothing interrupts the check of its output and the record of it. */
 const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
@@ -260,10 +251,7 @@ const failedAttempt = (
 }
 
 /** A target that interrupts itself fails its step; the run is not interrupted. */
-const catchSelfInterruption = (
-  { restore }: StepRun,
-  trying: Effect.Effect<Attempt, PlanError.PlanError>
-): Effect.Effect<Attempt, PlanError.PlanError> =>
+const catchSelfInterruption = ({ restore }: StepRun, trying: Effect.Effect<Attempt, PlanError.PlanError>) =>
   Effect.catchCause(restore(trying), (cause) =>
     Cause.hasInterrupts(cause)
       ? // An interruption of this fiber is still pending where it can be interrupted
@@ -319,10 +307,7 @@ const stepFinished = Effect.fnUntraced(function* (
 })
 
 /** Saves the answer of an agent before the step counts as done, so that a write that fails is made again. */
-const saveMemory = (
-  { live: { target }, restore, run }: StepRun,
-  output: Schema.Json
-): Effect.Effect<void, PlanError.PlanError> => {
+const saveMemory = ({ live: { target }, restore, run }: StepRun, output: Schema.Json) => {
   const save = target._tag === "Agent" ? run.bound.memories.get(target.name)?.save : undefined
   if (save === undefined || target._tag !== "Agent") return Effect.void
   return Effect.mapError(restore(save(output)), (error) => {
@@ -428,12 +413,10 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
         input: decision === undefined && child === undefined ? undefined : input,
         restore
       }
+      const why = decision?.reason === undefined ? "" : `: ${decision.reason}`
       const attempt =
         decision?.approved === false
-          ? failedAttempt(
-              "Denied",
-              `The step ${quote(step)} was denied${decision.reason === undefined ? "" : `: ${decision.reason}`}`
-            )
+          ? failedAttempt("Denied", `The step ${quote(step)} was denied${why}`)
           : yield* tryWithRetries(doing)
       const event = yield* stepEvent(doing, attempt)
       if (event !== undefined) yield* alone ? recorder.defer(event) : recorder.record(event)
@@ -509,10 +492,8 @@ const resolveReference = (
       return Effect.map(recordOf(reference.step), readRecord)
     case "FromParallelAll": {
       const first = planTransition.positionsOf(bound.definition).get(reference.step) ?? -1
-      return Effect.map(
-        Effect.forEach(planTransition.stepsAt(bound.definition, first), ({ name }) => recordOf(name)),
-        readGroup
-      )
+      const members = planTransition.stepsAt(bound.definition, first).map(({ name }) => recordOf(name))
+      return Effect.map(Effect.all(members), readGroup)
     }
     case "FromMemory":
       return Effect.map(bound.memories.get(reference.agent)?.text ?? Effect.succeed(""), (text) => readValue(text))
@@ -532,21 +513,14 @@ const payloadFor = ({ definition, input, target }: livePlan.BoundStep, { payload
 }
 
 /** The input of a step, whose payload fits its schema. Fails as {@link resolveReference}. */
-const deliver = Effect.fnUntraced(function* (
-  run: ActiveRun,
-  live: livePlan.BoundStep
-): Effect.fn.Return<Delivery, unknown> {
+const deliver = Effect.fnUntraced(function* (run: ActiveRun, live: livePlan.BoundStep) {
   const { definition, input } = live
   const { context, name: step } = definition
   const read = yield* resolveReference(run, step, "task", definition.task)
   const parts: Array<string> = []
   for (const [index, reference] of [context ?? []].flat().entries()) {
-    const { payload, words, ...side } = yield* resolveReference(
-      run,
-      step,
-      Array.isArray(context) ? `context[${index}]` : "context",
-      reference
-    )
+    const slot = Array.isArray(context) ? `context[${index}]` : "context"
+    const { payload, words, ...side } = yield* resolveReference(run, step, slot, reference)
     parts.push(side.context ?? "", words ?? payloadText(payload))
   }
   const joined = parts.filter((part) => part !== "").join("\n\n")
@@ -564,10 +538,7 @@ const misfit =
     failedAttempt(type, `${error.message}${advice}`, { cause: error })
 
 /** The input of a run. A payload that is absent or null is the task; the task, if it is absent or empty, the text of the payload. */
-export const resolveInput = (
-  plan: string,
-  input: planRunParts.Input
-): Effect.Effect<planRunParts.ResolvedInput, PlanError.PlanError> => {
+export const resolveInput = (plan: string, input: planRunParts.Input) => {
   if (typeof input === "string") return Effect.succeed({ task: input, payload: input })
   const { content, context, task } = input
   const withPayload = (given: Schema.Json | undefined): planRunParts.ResolvedInput => {
@@ -848,12 +819,7 @@ const runPlan = (
     ...(child === undefined ? undefined : { raise }),
     ...(child?.outcome?._tag === "LimitReached" ? { maxIterations: raise } : undefined)
   }
-  const { content, context, payload, task } = delivery
-  const input = Effect.map(coercePayload(rules.bound, payload), (payload) => ({
-    task,
-    payload,
-    ...defined({ context, content: content.length === 0 ? undefined : content })
-  }))
+  const input = Effect.map(coercePayload(rules.bound, delivery.payload), (payload) => inputOf({ ...delivery, payload }))
   const begin: Effect.Effect<RunStart> =
     child === undefined
       ? Effect.map(input, (input) => ({ _tag: "Start", input }))
@@ -866,25 +832,14 @@ const runPlan = (
 }
 
 /** A decoded value. The error has every place that does not fit, and never the value there. */
-export const decodeOutput = (
-  schema: stepSchema.StepCodec,
-  value: Schema.Json,
-  what: string
-): Effect.Effect<unknown, PayloadError.PayloadError> => Json.decode(schema, { what, onExcessProperty: "ignore" })(value)
+export const decodeOutput = (schema: stepSchema.StepCodec, value: Schema.Json, what: string) =>
+  Json.decode(schema, { what, onExcessProperty: "ignore" })(value)
 
-const encodeOutput = (
-  schema: stepSchema.StepCodec,
-  value: unknown,
-  what: string
-): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+const encodeOutput = (schema: stepSchema.StepCodec, value: unknown, what: string) =>
   Json.encode(schema, { what, onExcessProperty: "ignore" })(value)
 
 /** A value decoded and encoded again, with the defaults and transformations of its schema. */
-const recode = (
-  schema: stepSchema.StepCodec,
-  value: Schema.Json,
-  what: string
-): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+const recode = (schema: stepSchema.StepCodec, value: Schema.Json, what: string) =>
   Effect.flatMap(decodeOutput(schema, value, what), (decoded) => encodeOutput(schema, decoded, what))
 
 /** Advice for the author of a plan about a text. It is not for models. */

@@ -19,7 +19,6 @@ import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
-import type * as PayloadError from "../../payload/PayloadError.ts"
 import { quote } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -104,11 +103,7 @@ const answerMessage = Effect.fnUntraced(function* (
 })
 
 /** The options of the plan's run: those of the agent's that mean the same. */
-const optionsOf = (
-  run: driver.ActiveRun,
-  before: PlanRun.State | undefined,
-  decisions: ReadonlyArray<Decision>
-): performStep.DriveOptions => {
+const optionsOf = (run: driver.ActiveRun, before: PlanRun.State | undefined, decisions: ReadonlyArray<Decision>) => {
   const { defects, maxSteps, modelMistakes, modelRetry, timeouts } = run.options
   return {
     joins: true,
@@ -198,27 +193,19 @@ const factsToJson = Schema.encodeEffect(Facts)
 
 const factsFromJson = Schema.decodeUnknownEffect(Facts)
 
-const encodeProgress = (events: ReadonlyArray<PlanRun.Event>): Effect.Effect<ReadonlyArray<Schema.Json>> =>
-  Effect.orDie(
-    // Sound: the wire of a fact is JSON. One that was applied is one of the type, so it can be written.
-    Effect.map(
-      factsToJson(events.map((event) => ({ version: 1, event }))),
-      (json) => json as ReadonlyArray<Schema.Json>
-    )
-  )
+const encodeProgress = (events: ReadonlyArray<PlanRun.Event>) => {
+  const facts = events.map((event) => ({ version: 1 as const, event }))
+  // Sound: the wire of a fact is JSON. One that was applied is one of the type, so it can be written.
+  return Effect.orDie(Effect.map(factsToJson(facts), (json) => json as ReadonlyArray<Schema.Json>))
+}
 
-const unreadableProgress = (error: { readonly _tag: string; readonly message: string }): AgentError.Reason =>
-  agentReason.makeReason(
-    "DelegateFailed",
-    { error: error._tag, problem: "the progress in the state is not that of this plan's run" },
-    error
-  )
+const unreadableProgress = (error: { readonly _tag: string; readonly message: string }): AgentError.Reason => {
+  const problem = "the progress in the state is not that of this plan's run"
+  return agentReason.makeReason("DelegateFailed", { error: error._tag, problem }, error)
+}
 
 /** The state of a plan's run, from its events. */
-const replayProgress = (
-  bound: livePlan.BoundPlan,
-  facts: Chunk.Chunk<Schema.Json>
-): Effect.Effect<PlanRun.State, AgentError.Reason> =>
+const replayProgress = (bound: livePlan.BoundPlan, facts: Chunk.Chunk<Schema.Json>) =>
   Effect.gen(function* () {
     const rules = yield* engine.completeRules(bound)
     const events = yield* Effect.mapError(factsFromJson(Array.from(facts)), unreadableProgress)
@@ -262,10 +249,7 @@ const planInput = (
 }
 
 /** The typed output of the JSON that a run holds. */
-const decodeAnswer = (
-  schema: stepSchema.StepCodec | undefined,
-  output: Schema.Json
-): Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>> =>
+const decodeAnswer = (schema: stepSchema.StepCodec | undefined, output: Schema.Json) =>
   schema === undefined
     ? Effect.succeed(output)
     : Effect.mapError(Schema.decodeEffect(schema)(output, { errors: "all" }), (error) =>
@@ -335,11 +319,8 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
   if (reason._tag === "PlanChanged") {
     return new runTransition.DefinitionChanged({ expected: reason.found, found: reason.expected })
   }
-  return agentReason.makeReason(
-    "DelegateFailed",
-    { error: reason._tag, ...defined({ problem: failureProblem(error) }) },
-    error
-  )
+  const details = { error: reason._tag, ...defined({ problem: failureProblem(error) }) }
+  return agentReason.makeReason("DelegateFailed", details, error)
 }
 
 const usageFields = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"] as const

@@ -163,7 +163,8 @@ export const checkStructure = (definition: PlanDefinition.PlanDefinition): Reado
     ...Array.from(checkPlan(definition), (found) => problemOf({}, found)),
     ...checkSteps(steps, function* (step, index) {
       yield* checkName("name", step.name)
-      for (const [slot, reference] of referenceSlots(step)) yield* checkReference(outline, index, slot, reference)
+      for (const { place, reference } of planFlow.referencesOf(step))
+        yield* checkReference(outline, index, place, reference)
       yield* checkInput(outline, step, index, previous)
       yield* routing[index] ?? []
       if (step.writes !== undefined) yield* checkName("writes", step.writes)
@@ -192,16 +193,14 @@ export const structureWarnings = ({ steps }: PlanDefinition.PlanDefinition): Rea
  * `fromMemory` refer to keep what is read. Steps that run agents and functions of their
  * own need nothing.
  */
-export const checkBinding = (
-  { steps }: PlanDefinition.PlanDefinition,
-  bindings: Bindings
-): ReadonlyArray<PlanInvalid.Problem> => {
+export const checkBinding = ({ steps }: PlanDefinition.PlanDefinition, bindings: Bindings) => {
   const { agents, memories, tools } = bindings
   const targets = knownNames("tools and agents", [...tools.keys(), ...agents])
   const remembered = knownNames("agents", [...agents, ...memories.keys()])
   return checkSteps(steps, function* (step) {
     yield* checkTarget(step, bindings, targets)
-    for (const [slot, reference] of referenceSlots(step)) yield* checkMemory(slot, reference, bindings, remembered)
+    for (const { place, reference } of planFlow.referencesOf(step))
+      yield* checkMemory(place, reference, bindings, remembered)
   })
 }
 
@@ -220,17 +219,8 @@ export const checkBinding = (
  * A parameter that only takes certain texts does not take a text. The problem has no
  * `index`.
  */
-export const resolveToolArguments = (
-  tool: BoundTool,
-  step: StepDefinition
-): Result.Result<ToolArguments, PlanInvalid.Problem> =>
+export const resolveToolArguments = (tool: BoundTool, step: StepDefinition) =>
   Result.mapError(findToolArguments(tool, step), (found) => problemOf({ step: step.name }, found))
-
-/** The references of a step with their slots: the task, then the context. */
-const referenceSlots = (step: StepDefinition): ReadonlyArray<readonly [slot: string, reference: Reference]> => [
-  ["task", step.task],
-  ...planFlow.contextReferences(step.context).map((reference, index) => [`context[${index}]`, reference] as const)
-]
 
 /** Another step as messages name it. */
 const quotedStep = ({ steps }: Outline, index: number): string => `${base.quote(steps[index]?.name ?? "")} (#${index})`
@@ -461,19 +451,11 @@ function* checkInput(outline: Outline, step: StepDefinition, index: number, prev
   if (conflicts.length === 0) return
   const input = step.input.name === undefined ? "an input" : `the input ${base.quote(step.input.name)}`
   const shown = conflicts.slice(0, maxConflicts).join("; ")
-  yield violation(
-    "IncompatibleTypes",
-    "input",
-    `${input} that task = ${planFlow.showReference(step.task)} never fits, ${shown}`
-  )
+  const found = `${input} that task = ${planFlow.showReference(step.task)} never fits, ${shown}`
+  yield violation("IncompatibleTypes", "input", found)
 }
 
-const sourcesOf = (
-  outline: Outline,
-  step: StepDefinition,
-  index: number,
-  previous: Previous
-): ReadonlyArray<Source> => {
+const sourcesOf = (outline: Outline, step: StepDefinition, index: number, previous: Previous) => {
   const { task } = step
   if (task._tag === "FromPrev") {
     return Array.from(previous.get(outline.firsts[index] ?? index) ?? [])

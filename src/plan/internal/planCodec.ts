@@ -166,11 +166,6 @@ interface ResolvedTarget {
   readonly target: stepTarget.LiveTarget
 }
 
-interface ResolvedSchema {
-  readonly ref: PlanDefinition.SchemaRef
-  readonly schema: stepSchema.StepCodec
-}
-
 const toolTarget = (name: string): ResolvedTarget => ({ ref: { kind: "tool", name }, target: { _tag: "Tool", name } })
 
 const targetWords = { function: "a function", agent: "an agent", any: "a function or an agent" } as const
@@ -209,7 +204,7 @@ const resolveSchema = Effect.fnUntraced(function* (
   lookup: Lookup,
   { json, name }: PlanDefinition.SchemaRef,
   place: EntryPlace
-): Effect.fn.Return<ResolvedSchema | undefined> {
+) {
   const entry = name === undefined ? undefined : plainJson.own(lookup.registry.schemas ?? {}, name)
   if (json !== undefined && entry === undefined) {
     // A schema that cannot be compiled was refused before.
@@ -329,10 +324,7 @@ const withoutInput = ({ definition: { input: _, ...definition }, ...step }: live
 })
 
 /** The plan of a draft, or every problem of its registry. The caller knows `R`. */
-export const resolvePlan = Effect.fnUntraced(function* <R>(
-  draft: planDraft.Draft,
-  registry: PlanRegistry
-): Effect.fn.Return<livePlan.Plan<Schema.Json, R>, PlanInvalid.PlanInvalid> {
+export const resolvePlan = Effect.fnUntraced(function* <R>(draft: planDraft.Draft, registry: PlanRegistry) {
   const lookup = makeLookup(registry)
   const output = draft.output === undefined ? undefined : yield* resolveSchema(lookup, draft.output, { slot: "output" })
   const resolved = yield* Effect.forEach(draft.steps, (step, index) => resolveStep(lookup, draft, step, index))

@@ -15,7 +15,6 @@ import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
-import type { Reference } from "../Reference.ts"
 import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
@@ -64,12 +63,6 @@ export const documentName = "Plan"
 type NameRule = "identifier" | "text"
 
 type Problems = ReadonlyArray<PayloadError.Problem>
-
-/** The references of a step, each with its place. */
-export const referencesOf = ({ context, task }: DraftStep): ReadonlyArray<readonly [path: string, Reference]> => {
-  const pathAt = (index: number) => (Array.isArray(context) ? `/context/${index}` : "/context")
-  return [["/task", task], ...planFlow.contextReferences(context).map((one, index) => [pathAt(index), one] as const)]
-}
 
 type Report = ReturnType<typeof makeReport>
 
@@ -120,11 +113,8 @@ const checkCondition = Effect.fnUntraced(function* (
 ) {
   for (const name of customs) yield* checkKey(path, name)
   for (const problem of problems) {
-    add(
-      `${path}${plainJson.formatPointer(problem.path)}`,
-      "a condition that can be used",
-      `one that cannot: ${problem.reason}`
-    )
+    const place = `${path}${plainJson.formatPointer(problem.path)}`
+    add(place, "a condition that can be used", `one that cannot: ${problem.reason}`)
   }
 })
 
@@ -134,11 +124,11 @@ const checkNames = ({ add }: Report, path: string, step: DraftStep, rule: NameRu
       ? [planNames.isIdentifier, planNames.identifierRule]
       : [planNames.isPlainText, planNames.plainTextRule]
   if (!isName(step.name)) add(`${path}/name`, `the name of the step: ${words}`, base.quote(step.name))
-  for (const [slot, reference] of referencesOf(step)) {
+  for (const { path: place, reference } of planFlow.referencesOf(step)) {
     if (!("step" in reference) || planNames.isIdentifier(reference.step)) continue
     const kind = reference._tag.replaceAll(/(?!^)[A-Z]/gu, "_$&").toLowerCase()
     const expected = `the name of a step in ${kind}: ${planNames.identifierRule}`
-    add(`${path}${slot}/name`, expected, base.quote(reference.step))
+    add(`${path}${place}/name`, expected, base.quote(reference.step))
   }
 }
 

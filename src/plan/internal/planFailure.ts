@@ -56,34 +56,28 @@ export type Reason = typeof Reason.Type
 export type ReasonOf<Tag extends Reason["_tag"]> = Extract<Reason, { readonly _tag: Tag }>
 
 /** A reason as a sentence, with the text of its failure where `hasText` allows it. */
-export const explain = (
-  reason: Reason,
-  hasText: (failure: planRunParts.StepFailure) => boolean = () => true
-): string => {
+export const explain = (reason: Reason, hasText: (failure: planRunParts.StepFailure) => boolean = () => true) => {
   const show = (failure: planRunParts.StepFailure) =>
     hasText(failure)
       ? `${failure.type}: ${failure.message}`
       : `${failure.type}. The message is in reason.failure.message`
-  switch (reason._tag) {
-    case "StepFailed":
-      return `Step ${quote(reason.step)} failed with ${show(reason.failure)}`
-    case "ReferenceFailed":
-      return `Step ${quote(reason.step)}, ${reason.slot}: expected a result for ${reason.reference}, found that only ${JSON.stringify(reason.ran)} ran. A route skipped it; refer to a step that always runs.`
-    case "PredicateFailed":
-      return `Step ${quote(reason.step)}: the predicate ${quote(reason.predicate)} of the route to ${quote(reason.to)} failed with ${show(reason.failure)}`
-    case "MaxIterationsExceeded":
-      return `expected to end within ${reason.limit} iterations, found that ${quote(reason.next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`
-    case "PlanChanged":
-      return `expected to resume the plan ${reason.expected}, found ${reason.found}: it was edited since. Picture.diff shows which steps of two plans differ. Resume it with the plan it began with, or start a new run.`
-    case "OutputInvalid":
-      return `Step ${quote(reason.step)} returned an output that does not fit the output schema of the plan: ${reason.failure.message}`
-    case "InvalidDecision":
-      return explainDecision(reason)
-    case "JournalFailed":
-      return reason.problem
-    case "InputInvalid":
-      return `${reason.problem}. Encode the input with a schema, Schema.toCodecJson for example, before you pass it to the plan.`
-  }
+  return Reason.match(reason, {
+    StepFailed: ({ failure, step }) => `Step ${quote(step)} failed with ${show(failure)}`,
+    ReferenceFailed: ({ ran, reference, slot, step }) =>
+      `Step ${quote(step)}, ${slot}: expected a result for ${reference}, found that only ${JSON.stringify(ran)} ran. A route skipped it; refer to a step that always runs.`,
+    PredicateFailed: ({ failure, predicate, step, to }) =>
+      `Step ${quote(step)}: the predicate ${quote(predicate)} of the route to ${quote(to)} failed with ${show(failure)}`,
+    MaxIterationsExceeded: ({ limit, next }) =>
+      `expected to end within ${limit} iterations, found that ${quote(next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`,
+    PlanChanged: ({ expected, found }) =>
+      `expected to resume the plan ${expected}, found ${found}: it was edited since. Picture.diff shows which steps of two plans differ. Resume it with the plan it began with, or start a new run.`,
+    OutputInvalid: ({ failure, step }) =>
+      `Step ${quote(step)} returned an output that does not fit the output schema of the plan: ${failure.message}`,
+    InvalidDecision: explainDecision,
+    JournalFailed: ({ problem }) => problem,
+    InputInvalid: ({ problem }) =>
+      `${problem}. Encode the input with a schema, Schema.toCodecJson for example, before you pass it to the plan.`
+  })
 }
 
 const maxShown = 20

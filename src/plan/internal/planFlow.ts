@@ -21,35 +21,21 @@ export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
 export const contextReferences = (context: PlanDefinition.StepDefinition["context"]): ReadonlyArray<Reference> =>
   [context ?? []].flat()
 
-/** The references of a step, with the slot of each. */
-export const referencesOf = ({
-  context,
-  task
-}: PlanDefinition.StepDefinition): ReadonlyArray<{
-  readonly slot: "task" | "context"
-  readonly reference: Reference
-}> => [
-  { slot: "task", reference: task },
-  ...contextReferences(context).map((reference) => ({ slot: "context" as const, reference }))
+/** The references of a step. `place` is where each stands in the step, and `path` where in its JSON. */
+export const referencesOf = ({ context, task }: Pick<PlanDefinition.StepDefinition, "context" | "task">) => [
+  { slot: "task" as const, place: "task", path: "/task", reference: task },
+  ...contextReferences(context).map((reference, index) => {
+    const path = Array.isArray(context) ? `/context/${index}` : "/context"
+    return { slot: "context" as const, place: `context[${index}]`, path, reference }
+  })
 ]
 
 /** A reference as it is written in code. */
 export const showReference = (reference: Reference): string => {
   const call = `${reference._tag.charAt(0).toLowerCase()}${reference._tag.slice(1)}`
-  switch (reference._tag) {
-    case "FromPrev":
-    case "FromStart":
-      return call
-    case "FromStep":
-    case "FromParallel":
-    case "FromParallelAll":
-      return `${call}(${base.quote(reference.step)})`
-    case "FromMemory":
-    case "FromAgent":
-      return `${call}(${base.quote(reference.agent)})`
-    case "Literal":
-      return `${call}(${base.quote(reference.value)})`
-  }
+  if ("step" in reference) return `${call}(${base.quote(reference.step)})`
+  if ("agent" in reference) return `${call}(${base.quote(reference.agent)})`
+  return "value" in reference ? `${call}(${base.quote(reference.value)})` : call
 }
 
 /** The positions that run together when a run comes to a position: a step, or a parallel group from there on. */
@@ -207,10 +193,7 @@ export const reachedFrom = (steps: planTransition.StepList, places: ReadonlyArra
  * The moves between places, each once: by the step they leave; of one step, routes first, in their order, and rejoins
  * last. Without places every move by itself, whatever branch a run is in.
  */
-export const edgesOf = (
-  definition: PlanDefinition.PlanDefinition,
-  places: ReadonlyArray<FlowPlace> | undefined
-): ReadonlyArray<FlowEdge> => {
+export const edgesOf = (definition: PlanDefinition.PlanDefinition, places: ReadonlyArray<FlowPlace> | undefined) => {
   const { steps } = definition
   const positions = planTransition.positionsOf(definition)
   const exits = steps.map((step) => exitsOf(step, positions))

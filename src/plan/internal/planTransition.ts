@@ -8,6 +8,7 @@ import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
+import { memoize } from "effect/Function"
 import * as HashMap from "effect/HashMap"
 import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
@@ -369,31 +370,20 @@ export const groupEnd = (steps: StepList, at: number): number => {
   return end
 }
 
-const positionCache = new WeakMap<PlanDefinition.PlanDefinition, ReadonlyMap<string, number>>()
-
 /** Positions of steps by name; of several with one name, the first. */
-export const positionsOf = (definition: PlanDefinition.PlanDefinition): ReadonlyMap<string, number> => {
-  const found = positionCache.get(definition)
-  if (found !== undefined) return found
+export const positionsOf = memoize(({ steps }: PlanDefinition.PlanDefinition): ReadonlyMap<string, number> => {
   const positions = new Map<string, number>()
-  for (const [index, { name }] of definition.steps.entries()) if (!positions.has(name)) positions.set(name, index)
-  positionCache.set(definition, positions)
+  for (const [index, { name }] of steps.entries()) if (!positions.has(name)) positions.set(name, index)
   return positions
-}
+})
 
-export const findStep = (
-  definition: PlanDefinition.PlanDefinition,
-  name: string
-): PlanDefinition.StepDefinition | undefined => {
+export const findStep = (definition: PlanDefinition.PlanDefinition, name: string) => {
   const position = positionsOf(definition).get(name)
   return position === undefined ? undefined : definition.steps[position]
 }
 
 /** The steps that run together from a position on: one, or the rest of its parallel group. None at the end of the plan. */
-export const stepsAt = (
-  definition: PlanDefinition.PlanDefinition,
-  position: number
-): ReadonlyArray<PlanDefinition.StepDefinition> => {
+export const stepsAt = (definition: PlanDefinition.PlanDefinition, position: number) => {
   const { steps } = definition
   return steps.slice(position, groupEnd(steps, position))
 }
@@ -433,10 +423,7 @@ export const enterBranch = (
 }
 
 /** The next step after one that ends without a route inside a branch, and the branches left after it. */
-export const rejoinAt = (
-  frames: Rejoins,
-  positions: Positions
-): { readonly at: string; readonly branches: Rejoins } | undefined => {
+export const rejoinAt = (frames: Rejoins, positions: Positions) => {
   const top = frames.at(-1)
   return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin, positions) }
 }
@@ -540,12 +527,10 @@ const reject = (event: planRunParts.Event, problem: string) => rejectInside([], 
 const rejectUnexpected = (event: planRunParts.Event, expected: string, found: string) =>
   reject(event, `expected ${expected}, found ${found}`)
 
-const rejectUnknownStep = (event: planRunParts.Event, step: string, known: ReadonlyArray<string>) =>
-  rejectUnexpected(
-    event,
-    `one of the steps ${known.length === 0 ? "(none)" : known.map((name) => JSON.stringify(name)).join(", ")}`,
-    JSON.stringify(step)
-  )
+const rejectUnknownStep = (event: planRunParts.Event, step: string, known: ReadonlyArray<string>) => {
+  const names = known.length === 0 ? "(none)" : known.map((name) => JSON.stringify(name)).join(", ")
+  return rejectUnexpected(event, `one of the steps ${names}`, JSON.stringify(step))
+}
 
 const rejectStatus = (event: planRunParts.Event, { status, step }: Member, expected: string) =>
   reject(event, `step ${JSON.stringify(step)}: expected ${expected}, found ${status._tag}`)

@@ -2,6 +2,7 @@
  * Schemas of steps: whether one step's output fits the next one's input, and which fields can choose a route.
  */
 
+import { memoize } from "effect/Function"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as base from "../../payload/internal/base.ts"
@@ -257,16 +258,10 @@ const makeReader = (root: plainJson.JsonObject, readField: (schema: Schema.Json)
   return (schema: Schema.Json) => read(schema)
 }
 
-const shapes = new WeakMap<plainJson.JsonObject, Shape>()
-
-export const shapeOf = (json: plainJson.JsonObject): Shape => {
-  const known = shapes.get(json)
-  if (known !== undefined) return known
+export const shapeOf = memoize((json: plainJson.JsonObject): Shape => {
   const readField = makeReader(json, () => anything)
-  const shape = makeReader(json, readField)(json)
-  shapes.set(json, shape)
-  return shape
-}
+  return makeReader(json, readField)(json)
+})
 
 /**
  * The reason why no value of `given` can fit `taken`, if that is certain: the types and listed values of both,

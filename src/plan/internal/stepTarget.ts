@@ -98,10 +98,7 @@ export const isFunctionTarget = (u: unknown): u is FunctionTarget<unknown> =>
   Predicate.hasProperty(u, planNames.targetTypeId)
 
 /** A function under a name, with or without the schemas of its payload and its answer. */
-export const makeTarget = (
-  name: string,
-  ...rest: readonly [TargetCode] | readonly [AnyOptions, TargetCode]
-): FunctionTarget => {
+export const makeTarget = (name: string, ...rest: readonly [TargetCode] | readonly [AnyOptions, TargetCode]) => {
   const [schemas, code] = rest.length === 1 ? [{}, rest[0]] : rest
   return {
     [planNames.targetTypeId]: { _R: (_: never) => _ },

@@ -17,6 +17,7 @@ import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as Reference from "../Reference.ts"
 import type * as condition from "../internal/condition.ts"
 import * as planDraft from "../internal/planDraft.ts"
+import * as planFlow from "../internal/planFlow.ts"
 import * as planNames from "../internal/planNames.ts"
 
 const optionalKey = Schema.optionalKey
@@ -199,9 +200,9 @@ const lossIf = (path: string, value: unknown, what: string): ReadonlyArray<Loss>
 
 const referenceLosses = (path: string, step: planDraft.DraftStep): ReadonlyArray<Loss> => {
   const what = "a reference to an agent (written as null, which is read as the step before)"
-  return planDraft
+  return planFlow
     .referencesOf(step)
-    .flatMap(([slot, reference]) => (isAgentReference(reference) ? [{ path: `${path}${slot}`, what }] : []))
+    .flatMap((at) => (isAgentReference(at.reference) ? [{ path: `${path}${at.path}`, what }] : []))
 }
 
 /** Only the names of schemas are written, and a registry has one schema for each. */

@@ -57,19 +57,20 @@ export const UnsupportedMediaType = refusal("UnsupportedMediaType", 415, {})
 /** The server failed. The cause is in its log and never on the network. */
 export const InternalError = refusal("InternalError", 500, {})
 
-/** Every refusal of a tool server. */
-export const Refusal = Schema.Union([
+/** The refusals of a call whose token and path are right. */
+const callRefusals = [
   InvalidRequest,
   UnsupportedProtocol,
-  Unauthorized,
   Denied,
-  UnknownEndpoint,
   RequestTimeout,
   ContractMismatch,
   RequestTooLarge,
   UnsupportedMediaType,
   InternalError
-])
+] as const
+
+/** Every refusal of a tool server. */
+export const Refusal = Schema.Union([Unauthorized, UnknownEndpoint, ...callRefusals])
 
 /** The number in the `protocol` field. */
 export const protocolVersion = 1
@@ -133,16 +134,7 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
 const executeEndpoint = HttpApiEndpoint.post("executeTool", "/tools/execute", {
   payload: Request,
   success: Response,
-  error: [
-    InvalidRequest,
-    UnsupportedProtocol,
-    Denied,
-    RequestTimeout,
-    ContractMismatch,
-    RequestTooLarge,
-    UnsupportedMediaType,
-    InternalError
-  ]
+  error: callRefusals
 }).annotateMerge(
   OpenApi.annotations({
     summary: "Run one tool call",
