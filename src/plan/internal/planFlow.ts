@@ -21,7 +21,7 @@ export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
 export const contextReferences = (context: PlanDefinition.StepDefinition["context"]): ReadonlyArray<Reference> =>
   [context ?? []].flat()
 
-/** The references of a step. `place` is where each stands in the step, and `path` where in its JSON. */
+/** The references of a step. `place` is the position of each in the step, and `path` that in its JSON. */
 export const referencesOf = ({ context, task }: Pick<PlanDefinition.StepDefinition, "context" | "task">) => [
   { slot: "task" as const, place: "task", path: "/task", reference: task },
   ...contextReferences(context).map((reference, index) => {
