@@ -538,12 +538,9 @@ interface Options {
 export const layer = (options?: Options): Layer.Layer<Checkpoint, never, VersionedStore.VersionedStore> =>
   Layer.effect(Checkpoint, makeService(options ?? {}))
 
-interface Lease {
-  readonly time: Duration.Duration
-  readonly heartbeat: Duration.Duration
-}
+type Lease = Effect.Success<ReturnType<typeof leaseOptions>>
 
-const leaseOptions = (options: Options): Effect.Effect<Lease> => {
+const leaseOptions = (options: Options) => {
   const time = Duration.fromInputUnsafe(options.leaseTime ?? "30 seconds")
   const heartbeat =
     options.heartbeat === undefined ? Duration.times(time, 1 / 3) : Duration.fromInputUnsafe(options.heartbeat)

@@ -635,12 +635,10 @@ export const documents = (store: Service) => {
 /** The number of values that are read, written or deleted at a time. */
 const concurrency = 8
 
+const batchPlace = { generation: Schema.String, epoch: Epoch, owner: Schema.String, batch: Count }
+
 /** A batch as it is stored: its place, and its events. */
-export interface Batch<out E> {
-  readonly generation: string
-  readonly epoch: number
-  readonly owner: string
-  readonly batch: number
+interface Batch<out E> extends Schema.Struct.Type<typeof batchPlace> {
   readonly events: E
 }
 
@@ -652,13 +650,7 @@ export const batchCodec = <E>(options: {
 }): VersionedCodec.VersionedCodec<Batch<E>> =>
   VersionedCodec.single<Batch<E>>({
     what: options.what,
-    value: Schema.Struct({
-      generation: Schema.String,
-      epoch: Epoch,
-      owner: Schema.String,
-      batch: Count,
-      events: options.events
-    }),
+    value: Schema.Struct({ ...batchPlace, events: options.events }),
     header: { kind: options.kind },
     // The codec of events looks for secrets, and knows where keys are data
     data: ["/events"]

@@ -341,10 +341,7 @@ export interface RenderOptions {
 }
 
 /** A message and its place in the conversation. */
-export interface MessagePlace {
-  readonly index: number
-  readonly id: string
-}
+type MessagePlace = Pick<RenderError.Reason, "index" | "id">
 
 type Check<A> = Result.Result<A, RenderError.Reason>
 

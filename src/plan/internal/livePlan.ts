@@ -401,18 +401,14 @@ export const checkAgentOutput = (
     (problems) => problems.flat()
   )
 
-/** The place of a schema, for messages. */
-interface SchemaPlace {
-  readonly step?: string
-  readonly index?: number
-  readonly slot: string
-}
+/** A slot of a step, or of the plan, as problems name it. */
+export type SlotPlace = Pick<PlanInvalid.Problem, "step" | "index"> & { readonly slot: string }
 
-const notExported = ({ slot, ...place }: SchemaPlace, { message }: JsonSchema.JsonSchemaError): PlanInvalid.Problem =>
+const notExported = ({ slot, ...place }: SlotPlace, { message }: JsonSchema.JsonSchemaError): PlanInvalid.Problem =>
   planCheck.problemOf(place, { code: "SchemaNotRepresentable", slot, found: `one that has none: ${message}` })
 
 /** Exports a schema; one that has no JSON Schema is a problem of the plan. */
-export const exportSchema = (schema: stepSchema.StepSchema | undefined, place: SchemaPlace) =>
+export const exportSchema = (schema: stepSchema.StepSchema | undefined, place: SlotPlace) =>
   schema === undefined
     ? Effect.succeed(undefined)
     : Effect.mapBoth(JsonSchema.fromSchema(schema, { what: place.slot }), {

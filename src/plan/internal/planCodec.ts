@@ -129,9 +129,6 @@ export const draftCodec: Pick<
   arms: draftArms
 })
 
-/** The part of a plan that names an entry. */
-type EntryPlace = Pick<PlanInvalid.Problem, "step" | "index"> & { readonly slot: string }
-
 type Lookup = ReturnType<typeof makeLookup>
 
 type Refuse = (code: planCheck.RegistryCode, expected: string, found: string) => undefined
@@ -150,7 +147,7 @@ const makeLookup = (registry: PlanRegistry) => {
   const tank = planNames.makeFuel(0.2)
   /** Reports the problems with one name. */
   const refusal =
-    (kind: keyof typeof known, name: string, { slot, ...place }: EntryPlace): Refuse =>
+    (kind: keyof typeof known, name: string, { slot, ...place }: livePlan.SlotPlace): Refuse =>
     (code, expected, found) => {
       const unknown = code === "MissingEntry" ? { name, known: known[kind] } : undefined
       problems.push(planCheck.problemOf(place, { code, slot, expected, found, unknown }, tank))
@@ -174,7 +171,7 @@ const targetWords = { function: "a function", agent: "an agent", any: "a functio
 const resolveTarget = (
   lookup: Lookup,
   ref: planDraft.DraftStep["target"],
-  place: EntryPlace,
+  place: livePlan.SlotPlace,
   dialect: planDraft.Draft["dialect"]
 ): ResolvedTarget => {
   const { kind, name } = ref
@@ -203,7 +200,7 @@ const resolveTarget = (
 const resolveSchema = Effect.fnUntraced(function* (
   lookup: Lookup,
   { json, name }: PlanDefinition.SchemaRef,
-  place: EntryPlace
+  place: livePlan.SlotPlace
 ) {
   const entry = name === undefined ? undefined : plainJson.own(lookup.registry.schemas ?? {}, name)
   if (json !== undefined && entry === undefined) {
@@ -255,7 +252,7 @@ const resolvePredicate = (
   { refusal }: Lookup,
   name: string,
   [entry, ...others]: ReadonlyArray<RegistryPredicate>,
-  place: EntryPlace
+  place: livePlan.SlotPlace
 ): livePlan.LivePredicate | undefined => {
   const expected = `a predicate named ${base.quote(name)} in the predicates of the registry`
   const refuse = refusal("predicates", name, place)
@@ -296,7 +293,7 @@ const resolveStep = Effect.fnUntraced(function* (
   { input: _input, isUnnamed: _isUnnamed, output: _output, target, ...rest }: planDraft.DraftStep,
   index: number
 ): Effect.fn.Return<livePlan.LiveStep> {
-  const place = (slot: string): EntryPlace => ({ step: rest.name, index, slot })
+  const place = (slot: string): livePlan.SlotPlace => ({ step: rest.name, index, slot })
   const resolved = resolveTarget(lookup, target, place("target"), draft.dialect)
   const schemaOf = Effect.fnUntraced(function* (slot: planDraft.SchemaSlot) {
     const ref = draft.steps[index]?.[slot]

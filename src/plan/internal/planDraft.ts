@@ -20,15 +20,11 @@ import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-/** A target of version 1 or 2 with an unknown kind: the entry of the registry decides. `wire` is that kind, for messages. */
-export interface OpenTarget {
-  readonly kind: "any"
-  readonly name: string
-  readonly wire: string
-}
-
 export interface DraftStep extends Omit<PlanDefinition.StepDefinition, "target"> {
-  readonly target: PlanDefinition.StepDefinition["target"] | OpenTarget
+  /** In version 1 or 2 its kind can be unknown: the entry of the registry decides. `wire` is that kind, for messages. */
+  readonly target:
+    | PlanDefinition.StepDefinition["target"]
+    | { readonly kind: "any"; readonly name: string; readonly wire: string }
   /** True for a step of version 1 or 2 that has the name of its target, for want of one of its own. */
   readonly isUnnamed?: true
 }
