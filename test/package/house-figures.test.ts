@@ -18,7 +18,7 @@ const limits: Record<string, Limit> = {
   // 22,500 was the limit of the redesign (22,483 were left). Features raise it: fuel, signatures, digests of decisions,
   // nested definitions, sources and metadata of answers, the writer of events and captured services took 2,300, fuel for
   // each part of a plan and the check that a pattern is linear on the platform 500
-  "code lines of src": { of: ({ code }) => code, most: 25_400 },
+  "code lines of src": { of: ({ code }) => code, most: 25_600 },
   "code lines of the largest file": { of: ({ largest }) => largest.code, most: 1100 },
   "files under 40 code lines": { of: ({ small }) => small.length, most: 15 },
   "imports in percent of code lines": { of: ({ importShare }) => importShare, most: 6 },

@@ -638,7 +638,7 @@ const concurrency = 8
 const batchPlace = { generation: Schema.String, epoch: Epoch, owner: Schema.String, batch: Count }
 
 /** A batch as it is stored: its place, and its events. */
-interface Batch<out E> extends Schema.Struct.Type<typeof batchPlace> {
+export interface Batch<out E> extends Schema.Struct.Type<typeof batchPlace> {
   readonly events: E
 }
 

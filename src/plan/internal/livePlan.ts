@@ -335,7 +335,10 @@ export const checkParts = Effect.fnUntraced(function* (
 })
 
 /** A plan as logs show it: without its code, tools and agents. */
-export const inspectable = (_id: "Plan" | "Plan.Bound", { definition, digest }: LivePlan) => ({
+export const inspectable = (
+  _id: "Plan" | "Plan.Bound",
+  { definition, digest }: LivePlan
+): EffectInspectable.Inspectable => ({
   ...EffectInspectable.BaseProto,
   toJSON: () => ({ _id, name: definition.name, digest, steps: definition.steps.map(({ name }) => name) })
 })
