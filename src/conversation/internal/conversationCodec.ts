@@ -312,7 +312,7 @@ export const writeWire = (self: Conversation): Wire => {
 
 const codecName = "Conversation"
 
-/** Refuses more messages than `Limits` allow, . */
+/** Refuses more messages than `Limits` allow. */
 export const checkCount = (found: number): Effect.Effect<void, PayloadError.PayloadError> =>
   plainJson.checkCount("messages", found, { what: codecName, path: "/messages" })
 
