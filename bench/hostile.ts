@@ -135,7 +135,7 @@ const main = async (part: string): Promise<void> => {
   const names = Object.keys(attacks).filter((name) => name.includes(part))
   const heap = ownMegabytes + maxMegabytes
   let rows = run(bundle, names, heap)
-  for (let again = 0; again < 2; again++) {
+  for (let again = 0; again < 4; again++) {
     const slow = rows.filter(isOver)
     const needy = (row: Row) => row.megabytes > maxMegabytes
     const others = [
