@@ -6,7 +6,7 @@
  * marked when it takes more than 250 ms or 64 MB, and the exit code is then 1. All rows run in one process from a
  * bundle, which has put 60 small payloads through every door before, as a server has. The heap of that process is limited to
  * 64 MB above what is in it: an attack that needs more kills it. A larger heap is no measure, because garbage stays in
- * it until it is full. What takes too much time there runs up to two times more in a process without that limit, and
+ * it until it is full. What takes too much time there runs up to four times more in a process without that limit, and
  * the least time counts, because the machine may do other work. The first rows are ordinary, for comparison.
  */
 import { spawnSync } from "node:child_process"
