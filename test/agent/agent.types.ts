@@ -1,6 +1,6 @@
 /** AGENT-1: what is inferred of agents. Compiled, never run. */
 import { Context, Effect, type Layer, Schema, type Stream } from "effect"
-import { type LanguageModel, Tool, Toolkit } from "effect/ai"
+import { type LanguageModel, McpClient, Tool, Toolkit } from "effect/ai"
 import {
   Agent,
   ToolFailure,
@@ -36,6 +36,9 @@ const fromEffect = Agent.make("a", { toolkit: Effect.map(Mail, () => toolkit) })
 expectTypeOf<ServicesOf<typeof fromEffect>>().toEqualTypeOf<Model | Both | Mail>()
 const fromListEffect = Agent.make("a", { toolkit: Effect.map(Mail, () => [Get]) })
 expectTypeOf<ServicesOf<typeof fromListEffect>>().toEqualTypeOf<Model | Tool.Handler<"get"> | Mail>()
+declare const ready: Effect.Success<typeof toolkit>
+const fromReady = Agent.make("a", { toolkit: ready })
+expectTypeOf<ServicesOf<typeof fromReady>>().toEqualTypeOf<Model | Db>()
 const bare = Agent.make("a", {})
 expectTypeOf<ServicesOf<typeof bare>>().toEqualTypeOf<Model>()
 const none = Agent.make("a", { toolkit: [] })
@@ -106,6 +109,16 @@ expectTypeOf<ServicesOf<typeof asking>>().toEqualTypeOf<Model | Support>()
 // Its definition is part of the other's, and requires what that requires
 expectTypeOf<DefinitionServicesOf<typeof asking>>().toEqualTypeOf<Mail>()
 expectTypeOf<DefinitionServicesOf<typeof inToolkit>>().toEqualTypeOf<never>()
+
+// MCP-1: tools of an MCP server as `effect/ai` finds them
+declare const client: McpClient.McpClient
+declare const found: Effect.Success<ReturnType<typeof McpClient.toolkit>>
+const fromMcp = Agent.make("a", { toolkit: found })
+expectTypeOf<ServicesOf<typeof fromMcp>>().toEqualTypeOf<Model>()
+const fromMcpEachRun = Agent.make("a", { toolkit: McpClient.toolkit(client, "demo__") })
+expectTypeOf<ServicesOf<typeof fromMcpEachRun>>().toEqualTypeOf<Model>()
+const fromMcpService = Agent.make("a", { toolkit: Effect.flatMap(McpClient.McpClient, McpClient.toolkit) })
+expectTypeOf<ServicesOf<typeof fromMcpService>>().toEqualTypeOf<Model | McpClient.McpClient>()
 
 // An agent that came as data needs a resolver and a registry, and then nothing
 expectTypeOf<Effect.Services<ReturnType<typeof Agent.decode>>>().toEqualTypeOf<

@@ -21,6 +21,7 @@ import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
+import * as readyToolkit from "../../tool/internal/readyToolkit.ts"
 import * as AgentDefinition from "../AgentDefinition.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as ModelRegistry from "../ModelRegistry.ts"
@@ -93,6 +94,7 @@ const isToolkit = (tools: agentTypes.Tools): tools is Toolkit.Any => Predicate.h
 
 const readTools = (tools: agentTypes.Tools = []): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
   if (isToolkit(tools)) return Effect.succeed(Object.values(tools.tools))
+  if (readyToolkit.isReadyToolkit(tools)) return Effect.succeed(readyToolkit.toolsOf(tools))
   return Effect.isEffect(tools) ? Effect.flatMap(prepare("toolkit", tools), readTools) : rejectDuplicates(tools)
 }
 

@@ -23,6 +23,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import type { ToolFailure } from "../../tool/ToolFailure.ts"
 import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
 import type { WithOwnHandler } from "../../tool/internal/boundTool.ts"
+import type { ReadyToolkit } from "../../tool/internal/readyToolkit.ts"
 import type * as AgentError from "../AgentError.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
@@ -243,18 +244,17 @@ export interface AgentTool<out Name extends string, out R, out RDefinition = nev
 export type Text = string | Effect.Effect<string, unknown, unknown>
 
 /**
- * The tools of an agent: an `effect/ai` Toolkit, a list of tools, or an Effect
- * that finds either once per run.
+ * The tools of an agent: an `effect/ai` Toolkit, one with its handlers (`Toolkit.WithHandler`, as `McpClient.toolkit`
+ * of `effect/ai` returns it), a list of tools, or an Effect that finds one of these once per run.
  *
  * **Gotchas**
  *
  * `Toolkit.make` keeps the last of two tools with one name; a list is refused
  * with an error that names the duplicate.
  */
-export type Tools =
-  | Toolkit.Any
-  | ReadonlyArray<Tool.Any>
-  | Effect.Effect<Toolkit.Any | ReadonlyArray<Tool.Any>, unknown, unknown>
+export type Tools = StaticTools | Effect.Effect<StaticTools, unknown, unknown>
+
+type StaticTools = Toolkit.Any | ReadyToolkit | ReadonlyArray<Tool.Any>
 
 /** The options of an agent. Only what is given is set: there are no hidden fallbacks between a named model and the ambient `LanguageModel`. */
 export interface Config<
@@ -279,16 +279,18 @@ export interface Config<
  */
 type ToolOf<T> = T extends Toolkit.Any
   ? T["tools"][keyof T["tools"]]
-  : T extends ReadonlyArray<infer One>
-    ? One
-    : T extends Effect.Effect<infer A, infer _E, infer _R>
-      ? ToolOf<A>
-      : never
+  : T extends ReadyToolkit
+    ? WithOwnHandler<Tool.HandlerServices<T["tools"][keyof T["tools"]]>>
+    : T extends ReadonlyArray<infer One>
+      ? One
+      : T extends Effect.Effect<infer A, infer _E, infer _R>
+        ? ToolOf<A>
+        : never
 
 /**
  * The services that a {@link Text} or {@link Tools} value needs to be resolved.
  */
-type ResolutionServices<T> = T extends Toolkit.Any | ReadonlyArray<unknown> | string | undefined
+type ResolutionServices<T> = T extends Toolkit.Any | ReadyToolkit | ReadonlyArray<unknown> | string | undefined
   ? never
   : T extends Effect.Effect<infer _A, infer _E, infer R>
     ? R

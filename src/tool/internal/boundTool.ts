@@ -121,6 +121,20 @@ const ownHandlerOf = (tool: Tool.Any): OwnHandler | undefined =>
 /** The tool as it is described and executed, of one as a toolkit has it. */
 export const describedTool = (tool: Tool.Any): Tool.Any => ownHandlerOf(tool)?.tool ?? tool
 
+/** The function of a handler: arguments as the tool decodes them, and the facts of the call. */
+export type HandlerFunction = (
+  params: unknown,
+  context: { readonly toolCallId?: string; readonly preliminary: (value: unknown) => Effect.Effect<void> }
+) => Effect.Effect<unknown, unknown>
+
+/** The tool with a handler of its own, so that it needs none from a toolkit's layer. */
+export const withOwnHandler = (tool: Tool.Any, handler: HandlerFunction): Tool.Any => {
+  const entry: unknown = { name: tool.name, handler, context: Context.empty() }
+  // Sound: the only property of a Handler that is missing is a phantom.
+  const own = { tool, handler: entry as Tool.Handler<string> }
+  return tool.annotate(BroughtHandler, { ...own, tool: tool.annotate(BroughtHandler, own) })
+}
+
 /** A call of a batch while it is executed. */
 class CallUnderWay {
   readonly call: BoundCall
