@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { Agent, AgentDefinition, AgentEvent, Conversation, Message, ModelRegistry, ToolResolver } from "effect-emissary"
-import type { Json } from "effect-emissary/payload"
+import { JsonSchema, type Json } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"
@@ -305,6 +305,23 @@ describe("AGENT-6 structured output", () => {
       assert.deepStrictEqual(pluck(result.issues, "path"), ["/name", "/even"])
     }
   )
+
+  test("AGENT-6 a constrained call has the Schema of an agent in code, wrapped unless it is an object, or the import of a document", function* () {
+    const told = (output: Schema.Codec<unknown>) =>
+      Effect.gen(function* () {
+        yield* Effect.exit(Agent.make("a", { output }).run("Go"))
+        const format = (yield* ScriptedModel.requests)[0]?.responseFormat
+        return format?.type === "json" ? format.schema : undefined
+      }).pipe(Effect.provide(ScriptedModel.layer([{ object: {} }])))
+    const city = { type: "string", description: "Where", minLength: 1 }
+    const City = Schema.NonEmptyString.annotate({ description: "Where" })
+    const shown = yield* told(Schema.Struct({ city: City, at: Schema.optionalKey(Schema.DateFromString) }))
+    const at = { type: "string" }
+    assert.deepInclude(shown, { type: "object", properties: { city, at }, required: ["city"] })
+    assert.deepInclude(yield* told(Schema.Array(Schema.Int)), { type: "object", required: ["value"] })
+    const document = { type: "object", properties: { city: { type: "string" } }, required: ["city"] }
+    assert.deepInclude(yield* told(JsonSchema.codec(yield* JsonSchema.make(document))), document)
+  })
 
   test("AGENT-6 a schema that a constrained call cannot carry is part of the system text", function* () {
     const told = (schema: Json.JsonObject) =>

@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Result, Schema } from "effect"
-import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { AnthropicStructuredOutput, LanguageModel, OpenAiStructuredOutput, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract } from "effect-emissary"
 import { bind, search } from "./support.ts"
@@ -89,6 +89,26 @@ describe("DESIGN 5.5 what the model is offered", () => {
     assert.deepStrictEqual(modes, [true, false, false])
     assert.isTrue(Schema.isSchema(offered("strict").parametersSchema))
     assert.strictEqual(Schema.decodeExit(offered("strict").parametersSchema)({})._tag, "Failure")
+  })
+
+  test("the adapters of core read the arguments that a call accepts, of optional and recursive parameters too", function* () {
+    const city = { type: "string" }
+    const near = { type: "array", items: { $ref: "#/$defs/place" } }
+    const place = { type: "object", properties: { city, near }, required: ["city"] }
+    const parameters = { ...place, $defs: { place } }
+    const set = yield* boundTool.makeSet([
+      yield* boundTool.makeStub(yield* ToolContract.make({ name: "t", parameters }))
+    ])
+    const schema = set.toolkit.tools["t"]!.parametersSchema
+    const { toCodecAnthropic } = AnthropicStructuredOutput
+    for (const toCodec of [OpenAiStructuredOutput.toCodecOpenAI, toCodecAnthropic]) {
+      const decode = Schema.decodeUnknownExit(toCodec(schema).codec)
+      const values = [{ city: "a" }, { city: "a", near: [{ city: "b" }] }, { city: 1 }, { city: "a", near: [{}] }]
+      assert.deepStrictEqual(
+        values.map((value) => decode(value)._tag),
+        ["Success", "Success", "Failure", "Failure"]
+      )
+    }
   })
 
   test("approvals of core are not offered, so core never asks or runs", function* () {

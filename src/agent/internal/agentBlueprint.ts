@@ -15,6 +15,8 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import type * as PayloadError from "../../payload/PayloadError.ts"
+import * as base from "../../payload/internal/base.ts"
+import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
@@ -307,6 +309,8 @@ export interface StructuredOutput<out A> {
   readonly schema: JsonSchema.JsonSchema
   /** The schema that a provider receives: an object, the output under `value` when it is none itself. */
   readonly offered: JsonSchema.JsonSchema
+  /** The same as a Schema for the provider's adapter, or none where any object would be accepted. */
+  readonly readable: () => Option.Option<Schema.Codec<unknown>>
   readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
 }
 
@@ -331,15 +335,20 @@ const wrap = ({ $defs, $schema, ...schema }: Json.JsonObject): Json.JsonObject =
   ...defined({ $defs })
 })
 
+/** The Schema of an offered output, which may be wrapped, for the provider's adapter. */
+type ToReadable = (offered: JsonSchema.JsonSchema, isWrapped: boolean) => Option.Option<Schema.Codec<unknown>>
+
 const structured = Effect.fnUntraced(function* <A>(
   json: Json.JsonObject,
   strategy: agentData.OutputStrategy,
-  decode: StructuredOutput<A>["decode"]
+  decode: StructuredOutput<A>["decode"],
+  toReadable: ToReadable
 ) {
   const schema = yield* JsonSchema.make(json, { what: "output schema" })
   const isObjectSchema = json["type"] === "object"
   const offered = isObjectSchema ? schema : yield* JsonSchema.make(wrap(json), { what: "output schema" })
-  return { _tag: "Structured", strategy, schema, offered, decode } satisfies StructuredOutput<A>
+  const readable = base.once(() => toReadable(offered, offered !== schema))
+  return { _tag: "Structured", strategy, schema, offered, readable, decode } satisfies StructuredOutput<A>
 }, Effect.mapError(invalidDefinition))
 
 /** The output of an agent that is code: a Schema. */
@@ -355,14 +364,22 @@ const outputOf = ({
       problemsFromSchemaError(error, value)
     ) as Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>>
   const json = Effect.mapError(JsonSchema.fromSchema(output, { what: "output schema" }), invalidDefinition)
-  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode))
+  const encoded = Schema.toEncoded(Schema.toCodecJson(output))
+  const toReadable: ToReadable =
+    convertSchema.importerOf(output) ??
+    // Sound: an encoded side needs no services
+    ((_, isWrapped) =>
+      Option.some((isWrapped ? Schema.Struct({ [wrapperKey]: encoded }) : encoded) as Schema.Codec<unknown>))
+  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode, toReadable))
 }
 
 /** The output of an agent that came as data: its JSON Schema alone decides. */
 const outputOfDefinition = ({
   output
 }: agentData.AgentDefinition): Effect.Effect<Output<Schema.Json>, AgentError.Reason> =>
-  output === undefined ? Effect.succeed(textOutput) : structured(output.schema, output.strategy, Effect.succeed)
+  output === undefined
+    ? Effect.succeed(textOutput)
+    : structured(output.schema, output.strategy, Effect.succeed, convertSchema.importSchema)
 
 /** The tools and, where the strategy asks for it, one more that the run never dispatches. */
 const withOutputTool = Effect.fnUntraced(function* (

@@ -10,7 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
@@ -28,7 +28,6 @@ import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
-import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
@@ -202,7 +201,7 @@ const systemText = (schema: JsonSchema.JsonSchema): string =>
 const systemTextBefore = (self: agentBlueprint.Output<unknown>, purpose: runParts.Purpose): string | undefined => {
   if (self._tag === "Text" || self.strategy === "tool") return undefined
   if (purpose === "answer") return systemText(self.schema)
-  return Option.isNone(convertSchema.importSchema(self.offered)) ? systemText(self.offered) : undefined
+  return Option.isNone(self.readable()) ? systemText(self.offered) : undefined
 }
 
 /** The problem that the provider's adapter found, if it was the model's mistake. */
@@ -299,7 +298,8 @@ const sendRequest = (
 ): Effect.Effect<string, AiError.AiError> => {
   const { output } = step.resolved
   if (action.purpose === "structured" && output._tag === "Structured") {
-    return generateObject(step, promptOf(step, action), JsonSchema.toSchema(output.offered), accumulator)
+    const offered = Option.getOrElse(output.readable(), () => Schema.Record(Schema.String, Schema.Unknown))
+    return generateObject(step, promptOf(step, action), offered, accumulator)
   }
   const request = requestOf(step, action)
   return step.streaming ? streamAnswer(step, request, accumulator) : generateAnswer(step, request, accumulator)

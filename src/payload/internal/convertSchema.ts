@@ -307,6 +307,32 @@ export const fromSchema = Effect.fnUntraced(function* (
 /** Under this annotation a Schema has the document it was made of as a whole. */
 const sourceKey = "effect-emissary/payload/JsonSchema"
 
+/** Imports a document as a Schema that a reader learns from. */
+export type Importer = (self: interpret.JsonSchema) => Option.Option<Schema.Codec<unknown>>
+
+/** Under this annotation such a Schema has {@link importSchema}: a program that makes none does not bundle the import. */
+const importerKey = "effect-emissary/payload/JsonSchema/importer"
+
+/** The importer of a Schema that was made of a document. */
+export const importerOf = ({ ast }: Schema.Top): Importer | undefined => SchemaAST.resolveAt<Importer>(importerKey)(ast)
+
+/**
+ * The Schema of a tool that shows its document itself: a provider's adapter reads arguments with it, and what it refuses the
+ * call would refuse.
+ */
+export const checkedBy = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
+  // Only of `Any` is the export that of its checks
+  Schema.Any.check(
+    Schema.makeFilter(
+      (value, _, options) =>
+        Result.match(interpret.validate(self, value, { coerce: true }), {
+          onFailure: (problems) => plainJson.toSchemaIssue(problems, value, options),
+          onSuccess: () => undefined
+        }),
+      { toJsonSchema: () => ({ type: "object" }) }
+    )
+  )
+
 /** The parts that look at the same value, as core's import knows them. */
 const nodesInPlace = ({ combined, reference }: Node): ReadonlyArray<Node> => [
   ...(reference === undefined ? [] : [reference]),
@@ -508,7 +534,7 @@ export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
  * @category converting
  * @since 0.1.0
  */
-export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> => {
+export const importSchema: Importer = (self) => {
   const before = knownImports.get(self)
   if (before !== undefined) return before
   const imported = importWith(fuel.make(maxImportUnits), self)
@@ -581,4 +607,4 @@ export const codec = (self: interpret.JsonSchema, options?: interpret.ValidateOp
       ),
       encode: SchemaGetter.passthrough()
     })
-  ).annotate({ [sourceKey]: self.json })
+  ).annotate({ [sourceKey]: self.json, [importerKey]: importSchema })

@@ -520,12 +520,7 @@ const stubOf = (
   return {
     contract,
     kind: "stub",
-    // Imported for a reader who asks: the tool that models are offered has a Schema of its own
-    tool: Object.defineProperty(tool, "parametersSchema", {
-      enumerable: true,
-      configurable: true,
-      get: () => convertSchema.toSchema(parameters)
-    }),
+    tool: Object.assign(tool, { parametersSchema: convertSchema.checkedBy(parameters) }),
     parameters,
     own: undefined,
     result,
@@ -916,7 +911,7 @@ const makeOfferedTool = (name: string, bound: BoundTool): OfferedTool => {
   })
     .annotateMerge(bound.tool.annotations)
     .annotate(Tool.Strict, strict)
-  return Object.assign(tool, { parametersSchema: JsonSchema.toSchema(bound.parameters) })
+  return Object.assign(tool, { parametersSchema: convertSchema.checkedBy(bound.parameters) })
 }
 
 /**
