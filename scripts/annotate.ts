@@ -34,6 +34,8 @@ for (const path of globSync(`${dist}/**/*.js`)) {
     babelrc: false,
     configFile: false,
     compact: false,
+    // Node reads each module whole when a program starts; the documentation is in the types and the sources
+    shouldPrintComment: (text) => text.startsWith("#__PURE__"),
     plugins: [() => plugin],
     sourceMaps: true,
     // Those of tsc, so that the new one leads to the sources
