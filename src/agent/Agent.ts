@@ -28,6 +28,7 @@ import * as ModelRegistry from "./ModelRegistry.ts"
 import * as agentBlueprint from "./internal/agentBlueprint.ts"
 import type * as agentData from "./internal/agentData.ts"
 import * as agentTypes from "./internal/agentTypes.ts"
+import * as budget from "./internal/budget.ts"
 import * as driver from "./internal/driver.ts"
 import * as performAction from "./internal/performAction.ts"
 
@@ -710,12 +711,7 @@ export const truncate = (options: {
   readonly threshold: number
   readonly target?: number | undefined
   readonly keepOutput?: number | undefined
-}): agentTypes.Budget => ({
-  _tag: "Fit",
-  threshold: options.threshold,
-  target: options.target ?? defaultTarget(options.threshold),
-  keepOutput: options.keepOutput
-})
+}): agentTypes.Budget => budget.truncate(options)
 
 /**
  * Replaces all but the newest turns (`keepRecent`, default 1, at least 1) by a summary,
@@ -769,15 +765,7 @@ export const compact = (options: {
   readonly target?: number | undefined
   readonly keepRecent?: number | undefined
   readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
-}): agentTypes.Budget => ({
-  _tag: "Compact",
-  threshold: options.threshold,
-  target: options.target ?? defaultTarget(options.threshold),
-  keepRecent: Math.max(1, options.keepRecent ?? 1),
-  summarize: options.summarize
-})
-
-const defaultTarget = (threshold: number): number => Math.floor(threshold * 0.7)
+}): agentTypes.Budget => budget.compact(options)
 
 const agentErrorOf =
   (agent: string) =>

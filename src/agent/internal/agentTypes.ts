@@ -18,7 +18,9 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import type { AssistantMessage, TokenUsage } from "../../conversation/Message.ts"
+import type { TokenCounter } from "../../conversation/TokenCounter.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
+import type { Reduction } from "../../conversation/internal/reduction.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { ToolFailure } from "../../tool/ToolFailure.ts"
 import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
@@ -29,25 +31,17 @@ import type { ModelRegistry } from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
 import type { ApprovalRequest, Decision, Event, MaxSteps, Outcome, Purpose, State } from "./runParts.ts"
 
-/** Shorten and remove, as `Conversation.truncate` does. */
-interface Truncate {
-  readonly _tag: "Fit"
-  readonly threshold: number
-  readonly target: number
-  readonly keepOutput: number | undefined
+/** The next request of a run: its conversation, the tokens beside it, and the model of the agent. */
+export interface Request {
+  readonly conversation: Conversation
+  readonly overhead: (counter: TokenCounter) => number
+  readonly model: LanguageModel.LanguageModel
 }
 
-/** Summarize old turns, as `Conversation.compact` does. */
-export interface Compact {
-  readonly _tag: "Compact"
-  readonly threshold: number
-  readonly target: number
-  readonly keepRecent: number
-  readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
+/** The treatment of a conversation whose next request would weigh more than some tokens: it brings what it needs along. */
+export interface Budget {
+  readonly fit: (request: Request) => Effect.Effect<Reduction | undefined, AgentError.Reason>
 }
-
-/** The treatment of a conversation whose next request would weigh more than `threshold` tokens. */
-export type Budget = Truncate | Compact
 
 /** The message of the user: text, or text and file parts, or nothing, which continues the conversation as it is. */
 export type Input = string | readonly [Content, ...Array<Content>] | undefined

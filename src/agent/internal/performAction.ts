@@ -15,17 +15,14 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import * as AiError from "effect/ai/AiError"
-import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
 import * as Response from "effect/ai/Response"
 import * as Telemetry from "effect/ai/Telemetry"
-import * as Conversation from "../../conversation/Conversation.ts"
-import * as ConversationError from "../../conversation/ConversationError.ts"
 import * as Message from "../../conversation/Message.ts"
-import * as TokenCounter from "../../conversation/TokenCounter.ts"
+import type { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
-import * as reduction from "../../conversation/internal/reduction.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
 import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
@@ -415,91 +412,25 @@ const withQuietTracer = (services: Context.Context<never>): Context.Context<neve
 }
 
 /** Makes a new view before a model call that would pass the threshold. */
-const applyBudget = Effect.fnUntraced(function* (policy: agentTypes.Budget, { recorder, resolved }: Step) {
+const applyBudget = Effect.fnUntraced(function* (budget: agentTypes.Budget, { recorder, resolved }: Step) {
   const { conversation, view } = recorder.state
-  const current = view ?? conversation
-  const overhead = overheadTokens(resolved, yield* TokenCounter.TokenCounter)
-  const before = yield* Conversation.estimatedSize(current, { overhead })
-  if (before <= policy.threshold) return
+  const overhead = (counter: TokenCounter) => overheadTokens(resolved, counter)
   const fitted = yield* Effect.mapError(
-    policy._tag === "Fit"
-      ? truncateConversation(policy, current, overhead)
-      : compactConversation(policy, current, overhead, resolved.model),
+    budget.fit({ conversation: view ?? conversation, overhead, model: resolved.model }),
     recorder.fail
   )
-  if (reduction.isUnchanged(fitted.report)) return
-  const report = { ...fitted.report, before }
-  yield* recorder.recordNow({ _tag: "ConversationFitted", view: fitted.conversation, report })
+  if (fitted === undefined) return
+  yield* recorder.recordNow({ _tag: "ConversationFitted", view: fitted.conversation, report: fitted.report })
 })
-
-const truncateConversation = (
-  policy: { readonly threshold: number; readonly target: number; readonly keepOutput?: number | undefined },
-  conversation: history.Conversation,
-  overhead: number
-): Effect.Effect<reduction.Reduction, AgentError.Reason> => {
-  const to = (budget: number) =>
-    Conversation.truncate(conversation, { budget, overhead, keepOutput: policy.keepOutput })
-  return to(Math.min(policy.target, policy.threshold)).pipe(
-    // The room between target and threshold is a wish
-    Effect.catchIf(
-      (error) => error.needed <= policy.threshold,
-      (error) => to(error.needed)
-    ),
-    Effect.mapError(({ needed }) => {
-      const error = new reduction.BudgetTooSmall({ needed, budget: policy.threshold })
-      return agentReason.makeReason("BudgetFailed", { problem: error.message }, error)
-    })
-  )
-}
-
-const compactConversation = Effect.fnUntraced(function* (
-  policy: agentTypes.Compact,
-  conversation: history.Conversation,
-  overhead: number,
-  model: LanguageModel.LanguageModel
-) {
-  const { keepRecent, summarize } = policy
-  const compacted = yield* Conversation.compact(conversation, { keepRecent, summarize }).pipe(
-    Effect.provideService(LanguageModel.LanguageModel, model),
-    Effect.mapError((error) => {
-      const isOurs = error instanceof ConversationError.ConversationError
-      const name = isOurs ? error.reason._tag : agentBlueprint.nameOf(error)
-      const problem = `the Effect that summarizes old turns failed with ${name}`
-      return agentReason.makeReason("BudgetFailed", { problem }, error)
-    })
-  )
-  const after = yield* Conversation.estimatedSize(compacted.conversation, { overhead })
-  if (after <= policy.threshold) return { ...compacted, report: { ...compacted.report, after } }
-  const fitted = yield* truncateConversation(policy, compacted.conversation, overhead)
-  return { conversation: fitted.conversation, report: mergeReports(compacted.report, fitted.report) }
-})
-
-/** The report of two reductions. A summary that was removed again is in none of its lists. */
-const mergeReports = (
-  { before, removed, summary }: reduction.ReductionReport,
-  then: reduction.ReductionReport
-): reduction.ReductionReport => {
-  const others = then.removed.filter(({ id }) => id !== summary?.id)
-  return {
-    before,
-    after: then.after,
-    removed: [...removed, ...others],
-    shortened: then.shortened,
-    ...defined({ summary: others.length === then.removed.length ? summary : undefined })
-  }
-}
 
 /** The tokens that providers write around a tool definition. */
 const toolTokens = 8
 
-const countedTools = new WeakMap<ToolSet, WeakMap<TokenCounter.TokenCounter, number>>()
+const countedTools = new WeakMap<ToolSet, WeakMap<TokenCounter, number>>()
 
 /** Tokens of the request beside the conversation, counted once for each set of tools. */
-const overheadTokens = (
-  { output, tools }: agentBlueprint.ResolvedAgent<unknown>,
-  counter: TokenCounter.TokenCounter
-): number => {
-  const counts = countedTools.get(tools) ?? new WeakMap<TokenCounter.TokenCounter, number>()
+const overheadTokens = ({ output, tools }: agentBlueprint.ResolvedAgent<unknown>, counter: TokenCounter): number => {
+  const counts = countedTools.get(tools) ?? new WeakMap<TokenCounter, number>()
   countedTools.set(tools, counts)
   const known = counts.get(counter)
   if (known !== undefined) return known
