@@ -256,13 +256,16 @@ const quoteBoth = (recorded: Schema.Json | undefined, sent: Schema.Json | undefi
   return [shorten(left), shorten(right)]
 }
 
+/** The number of messages, tools and other parts of a request that differ. */
+const countPlaces = (patch: JsonPatch.JsonPatch): number =>
+  new Set(patch.map(({ path }) => path.split("/").slice(0, 4).join("/"))).size
+
 const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: Schema.Json, method: Method) => {
-  const compared = exchanges.map((exchange, index) => ({
-    exchange,
-    index,
-    patch: JsonPatch.get(exchange.request, request)
-  }))
-  const [closest] = compared.toSorted((one, other) => one.patch.length - other.patch.length)
+  const compared = exchanges.map((exchange, index) => {
+    const patch = JsonPatch.get(exchange.request, request)
+    return { exchange, index, patch, distance: countPlaces(patch) }
+  })
+  const [closest] = compared.toSorted((one, other) => one.distance - other.distance)
   const lines = (closest?.patch ?? []).slice(0, maxDifferences).map((operation) => {
     const [recorded, sent] = quoteBoth(
       valueAt(closest?.exchange.request, operation.path),
