@@ -21,7 +21,6 @@ import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as Tracer from "effect/Tracer"
-import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
@@ -133,107 +132,143 @@ type Journal<State, Event, View, E> = (
   state: State
 ) => Effect.Effect<ReadonlyArray<View>, E>
 
-export const makeRecorder = <State, Event, View, E = never>(
-  options: RecorderOptions<State, Event, View, E>
-): Recorder<State, Event, View, E> => {
-  const { after, emit, first, hook, journal, parent, views } = options
-  const isWatched = [after, emit, hook, journal, parent].some(Predicate.isNotUndefined)
-  const outbox: Outbox<E> = isWatched ? makeOutbox(options.context) : emptyOutbox
-  const clock = Context.get(options.context, Clock.Clock)
-  const stopped = Deferred.makeUnsafe<agentTypes.Interruption>()
-  let interruption: agentTypes.Interruption | undefined
-  let unwritten: ReadonlyArray<Event> = first === undefined ? [] : [first]
-  let inParent: Effect.Effect<void> = Exit.void
+/** See {@link Recorder}. A class, because an object literal with a getter is a slow object, and its old copies keep runs alive. */
+export class RunRecorder<State, Event, View, E = never> implements Recorder<State, Event, View, E> {
+  readonly options: RecorderOptions<State, Event, View, E>
+  readonly clock: Clock.Clock
+  state: State
+  waits = false
+  private readonly isWatched: boolean
+  private readonly outbox: Outbox<E>
+  private readonly stopping = Deferred.makeUnsafe<agentTypes.Interruption>()
+  private reason: agentTypes.Interruption | undefined = undefined
+  private unwritten: ReadonlyArray<Event>
+  private inParent: Effect.Effect<void> = Exit.void
 
-  const show = (view: View): void => {
-    if (emit !== undefined) outbox.add("view", () => emit(view))
-    if (parent !== undefined) inParent = parent.emit(view)
+  constructor(options: RecorderOptions<State, Event, View, E>) {
+    const { after, context, emit, first, hook, journal, parent, state } = options
+    this.options = options
+    this.state = state
+    this.clock = Context.get(context, Clock.Clock)
+    this.unwritten = first === undefined ? [] : [first]
+    this.isWatched = [after, emit, hook, journal, parent].some(Predicate.isNotUndefined)
+    this.outbox = this.isWatched ? makeOutbox(context) : emptyOutbox
+  }
+
+  get interruption(): agentTypes.Interruption | undefined {
+    return this.reason ?? this.options.parent?.interruption()
+  }
+
+  get stopped(): Effect.Effect<agentTypes.Interruption> {
+    return Deferred.await(this.stopping)
+  }
+
+  begin(): void {
+    const { first } = this.options
+    this.hold()
+    const showWritten = this.write()
+    if (first !== undefined) this.deliver(this.state, first, this.state)
+    showWritten()
+    this.release()
+  }
+
+  now(): DateTime.Utc {
+    return history.timeOf(this.clock)
+  }
+
+  record(...events: ReadonlyArray<Event>): Effect.Effect<void, E> {
+    return this.commit(events, true)
+  }
+
+  defer(event: Event): Effect.Effect<void, E> {
+    return this.commit([event], false)
+  }
+
+  emit(view: View): Effect.Effect<void, E> {
+    this.hold()
+    this.show(view)
+    this.release()
+    return this.wait()
+  }
+
+  delivered(): Effect.Effect<void, E> {
+    return this.outbox.wait()
+  }
+
+  stop(reason: agentTypes.Interruption): Effect.Effect<void> {
+    this.reason ??= reason
+    return Effect.asVoid(Deferred.succeed(this.stopping, this.reason))
+  }
+
+  cut(which: "current" | "all"): Effect.Effect<void> {
+    return this.outbox.cut(which)
+  }
+
+  close(): void {
+    this.outbox.close()
+  }
+
+  hold(): void {
+    this.outbox.hold()
+    this.options.parent?.hold()
+  }
+
+  release(): void {
+    this.outbox.release()
+    this.options.parent?.release()
+  }
+
+  private show(view: View): void {
+    const { emit, parent } = this.options
+    if (emit !== undefined) this.outbox.add("view", () => emit(view))
+    if (parent !== undefined) this.inParent = parent.emit(view)
   }
 
   /** Writes what is not written, and returns what to do after the views of the events. */
-  const write = (): (() => void) => {
-    const events = unwritten
-    unwritten = []
+  private write(): () => void {
+    const { emit, isInner, journal } = this.options
+    const { state, unwritten: events } = this
+    this.unwritten = []
     if (journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)) return constVoid
-    const { state } = recorder
     let written: ReadonlyArray<View> = []
     const keep = (views: ReadonlyArray<View>) => void (written = views)
-    outbox.add(options.isInner === true ? "link" : "journal", () => Effect.map(journal(events, state), keep))
+    this.outbox.add(isInner === true ? "link" : "journal", () => Effect.map(journal(events, state), keep))
     if (emit === undefined) return constVoid
-    return () => outbox.add("view", () => Effect.forEach(written, emit, { discard: true }))
+    return () => this.outbox.add("view", () => Effect.forEach(written, emit, { discard: true }))
   }
 
-  const deliver = (before: State, event: Event, state: State): void => {
-    if (parent !== undefined) inParent = parent.record(event)
-    if (hook !== undefined) outbox.add("hook", () => hook(event, state))
-    if (emit !== undefined || parent !== undefined) views(before, event, state).forEach(show)
-    if (after !== undefined) outbox.add("hook", () => after(event, state))
+  private deliver(before: State, event: Event, state: State): void {
+    const { after, emit, hook, parent, views } = this.options
+    if (parent !== undefined) this.inParent = parent.record(event)
+    if (hook !== undefined) this.outbox.add("hook", () => hook(event, state))
+    if (emit !== undefined || parent !== undefined) for (const view of views(before, event, state)) this.show(view)
+    if (after !== undefined) this.outbox.add("hook", () => after(event, state))
   }
 
-  const wait = (): Effect.Effect<void, E> =>
-    inParent === Exit.void ? outbox.wait() : Effect.andThen(inParent, outbox.wait())
+  private wait(): Effect.Effect<void, E> {
+    return this.inParent === Exit.void ? this.outbox.wait() : Effect.andThen(this.inParent, this.outbox.wait())
+  }
 
-  const commit = (events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> => {
+  private commit(events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> {
+    const { apply, journal } = this.options
     const applied: Array<{ readonly before: State; readonly event: Event; readonly after: State }> = []
     for (const event of events) {
-      const before = recorder.state
-      const next = options.apply(before, event)
+      const before = this.state
+      const next = apply(before, event)
       if (Result.isFailure(next)) return Effect.die(next.failure)
-      recorder.state = next.success
-      if (isWatched) applied.push({ before, event, after: next.success })
+      this.state = next.success
+      if (this.isWatched) applied.push({ before, event, after: next.success })
     }
-    if (!isWatched) return Exit.void
-    if (journal !== undefined) unwritten = [...unwritten, ...events]
-    recorder.hold()
-    const showWritten = writes ? write() : constVoid
-    for (const { after, before, event } of applied) deliver(before, event, after)
+    if (!this.isWatched) return Exit.void
+    if (journal !== undefined) this.unwritten = [...this.unwritten, ...events]
+    this.hold()
+    const showWritten = writes ? this.write() : constVoid
+    for (const { after, before, event } of applied) this.deliver(before, event, after)
     showWritten()
-    recorder.release()
-    const waited = recorder.waits ? wait() : Exit.void
+    this.release()
+    const waited = this.waits ? this.wait() : Exit.void
     return waited === Exit.void ? waited : Effect.interruptible(waited)
   }
-
-  const recorder: Types.Mutable<Recorder<State, Event, View, E>> = {
-    state: options.state,
-    waits: false,
-    get interruption() {
-      return interruption ?? parent?.interruption()
-    },
-    begin: () => {
-      recorder.hold()
-      const showWritten = write()
-      if (first !== undefined) deliver(recorder.state, first, recorder.state)
-      showWritten()
-      recorder.release()
-    },
-    clock,
-    now: () => history.timeOf(clock),
-    record: (...events) => commit(events, true),
-    defer: (event) => commit([event], false),
-    emit: (view) => {
-      recorder.hold()
-      show(view)
-      recorder.release()
-      return wait()
-    },
-    delivered: outbox.wait,
-    stop: (reason) => {
-      interruption ??= reason
-      return Effect.asVoid(Deferred.succeed(stopped, interruption))
-    },
-    stopped: Deferred.await(stopped),
-    cut: outbox.cut,
-    close: outbox.close,
-    hold: () => {
-      outbox.hold()
-      parent?.hold()
-    },
-    release: () => {
-      outbox.release()
-      parent?.release()
-    }
-  }
-  return recorder
 }
 
 /**
@@ -361,6 +396,74 @@ const warnOfCut = Effect.logWarning(
 /** Events of the end of a run are delivered for this long after its deadline, or after it was interrupted. */
 const graceMillis = 1000
 
+/** A machine while it runs. The functions on it are no closures of a run: the engine keeps the closures of generators for long. */
+interface Running<State, Event, Action, View, E> {
+  readonly machine: Machine<State, Action, E>
+  readonly recorder: Recorder<State, Event, View, E>
+  readonly open: Effect.Effect<void, E>
+  readonly deadline: number | undefined
+  isCut: boolean
+}
+
+/** Ends the run without waiting for what is under way. */
+const cutOff = <State, Event, Action, View, E>(
+  running: Running<State, Event, Action, View, E>,
+  reason: string
+): Effect.Effect<void, E> => {
+  const { machine, recorder } = running
+  recorder.waits = false
+  running.isCut = true
+  return Effect.andThen(recorder.cut("current"), machine.interrupt(reason))
+}
+
+/** Waits for the last deliveries. Hooks are cut off then, and views wait for their reader. */
+const settle = <State, Event, Action, View, E>({
+  deadline,
+  isCut,
+  recorder
+}: Running<State, Event, Action, View, E>): Effect.Effect<void, E> => {
+  const last = recorder.delivered()
+  if (last === Exit.void) return last
+  const limit = isCut ? 0 : deadline
+  const soon = recorder.clock.currentTimeMillisUnsafe() + graceMillis
+  return Effect.flatMap(isLate(recorder.clock, last, limit === undefined ? undefined : Math.max(limit, soon)), (late) =>
+    late
+      ? Effect.andThen(
+          recorder.cut("all"),
+          Effect.suspend(() => recorder.delivered())
+        )
+      : Effect.void
+  )
+}
+
+const performAll = Effect.fnUntraced(function* <State extends { readonly outcome?: unknown }, Event, Action, View, E>(
+  running: Running<State, Event, Action, View, E>
+) {
+  const { machine, open, recorder } = running
+  const { clock } = recorder
+  yield* open
+  const delivered = recorder.delivered()
+  if (delivered !== Exit.void && (yield* isLate(clock, delivered, running.deadline))) {
+    return yield* cutOff(running, "timeout")
+  }
+  recorder.waits = true
+  let step: number | undefined
+  while (recorder.state.outcome === undefined) {
+    const { interruption } = recorder
+    const action = interruption === undefined ? machine.next(recorder.state) : undefined
+    if (action === undefined || machine.ends(action)) {
+      recorder.waits = false
+      return yield* action === undefined ? machine.interrupt(interruption?.reason) : machine.perform(action, undefined)
+    }
+    const timeout = machine.stepTimeout?.(action, step === undefined)
+    if (timeout !== undefined) step = clock.currentTimeMillisUnsafe() + Duration.toMillis(timeout)
+    const deadline = earliest(step, running.deadline)
+    const performed = machine.perform(action, deadline)
+    if (deadline === undefined) yield* performed
+    else if (yield* isLate(clock, performed, deadline)) return yield* cutOff(running, "timeout")
+  }
+})
+
 /**
  * Runs a machine to the outcome of its run. `open` records the events before the first action. A run that is interrupted
  * records that, and stays interrupted.
@@ -370,76 +473,40 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
   recorder: Recorder<State, Event, View, E>,
   options: { readonly open: Effect.Effect<void, E>; readonly deadline: number | undefined }
 ): Effect.Effect<void, E> => {
-  let isCut = false
-
-  /** Ends the run without waiting for what is under way. */
-  const cutOff = (reason: string): Effect.Effect<void, E> => {
-    recorder.waits = false
-    isCut = true
-    return Effect.andThen(recorder.cut("current"), machine.interrupt(reason))
-  }
-
-  /** Waits for the last deliveries. Hooks are cut off then, and views wait for their reader. */
-  const settle = Effect.gen(function* () {
-    const last = recorder.delivered()
-    if (last === Exit.void) return
-    const limit = isCut ? 0 : options.deadline
-    const soon = (yield* Clock.currentTimeMillis) + graceMillis
-    if (yield* withDeadline(last, limit === undefined ? undefined : Math.max(limit, soon))) {
-      yield* recorder.cut("all")
-      yield* recorder.delivered()
-    }
-  })
-
-  const performAll = Effect.gen(function* () {
-    yield* options.open
-    if (yield* withDeadline(recorder.delivered(), options.deadline)) return yield* cutOff("timeout")
-    recorder.waits = true
-    let step: number | undefined
-    while (recorder.state.outcome === undefined) {
-      const { interruption } = recorder
-      const action = interruption === undefined ? machine.next(recorder.state) : undefined
-      if (action === undefined || machine.ends(action)) {
-        recorder.waits = false
-        return yield* action === undefined
-          ? machine.interrupt(interruption?.reason)
-          : machine.perform(action, undefined)
-      }
-      const timeout = machine.stepTimeout?.(action, step === undefined)
-      if (timeout !== undefined) step = (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout)
-      const deadline = earliest(step, options.deadline)
-      const performed = machine.perform(action, deadline)
-      if (deadline === undefined) yield* performed
-      else if (yield* withDeadline(performed, deadline)) return yield* cutOff("timeout")
-    }
-  })
-
-  const performed = Effect.matchCauseEffect(performAll, {
-    onSuccess: () => settle,
+  const running: Running<State, Event, Action, View, E> = { machine, recorder, ...options, isCut: false }
+  const performed = Effect.matchCauseEffect(performAll(running), {
+    onSuccess: () => settle(running),
     onFailure: (cause) => {
       recorder.waits = false
-      return Effect.andThen(Effect.exit(settle), Effect.failCause(cause))
+      return Effect.andThen(Effect.exit(settle(running)), Effect.failCause(cause))
     }
   })
   return Effect.onExit(performed, (exit) => {
     if (exit._tag === "Success" || !Cause.hasInterrupts(exit.cause)) return Effect.void
     recorder.close()
-    return Effect.andThen(cutOff("interrupted"), settle)
+    return Effect.andThen(
+      cutOff(running, "interrupted"),
+      Effect.suspend(() => settle(running))
+    )
   })
 }
 
 const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 
-/** A part of a generator. True if the deadline came first. */
-function* withDeadline<E>(effect: Effect.Effect<void, E>, deadline: number | undefined): Effect.fn.Return<boolean, E> {
-  if (deadline === undefined) {
-    yield* effect
-    return false
-  }
-  const left = deadline - (yield* Clock.currentTimeMillis)
-  const late = { duration: Duration.millis(left), orElse: () => Effect.succeed(true) }
-  return left <= 0 || (yield* Effect.timeoutOrElse(Effect.as(effect, false), late))
+/** Whether the deadline came first. */
+const isLate = <E>(
+  clock: Clock.Clock,
+  effect: Effect.Effect<void, E>,
+  deadline: number | undefined
+): Effect.Effect<boolean, E> => {
+  const inTime = Effect.as(effect, false)
+  if (deadline === undefined) return inTime
+  return Effect.suspend(() => {
+    const left = deadline - clock.currentTimeMillisUnsafe()
+    const late = { duration: Duration.millis(left), orElse: () => Effect.succeed(true) }
+    return left <= 0 ? Effect.succeed(true) : Effect.timeoutOrElse(inTime, late)
+  })
 }
 
 /** The deadline of a run that begins now: the earlier of its own and that of the run around it. */
@@ -536,9 +603,14 @@ export const agentError = (fields: {
   return error
 }
 
-export interface AgentRecorder extends Recorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> {
-  readonly recordNow: (event: WithoutTime<runParts.Event>) => Effect.Effect<void>
-  readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
+export class AgentRecorder extends RunRecorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> {
+  recordNow(event: WithoutTime<runParts.Event>): Effect.Effect<void> {
+    return this.record({ ...event, at: this.now() })
+  }
+
+  fail(reason: AgentError.Reason): AgentError.AgentError {
+    return agentError({ agent: this.state.agent, reason, state: this.state })
+  }
 }
 
 /** The run of an agent under way. */
@@ -599,7 +671,7 @@ const recorderOf = (
   parent: ParentRun | undefined,
   context: Context.Context<never>
 ): AgentRecorder => {
-  const recorder: Recorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> = makeRecorder({
+  const recorder = new AgentRecorder({
     state,
     first,
     apply: runTransition.apply,
@@ -616,10 +688,7 @@ const recorderOf = (
               recorder.interruption ? Effect.void : askToStop(recorder, interruptWhen(event, state))
             )
   })
-  return Object.assign(recorder, {
-    recordNow: (event: WithoutTime<runParts.Event>) => recorder.record({ ...event, at: recorder.now() }),
-    fail: (reason: AgentError.Reason) => agentError({ agent: state.agent, reason, state: recorder.state })
-  })
+  return recorder
 }
 
 const askToStop = (
@@ -829,7 +898,8 @@ const openRun = Effect.fnUntraced(function* (
   if (decisions !== undefined && decisions.length > 0) {
     yield* performer.ask(new Set(decisions.map(({ callId }) => callId)))
     const decided = runTransition.decide(recorder.state, decisions, recorder.now())
-    for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) yield* recorder.record(event)
+    for (const event of yield* Effect.mapError(Effect.fromResult(decided), (reason) => recorder.fail(reason)))
+      yield* recorder.record(event)
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return
@@ -837,6 +907,36 @@ const openRun = Effect.fnUntraced(function* (
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
   yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps: ownSteps ?? maxStepsOf(maxSteps) })
+})
+
+/** The place of a run: its options, and what it has from the run around it. */
+interface Placed<A> extends Pick<ActiveRun, "options" | "streaming" | "maxDepth" | "runDeadline"> {
+  readonly machine: AgentMachine<A>
+  readonly begin: Begin
+  readonly parent: ParentRun | undefined
+  readonly emit: Sink["emit"] | undefined
+  readonly data: runParts.State["context"]
+  readonly depth: number
+  readonly refuse: (reason: AgentError.Reason) => AgentError.AgentError
+}
+
+const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine }: Placed<A>) {
+  const prepared = yield* machine.prepare
+  return { prepared, ...(yield* firstState(machine.name, prepared, begin, data, depth)) }
+})
+
+const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
+  const { begin, emit, maxDepth, options, parent, refuse, runDeadline, streaming } = placed
+  const { first, prepared, state } = yield* Effect.mapError(beginRun(placed), refuse)
+  const context = yield* Effect.context<never>()
+  const recorder = recorderOf(state, first, options, emit, parent, context)
+  const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, context }
+  const performer = prepared.start(run)
+  const open = openRun(run, performer, prepared.maxSteps, begin)
+  yield* runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
+  const result = yield* resultOf(prepared, recorder.state)
+  yield* recorder.emit({ _tag: "RunFinished", result })
+  return result
 })
 
 /** Runs an agent from its first event, or from a state, to its result. */
@@ -847,7 +947,7 @@ export const runAgent = <A>(
 ): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
   const attributes = { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
   const runIn = (plainSpan: Tracer.Span, around: Context.Context<never>) => {
-    const span = callContext.hasTracer(around) ? boundTool.quietSpan(plainSpan) : plainSpan
+    const span = callContext.tracerOf(around) === undefined ? plainSpan : boundTool.quietSpan(plainSpan)
     const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
     const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
     const outer = callContext.runAround(around)
@@ -859,26 +959,10 @@ export const runAgent = <A>(
     if (depth > maxDepth) return Effect.fail(refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth })))
     const runDeadline = deadlineOf(around, options.timeouts?.total, handed?.deadline)
     const parent = handed?.parent
+    const emit = parent === undefined ? caller?.emit : undefined
     const streaming = (parent ?? caller)?.streaming === true
-
-    const beginning = Effect.gen(function* () {
-      const prepared = yield* machine.prepare
-      return { prepared, ...(yield* firstState(machine.name, prepared, begin, data, depth)) }
-    })
-    const running = Effect.gen(function* () {
-      const { first, prepared, state } = yield* Effect.mapError(beginning, refuse)
-      const context = yield* Effect.context<never>()
-      const emit = parent === undefined ? caller?.emit : undefined
-      const recorder = recorderOf(state, first, options, emit, parent, context)
-      const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, context }
-      const performer = prepared.start(run)
-      const open = openRun(run, performer, prepared.maxSteps, begin)
-      yield* runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
-      const result = yield* resultOf(prepared, recorder.state)
-      yield* recorder.emit({ _tag: "RunFinished", result })
-      return result
-    })
-    return callContext.asRun(running, { outer, maxDepth, context: data }, span)
+    const placed = { machine, begin, options, parent, emit, streaming, data, depth, maxDepth, runDeadline, refuse }
+    return callContext.asRun(runPlaced(placed), { outer, maxDepth, context: data }, span)
   }
   return Effect.useSpan(`invoke_agent ${machine.name}`, { attributes }, (span) =>
     Effect.contextWith((around: Context.Context<never>) => runIn(span, around))

@@ -29,6 +29,7 @@ import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
@@ -400,9 +401,8 @@ const withoutText = (error: unknown): unknown => (AiError.isAiError(error) ? mod
  * it: prompts and keys that a provider quotes would leave the process.
  */
 const withQuietTracer = (services: Context.Context<never>): Context.Context<never> => {
-  const found = Context.getOption(services, Tracer.Tracer)
-  if (Option.isNone(found)) return services
-  const tracer = found.value
+  const tracer = callContext.tracerOf(services)
+  if (tracer === undefined) return services
   const context = tracer.context?.bind(tracer)
   const quiet = Tracer.make({
     span: (options) => boundTool.quietSpan(tracer.span(options), withoutText),
@@ -417,7 +417,7 @@ const applyBudget = Effect.fnUntraced(function* (budget: agentTypes.Budget, { re
   const overhead = (counter: TokenCounter) => overheadTokens(resolved, counter)
   const fitted = yield* Effect.mapError(
     budget.fit({ conversation: view ?? conversation, overhead, model: resolved.model }),
-    recorder.fail
+    (reason) => recorder.fail(reason)
   )
   if (fitted === undefined) return
   yield* recorder.recordNow({ _tag: "ConversationFitted", view: fitted.conversation, report: fitted.report })
@@ -575,7 +575,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
     onFinished: (callId, result, duration, cause) => {
       if (end.suspended.has(callId) || !started.has(callId)) return Effect.void
       const call = { callId, name: runnables.get(callId)?.part.name ?? "", result }
-      return Effect.flatMap(driver.toolFinishedEvent(call, duration, cause), recorder.record)
+      return Effect.flatMap(driver.toolFinishedEvent(call, duration, cause), (event) => recorder.record(event))
     }
   })
   const [error] = end.fatal
@@ -621,8 +621,8 @@ const runChild = (
   const input = typeof text === "string" ? text : JSON.stringify(call.arguments)
   const parent: driver.ParentRun = {
     streaming,
-    hold: recorder.hold,
-    release: recorder.release,
+    hold: () => recorder.hold(),
+    release: () => recorder.release(),
     // The child stops with its parent, before it starts anything else.
     interruption: () => recorder.interruption,
     record: (event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),

@@ -128,7 +128,7 @@ const openRun = Effect.fnUntraced(function* (run: performStep.ActiveRun, state: 
   yield* learnNested(rules, state)
   const decided = planTransition.decide(state, options.decisions ?? [], yield* DateTime.now)
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
-  yield* Effect.forEach(decided.success, recorder.defer, { discard: true })
+  yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return
   const { context, maxIterations } = options
   yield* recorder.record({ _tag: "PlanResumed", at: yield* DateTime.now, ...defined({ maxIterations, context }) })
@@ -197,7 +197,7 @@ const makeRecorder = (
   context: Context.Context<never>
 ): performStep.ActiveRun["recorder"] => {
   const begins = !(from instanceof PlanRun.State)
-  return driver.makeRecorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>({
+  return new driver.RunRecorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>({
     state: begins ? planTransition.start(rules, from) : from,
     first: begins ? from : undefined,
     apply: (state, event) => planTransition.apply(rules, state, event),

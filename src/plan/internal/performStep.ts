@@ -736,8 +736,8 @@ const runAgent = (
       )
     const parent: driver.ParentRun = {
       streaming: sink.streaming,
-      hold: recorder.hold,
-      release: recorder.release,
+      hold: () => recorder.hold(),
+      release: () => recorder.release(),
       interruption: () => undefined,
       record: (event) => orStop(recorder.record({ _tag: "AgentChanged", at: event.at, step, event })),
       emit: (event) => (sink.streaming ? orStop(recorder.emit({ _tag: "Agent", path: [], step, event })) : Effect.void)

@@ -87,7 +87,8 @@ const answerMessage = Effect.fnUntraced(function* (
     const problem = "expected a user message to answer, found none. Resume the state with an input"
     return yield* recorder.fail(agentReason.makeReason("ConversationInvalid", { problem }))
   }
-  const state = progress && (yield* Effect.mapError(replayProgress(bound, progress.facts), recorder.fail))
+  const state =
+    progress && (yield* Effect.mapError(replayProgress(bound, progress.facts), (reason) => recorder.fail(reason)))
   const begin: performStep.RunStart =
     state === undefined
       ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }

@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import * as ErrorReporter from "effect/ErrorReporter"
 import { constUndefined } from "effect/Function"
 import * as Metric from "effect/Metric"
-import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
@@ -58,9 +57,9 @@ export const inheritedContext = (services: Context.Context<never>): JsonObject =
   return run?.ended && run.context === context ? (underWay(run)?.context ?? {}) : context
 }
 
-/** True if the program brings a tracer, so that spans can leave the process. */
-export const hasTracer = (services: Context.Context<never>): boolean =>
-  Option.isSome(Context.getOption(services, Tracer.Tracer))
+/** The tracer that the program brings. Spans leave the process by no other. */
+export const tracerOf = (services: Context.Context<never>): Tracer.Tracer | undefined =>
+  Context.getOrUndefined(services, Tracer.Tracer)
 
 /**
  * Runs an effect once as a run, and within its span: the runs that its code starts are inside it until it ends. It has a scope of its own, so
