@@ -746,25 +746,34 @@ const callOf = ({ calls }: runParts.State, callId: string) => {
   return { callId, name, arguments: args }
 }
 
-/** The event of a call that has its result. */
-export const toolFinishedEvent = (
+/** Records the end of a call that has its result. The Effect is an Exit where there is nothing to wait for. */
+export const recordToolFinished = (
+  { context, recorder }: Pick<ActiveRun, "context" | "recorder">,
   call: { readonly callId: string; readonly name: string; readonly result: ToolResult },
   duration?: Duration.Duration,
   cause?: Cause.Cause<unknown>
-): Effect.Effect<runParts.EventOf<"ToolFinished">> =>
-  Effect.map(Message.tool(call), (message) => ({
-    _tag: "ToolFinished",
-    at: message.createdAt,
-    message,
-    ...(duration && { durationMillis: Duration.toMillis(duration) }),
-    ...(cause && { cause: causeText(cause) })
-  }))
+): Effect.Effect<void> => {
+  const record = (message: Message.ToolMessage) =>
+    recorder.record({
+      _tag: "ToolFinished",
+      at: message.createdAt,
+      message,
+      ...(duration && { durationMillis: Duration.toMillis(duration) }),
+      ...(cause && { cause: causeText(cause) })
+    })
+  const message = history.toolIn(context, call)
+  return boundTool.isDone(message) && Exit.isSuccess(message) ? record(message.value) : Effect.flatMap(message, record)
+}
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => (reason._tag === "Die" ? boundTool.defectName(reason.defect) : reason._tag)).join("; ")
 
 /** Ends the run as `Interrupted`: calls that started get their results first. */
-export const interrupt = Effect.fnUntraced(function* (recorder: AgentRecorder, reason: string | undefined) {
+export const interrupt = Effect.fnUntraced(function* (
+  run: Pick<ActiveRun, "context" | "recorder">,
+  reason: string | undefined
+) {
+  const { recorder } = run
   const { interrupted, outcome } = recorder.state
   if (outcome !== undefined) return
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
@@ -772,7 +781,7 @@ export const interrupt = Effect.fnUntraced(function* (recorder: AgentRecorder, r
   if (interrupted === undefined) yield* recorder.recordNow({ _tag: "RunInterrupted", ...why })
   const action = runTransition.next(recorder.state)
   const settled = action._tag === "RunTools" ? action.settled : []
-  for (const call of settled) yield* recorder.record(yield* toolFinishedEvent(call))
+  for (const call of settled) yield* recordToolFinished(run, call)
   yield* recorder.recordNow({ _tag: "RunFinished", outcome: { _tag: "Interrupted", ...why } })
 })
 
@@ -866,8 +875,9 @@ const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.
 const machineOf = (
   { stepTimeout }: PreparedRun<unknown>,
   performer: Performer,
-  { options, recorder }: ActiveRun
+  run: ActiveRun
 ): Machine<runParts.State, runTransition.Action, AgentError.AgentError> => {
+  const { options, recorder } = run
   return {
     next: runTransition.next,
     ends: ({ _tag }) => _tag === "Finished",
@@ -878,7 +888,7 @@ const machineOf = (
         ? performed
         : Effect.raceFirst(performed, Effect.asVoid(recorder.stopped))
     },
-    interrupt: (reason) => interrupt(recorder, reason),
+    interrupt: (reason) => interrupt(run, reason),
     stepTimeout: ({ _tag }, isFirst) =>
       stepTimeout && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
   }

@@ -272,7 +272,10 @@ function* requestAnswer(
   if (mustWait(step)) yield* untilInterrupted
   const accumulator = modelMessages.accumulator()
   const request = sendRequest(step, action, accumulator)
-  const sent = yield* Effect.result(Effect.updateContext(request, (_: Context.Context<never>) => step.quiet))
+  const { context, quiet } = step
+  const sent = yield* Effect.result(
+    quiet === context ? request : Effect.updateContext(request, (_: Context.Context<never>) => quiet)
+  )
   const answer = accumulator.result()
   const error = Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success)
   if (error === undefined) return Result.succeed(answer)
@@ -512,7 +515,7 @@ const prepareCall = (
 /** Runs the calls of one answer and records their results. */
 const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.ActionOf<"RunTools">) {
   const { recorder } = step
-  for (const settled of action.settled) yield* recorder.record(yield* driver.toolFinishedEvent(settled))
+  for (const settled of action.settled) yield* driver.recordToolFinished(step, settled)
   if (recorder.interruption) return
   const prepared: Array<PreparedCall> = []
   for (const call of action.calls) prepared.push(yield* prepareCall(step, call))
@@ -521,7 +524,7 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
     const { id: callId, name } = runnable.part
     if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, ...asks })
     else if (Result.isSuccess(call)) ready.push({ call: call.success, runnable })
-    else yield* recorder.record(yield* driver.toolFinishedEvent({ callId, name, result: call.failure }))
+    else yield* driver.recordToolFinished(step, { callId, name, result: call.failure })
     if (recorder.interruption) return
   }
   if (ready.length > 0) yield* executeBatch(step, ready)
@@ -575,7 +578,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
     onFinished: (callId, result, duration, cause) => {
       if (end.suspended.has(callId) || !started.has(callId)) return Effect.void
       const call = { callId, name: runnables.get(callId)?.part.name ?? "", result }
-      return Effect.flatMap(driver.toolFinishedEvent(call, duration, cause), (event) => recorder.record(event))
+      return driver.recordToolFinished(step, call, duration, cause)
     }
   })
   const [error] = end.fatal

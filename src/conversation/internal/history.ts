@@ -7,7 +7,7 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
-import type * as Fiber from "effect/Fiber"
+import * as Exit from "effect/Exit"
 import { dual } from "effect/Function"
 import { format } from "effect/Formatter"
 import * as Hash from "effect/Hash"
@@ -23,7 +23,7 @@ import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
-import { defined, equalsJson, isArray, isForbiddenKey } from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson, isArray, isForbiddenKey, isPlainObject } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -32,11 +32,21 @@ import { ConversationError, type Reason } from "../ConversationError.ts"
 
 const idAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-const randomId = (random: Effect.Success<typeof Random.Random>): string => {
-  let id = "msg_"
-  for (let i = 0; i < 16; i++) id += idAlphabet.charAt(Math.floor(random.nextDoubleUnsafe() * idAlphabet.length))
-  return id
+/** Eight letters of one draw: a double has more than the 48 bits that they need. */
+const randomLetters = (draw: number): string => {
+  let letters = ""
+  let rest = draw
+  for (let i = 0; i < 8; i++) {
+    rest *= idAlphabet.length
+    const index = Math.floor(rest)
+    letters += idAlphabet.charAt(index)
+    rest -= index
+  }
+  return letters
 }
+
+const randomId = (random: Effect.Success<typeof Random.Random>): string =>
+  `msg_${randomLetters(random.nextDoubleUnsafe())}${randomLetters(random.nextDoubleUnsafe())}`
 
 const ambientId = Effect.withFiber<string>((fiber) =>
   Option.match(Context.getOption(fiber.context, IdGenerator.IdGenerator), {
@@ -176,16 +186,20 @@ const maxDepth = Limits.defaults.maxDepth / 2
  * keeps a run from being stored: such arguments stay text, and the tool's validation
  * rejects them.
  */
-export const isStorable = (json: Schema.Json, depth: number = 1): boolean => {
+export const isStorable = (json: unknown, depth: number = 1): json is Schema.Json => {
+  if (json === null || typeof json === "string" || typeof json === "boolean") return true
   // `JSON.parse` reads 1e400 as Infinity
   if (typeof json === "number") return Number.isFinite(json)
-  if (typeof json !== "object" || json === null) return true
-  if (depth > maxDepth) return false
-  if (isArray(json)) return json.every((item) => isStorable(item, depth + 1))
-  return Object.keys(json).every((key) => {
-    const member = json[key] ?? null
-    return !isForbiddenKey(key, member) && isStorable(member, depth + 1)
-  })
+  if (typeof json !== "object" || depth > maxDepth) return false
+  if (isArray(json)) {
+    for (const item of json) if (!isStorable(item, depth + 1)) return false
+    return true
+  }
+  if (!isPlainObject(json, false)) return false
+  for (const [key, member] of Object.entries(json)) {
+    if (isForbiddenKey(key, member) || !isStorable(member, depth + 1)) return false
+  }
+  return true
 }
 
 /** True for a call without argument text, and where the text is that of the arguments. */
@@ -474,9 +488,9 @@ export const assistant = (
  * @since 0.1.0
  */
 export const tool = (
-  { callId, name, result }: Pick<ToolMessage, "callId" | "name" | "result">,
+  fields: Pick<ToolMessage, "callId" | "name" | "result">,
   options?: Options
-): Effect.Effect<ToolMessage> => stampMessage(options, (base) => ({ role: "tool", ...base, callId, name, result }))
+): Effect.Effect<ToolMessage> => stampMessage(options, makeTool(fields))
 
 /**
  * The text of a message: its text parts one after the other, without reasoning;
@@ -515,32 +529,48 @@ export const toolCalls = (
 }
 
 /** The id that the default makes at once; undefined where an Effect has to. */
-const readyId = (fiber: Fiber.Fiber<unknown, unknown>): string | undefined =>
-  fiber.getRef(MessageId) === ambientId && Option.isNone(Context.getOption(fiber.context, IdGenerator.IdGenerator))
-    ? randomId(fiber.getRef(Random.Random))
+const readyId = (context: Context.Context<never>): string | undefined =>
+  Context.get(context, MessageId) === ambientId &&
+  Context.getOrUndefined(context, IdGenerator.IdGenerator) === undefined
+    ? randomId(Context.get(context, Random.Random))
     : undefined
 
-const stampMessage = <M extends Message>(
+type Make<M extends Message> = (base: Draft<Omit<SystemMessage, "role" | "content">>) => Draft<M>
+
+/** The message with its id and its time. The Effect is an Exit unless the id comes from one. */
+const stampIn = <M extends Message>(
+  context: Context.Context<never>,
   options: Options | undefined,
-  make: (base: Draft<Omit<SystemMessage, "role" | "content">>) => Draft<M>
+  make: Make<M>
 ): Effect.Effect<M> => {
   const { createdAt, id, metadata, options: providerOptions, usage } = options ?? {}
-  return Effect.withFiber((fiber) => {
-    const stamp = (id: string): M => {
-      const base = {
-        id,
-        createdAt: createdAt ?? timeOf(fiber.getRef(Clock.Clock)),
-        usage,
-        options: providerOptions,
-        metadata
-      }
-      // Sound: its members are those of an `M`, and none is undefined
-      return own(defined(make(base)) as M)
+  const stamp = (id: string): M => {
+    const base = {
+      id,
+      createdAt: createdAt ?? timeOf(Context.get(context, Clock.Clock)),
+      usage,
+      options: providerOptions,
+      metadata
     }
-    const known = id ?? readyId(fiber)
-    return known === undefined ? Effect.map(fiber.getRef(MessageId), stamp) : Effect.succeed(stamp(known))
-  })
+    // Sound: its members are those of an `M`, and none is undefined
+    return own(defined(make(base)) as M)
+  }
+  const known = id ?? readyId(context)
+  return known === undefined ? Effect.map(Context.get(context, MessageId), stamp) : Exit.succeed(stamp(known))
 }
+
+const stampMessage = <M extends Message>(options: Options | undefined, make: Make<M>): Effect.Effect<M> =>
+  Effect.withFiber((fiber) => stampIn(fiber.context, options, make))
+
+type ToolFields = Pick<ToolMessage, "callId" | "name" | "result">
+
+const makeTool =
+  ({ callId, name, result }: ToolFields): Make<ToolMessage> =>
+  (base) => ({ role: "tool", ...base, callId, name, result })
+
+/** {@link tool} with the services of a context. The Effect is an Exit unless the id comes from one. */
+export const toolIn = (context: Context.Context<never>, fields: ToolFields): Effect.Effect<ToolMessage> =>
+  stampIn(context, undefined, makeTool(fields))
 
 let newestTime: DateTime.Utc = DateTime.makeUnsafe(0)
 

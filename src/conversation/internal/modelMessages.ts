@@ -61,9 +61,8 @@ const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnkn
 const callArguments = (params: unknown): Option.Option<history.CallArguments> => {
   if (params === undefined) return Option.some({ arguments: {} })
   if (typeof params === "string") return Option.some(history.parseCallArguments(params))
-  return Option.flatMap(toJson(params), (json) =>
-    history.isStorable(json) ? Option.some({ arguments: json }) : Option.map(stringifyJson(json), history.textArguments)
-  )
+  if (history.isStorable(params)) return Option.some({ arguments: params })
+  return Option.map(Option.flatMap(toJson(params), stringifyJson), history.textArguments)
 }
 
 /** The text of a value that is not JSON. */
@@ -77,7 +76,9 @@ const textOf = (value: unknown): string =>
 const resultValue = (value: unknown): Option.Option<Schema.Json> =>
   value === undefined
     ? Option.some(null)
-    : Option.flatMap(toJson(value), (json) => (history.isStorable(json) ? Option.some(json) : stringifyJson(json)))
+    : history.isStorable(value)
+      ? Option.some(value)
+      : Option.flatMap(toJson(value), stringifyJson)
 
 /** `None` where the value is nested deeper than the stack. */
 export const stringifyJson = (json: Schema.Json): Option.Option<string> =>

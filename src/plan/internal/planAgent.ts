@@ -157,11 +157,12 @@ const sinkOf = ({ recorder, streaming }: driver.ActiveRun): performStep.EventSin
 /** Records the answer of a plan. A plan that waits has saved its requests. */
 const recordResult = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
-  { recorder, streaming }: driver.ActiveRun,
+  run: driver.ActiveRun,
   result: PlanRun.Result<unknown>
 ) {
+  const { recorder, streaming } = run
   if (result.outcome === "Paused") return
-  if (result.outcome === "Interrupted") return yield* driver.interrupt(recorder, result.reason)
+  if (result.outcome === "Interrupted") return yield* driver.interrupt(run, result.reason)
   const text = result.outcome === "Completed" ? result.text : result.answer
   const output: OutputCheck =
     result.outcome === "Completed"
@@ -173,15 +174,12 @@ const recordResult = Effect.fnUntraced(function* (
 })
 
 /** A conversation may come with calls. No tool of them is known here. */
-const refuseCalls = Effect.fnUntraced(function* (
-  { recorder }: driver.ActiveRun,
-  action: runTransition.ActionOf<"RunTools">
-) {
+const refuseCalls = Effect.fnUntraced(function* (run: driver.ActiveRun, action: runTransition.ActionOf<"RunTools">) {
   const refused = action.calls.map(({ part }) => {
     const problem = `expected no open call of a tool, found ${JSON.stringify(part.name)}`
     return { callId: part.id, name: part.name, result: ToolResult.failure("unknown_tool", problem) }
   })
-  for (const call of [...action.settled, ...refused]) yield* recorder.record(yield* driver.toolFinishedEvent(call))
+  for (const call of [...action.settled, ...refused]) yield* driver.recordToolFinished(run, call)
 })
 
 /**

@@ -618,21 +618,10 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
 /** The services that the handler's layer captured, over those of a call, with the context of the run. */
 const servicesOver = (captured: Context.Context<never>): Services => {
   const over = callContext.over(captured)
-  const make: Services = (context, runContext) => Context.add(over(context), RunContext.RunContext, runContext)
-  // The batches of a run have one context
-  const known = new WeakMap<
-    Context.Context<never>,
-    { readonly of: Json.JsonObject; readonly made: Context.Context<never> }
-  >()
-  return (context, runContext, call) => {
-    if (call === undefined) return make(context, runContext)
-    let found = known.get(context)
-    if (found?.of !== runContext) {
-      found = { of: runContext, made: make(context, runContext) }
-      known.set(context, found)
-    }
-    return call.enter(found.made)
-  }
+  return (context, runContext, call) =>
+    call === undefined
+      ? Context.add(over(context), RunContext.RunContext, runContext)
+      : call.enter(Context.add(callContext.madeInRun(context, over), RunContext.RunContext, runContext))
 }
 
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
@@ -1334,7 +1323,7 @@ export const run = <E = never, R = never>(
   })
 
 /** An Effect that is an Exit needs no fiber. */
-const isDone = <A, E, R>(effect: Effect.Effect<A, E, R>): effect is Exit.Exit<A, E> => Exit.isExit(effect)
+export const isDone = <A, E, R>(effect: Effect.Effect<A, E, R>): effect is Exit.Exit<A, E> => Exit.isExit(effect)
 
 /**
  * Runs a batch. Each call has one fiber while its code runs, and another where an observer has to wait. The Effect that is

@@ -27,6 +27,8 @@ interface RunAround {
   readonly context: JsonObject
   outer: RunAround | undefined
   ended: boolean
+  /** What {@link madeInRun} keeps. */
+  readonly made: Map<object, { readonly from: Context.Context<never>; readonly context: Context.Context<never> }>
 }
 
 /** The run whose fibers inherit this. It may have ended: use {@link runAround}. */
@@ -57,6 +59,22 @@ export const inheritedContext = (services: Context.Context<never>): JsonObject =
   return run?.ended && run.context === context ? (underWay(run)?.context ?? {}) : context
 }
 
+/**
+ * A context that is made of that of a run: once in the run, because its batches have one context. It is kept with the run. In
+ * a `WeakMap` its key would be reachable from its value, and stay until a full collection.
+ */
+export const madeInRun = (
+  from: Context.Context<never>,
+  make: (from: Context.Context<never>) => Context.Context<never>
+): Context.Context<never> => {
+  const made = Context.get(from, CurrentRun)?.made
+  const known = made?.get(make)
+  if (known?.from === from) return known.context
+  const context = make(from)
+  made?.set(make, { from, context })
+  return context
+}
+
 /** The tracer that the program brings. Spans leave the process by no other. */
 export const tracerOf = (services: Context.Context<never>): Tracer.Tracer | undefined =>
   Context.getOrUndefined(services, Tracer.Tracer)
@@ -70,7 +88,7 @@ export const asRun = <A, E, R>(
   options: Pick<RunAround, "context" | "maxDepth" | "outer">,
   span?: Tracer.Span
 ): Effect.Effect<A, E, Exclude<R, Scope.Scope>> => {
-  const run: RunAround = { ...options, ended: false }
+  const run: RunAround = { ...options, ended: false, made: new Map() }
   const inside = Effect.updateContext(Effect.scoped(effect), (services: Context.Context<Exclude<R, Scope.Scope>>) => {
     const map = new Map<string, unknown>(services.mapUnsafe)
     map.set(RunContext.RunContext.key, run.context)
