@@ -494,7 +494,7 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
 const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 
-/** Whether the deadline came first. */
+/** True if the deadline came first. */
 const isLate = <E>(
   clock: Clock.Clock,
   effect: Effect.Effect<void, E>,

@@ -27,7 +27,7 @@ interface RunAround {
   readonly context: JsonObject
   outer: RunAround | undefined
   ended: boolean
-  /** What {@link madeInRun} keeps. */
+  /** Contexts of {@link madeInRun}, by their functions. */
   readonly made: Map<object, { readonly from: Context.Context<never>; readonly context: Context.Context<never> }>
 }
 
