@@ -34,7 +34,7 @@ for (const path of globSync(`${dist}/**/*.js`)) {
     babelrc: false,
     configFile: false,
     compact: false,
-    // Node reads each module whole when a program starts; the documentation is in the types and the sources
+    // The documentation is in the types and the sources; without it here the modules are a third smaller
     shouldPrintComment: (text) => text.startsWith("#__PURE__"),
     plugins: [() => plugin],
     sourceMaps: true,

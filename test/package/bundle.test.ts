@@ -52,8 +52,8 @@ const programs = {
   "an agent in code": {
     text: programOf(modules("agent/Agent"), inCode),
     prints: "hello",
-    minified: 443,
-    gzipped: 152
+    minified: 403,
+    gzipped: 139
   },
   "an agent in code that imports the root": {
     text: programOf([`import { Agent } from "effect-emissary"`], inCode),
@@ -77,8 +77,8 @@ Effect.runPromise(program).then(console.log)
 `
     ),
     prints: "hello",
-    minified: 458,
-    gzipped: 157
+    minified: 450,
+    gzipped: 154
   },
   "a plan": {
     text: programOf(
@@ -91,8 +91,8 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
 `
     ),
     prints: "hello",
-    minified: 527,
-    gzipped: 182
+    minified: 486,
+    gzipped: 168
   },
   "a server of remote tools": {
     text: programOf(
@@ -108,8 +108,8 @@ handler(new Request("http://localhost/tools")).then(({ status }) => console.log(
 `
     ),
     prints: "401",
-    minified: 457,
-    gzipped: 154
+    minified: 420,
+    gzipped: 142
   }
 } as const
 
@@ -125,9 +125,14 @@ const unused = [
   "payload/re2.js",
   "plan/",
   "testing/",
+  "agent/internal/budget.js",
+  "conversation/TokenCounter.js",
   "tool/RemoteTools.js",
   "tool/internal/remoteProtocol.js"
 ]
+
+/** Modules of others that it has no use for: the second engine of patterns, and the import of JSON Schemas. */
+const foreign = ["re2js", "fromJsonSchemaDocument.js"]
 
 const bundle = async (consumer: string, text: string) => {
   const { metafile, outputFiles, warnings } = await build({
@@ -179,11 +184,11 @@ describe("FAST-3 bundles hold what a program uses", () => {
     assert.isAtMost(bundled.gzipped, gzipped, "KB gzipped")
   })
 
-  it("an agent in code holds no wires, stores, remote tools, plans, foreign messages or second engine of patterns", async () => {
+  it("an agent in code holds no wires, stores, budgets, remote tools, plans, foreign messages, second engine of patterns or import of JSON Schemas", async () => {
     const { used } = await bundle(consumer, programs["an agent in code"].text)
     assert.isTrue(used.some((path) => path.endsWith("dist/agent/Agent.js")))
     assert.deepStrictEqual(
-      used.filter((path) => unused.some((part) => path.includes(`/dist/${part}`)) || path.includes("re2js")),
+      used.filter((path) => [...unused.map((part) => `/dist/${part}`), ...foreign].some((part) => path.includes(part))),
       []
     )
   })

@@ -91,7 +91,7 @@ describe("DESIGN 5.5 what the model is offered", () => {
     assert.strictEqual(Schema.decodeExit(offered("strict").parametersSchema)({})._tag, "Failure")
   })
 
-  test("the adapters of core read the arguments that a call accepts, of optional and recursive parameters too", function* () {
+  test("the adapters of core read the arguments that a call accepts, of open and recursive parameters too", function* () {
     const city = { type: "string" }
     const near = { type: "array", items: { $ref: "#/$defs/place" } }
     const place = { type: "object", properties: { city, near }, required: ["city"] }
