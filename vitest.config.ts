@@ -11,6 +11,7 @@ process.env["NODE_COMPILE_CACHE"] ??= here(".generated/compile-cache")
 const processTests = [
   "test/{examples,package}/*.test.ts",
   "test/conversation/store*.test.ts",
+  "test/mcp/*.test.ts",
   "test/node/*.test.ts",
   "test/plan/checkpoint-{approval,kill,store}.test.ts",
   "test/tool/remote-{client,http,outcomes,process}.test.ts"

@@ -40,7 +40,7 @@ interface RuleContext {
 
 type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
 
-const rooms = ["payload", "tool", "conversation", "agent", "plan", "interop", "node"]
+const rooms = ["payload", "tool", "conversation", "agent", "plan", "interop", "mcp", "node"]
 
 /** The rooms that each room may import, `internal/` included. `index` is the root barrel of the package. */
 const arrows: Record<string, ReadonlyArray<string>> = {
@@ -50,6 +50,7 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   agent: ["payload", "tool", "conversation"],
   plan: ["payload", "tool", "conversation", "agent"],
   interop: ["payload", "tool", "conversation"],
+  mcp: ["payload", "tool", "conversation", "agent"],
   node: ["payload", "conversation"],
   testing: rooms,
   index: ["payload", "tool", "conversation", "agent"]

@@ -120,6 +120,7 @@ const unused = [
   "conversation/VersionedStore.js",
   "conversation/internal/storage.js",
   "interop/",
+  "mcp/",
   "node/",
   "payload/Signed.js",
   "payload/re2.js",

@@ -76,7 +76,7 @@ export const ToolRuntime = Context.Reference<ToolRuntime>(callContext.keys.toolR
 })
 
 /** Puts the hints of a contract back onto a tool. */
-const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]): Context.Context<never> => {
+export const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]): Context.Context<never> => {
   let context = Context.empty()
   const add = <I, S>(key: Context.Key<I, S>, value: S | undefined) => {
     // tools keep their annotations in a Context<never>; the identifier is not tracked there
@@ -176,7 +176,14 @@ export const CurrentCall = Context.Reference<CallUnderWay | undefined>(callConte
   defaultValue: () => undefined
 })
 
-const carriedResults = new WeakMap<object, ToolResult.Failure>()
+const carriedResults = new WeakMap<object, ToolResult.ToolResult>()
+
+/** A value that a handler fails with, or emits as progress, to return the result in it as it is. */
+export const carrierOf = (result: ToolResult.ToolResult): object => {
+  const carrier = {}
+  carriedResults.set(carrier, result)
+  return carrier
+}
 
 /** The error that carries a result. */
 export const carryResult = (tool: string, result: ToolResult.Failure): AiError.AiError => {
@@ -190,7 +197,7 @@ export const carryResult = (tool: string, result: ToolResult.Failure): AiError.A
 }
 
 /** The result that an error carries, if any. */
-const carriedResult = (error: unknown): ToolResult.Failure | undefined =>
+const carriedResult = (error: unknown): ToolResult.ToolResult | undefined =>
   // Sound: a WeakMap has nothing for what is no object
   carriedResults.get(error as object)
 
@@ -727,14 +734,17 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const perform = (decoded: unknown, call: CallContext): Effect.Effect<ToolResult.ToolResult> => {
     // a preliminary result that does not encode spoils the final one
     let spoiled: Effect.Effect<ToolResult.Failure> | undefined
-    const preliminary = (value: unknown) =>
-      Effect.matchEffect(encodeSuccess(value), {
+    const preliminary = (value: unknown) => {
+      const carried = carriedResult(value)
+      if (carried?._tag === "Success") return call.progress(carried)
+      return Effect.matchEffect(encodeSuccess(value), {
         onFailure: (error) =>
           Effect.sync(() => {
             spoiled = unencodable(error)
           }),
         onSuccess: (json) => call.progress(ToolResult.success(json))
       })
+    }
     // Sound: the handler runs with `services`; `Tool.Handler` does not track what it requires.
     const handled = handler.handler(decoded, { toolCallId: call.callId, preliminary }) as Effect.Effect<
       unknown,

@@ -1,0 +1,832 @@
+/**
+ * Tools of MCP servers.
+ *
+ * {@link layer} connects to servers, over standard streams or streamable HTTP, and {@link toolkit} finds their tools
+ * for the runs of agents. What a server lists is data from outside: each tool is checked under the current `Limits`,
+ * and a bad one is left out by name, see {@link refused}.
+ *
+ * **What a run gets**
+ *
+ * - A tool is named `<server>/<tool>`. Its arguments are validated with the server's own JSON Schema, its structured
+ *   content with the output schema.
+ * - Each call asks for an approval unless `approval` decides otherwise. The approval holds for the digest of the
+ *   contract, so a tool that changes is asked for again.
+ * - The tools of a run stay as they were when it began. A call of a tool that has changed or gone by then is not
+ *   executed. The next run has the new tools.
+ * - Text, images, audio and resources of a result are content for the model. `isError` is an `execution_error`, and a
+ *   notification of progress is a `ToolProgress` event.
+ * - A server that has ended, or forgotten its session, is connected to again for the next call. The call under way
+ *   fails as `remote_unavailable`, whose value has the form of `RemoteTools.Unavailable`.
+ *
+ * **Gotchas**
+ *
+ * The client speaks version 2025-11-25 of MCP, and with older servers 2025-06-18, 2025-03-26 and 2024-11-05. It offers a server
+ * neither sampling nor roots nor elicitation, and has no OAuth: pass a token in `headers`.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25
+ * @since 0.1.0
+ */
+
+import type * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
+import type * as McpClientError from "effect/ai/McpClientError"
+import * as McpSchema from "effect/ai/McpSchema"
+import * as Tool from "effect/ai/Tool"
+import * as HttpClientError from "effect/http/HttpClientError"
+import type * as HttpClient from "effect/http/HttpClient"
+import type * as ChildProcess from "effect/process/ChildProcess"
+import type { ChildProcessSpawner } from "effect/process/ChildProcessSpawner"
+import type * as Redacted from "effect/Redacted"
+import type * as Json from "../payload/Json.ts"
+import * as JsonSchema from "../payload/JsonSchema.ts"
+import type * as Limits from "../payload/Limits.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
+import * as base from "../payload/internal/base.ts"
+import * as fuel from "../payload/internal/fuel.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
+import type { Unavailable } from "../tool/RemoteTools.ts"
+import * as ToolContract from "../tool/ToolContract.ts"
+import * as ToolResult from "../tool/ToolResult.ts"
+import * as ToolSettings from "../tool/ToolSettings.ts"
+import * as boundTool from "../tool/internal/boundTool.ts"
+import * as remoteProtocol from "../tool/internal/remoteProtocol.ts"
+import * as connection from "./internal/connection.ts"
+
+const ErrorReason = Schema.TaggedUnion({
+  Unreachable: { problem: Schema.String },
+  InvalidListing: { problem: Schema.String },
+  InvalidTool: { tool: Schema.String, problem: Schema.String },
+  InvalidOption: { option: Schema.String, problem: Schema.String }
+})
+
+const explainReason = ErrorReason.match({
+  Unreachable: ({ problem }) => `cannot be used: ${problem}`,
+  InvalidListing: ({ problem }) => `lists tools that cannot be read: ${problem}`,
+  InvalidTool: ({ problem, tool }) => `lists the tool ${base.quote(tool)}, which is refused: ${problem}`,
+  InvalidOption: ({ option, problem }) => `has the option ${JSON.stringify(option)}, which ${problem}`
+})
+
+/**
+ * The tools of a server are not available.
+ *
+ * **Details**
+ *
+ * - `Unreachable`: the server could not be started or reached, or it refused the connection.
+ * - `InvalidListing`: what it answered is no list of tools, or larger than the limits.
+ * - `InvalidTool`: one tool is not acceptable, and `invalidTools` is `"fail"`.
+ * - `InvalidOption`: an option of the layer is not usable.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class McpToolsError extends Schema.TaggedError<McpToolsError>("effect-emissary/mcp/McpToolsError")(
+  "McpToolsError",
+  { server: Schema.String, reason: ErrorReason }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `The MCP server ${base.quote(this.server)} ${explainReason(this.reason)}`
+  }
+}
+
+/**
+ * A tool that was left out, and why.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RefusedTool {
+  readonly server: string
+  readonly tool: string
+  readonly problem: string
+}
+
+/**
+ * A tool of a server. It brings its handler along, so it goes into the `toolkit` of an agent as it is.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface McpTool
+  extends
+    boundTool.WithOwnHandler<never>,
+    Tool.ProviderDefined<
+      "emissary.mcp",
+      string,
+      {
+        readonly args: typeof Schema.Void
+        readonly parameters: typeof Schema.Unknown
+        readonly success: typeof Schema.Json
+        readonly failure: typeof Schema.Json
+        readonly failureMode: "error"
+      }
+    > {}
+
+/**
+ * Options that hold for servers of both transports.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ServerOptions {
+  /**
+   * The calls that need an approval:
+   *
+   * - `"always"` (default): those of every tool.
+   * - `"unlessReadonly"`: those of tools that the server does not call read-only. That is a claim of the server.
+   * - `"never"`: none.
+   * - a function: those of the tools that it returns `true` for. The contract asks for no approval, and its digest is
+   *   the one to compare with that of a tool that was reviewed.
+   */
+  readonly approval?:
+    | "always"
+    | "unlessReadonly"
+    | "never"
+    | ((contract: ToolContract.ToolContract) => boolean)
+    | undefined
+  /** The time that a call may take; default 60 seconds. */
+  readonly timeout?: Duration.Input | undefined
+  /** The time for the handshake, and for listing the tools; default 30 seconds. */
+  readonly connectTimeout?: Duration.Input | undefined
+  /** The attempts to connect; default five more times within about three seconds. */
+  readonly retry?: Schedule.Schedule<unknown> | undefined
+  /** Leaves tools out that are not acceptable (default), or fails. */
+  readonly invalidTools?: "leaveOut" | "fail" | undefined
+  /** Limits of what the server sends, where they differ from the current `Limits`. */
+  readonly limits?: Partial<Limits.Limits> | undefined
+}
+
+/**
+ * A server that runs as a child process and speaks over its standard streams.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface StdioServer extends ServerOptions {
+  readonly command: ChildProcess.Command
+}
+
+/**
+ * A server that is reached over streamable HTTP.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface HttpServer extends ServerOptions {
+  readonly url: string | URL
+  /** Headers of every request. Redacted values appear in no message. */
+  readonly headers?: { readonly [name: string]: string | Redacted.Redacted<string> } | undefined
+}
+
+/**
+ * The servers that a program uses.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class McpTools extends Context.Service<
+  McpTools,
+  {
+    readonly tools: Effect.Effect<ReadonlyArray<McpTool>, McpToolsError>
+    readonly refused: Effect.Effect<ReadonlyArray<RefusedTool>>
+  }
+>()("effect-emissary/mcp/McpTools") {}
+
+/**
+ * The tools of all servers as they are now, for the `toolkit` of an agent.
+ *
+ * **Details**
+ *
+ * An agent finds them once per run. A server that announces changes is asked again only after a change; others are
+ * asked each time. A tool that has not changed is the same object.
+ *
+ * @category tools
+ * @since 0.1.0
+ */
+export const toolkit: Effect.Effect<ReadonlyArray<McpTool>, McpToolsError, McpTools> = Effect.flatMap(
+  McpTools,
+  ({ tools }) => tools
+)
+
+/**
+ * The tools that the newest listings left out.
+ *
+ * @category tools
+ * @since 0.1.0
+ */
+export const refused: Effect.Effect<ReadonlyArray<RefusedTool>, never, McpTools> = Effect.flatMap(
+  McpTools,
+  ({ refused }) => refused
+)
+
+/**
+ * The services that servers require: a spawner of child processes, an HTTP client.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type ServicesOf<Servers> = Servers[keyof Servers] extends infer One
+  ? One extends { readonly command: unknown }
+    ? ChildProcessSpawner
+    : HttpClient.HttpClient
+  : never
+
+/**
+ * Connects to MCP servers, each under a name of its own.
+ *
+ * **Details**
+ *
+ * A connection is made when tools are first asked for, and ends with the layer: a child process is then asked to end,
+ * and killed if it does not. Names have letters, digits, `-` and `_`, at most 32.
+ *
+ * **Example** (A file server as a child process, and a server elsewhere)
+ *
+ * ```ts no-run
+ * import { NodeHttpClient, NodeServices } from "@effect/platform-node"
+ * import { Effect, Layer, Redacted } from "effect"
+ * import { ChildProcess } from "effect/process"
+ * import { Agent, ModelRegistry } from "effect-emissary"
+ * import { McpTools } from "effect-emissary/mcp"
+ *
+ * const Servers = McpTools.layer({
+ *   files: {
+ *     command: ChildProcess.make("npx", ["-y", "@modelcontextprotocol/server-filesystem", "./notes"]),
+ *     approval: ({ name }) => name !== "files/read_text_file"
+ *   },
+ *   issues: {
+ *     url: "https://mcp.example.com/mcp",
+ *     headers: { authorization: Redacted.make("Bearer ...") }
+ *   }
+ * }).pipe(Layer.provide([NodeServices.layer, NodeHttpClient.layerUndici]))
+ *
+ * class Clerk extends Agent.Service<Clerk>()("clerk", { model: "openai/gpt-5.2", toolkit: McpTools.toolkit }) {}
+ *
+ * const ClerkLive = Clerk.layer.pipe(Layer.provide([Servers, ModelRegistry.layer({})]))
+ * const program = Effect.flatMap(Clerk, (clerk) => clerk.ask("What is in my notes?")).pipe(Effect.provide(ClerkLive))
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <const Servers extends { readonly [name: string]: StdioServer | HttpServer }>(
+  servers: Servers
+): Layer.Layer<McpTools, McpToolsError, ServicesOf<Servers>> =>
+  Layer.effect(
+    McpTools,
+    Effect.gen(function* () {
+      // Sound: the services of the servers are in the context of the layer
+      const services = yield* Effect.context<never>()
+      const scope = yield* Effect.scope
+      const all: ReadonlyArray<Server> = yield* Effect.forEach(Object.entries(servers), ([name, options]) =>
+        /^[\w-]{1,32}$/.test(name)
+          ? Effect.sync(() => new Server(name, options, services, scope))
+          : Effect.fail(
+              errorOf(name)({
+                _tag: "InvalidOption",
+                option: "servers",
+                problem: "expected a name of at most 32 letters, digits, hyphens and underscores"
+              })
+            )
+      )
+      return McpTools.of({
+        tools: Effect.map(
+          Effect.forEach(all, (server) => server.tools, { concurrency: "unbounded" }),
+          (tools) => tools.flat()
+        ),
+        refused: Effect.sync(() => all.flatMap((server) => server.refused))
+      })
+    })
+  )
+
+const errorOf = (server: string) => (reason: typeof ErrorReason.Type) => new McpToolsError({ server, reason })
+
+/** Six attempts within about three seconds. */
+const defaultRetry = Schedule.exponential("100 millis").pipe(Schedule.upTo({ times: 5 }))
+
+/** Checked JSON that is an object. */
+const JsonObject = Schema.declare(plainJson.isObject, { expected: "an object" })
+
+/** A tool as the server described it. */
+const Described = Schema.Struct({
+  name: Schema.String,
+  title: Schema.optionalKey(Schema.String),
+  description: Schema.optionalKey(Schema.String),
+  inputSchema: JsonObject,
+  outputSchema: Schema.optionalKey(JsonObject),
+  annotations: Schema.optionalKey(
+    Schema.Struct({
+      title: Schema.optionalKey(Schema.String),
+      readOnlyHint: Schema.optionalKey(Schema.Boolean),
+      destructiveHint: Schema.optionalKey(Schema.Boolean),
+      idempotentHint: Schema.optionalKey(Schema.Boolean),
+      openWorldHint: Schema.optionalKey(Schema.Boolean)
+    })
+  ),
+  execution: Schema.optionalKey(Schema.Struct({ taskSupport: Schema.optionalKey(Schema.String) }))
+})
+
+type Described = typeof Described.Type
+
+const decodeDescribed = Schema.decodeUnknownResult(Described)
+
+/** A listed tool: what was described, in canonical text, and the tool that was made of it. */
+interface Entry {
+  readonly described: Described
+  readonly fingerprint: string
+  readonly tool: McpTool
+  readonly output: JsonSchema.JsonSchema | undefined
+}
+
+/** The longest description of a tool, and of a message that is quoted. */
+const maxDescription = 16_384
+const maxQuote = 500
+
+/** Characters that a reader of a description would not see. */
+const invisible = /(?![\t\n\r])\p{Cc}|[\u{E0000}-\u{E007F}]|\p{Surrogate}/u
+
+/** The first rule that the words of a tool break. */
+const findWrongWords = ({ annotations, description = "", execution, name, title = "" }: Described) => {
+  if (!/^[\w.-]{1,128}$/.test(name))
+    return "expected a name of at most 128 letters, digits, dots, hyphens and underscores"
+  if (execution?.taskSupport === "required") return "it can only be called as a task, which is not supported"
+  for (const text of [description, title, annotations?.title ?? ""]) {
+    if (text.length > maxDescription)
+      return `expected at most ${maxDescription} characters, got a text of ${text.length}`
+    if (invisible.test(text)) return "expected visible text, found a control or tag character in its words"
+  }
+  return undefined
+}
+
+const annotationsOf = ({ annotations, title }: Described): ToolContract.ToolContract["annotations"] =>
+  plainJson.defined({
+    title: title ?? annotations?.title,
+    readonly: annotations?.readOnlyHint,
+    destructive: annotations?.destructiveHint,
+    idempotent: annotations?.idempotentHint,
+    openWorld: annotations?.openWorldHint
+  })
+
+const floors = {
+  always: () => true,
+  unlessReadonly: ({ annotations }: ToolContract.ToolContract) => annotations.readonly !== true,
+  never: () => false
+}
+
+const Blob = { mimeType: Schema.optionalKey(Schema.String), uri: Schema.String }
+
+const Block = Schema.Union([
+  Schema.Struct({ type: Schema.Literal("text"), text: Schema.String }),
+  Schema.Struct({ type: Schema.Literals(["image", "audio"]), data: Schema.String, mimeType: Schema.String }),
+  Schema.Struct({
+    type: Schema.Literal("resource"),
+    resource: Schema.Union([
+      Schema.Struct({ ...Blob, text: Schema.String }),
+      Schema.Struct({ ...Blob, blob: Schema.String })
+    ])
+  }),
+  Schema.Struct({
+    type: Schema.Literal("resource_link"),
+    ...Blob,
+    name: Schema.String,
+    description: Schema.optionalKey(Schema.String)
+  })
+])
+
+const CallResult = Schema.Struct({
+  content: Schema.Array(Block),
+  structuredContent: Schema.optionalKey(JsonObject),
+  isError: Schema.optionalKey(Schema.Boolean)
+})
+
+/** A block of a result as content. A link is text, because nothing fetches it for the model. */
+const toContent = (block: typeof Block.Type): ToolResult.Content => {
+  if (block.type === "text") return ToolResult.textPart(block.text)
+  if (block.type === "resource_link") {
+    const about = block.description === undefined ? "" : `\n${block.description}`
+    return ToolResult.textPart(`${block.name}: ${block.uri}${about}`)
+  }
+  if (block.type !== "resource") return fileOf(block.mimeType, block.data)
+  const { mimeType = "application/octet-stream", uri } = block.resource
+  return "text" in block.resource
+    ? ToolResult.textPart(block.resource.text)
+    : fileOf(mimeType, block.resource.blob, uri)
+}
+
+const fileOf = (mediaType: string, base64: string, fileName?: string): ToolResult.FilePart => ({
+  type: "file",
+  mediaType,
+  ...plainJson.defined({ fileName }),
+  data: { type: "base64", base64 }
+})
+
+/** The result of a call as the tool's output schema judges it. */
+const toResult = (
+  name: string,
+  { content, isError, structuredContent }: typeof CallResult.Type,
+  output: JsonSchema.JsonSchema | undefined
+): ToolResult.ToolResult => {
+  const [first, ...rest] = content.map(toContent)
+  const parts: ToolResult.NonEmptyContent | undefined = first === undefined ? undefined : [first, ...rest]
+  const value = structuredContent ?? ToolResult.text(parts ?? [])
+  if (isError === true) {
+    const message = ToolResult.text(ToolResult.success(value, parts))
+    const words = message === "" ? `The MCP server reports that tool ${base.quote(name)} failed` : message
+    const failure = ToolResult.failure("execution_error", words, structuredContent)
+    return parts === undefined ? failure : { ...failure, content: parts }
+  }
+  if (output === undefined) return ToolResult.success(value, parts)
+  const checked = JsonSchema.validate(output, structuredContent ?? null)
+  if (Result.isSuccess(checked)) return ToolResult.success(checked.success, parts)
+  const problems = PayloadError.render("", checked.failure)
+  return ToolResult.failure(
+    "execution_error",
+    `The result of tool ${base.quote(name)} does not fit its output schema: ${problems}`
+  )
+}
+
+const unavailable = (
+  reason: Unavailable["reason"],
+  outcome: Unavailable["outcome"],
+  sentence: string
+): ToolResult.Failure => {
+  const ran = outcome === "unknown" ? "it is not known whether the tool ran" : "the tool did not run"
+  const value: Unavailable = { reason, outcome }
+  return ToolResult.failure("remote_unavailable", `${sentence}, ${ran}`, value)
+}
+
+const changedTool = (name: string) =>
+  unavailable(
+    "contract_mismatch",
+    "not_executed",
+    `The tool ${base.quote(name)} of the MCP server has changed since this run began`
+  )
+
+const refusals: { readonly [status: number]: Unavailable["reason"] } = {
+  401: "unauthorized",
+  403: "denied",
+  404: "not_found",
+  413: "request_too_large",
+  415: "unsupported_media_type"
+}
+
+/** A call without a result. `isGone` is a connection that cannot be used again. */
+interface Lost {
+  readonly result: ToolResult.Failure
+  readonly isGone: boolean
+  /** The server has forgotten the session, so nothing was executed. */
+  readonly isForgotten?: boolean
+}
+
+const toLost = (quote: (text: string) => string, { reason }: McpClientError.McpClientError): Lost => {
+  const lost = unavailable("connection_lost", "unknown", "The connection to the MCP server was lost")
+  const invalid = unavailable("invalid_response", "unknown", "The answer of the MCP server is not a tool result")
+  switch (reason._tag) {
+    case "TransportError": {
+      const { cause } = reason
+      const isUnsent = HttpClientError.isHttpClientError(cause) && remoteProtocol.isUnreachable(cause)
+      const unreachable = unavailable("unreachable", "not_executed", "The MCP server cannot be reached")
+      return { result: isUnsent ? unreachable : lost, isGone: true }
+    }
+    case "ClosedError": {
+      const expired = unavailable("connection_lost", "not_executed", "The MCP server has ended the session")
+      return reason.sessionExpired === true
+        ? { result: expired, isGone: true, isForgotten: true }
+        : { result: lost, isGone: true }
+    }
+    case "HttpError": {
+      const { status } = reason
+      const isRefused = status < 500
+      const result = unavailable(
+        refusals[status] ?? (isRefused ? "invalid_request" : "server_error"),
+        isRefused ? "not_executed" : "unknown",
+        `The MCP server answered with status ${status}`
+      )
+      return { result, isGone: status === 400 || status === 404, isForgotten: status === 400 || status === 404 }
+    }
+    case "ProtocolError":
+      return reason.code === undefined
+        ? { result: invalid, isGone: true }
+        : {
+            result: ToolResult.failure("execution_error", `The MCP server rejected the call: ${quote(reason.message)}`),
+            isGone: false
+          }
+    case "LimitError":
+      return {
+        result: unavailable("response_too_large", "unknown", "A message of the MCP server is larger than the limit"),
+        isGone: true
+      }
+    default:
+      return { result: invalid, isGone: false }
+  }
+}
+
+interface Ready {
+  readonly connected: connection.Connection
+  readonly entries: ReadonlyMap<string, Entry>
+}
+
+/** One server: its connection while it has one, and the tools that it listed. */
+class Server {
+  refused: ReadonlyArray<RefusedTool> = []
+  private current: { readonly connection: connection.Connection; readonly scope: Scope.Closeable } | undefined
+  private listed: { readonly by: connection.Connection; readonly entries: ReadonlyMap<string, Entry> } | undefined
+  private readonly lock = Semaphore.makeUnsafe(1)
+  private readonly name: string
+  private readonly options: StdioServer | HttpServer
+  private readonly services: Context.Context<never>
+  private readonly scope: Scope.Scope
+
+  constructor(name: string, options: StdioServer | HttpServer, services: Context.Context<never>, scope: Scope.Scope) {
+    this.name = name
+    this.options = options
+    this.services = services
+    this.scope = scope
+  }
+
+  /** The tools for a new run. */
+  get tools(): Effect.Effect<ReadonlyArray<McpTool>, McpToolsError> {
+    return Effect.map(this.ready(true), ({ entries }) => Array.from(entries.values(), ({ tool }) => tool))
+  }
+
+  /** A connection and its tools. One that turns out to be lost is replaced once. */
+  private ready(isForRun: boolean): Effect.Effect<Ready, McpToolsError> {
+    const once = Effect.flatMap(this.connected, (connected) =>
+      Effect.map(this.entries(connected, isForRun && !connected.isWatched), (entries) => ({ connected, entries }))
+    )
+    return Effect.suspend(() => {
+      const known = this.current
+      return known === undefined
+        ? once
+        : Effect.catchIf(
+            once,
+            () => this.current !== known,
+            () => once
+          )
+    })
+  }
+
+  /** The connection, made again if there is none or it was lost. */
+  private get connected(): Effect.Effect<connection.Connection, McpToolsError> {
+    return this.lock.withPermit(
+      Effect.suspend(() => {
+        const known = this.current
+        if (known !== undefined && !known.connection.isLost) return Effect.succeed(known.connection)
+        return Effect.andThen(this.drop(known?.connection), this.connect)
+      })
+    )
+  }
+
+  private get connect(): Effect.Effect<connection.Connection, McpToolsError> {
+    const { connectTimeout = "30 seconds", limits, retry } = this.options
+    return Effect.gen({ self: this }, function* () {
+      const { maxBytes } = yield* plainJson.resolveLimits(limits)
+      const attempt = Effect.gen({ self: this }, function* () {
+        const scope = yield* Scope.fork(this.scope)
+        const made = connection.connect({ place: this.options, timeout: connectTimeout, maxBytes })
+        return yield* made.pipe(
+          Effect.provideContext(Context.add(this.services, Scope.Scope, scope)),
+          Effect.map((connection) => ({ connection, scope })),
+          Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
+        )
+      })
+      this.current = yield* Effect.retry(attempt, retry ?? defaultRetry)
+      return this.current.connection
+    }).pipe(Effect.mapError((error) => errorOf(this.name)({ _tag: "Unreachable", problem: this.quote(error.message) })))
+  }
+
+  /** Forgets a connection, and closes it in the background: a process may need seconds to end. */
+  private drop(lost: connection.Connection | undefined): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const known = this.current
+      if (known === undefined || known.connection !== lost) return Effect.void
+      this.current = undefined
+      return Effect.forkIn(Scope.close(known.scope, Exit.void), this.scope)
+    })
+  }
+
+  /** The tools that are known, or a new listing. */
+  private entries(
+    connected: connection.Connection,
+    isNeeded: boolean
+  ): Effect.Effect<ReadonlyMap<string, Entry>, McpToolsError> {
+    return Effect.suspend(() => {
+      const known = this.listed
+      if (known?.by === connected && !connected.isStale && !isNeeded) return Effect.succeed(known.entries)
+      connected.isStale = false
+      return Effect.tap(fuel.doorWithin(this.options.limits, this.list(connected)), (entries) =>
+        Effect.sync(() => {
+          this.listed = { by: connected, entries }
+        })
+      )
+    })
+  }
+
+  private list(connected: connection.Connection): Effect.Effect<ReadonlyMap<string, Entry>, McpToolsError> {
+    const { connectTimeout = "30 seconds", invalidTools = "leaveOut", limits } = this.options
+    const invalid = (problem: string) => errorOf(this.name)({ _tag: "InvalidListing", problem })
+    return Effect.gen({ self: this }, function* () {
+      const found: Array<unknown> = []
+      yield* connected.client.listTools({ timeout: connectTimeout }).pipe(
+        Effect.provideService(connection.CurrentExchange, {
+          onResult: (tools) => void (Array.isArray(tools) && found.push(...tools))
+        }),
+        Effect.tapError(() => this.drop(connected)),
+        Effect.mapError((error) => errorOf(this.name)({ _tag: "Unreachable", problem: this.quote(error.message) }))
+      )
+      const { maxTools } = yield* plainJson.resolveLimits(limits)
+      if (found.length > maxTools) {
+        return yield* invalid(`expected at most ${maxTools} tools, got ${found.length}. Raise "maxTools" of the limits`)
+      }
+      const checked = yield* Effect.mapError(plainJson.check(found, { what: "tools", limits }), (error) =>
+        invalid(error.message)
+      )
+      const entries = new Map<string, Entry>()
+      const refused: Array<RefusedTool> = []
+      for (const json of plainJson.isArray(checked) ? checked : []) {
+        const made = yield* Effect.result(this.make(json, entries))
+        if (Result.isSuccess(made)) entries.set(made.success.described.name, made.success)
+        else refused.push({ server: this.name, ...made.failure })
+      }
+      const [first] = refused
+      if (first !== undefined && invalidTools === "fail") {
+        return yield* errorOf(this.name)({ _tag: "InvalidTool", tool: first.tool, problem: first.problem })
+      }
+      this.refused = refused
+      return entries
+    })
+  }
+
+  /** The entry of a tool: the one that is known if nothing has changed. */
+  private make(
+    json: Schema.Json,
+    others: ReadonlyMap<string, Entry>
+  ): Effect.Effect<Entry, Omit<RefusedTool, "server">> {
+    return Effect.gen({ self: this }, function* () {
+      const name = plainJson.isObject(json) ? plainJson.own(json, "name") : undefined
+      const refuse = (problem: string) =>
+        Effect.fail({ tool: base.truncateText(typeof name === "string" ? name : "", 128), problem })
+      const decoded = decodeDescribed(json)
+      if (Result.isFailure(decoded)) {
+        return yield* refuse(PayloadError.render("", plainJson.problemsFromSchemaError(decoded.failure, json)))
+      }
+      const described = decoded.success
+      const wrong = findWrongWords(described)
+      if (wrong !== undefined) return yield* refuse(wrong)
+      if (others.has(described.name)) return yield* refuse("another tool of the server has its name")
+      const fingerprint = plainJson.fingerprint(described)
+      const known = this.listed?.entries.get(described.name)
+      if (known?.fingerprint === fingerprint) return known
+      return yield* Effect.catch(this.makeEntry(described, fingerprint), ({ message }) => refuse(message))
+    })
+  }
+
+  private makeEntry(described: Described, fingerprint: string) {
+    const { approval = "always", limits, timeout = "60 seconds" } = this.options
+    return Effect.gen({ self: this }, function* () {
+      const name = `${this.name}/${described.name}`
+      const { description, inputSchema, outputSchema } = described
+      const annotations = annotationsOf(described)
+      const contract = yield* ToolContract.make({
+        name,
+        description,
+        parameters: inputSchema,
+        success: outputSchema,
+        timeout,
+        annotations
+      })
+      const needsApproval = (typeof approval === "function" ? approval : floors[approval])(contract)
+      const output =
+        outputSchema === undefined ? undefined : yield* JsonSchema.make(outputSchema, { what: "output schema", limits })
+      const tool = Tool.dynamic(name, {
+        description,
+        parameters: inputSchema,
+        success: output === undefined ? Schema.Unknown : JsonSchema.codec(output),
+        failure: Schema.Unknown,
+        needsApproval
+      })
+        .annotateMerge(boundTool.toToolAnnotations(annotations))
+        .annotate(ToolSettings.Timeout, timeout)
+      const entry: Entry = {
+        described,
+        fingerprint,
+        output,
+        tool: ownTool(tool, (params, context) => this.call(entry, params, context))
+      }
+      // Compiles the parameters, so that a schema that is refused is refused here
+      yield* boundTool.makeStub(contract)
+      return entry
+    })
+  }
+
+  /** Executes a call, and fails with what carries its result. */
+  private call(
+    entry: Entry,
+    params: unknown,
+    { preliminary }: Parameters<boundTool.HandlerFunction>[1]
+  ): Effect.Effect<never, object> {
+    const attempt = (isSecond: boolean): Effect.Effect<ToolResult.ToolResult> =>
+      Effect.matchEffect(this.ready(false), {
+        onFailure: (error) => Effect.succeed(unavailable("unreachable", "not_executed", error.message)),
+        onSuccess: ({ connected, entries }) =>
+          entries.get(entry.described.name)?.fingerprint === entry.fingerprint
+            ? Effect.catch(this.exchange(connected, entry, params, preliminary), (lost) =>
+                Effect.andThen(
+                  lost.isGone ? this.drop(connected) : Effect.void,
+                  lost.isForgotten === true && !isSecond ? attempt(true) : Effect.succeed(lost.result)
+                )
+              )
+            : Effect.succeed(changedTool(entry.described.name))
+      })
+    return Effect.flatMap(attempt(false), (result) => Effect.fail(boundTool.carrierOf(result)))
+  }
+
+  private exchange(
+    connected: connection.Connection,
+    { described, output, tool }: Entry,
+    params: unknown,
+    preliminary: (value: unknown) => Effect.Effect<void>
+  ): Effect.Effect<ToolResult.ToolResult, Lost> {
+    return Effect.gen({ self: this }, function* () {
+      let raw: unknown
+      // The newest notifications count: a reader who is slow must not hold up the server
+      const progress = yield* Queue.sliding<typeof connection.Progress.Type, Cause.Done>(16)
+      const emit = Effect.forkChild(
+        Stream.runForEach(Stream.fromQueue(progress), (made) => preliminary(boundTool.carrierOf(toProgress(made))))
+      )
+      const request = connected.client
+        .callTool({
+          tool: new McpSchema.Tool({ name: described.name, inputSchema: { type: "object" } }),
+          // Sound: the arguments have passed the validator, so they are a JSON object
+          arguments: params as Json.JsonObject
+        })
+        .pipe(
+          Effect.provideService(connection.CurrentExchange, {
+            onResult: (result) => (raw = result),
+            onProgress: (made) => void Queue.offerUnsafe(progress, made)
+          }),
+          Effect.mapError((error) => toLost((text) => this.quote(text), error))
+        )
+      const emitter = yield* emit
+      yield* Effect.ensuring(request, Queue.end(progress))
+      yield* Fiber.await(emitter)
+      const read = Effect.mapError(readResult(raw, { what: "result", limits: this.options.limits }), (error): Lost => {
+        const isLarge = error.reason._tag === "TooLarge" || error.reason._tag === "TooDeep"
+        return {
+          isGone: false,
+          result: unavailable(
+            isLarge ? "response_too_large" : "invalid_response",
+            "unknown",
+            `The answer of the MCP server is not a tool result (${this.quote(error.message)})`
+          )
+        }
+      })
+      return toResult(tool.name, yield* read, output)
+    })
+  }
+
+  /** At most some sentences of the server's own words, and no secret. */
+  private quote(text: string): string {
+    const clean = connection.secretsOf(this.options).reduce((all, secret) => all.replaceAll(secret, "<redacted>"), text)
+    return base.truncateText(clean, maxQuote)
+  }
+}
+
+const readResult = (raw: unknown, options: plainJson.Options) =>
+  Effect.flatMap(
+    plainJson.check(raw, options),
+    plainJson.decode(CallResult, { ...options, onExcessProperty: "ignore" })
+  )
+
+const toProgress = ({ message, progress, total }: typeof connection.Progress.Type): ToolResult.Success => {
+  const words = message === undefined ? undefined : base.truncateText(message, maxQuote)
+  const content = ToolResult.textPart(words ?? (total === undefined ? `${progress}` : `${progress} of ${total}`))
+  return ToolResult.success({ progress, ...plainJson.defined({ total, message: words }) }, [content])
+}
+
+const ownTool = (described: Tool.Any, handler: boundTool.HandlerFunction): McpTool => {
+  const tool = Tool.providerDefined({
+    id: "emissary.mcp",
+    customName: described.name,
+    providerName: described.name,
+    parameters: Schema.Unknown,
+    success: Schema.Json,
+    failure: Schema.Json
+  })(undefined).annotateMerge(boundTool.withOwnHandler(described, handler).annotations)
+  const marked: unknown = Object.assign(tool, { [boundTool.OwnHandlerTypeId]: {} })
+  // Sound: annotate keeps the kind of a tool, and the services are a phantom.
+  return marked as McpTool
+}

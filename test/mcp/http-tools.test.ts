@@ -1,0 +1,302 @@
+import { assert, describe } from "@effect/vitest"
+import { Effect, Layer, Redacted, Schedule, Schema, Stream } from "effect"
+import { FetchHttpClient } from "effect/http"
+import { Agent, RemoteTools, ToolResult } from "effect-emissary"
+import { McpTools } from "effect-emissary/mcp"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+import { test } from "../test.ts"
+import { listen } from "./fixtures/sdk-server.ts"
+import { agent, calling, runCalls, typeOf, valueOf } from "./support.ts"
+
+type Fixture = Awaited<ReturnType<typeof listen>>
+
+const serving = (options?: Parameters<typeof listen>[0]) =>
+  Effect.acquireRelease(
+    Effect.promise(() => listen(options)),
+    (server) => Effect.promise(() => server.close())
+  )
+
+const oneAttempt = { retry: Schedule.recurs(0) }
+
+const tools = (url: string, options: Partial<McpTools.HttpServer> = {}) =>
+  McpTools.layer({ demo: { url, approval: "never", ...oneAttempt, ...options } }).pipe(
+    Layer.provide(FetchHttpClient.layer)
+  )
+
+const withSdk = <A, E>(
+  body: (server: Fixture) => Effect.Effect<A, E, McpTools.McpTools>,
+  options?: Parameters<typeof listen>[0]
+) => Effect.flatMap(serving(options), (server) => Effect.provide(body(server), tools(server.url)))
+
+const wait = (until: Effect.Effect<boolean>) =>
+  Effect.repeat(Effect.delay(until, "5 millis"), { until: (done: boolean) => done })
+
+describe("MCP-1 a server of the official SDK over streamable HTTP", () => {
+  test.live("MCP-1 calls, progress and images", function* () {
+    const program = withSdk(() =>
+      Effect.gen(function* () {
+        const [echo, picture, sum] = yield* runCalls(["echo", { text: "hi" }], ["picture"], ["sum", { a: 1, b: 2 }])
+        assert.deepStrictEqual(echo, ToolResult.success("hi"))
+        assert.lengthOf(picture === undefined ? [] : ToolResult.content(picture), 6)
+        assert.deepStrictEqual(valueOf(sum), { sum: 3 })
+        const events = yield* Effect.provide(Stream.runCollect(agent.stream("Go")), calling(["steps"]))
+        assert.deepStrictEqual(
+          events.flatMap((event) => (event._tag === "ToolProgress" ? [ToolResult.text(event.result)] : [])),
+          ["step 1", "step 2"]
+        )
+      })
+    )
+    yield* program
+  })
+
+  test.live("MCP-1 changes are announced on a stream of their own", function* () {
+    yield* withSdk(({ seen }) =>
+      Effect.gen(function* () {
+        yield* McpTools.toolkit
+        yield* wait(Effect.sync(() => seen.includes("GET")))
+        yield* Effect.sleep("50 millis")
+        yield* McpTools.toolkit
+        const listings = () => seen.filter((one) => one === "listed").length
+        const before = listings()
+        yield* McpTools.toolkit
+        assert.strictEqual(listings(), before, "a server that announces changes is not asked again")
+        const [, echo, sum] = yield* runCalls(["change"], ["echo", { text: "hi" }], ["sum", { a: 1, b: 2 }])
+        for (const result of [echo, sum]) {
+          assert.deepStrictEqual(valueOf(result), { reason: "contract_mismatch", outcome: "not_executed" })
+        }
+        const [again] = yield* runCalls(["sum", { a: 1, b: 2 }])
+        assert.deepStrictEqual(valueOf(again), { sum: 3 })
+      })
+    )
+  })
+
+  test.live("MCP-1 a session that the server forgot is replaced, and the call made again", function* () {
+    yield* withSdk(({ forget, seen }) =>
+      Effect.gen(function* () {
+        yield* runCalls(["echo", { text: "one" }])
+        forget()
+        const tools = yield* McpTools.toolkit
+        assert.lengthOf(tools, 10)
+        const forgetful = Agent.make("a", { toolkit: Effect.succeed(tools) })
+        forget()
+        const { text } = yield* Effect.provide(forgetful.run("Go"), calling(["echo", { text: "two" }]))
+        assert.strictEqual(text, "done")
+        assert.lengthOf(
+          seen.filter((one) => one === "echo"),
+          2
+        )
+      })
+    )
+  })
+
+  test.live(
+    "MCP-1 a connection that is cut leaves the outcome unknown, and one that cannot be made leaves it undone",
+    function* () {
+      const server = yield* serving()
+      yield* Effect.gen(function* () {
+        const [crash, echo] = yield* runCalls(["crash"], ["echo", { text: "back" }])
+        assert.deepStrictEqual(valueOf(crash), { reason: "connection_lost", outcome: "unknown" })
+        assert.deepStrictEqual(echo, ToolResult.success("back"))
+        const found = yield* McpTools.toolkit
+        yield* Effect.promise(() => server.close())
+        const late = Agent.make("a", { toolkit: Effect.succeed(found) })
+        const events = yield* Effect.provide(Stream.runCollect(late.stream("Go")), calling(["echo", { text: "hi" }]))
+        const [result] = events.flatMap((event) => (event._tag === "ToolFinished" ? [event.result] : []))
+        assert.deepStrictEqual(valueOf(result), { reason: "unreachable", outcome: "not_executed" })
+        assert.strictEqual((yield* Effect.flip(McpTools.toolkit)).reason._tag, "Unreachable")
+      }).pipe(Effect.provide(tools(server.url)))
+    }
+  )
+
+  test.live("MCP-1 L8 a token is sent, and in no message", function* () {
+    const server = yield* serving({ token: "t0ken-s3cret" })
+    const authorized = { headers: { authorization: Redacted.make("Bearer t0ken-s3cret") } }
+    const echo = yield* Effect.provide(runCalls(["echo", { text: "hi" }]), tools(server.url, authorized))
+    assert.deepStrictEqual(echo, [ToolResult.success("hi")])
+    const wrong = { headers: { authorization: Redacted.make("Bearer wr0ng") } }
+    const error = yield* Effect.flip(Effect.provide(McpTools.toolkit, tools(server.url, wrong)))
+    assert.match(error.message, /cannot be used: MCP HTTP status 401/)
+    assert.notInclude(JSON.stringify(error), "wr0ng")
+  })
+
+  test.live("MCP-1 L2 approvals are what the host decides, and limits hold", function* () {
+    const server = yield* serving()
+    const contracts = (options: Partial<McpTools.HttpServer>) =>
+      Agent.definition(agent).pipe(
+        Effect.map(({ tools }) => tools),
+        Effect.provide(tools(server.url, options))
+      )
+    const digests = new Set<string>()
+    for (const [approval, expected] of [
+      [undefined, ["always", "always"]],
+      ["unlessReadonly", ["never", "always"]],
+      ["never", ["never", "never"]],
+      [
+        ({ digest, name }: { readonly name: string; readonly digest: string }) => {
+          digests.add(digest)
+          return name === "demo/echo"
+        },
+        ["always", "never"]
+      ]
+    ] as const) {
+      const found = yield* contracts({ approval })
+      assert.deepStrictEqual(
+        found.slice(0, 2).map((tool) => tool.approval),
+        [...expected]
+      )
+    }
+    const [echo, , sum] = yield* contracts({ approval: "never" })
+    assert.isTrue(echo !== undefined && digests.has(echo.digest))
+    assert.strictEqual(echo?.annotations.readonly, true)
+    assert.deepStrictEqual(sum?.success?.["required"], ["sum"])
+
+    const error = yield* Effect.flip(contracts({ limits: { maxTools: 3 } }))
+    assert.match(error.message, /toolkit/)
+    const large = runCalls(["large"]).pipe(
+      Effect.map(([result]) => valueOf(result)),
+      Effect.provide(tools(server.url, { limits: { maxStringLength: 10_000 } }))
+    )
+    assert.deepStrictEqual(yield* large, { reason: "response_too_large", outcome: "unknown" })
+    const unread = yield* Effect.provide(runCalls(["large"]), tools(server.url, { limits: { maxBytes: 20_000 } }))
+    assert.deepStrictEqual(valueOf(unread[0]), { reason: "response_too_large", outcome: "unknown" })
+  })
+})
+
+type Answer = (method: string, request: IncomingMessage, params: unknown) => unknown
+
+/** A server made by hand: `answer` returns the result of a request, or `undefined` for status 400. */
+const byHand = (answer: Answer) =>
+  Effect.acquireRelease(
+    Effect.promise(
+      () =>
+        new Promise<{ readonly url: string; readonly close: () => void }>((resolve) => {
+          const respond = (request: IncomingMessage, response: ServerResponse, text: string) => {
+            const { id, method, params } = JSON.parse(text)
+            if (id === undefined) return response.writeHead(202).end()
+            const result = answer(method, request, params)
+            if (result === undefined) return response.writeHead(400).end()
+            const body =
+              typeof result === "string" ? result.replace("$id", id) : JSON.stringify({ jsonrpc: "2.0", id, result })
+            return response.writeHead(200, { "content-type": "application/json" }).end(body)
+          }
+          const server = createServer((request, response) => {
+            let text = ""
+            request.on("data", (chunk) => (text += String(chunk)))
+            request.on("end", () =>
+              request.method === "POST" ? respond(request, response, text) : response.writeHead(405).end()
+            )
+          })
+          server.listen(0, "127.0.0.1", () => {
+            // Sound: a server that listens on TCP has such an address
+            const { port } = server.address() as AddressInfo
+            resolve({ url: `http://127.0.0.1:${port}/`, close: () => server.close() })
+          })
+        })
+    ),
+    ({ close }) => Effect.sync(close)
+  )
+
+const hello = (protocolVersion: string) => ({
+  protocolVersion,
+  capabilities: { tools: {} },
+  serverInfo: { name: "x", version: "1" }
+})
+
+const tool = (name: string, extra: object = {}) => ({ name, inputSchema: { type: "object" }, ...extra })
+
+describe("MCP-1 L2 what a server sends is untrusted", () => {
+  for (const version of ["2025-06-18", "2025-03-26", "2024-11-05"]) {
+    test.live(`MCP-1 a server that speaks version ${version} is spoken to in that version`, function* () {
+      const { url } = yield* byHand((method, request) => {
+        if (method === "initialize") return hello(version)
+        if (request.headers["mcp-protocol-version"] !== version) return undefined
+        return method === "tools/list" ? { tools: [tool("now")] } : { content: [{ type: "text", text: "noon" }] }
+      })
+      assert.deepStrictEqual(yield* Effect.provide(runCalls(["now"]), tools(url)), [ToolResult.success("noon")])
+    })
+  }
+
+  const listings: Record<string, readonly [answer: unknown, message: RegExp]> = {
+    "that is no list": [{ tools: "none" }, /cannot be used: Invalid MCP payload/],
+    "that is deep": [
+      {
+        tools: [tool("deep", { inputSchema: { type: "object", x: JSON.parse(`${"[".repeat(90)}${"]".repeat(90)}`) } })]
+      },
+      /lists tools that cannot be read: .*64/
+    ],
+    "with a forbidden key": [
+      `{"jsonrpc":"2.0","id":$id,"result":{"tools":[{"name":"a","inputSchema":{"type":"object","__proto__":{}}}]}}`,
+      /__proto__/
+    ],
+    "with many tools": [
+      { tools: Array.from({ length: 300 }, (_, index) => tool(`t${index}`)) },
+      /expected at most 256 tools, got 300/
+    ],
+    "that never ends": [{ tools: [], nextCursor: "again" }, /repeated a cursor/],
+    "that is no JSON": ["{", /Invalid MCP JSON/]
+  }
+  for (const [what, [answer, message]] of Object.entries(listings)) {
+    test.live(`MCP-1 L2 a listing ${what} is a typed error`, function* () {
+      const { url } = yield* byHand((method) => (method === "initialize" ? hello("2025-11-25") : answer))
+      const error = yield* Effect.flip(Effect.provide(McpTools.toolkit, tools(url)))
+      assert.match(error.message, message)
+    })
+  }
+
+  test.live("MCP-1 L2 schemas that take all the time are refused, and the tools before them are there", function* () {
+    const wide = {
+      type: "object",
+      properties: Object.fromEntries(
+        Array.from({ length: 1000 }, (_, i) => [
+          `p${i}`,
+          { anyOf: Array.from({ length: 20 }, (_, j) => ({ type: "string", maxLength: j })) }
+        ])
+      )
+    }
+    const { url } = yield* byHand((method) =>
+      method === "initialize" ? hello("2025-11-25") : { tools: [tool("small"), tool("wide", { inputSchema: wide })] }
+    )
+    const names = Effect.map(McpTools.toolkit, (found) => found.map(({ name }) => name))
+    const program = Effect.gen(function* () {
+      assert.deepStrictEqual(yield* names, ["demo/small"])
+      assert.match((yield* McpTools.refused)[0]?.problem ?? "", /fuel/)
+    })
+    yield* Effect.provide(program, tools(url, { limits: { maxFuel: 20_000, maxNodes: 1_000_000 } }))
+  })
+
+  const answers: Record<string, readonly [answer: unknown, value: unknown]> = {
+    "of an unknown kind": [
+      { content: [{ type: "video", data: "" }] },
+      { reason: "invalid_response", outcome: "unknown" }
+    ],
+    "that is none": [[], { reason: "invalid_response", outcome: "unknown" }],
+    "that is refused": [undefined, { reason: "invalid_request", outcome: "not_executed" }]
+  }
+  for (const [what, [answer, value]] of Object.entries(answers)) {
+    test.live(`MCP-1 L2 a result ${what} is a failure for the model`, function* () {
+      const { url } = yield* byHand((method) => {
+        if (method === "initialize") return hello("2025-11-25")
+        return method === "tools/list" ? { tools: [tool("now")] } : answer
+      })
+      const [result] = yield* Effect.provide(runCalls(["now"]), tools(url))
+      assert.strictEqual(typeOf(result), "remote_unavailable")
+      assert.deepStrictEqual(valueOf(result), value)
+      assert.isTrue(Schema.is(RemoteTools.Unavailable)(valueOf(result)))
+    })
+  }
+
+  test.live("MCP-1 a JSON-RPC error is a failure in the words of the server, without secrets", function* () {
+    const { url } = yield* byHand((method) => {
+      if (method === "initialize") return hello("2025-11-25")
+      if (method === "tools/list") return { tools: [tool("now")] }
+      return `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no clock for s3cret"}}`
+    })
+    const headers = { "x-key": Redacted.make("s3cret") }
+    const [result] = yield* Effect.provide(runCalls(["now"]), tools(url, { headers }))
+    assert.deepStrictEqual(
+      result,
+      ToolResult.failure("execution_error", "The MCP server rejected the call: no clock for <redacted> (code -32602)")
+    )
+  })
+})
