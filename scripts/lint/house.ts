@@ -40,14 +40,15 @@ interface RuleContext {
 
 type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
 
-const rooms = ["payload", "tool", "conversation", "agent", "plan", "interop", "mcp", "node"]
+const rooms = ["payload", "ai-sdk", "tool", "conversation", "agent", "plan", "interop", "mcp", "node"]
 
 /** The rooms that each room may import, `internal/` included. `index` is the root barrel of the package. */
 const arrows: Record<string, ReadonlyArray<string>> = {
   payload: [],
+  "ai-sdk": ["payload"],
   tool: ["payload"],
   conversation: ["payload", "tool"],
-  agent: ["payload", "tool", "conversation"],
+  agent: ["payload", "ai-sdk", "tool", "conversation"],
   plan: ["payload", "tool", "conversation", "agent"],
   interop: ["payload", "tool", "conversation"],
   mcp: ["payload", "tool", "conversation", "agent"],

@@ -33,10 +33,9 @@ import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as Message from "../conversation/Message.ts"
-import * as performAction from "../agent/internal/performAction.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import { defined } from "../payload/internal/plainJson.ts"
+import { defined, publicDescription } from "../payload/internal/plainJson.ts"
 
 const optional = Schema.optionalKey
 
@@ -310,7 +309,7 @@ const toAiError = (error: ScriptedModelError, method: string): AiError.AiError =
     reason: new AiError.UnknownError({
       description: error.message,
       metadata: {
-        [performAction.publicDescription]: true,
+        [publicDescription]: true,
         [metadataKey]: Schema.decodeUnknownSync(Schema.MutableJson)(Schema.encodeSync(errorCodec)(error))
       }
     })

@@ -25,7 +25,7 @@ import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
-import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
+import { defined, getAt, isObject, own, publicDescription } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
@@ -47,13 +47,6 @@ interface Step extends driver.ActiveRun {
   readonly quiet: Context.Context<never>
   readonly deadline: number | undefined
 }
-
-/**
- * The key of an `AiError` reason's metadata under which a model marks, with `true`, a description that may be shown: it
- * quotes no message and holds no secret. Descriptions of other models stay out of messages, see
- * {@link AgentError.causeOf}. `ScriptedModel` marks the disagreements of a script and a program.
- */
-export const publicDescription = "effect-emissary/publicDescription"
 
 /** The reason for an error of `effect/ai`. */
 export const modelFailed = (error: AiError.AiError, model?: string): agentReason.ReasonOf<"ModelFailed"> => {

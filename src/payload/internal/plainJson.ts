@@ -906,6 +906,14 @@ export const SecretNames: Context.Reference<ReadonlySet<string>> = Context.Refer
   { defaultValue: () => secretNames }
 )
 
+/**
+ * The key of an `AiError` reason's metadata under which a model marks, with `true`, a description that may be shown: it
+ * quotes no message and holds no secret. Descriptions of other models stay out of messages, see
+ * `AgentError.causeOf`. `ScriptedModel` marks the disagreements of a script and a program, and `AiSdk` the refusal of a
+ * key or of a model's name.
+ */
+export const publicDescription = "effect-emissary/publicDescription"
+
 const separators = /[^\p{L}\p{N}]/gu
 
 /** Putting a long run of these in order takes quadratic time; as separators they count for nothing anyway. */

@@ -1,0 +1,341 @@
+/**
+ * Models of the AI SDK as language models of `effect/ai`.
+ *
+ * **Mental model**
+ *
+ * The packages `@ai-sdk/openai`, `@ai-sdk/anthropic`, `@ai-sdk/google` and many others have clients for the APIs of models,
+ * all with one interface, `LanguageModelV4`. This module makes each of them a `LanguageModel`, for agents and for programs
+ * that use `effect/ai` directly. The package of the provider is installed by the application; nothing else of the AI SDK
+ * is needed.
+ *
+ * @since 0.1.0
+ */
+
+import type { LanguageModelV4, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import * as AiError from "effect/ai/AiError"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Model from "effect/ai/Model"
+import type * as Response from "effect/ai/Response"
+import * as Telemetry from "effect/ai/Telemetry"
+import type * as Json from "../payload/Json.ts"
+import { defined, own } from "../payload/internal/plainJson.ts"
+import * as sdkError from "./internal/sdkError.ts"
+import * as sdkRequest from "./internal/sdkRequest.ts"
+import * as sdkResponse from "./internal/sdkResponse.ts"
+
+/**
+ * Options of a model.
+ *
+ * **Details**
+ *
+ * The names of the options that definitions set are those of `ModelRegistry.Sampling`, so that its values fit:
+ *
+ * | option | value |
+ * |---|---|
+ * | `temperature`, `top_p`, `top_k`, `seed` | sampling |
+ * | `presence_penalty`, `frequency_penalty` | -2 to 2 |
+ * | `max_output_tokens`, `max_tokens` | the limit of an answer; the first one counts where both are set |
+ * | `stop` | text, or a list of texts |
+ * | `reasoning` | the reasoning level; `off` for none |
+ *
+ * The others belong to the program:
+ *
+ * - `providerOptions` are options of each provider under its name, as the AI SDK documents them. They may hold URLs and
+ *   tokens, so take them from a definition only through a Schema that names the ones you accept.
+ * - `headers` are sent with each request.
+ * - `apiKeyVariable` is the environment variable that has the key. It is named where the provider refuses the key.
+ * - `codecTransformer` makes the JSON Schema of a structured output. Default: the dialect of Anthropic for its models,
+ *   else that of OpenAI, which is the smallest.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Options {
+  readonly temperature?: number | undefined
+  readonly top_p?: number | undefined
+  readonly top_k?: number | undefined
+  readonly seed?: number | undefined
+  readonly presence_penalty?: number | undefined
+  readonly frequency_penalty?: number | undefined
+  readonly max_tokens?: number | undefined
+  readonly max_output_tokens?: number | undefined
+  readonly stop?: string | ReadonlyArray<string> | undefined
+  readonly reasoning?: "off" | "low" | "medium" | "high" | "xhigh" | "max" | undefined
+  readonly providerOptions?: { readonly [provider: string]: Json.JsonObject } | undefined
+  readonly headers?: { readonly [name: string]: string } | undefined
+  readonly apiKeyVariable?: string | undefined
+  readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
+}
+
+type Settings = Omit<LanguageModelV4CallOptions, "prompt">
+
+const stopSequences = (stop: Options["stop"]): Array<string> | undefined => {
+  if (stop === undefined) return undefined
+  return typeof stop === "string" ? [stop] : [...stop]
+}
+
+const settingsOf = (options: Options): Settings => ({
+  ...defined({
+    temperature: options.temperature,
+    topP: options.top_p,
+    topK: options.top_k,
+    seed: options.seed,
+    presencePenalty: options.presence_penalty,
+    frequencyPenalty: options.frequency_penalty,
+    maxOutputTokens: options.max_output_tokens ?? options.max_tokens,
+    stopSequences: stopSequences(options.stop),
+    reasoning: options.reasoning === "off" ? ("none" as const) : options.reasoning,
+    headers: options.headers === undefined ? undefined : { ...options.headers }
+  }),
+  ...sdkRequest.toProviderOptions(options.providerOptions ?? {})
+})
+
+/** The variables that the clients of the AI SDK read themselves. */
+const keyVariables: Readonly<Record<string, string>> = {
+  anthropic: "ANTHROPIC_API_KEY",
+  deepseek: "DEEPSEEK_API_KEY",
+  google: "GOOGLE_GENERATIVE_AI_API_KEY",
+  groq: "GROQ_API_KEY",
+  mistral: "MISTRAL_API_KEY",
+  openai: "OPENAI_API_KEY",
+  xai: "XAI_API_KEY"
+}
+
+/** The names of providers in the semantic conventions of OpenTelemetry, where they differ. */
+const telemetryNames: Readonly<Record<string, Telemetry.WellKnownProviderName>> = {
+  "amazon-bedrock": "aws.bedrock",
+  azure: "azure.ai.openai",
+  google: "gcp.gemini",
+  mistral: "mistral_ai",
+  vertex: "gcp.vertex_ai",
+  xai: "x_ai"
+}
+
+/** `openai` for `openai.responses`. */
+const providerName = ({ provider }: LanguageModelV4): string => provider.split(".")[0] ?? provider
+
+const failedCall = (languageModel: LanguageModelV4, options: Options, method: string): sdkError.Failed => {
+  const provider = providerName(languageModel)
+  const byDefault = own(keyVariables, provider)
+  const keyVariable =
+    options.apiKeyVariable ?? (byDefault === undefined ? undefined : `${byDefault}, or the apiKey that the code passes`)
+  return { method, provider, keyVariable }
+}
+
+const warningText = (warning: SharedV4Warning): string => {
+  switch (warning.type) {
+    case "other":
+      return warning.message
+    case "deprecated":
+      return `${warning.setting} is deprecated: ${warning.message}`
+    default:
+      return `${warning.type}: ${warning.feature}${warning.details === undefined ? "" : ` (${warning.details})`}`
+  }
+}
+
+/** The most warnings of a model that are remembered, and so logged. */
+const maxWarnings = 256
+
+/**
+ * Makes the `LanguageModel` service of a model of the AI SDK.
+ *
+ * **When to use**
+ *
+ * Use when a program builds models itself. {@link model} is the layer, which is what agents are provided with.
+ *
+ * **Details**
+ *
+ * - Errors are `AiError`s. Their reason follows the status of the response; `retryAfter` is read from the headers
+ *   `retry-after-ms` and `retry-after`. The texts of providers are kept with everything masked that looks like a key. A call
+ *   is made once: see `modelRetry` of a run, or `Effect.retry`.
+ * - Arguments of a call that are not JSON are passed on as text, so that they can be corrected.
+ * - A tool is offered with `strict: true` if its JSON Schema is in the strict form and the provider has strict tools.
+ * - Metadata of a part returns to the provider with the part: signatures of reasoning, ids of items, cache points.
+ * - A warning of the provider is logged once.
+ * - Interruption aborts the HTTP request.
+ * - Files by URL are passed on, never downloaded: a provider that does not load them itself refuses the prompt.
+ *
+ * @see {@link model} for an example
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (languageModel: LanguageModelV4, options: Options = {}): Effect.Effect<LanguageModel.LanguageModel> =>
+  Effect.suspend(() => {
+    const known = sdkRequest.dialectOf(languageModel.provider)
+    const dialect = { ...known, transformer: options.codecTransformer ?? known.transformer }
+    const settings = settingsOf(options)
+    const warned = new Set<string>()
+
+    const warn = (warnings: ReadonlyArray<SharedV4Warning>): Effect.Effect<void> =>
+      Effect.forEach(
+        warnings.map(warningText),
+        (text) => {
+          if (warned.has(text) || warned.size >= maxWarnings) return Effect.void
+          warned.add(text)
+          return Effect.logWarning(`AiSdk: ${languageModel.provider} ${languageModel.modelId}: ${text}`)
+        },
+        { discard: true }
+      )
+
+    const prepare = (request: LanguageModel.ProviderOptions, method: string) =>
+      Effect.try({
+        try: (): LanguageModelV4CallOptions => ({ ...settings, ...sdkRequest.toCall(request, dialect) }),
+        catch: (error) => {
+          const description = error instanceof Error ? error.message : String(error)
+          return AiError.make({ module: "AiSdk", method, reason: new AiError.UnsupportedSchemaError({ description }) })
+        }
+      }).pipe(Effect.tap(() => Effect.sync(() => annotateRequest(request, languageModel, settings))))
+
+    const call = <A>(
+      method: string,
+      request: (signal: AbortSignal) => PromiseLike<A>
+    ): Effect.Effect<A, AiError.AiError> =>
+      Effect.tryPromise({ try: request, catch: (error) => new Cause.UnknownError(error) }).pipe(
+        Effect.catch(({ cause }) => fail(method, cause))
+      )
+
+    const fail = (method: string, error: unknown) =>
+      Effect.flatMap(sdkError.fromSdk(error, failedCall(languageModel, options, method)), Effect.fail)
+
+    const generateText = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions) {
+      const method = "generateText"
+      const prepared = yield* prepare(request, method)
+      const result = yield* call(method, (abortSignal) => languageModel.doGenerate({ ...prepared, abortSignal }))
+      yield* warn(result.warnings)
+      const parts = sdkResponse.toParts(result, request.responseFormat.type === "json")
+      parts.forEach((part) => annotateResponse(request, part))
+      return parts
+    })
+
+    const streamText = (request: LanguageModel.ProviderOptions) =>
+      Effect.gen(function* () {
+        const method = "streamText"
+        const prepared = yield* prepare(request, method)
+        const controller = yield* Effect.acquireRelease(
+          Effect.sync(() => new AbortController()),
+          (controller) => Effect.sync(() => controller.abort())
+        )
+        const abortSignal = controller.signal
+        const { stream } = yield* call(method, () => languageModel.doStream({ ...prepared, abortSignal }))
+        const cutOff = Stream.fail(sdkError.cutOff(failedCall(languageModel, options, method)))
+        let finished = false
+        const parts = Stream.fromReadableStream({
+          evaluate: () => stream,
+          onError: (error) => new Cause.UnknownError(error)
+        })
+        return parts.pipe(
+          Stream.catch(({ cause }) => Stream.fromEffect(fail(method, cause))),
+          Stream.flatMap((part): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> => {
+            if (part.type === "error") return Stream.fromEffect(fail(method, part.error))
+            if (part.type === "stream-start") return Stream.fromEffectDrain(warn(part.warnings))
+            if (!sdkResponse.isStreamed(part)) return Stream.empty
+            if (part.type === "finish") {
+              if (part.finishReason.unified === "interrupted") return cutOff
+              finished = true
+            }
+            const made = sdkResponse.toStreamParts(part)
+            made.forEach((each) => annotateResponse(request, each))
+            return Stream.fromIterable(made)
+          }),
+          Stream.concat(Stream.suspend(() => (finished ? Stream.empty : cutOff)))
+        )
+      }).pipe(Stream.unwrap)
+
+    return LanguageModel.make({ generateText, streamText, codecTransformer: dialect.transformer })
+  })
+
+const annotateRequest = (
+  { span }: LanguageModel.ProviderOptions,
+  languageModel: LanguageModelV4,
+  settings: Settings
+): void => {
+  const provider = providerName(languageModel)
+  Telemetry.addGenAIAnnotations(span, {
+    provider: { name: own(telemetryNames, provider) ?? provider },
+    operation: { name: "chat" },
+    request: {
+      model: languageModel.modelId,
+      temperature: settings.temperature,
+      topK: settings.topK,
+      topP: settings.topP,
+      maxTokens: settings.maxOutputTokens,
+      stopSequences: settings.stopSequences,
+      frequencyPenalty: settings.frequencyPenalty,
+      presencePenalty: settings.presencePenalty,
+      seed: settings.seed
+    }
+  })
+}
+
+const annotateResponse = (
+  { span }: LanguageModel.ProviderOptions,
+  part: Response.PartEncoded | Response.StreamPartEncoded
+): void => {
+  if (part.type === "response-metadata") {
+    Telemetry.addGenAIAnnotations(span, { response: { id: part.id, model: part.modelId } })
+  }
+  if (part.type === "finish") {
+    const { inputTokens, outputTokens } = part.usage
+    Telemetry.addGenAIAnnotations(span, {
+      response: { finishReasons: [part.reason] },
+      usage: { inputTokens: inputTokens.total, outputTokens: outputTokens.total }
+    })
+  }
+}
+
+/**
+ * The layer of a model of the AI SDK: the `LanguageModel`, and the names of its provider and model.
+ *
+ * **When to use**
+ *
+ * Use to provide an agent with a model, and as the `model` of a `ModelRegistry.provider`.
+ *
+ * **Details**
+ *
+ * See {@link make} for what the model does, and {@link Options} for its options.
+ *
+ * **Example** (An agent on a model of OpenAI)
+ *
+ * ```ts
+ * import { createOpenAI } from "@ai-sdk/openai"
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { AiSdk } from "effect-emissary/ai-sdk"
+ *
+ * // In an application: import { openai } from "@ai-sdk/openai", which reads OPENAI_API_KEY
+ * const openai = createOpenAI({
+ *   apiKey: "test",
+ *   fetch: () => Promise.resolve(Response.json({
+ *     id: "1",
+ *     created: 0,
+ *     model: "gpt-5.2",
+ *     choices: [{ index: 0, message: { role: "assistant", content: "Hello, Ada!" }, finish_reason: "stop" }],
+ *     usage: { prompt_tokens: 9, completion_tokens: 4 }
+ *   }))
+ * })
+ *
+ * const greeter = Agent.make("greeter", { instructions: "Greet the user by name." })
+ * const answer = await greeter.ask("I am Ada.").pipe(
+ *   Effect.provide(AiSdk.model(openai.chat("gpt-5.2"), { max_output_tokens: 200 })),
+ *   Effect.runPromise
+ * )
+ * assert.strictEqual(answer, "Hello, Ada!")
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const model = (
+  languageModel: LanguageModelV4,
+  options: Options = {}
+): Model.Model<string, LanguageModel.LanguageModel, never> =>
+  Model.make(
+    providerName(languageModel),
+    languageModel.modelId,
+    Layer.effect(LanguageModel.LanguageModel, make(languageModel, options))
+  )

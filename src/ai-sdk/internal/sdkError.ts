@@ -1,0 +1,263 @@
+/**
+ * Errors of AI SDK clients as errors of `effect/ai`, without secrets.
+ */
+
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as AiError from "effect/ai/AiError"
+import * as plainJson from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
+
+/** The call that failed, for the error's text. */
+export interface Failed {
+  readonly method: string
+  /** The name of the provider, `openai` for example. */
+  readonly provider: string
+  /** The environment variable that holds the key of the provider. */
+  readonly keyVariable: string | undefined
+}
+
+// Text
+
+const keyLike: ReadonlyArray<RegExp> = [
+  // the password of a URL
+  /(?<=:\/\/)[^\s/@]+(?=@)/g,
+  /(?<=\bbearer\s+)\S+/gi,
+  // the prefixes that providers give their keys, also where the provider masked a part with stars
+  /\b(?:sk|pk|rk|gsk|xai|pplx|hf|nvapi|csk|tgp|fw)[-_][\w*.-]{4,}/gi,
+  /\b(?:AIza|ya29\.|eyJ)[\w*.-]{8,}/g,
+  /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi,
+  // a long run of letters, digits and stars is no word
+  /(?=[a-z]*[\d*_])[\w*]{20,}/gi
+]
+
+const maxSentence = 300
+
+/** One line of a provider's text, with everything that looks like a key masked. */
+export const maskKeys = (text: string): string => {
+  const line = keyLike
+    .reduce((masked, pattern) => masked.replace(pattern, "***"), text.slice(0, 4 * maxSentence))
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim()
+  return line.length > maxSentence ? `${line.slice(0, maxSentence)}...` : line
+}
+
+const textOf = (value: unknown, key: string): string | undefined => {
+  const found = Predicate.hasProperty(value, key) ? value[key] : undefined
+  return typeof found === "string" && found !== "" ? found : undefined
+}
+
+const childOf = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
+
+/** Where the names of an error are found: in the error, or in the `error` of its parsed body. */
+const placesOf = (error: unknown): ReadonlyArray<unknown> => {
+  const data = childOf(error, "data")
+  return [childOf(data, "error"), data, childOf(error, "error"), error]
+}
+
+const firstText = (error: unknown, key: string): string | undefined =>
+  placesOf(error).flatMap((place) => textOf(place, key) ?? [])[0]
+
+/** The provider's sentence. */
+const sentenceOf = (error: unknown): string | undefined => {
+  if (typeof error === "string") return error === "" ? undefined : error
+  const name = textOf(error, "name")
+  return name === undefined ? firstText(error, "message") : textOf(error, "message")
+}
+
+// Headers
+
+const headersOf = (error: unknown): ReadonlyMap<string, string> => {
+  const headers = childOf(error, "responseHeaders")
+  const entries = Predicate.isObject(headers) ? Object.entries(headers) : []
+  return new Map(entries.flatMap(([name, value]) => (typeof value === "string" ? [[name.toLowerCase(), value]] : [])))
+}
+
+const positive = (text: string | undefined): Option.Option<number> => {
+  const found = text === undefined || text.trim() === "" ? Number.NaN : Number(text)
+  return Number.isFinite(found) && found >= 0 ? Option.some(found) : Option.none()
+}
+
+/** `retry-after-ms`, else `retry-after` in seconds or as an HTTP date (RFC 9110, 10.2.3). */
+const retryAfterOf = (headers: ReadonlyMap<string, string>, now: number): Duration.Duration | undefined => {
+  const after = headers.get("retry-after")
+  const millis = positive(headers.get("retry-after-ms")).pipe(
+    Option.orElse(() => Option.map(positive(after), (seconds) => seconds * 1000)),
+    Option.orElse(() => {
+      const date = after === undefined ? Number.NaN : Date.parse(after)
+      return Number.isNaN(date) ? Option.none() : Option.some(Math.max(0, date - now))
+    })
+  )
+  return Option.isSome(millis) ? Duration.millis(millis.value) : undefined
+}
+
+/** Headers that help to find a request in the provider's log, and hold no secret. */
+const shownHeaders = ["x-request-id", "request-id", "retry-after", "retry-after-ms"]
+
+// Reasons
+
+interface Facts extends Failed {
+  readonly status: number | undefined
+  readonly sentence: string | undefined
+  /** The code, type or status name by which the provider calls the error. */
+  readonly codes: ReadonlyArray<string>
+  readonly retryAfter: Duration.Duration | undefined
+  readonly http: typeof AiError.HttpContext.Type | undefined
+}
+
+const quotaCodes = /insufficient_quota|billing|credit balance|exceeded your current quota/i
+const policyCodes = /content_policy|content_filter|responsibleaipolicy/i
+const keyRefused = /(?:invalid|incorrect|not valid|expired|missing)[^.]*api[ _-]?key|api[ _-]?key[^.]*(?:invalid|incorrect|not valid|expired|missing)/i
+const unknownModel = /model_not_found|\bmodel\b.{0,80}(?:not found|does not exist|not exist|not supported)|not_found_error/is
+
+const matches = ({ codes, sentence = "" }: Facts, pattern: RegExp): boolean =>
+  pattern.test(sentence) || codes.some((code) => pattern.test(code))
+
+/** The statuses behind the names by which providers call errors in the middle of a stream. */
+const statusOfCode: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  authentication_error: 401,
+  invalid_api_key: 401,
+  billing_error: 402,
+  permission_error: 403,
+  not_found_error: 404,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  insufficient_quota: 429,
+  server_error: 500,
+  api_error: 500,
+  overloaded_error: 529
+}
+
+/** Marks a description that may be shown: it quotes no message of the conversation. */
+const shown = { metadata: { [plainJson.publicDescription]: true } }
+
+const withSentence = (text: string, { sentence }: Facts): string =>
+  sentence === undefined ? text : `${text}: ${sentence}`
+
+const refusedKey = (facts: Facts, kind: AiError.AuthenticationError["kind"]) => {
+  const { keyVariable, provider, status } = facts
+  const where = keyVariable === undefined ? "Check the key that it is given" : `Check ${keyVariable}`
+  const refused = `${provider} refused the API key${status === undefined ? "" : ` (status ${status})`}`
+  return new AiError.AuthenticationError({
+    kind,
+    description: `${withSentence(refused, facts).replace(/[.\s]*$/, "")}. ${where}`,
+    ...shown,
+    ...defined({ http: facts.http })
+  })
+}
+
+const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => {
+  const { http, provider, retryAfter, sentence } = facts
+  const common = defined({ http })
+  if (status === 401 || (status === 400 && matches(facts, keyRefused))) return refusedKey(facts, "InvalidKey")
+  if (status === 402 || ((status === 429 || status === 400 || status === 403) && matches(facts, quotaCodes))) {
+    return new AiError.QuotaExhaustedError(common)
+  }
+  if (status === 403) return refusedKey(facts, "InsufficientPermissions")
+  if (status === 429) return new AiError.RateLimitError({ ...common, ...defined({ retryAfter }) })
+  if (status === 404 && matches(facts, unknownModel)) {
+    return new AiError.InvalidRequestError({
+      parameter: "model",
+      description: withSentence(`${provider} does not know the model`, facts),
+      ...shown,
+      ...common
+    })
+  }
+  if (status === 408 || status === 409 || status >= 500) {
+    const description = withSentence(`${provider} answered with status ${status}`, facts)
+    return new AiError.InternalProviderError({ description, ...common })
+  }
+  if (matches(facts, policyCodes)) {
+    return new AiError.ContentPolicyError({ description: sentence ?? "refused by the provider", ...common })
+  }
+  if (status >= 400) return new AiError.InvalidRequestError({ ...common, ...defined({ description: sentence }) })
+  return new AiError.InvalidResponseError({ description: sentence ?? `status ${status}`, ...common })
+}
+
+/** The URL without what may hold a key. */
+const plainUrl = (error: unknown): string => {
+  const url = textOf(error, "url") ?? ""
+  if (!URL.canParse(url)) return ""
+  const { host, pathname, protocol } = new URL(url)
+  return `${protocol}//${host}${pathname}`
+}
+
+const networkError = (error: unknown, description: string) =>
+  new AiError.NetworkError({ reason: "TransportError", method: "POST", url: plainUrl(error), description })
+
+const unreadable = new Set([
+  "AI_EmptyResponseBodyError",
+  "AI_InvalidResponseDataError",
+  "AI_JSONParseError",
+  "AI_NoContentGeneratedError",
+  "AI_TypeValidationError"
+])
+
+const unusable = new Set(["AI_InvalidPromptError", "AI_InvalidArgumentError", "AI_UnsupportedFunctionalityError"])
+
+const cutStream = /without a finish reason|terminated|premature close|aborted|socket|network|fetch failed/i
+
+/** The client's text about data that it could not read may quote the answer: its first sentence does not. */
+const firstSentence = (text: string): string => text.split(/[:\n]/)[0] ?? text
+
+const reasonOf = (error: unknown, facts: Facts): AiError.AiErrorReason => {
+  const name = textOf(error, "name") ?? ""
+  const { sentence = "" } = facts
+  if (name === "AI_LoadAPIKeyError" || name === "AI_LoadSettingError") {
+    return new AiError.AuthenticationError({ kind: "MissingKey", description: sentence, ...shown })
+  }
+  if (name === "AI_NoSuchModelError") {
+    return new AiError.InvalidRequestError({ parameter: "model", description: sentence, ...shown })
+  }
+  if (facts.status !== undefined) return reasonOfStatus(facts, facts.status)
+  if (unusable.has(name)) return new AiError.InvalidRequestError({ description: sentence })
+  if (name === "AI_APICallError" || ((error instanceof Error || unreadable.has(name)) && cutStream.test(sentence))) {
+    return networkError(error, sentence)
+  }
+  if (unreadable.has(name)) return new AiError.InvalidResponseError({ description: firstSentence(sentence) })
+  if (error instanceof Error) return new AiError.UnknownError({ description: sentence })
+  return new AiError.InternalProviderError({ description: sentence === "" ? "no description" : sentence })
+}
+
+const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
+  const headers = headersOf(error)
+  const codes = ["code", "type", "status"].flatMap((key) => firstText(error, key) ?? [])
+  const found = childOf(error, "statusCode")
+  const named = codes.flatMap((code) => plainJson.own(statusOfCode, code.toLowerCase()) ?? [])[0]
+  const status = Number.isSafeInteger(found) ? Number(found) : named
+  const sentence = sentenceOf(error)
+  return {
+    ...failed,
+    status,
+    codes,
+    sentence: sentence === undefined ? undefined : maskKeys(sentence),
+    retryAfter: retryAfterOf(headers, now),
+    http:
+      status === undefined
+        ? undefined
+        : {
+            response: {
+              status,
+              headers: Object.fromEntries([...headers].filter(([header]) => shownHeaders.includes(header)))
+            }
+          }
+  }
+}
+
+/** The error of `effect/ai` for what a client of the AI SDK threw, or sent in a stream. */
+export const fromSdk = (error: unknown, failed: Failed): Effect.Effect<AiError.AiError> =>
+  Effect.map(Clock.currentTimeMillis, (now) =>
+    AiError.make({ module: "AiSdk", method: failed.method, reason: reasonOf(error, factsOf(error, failed, now)) })
+  )
+
+/** A stream that ended before its model did. */
+export const cutOff = (failed: Failed): AiError.AiError =>
+  AiError.make({
+    module: "AiSdk",
+    method: failed.method,
+    reason: networkError(undefined, `the stream of ${failed.provider} ended before the answer did`)
+  })

@@ -1,0 +1,320 @@
+/**
+ * Prompts, tools and response formats of `effect/ai` as calls of AI SDK models.
+ */
+
+import type {
+  JSONSchema7,
+  JSONValue,
+  LanguageModelV4CallOptions,
+  LanguageModelV4FilePart,
+  LanguageModelV4FunctionTool,
+  LanguageModelV4Message,
+  LanguageModelV4Prompt,
+  LanguageModelV4ProviderTool,
+  LanguageModelV4TextPart,
+  LanguageModelV4ToolResultOutput,
+  LanguageModelV4ToolResultPart,
+  SharedV4ProviderOptions
+} from "@ai-sdk/provider"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as AnthropicStructuredOutput from "effect/ai/AnthropicStructuredOutput"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
+import * as Prompt from "effect/ai/Prompt"
+import * as Tool from "effect/ai/Tool"
+import * as JsonSchema from "../../payload/JsonSchema.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
+
+/**
+ * The key of a part's metadata under which a part of the AI SDK is kept that `effect/ai` has no name for: it returns with
+ * the part.
+ */
+export const kindKey = "ai-sdk"
+
+const toJson = Schema.decodeUnknownOption(Schema.Json)
+
+// Provider options
+
+type Options = { readonly [provider: string]: unknown }
+
+/** The options of a part or message for the providers. Only objects are options. */
+export const toProviderOptions = (options: Options): { readonly providerOptions?: SharedV4ProviderOptions } => {
+  const kept = Object.entries(options).filter(([key, value]) => key !== kindKey && plainJson.isObject(value))
+  // Sound: the values are JSON objects, which the AI SDK types as mutable.
+  return kept.length === 0 ? {} : { providerOptions: Object.fromEntries(kept) as SharedV4ProviderOptions }
+}
+
+/** The kind of a part that `effect/ai` has no name for, `openai.compaction` for example. */
+const kindOf = (options: Options): string | undefined => {
+  const kind = options[kindKey]
+  return plainJson.isObject(kind) && typeof kind["kind"] === "string" ? kind["kind"] : undefined
+}
+
+// Content
+
+const dataUrl = /^data:[^,]*;base64,/i
+
+const webUrl = /^https?:\/\//i
+
+type FileData = Extract<LanguageModelV4FilePart["data"], { readonly type: "data" | "url" }>
+
+const fileData = (data: Prompt.FilePart["data"]): FileData => {
+  if (data instanceof Uint8Array) return { type: "data", data }
+  const text = data.toString()
+  const prefix = dataUrl.exec(text)
+  if (prefix !== null) return { type: "data", data: text.slice(prefix[0].length) }
+  if (data instanceof URL) return { type: "url", url: data }
+  return webUrl.test(text) && URL.canParse(text) ? { type: "url", url: new URL(text) } : { type: "data", data: text }
+}
+
+const filePart = ({ data, fileName, mediaType, options }: Prompt.FilePart): LanguageModelV4FilePart => ({
+  type: "file",
+  mediaType,
+  data: fileData(data),
+  ...defined({ filename: fileName }),
+  ...toProviderOptions(options)
+})
+
+const textPart = ({ options, text }: Prompt.TextPart): LanguageModelV4TextPart => ({
+  type: "text",
+  text,
+  ...toProviderOptions(options)
+})
+
+const contentPart = (part: Prompt.TextPart | Prompt.FilePart): LanguageModelV4TextPart | LanguageModelV4FilePart =>
+  part.type === "text" ? textPart(part) : filePart(part)
+
+// Tool results
+
+const jsonOf = (value: unknown): JSONValue =>
+  // Sound: JSON is a JSONValue, which the AI SDK types as mutable.
+  Option.getOrElse(toJson(value), () => String(value)) as JSONValue
+
+/** The result in the form of the model output, where there is one. */
+const outputOf = (part: Prompt.ToolResultPart): LanguageModelV4ToolResultOutput => {
+  const { isFailure, modelOutput, result } = part
+  if (modelOutput !== undefined && modelOutput.length > 0) {
+    if (modelOutput.every((output) => output.type === "text")) {
+      return { type: isFailure ? "error-text" : "text", value: Prompt.toolModelOutputToText(modelOutput) }
+    }
+    return { type: "content", value: modelOutput.map(contentPart) }
+  }
+  const value = jsonOf(result)
+  if (plainJson.isObject(value) && value["type"] === "execution-denied") {
+    const reason = value["reason"]
+    return { type: "execution-denied", ...(typeof reason === "string" ? { reason } : undefined) }
+  }
+  if (typeof value !== "string") return { type: isFailure ? "error-json" : "json", value }
+  // A provider reads its own failures as JSON
+  if (isFailure) return { type: part.providerExecuted ? "error-json" : "error-text", value }
+  return { type: "text", value }
+}
+
+const toolResult = (part: Prompt.ToolResultPart): LanguageModelV4ToolResultPart => ({
+  type: "tool-result",
+  toolCallId: part.id,
+  toolName: part.name,
+  output: outputOf(part),
+  ...toProviderOptions(part.options)
+})
+
+// Messages
+
+type AssistantContent = Extract<LanguageModelV4Message, { readonly role: "assistant" }>["content"]
+
+const assistantPart = (part: Prompt.AssistantMessagePart): AssistantContent => {
+  const common = toProviderOptions(part.options)
+  const kind = kindOf(part.options)
+  switch (part.type) {
+    case "text":
+      return kind === undefined
+        ? [textPart(part)]
+        : // Sound: the kind was a kind of the AI SDK when the answer was read.
+          [{ type: "custom", kind: kind as `${string}.${string}`, ...common }]
+    case "reasoning":
+      return [{ type: "reasoning", text: part.text, ...common }]
+    case "file":
+      return kind === "reasoning-file"
+        ? [{ type: "reasoning-file", mediaType: part.mediaType, data: fileData(part.data), ...common }]
+        : [filePart(part)]
+    case "tool-call": {
+      const executed = part.providerExecuted ? { providerExecuted: true } : undefined
+      const input = part.params === undefined ? {} : part.params
+      return [{ type: "tool-call", toolCallId: part.id, toolName: part.name, input, ...executed, ...common }]
+    }
+    case "tool-result":
+      return [toolResult(part)]
+    case "tool-approval-request":
+      // The provider has its own request; only the response is sent
+      return []
+  }
+}
+
+type ToolContent = Extract<LanguageModelV4Message, { readonly role: "tool" }>["content"][number]
+
+const toolPart = (part: Prompt.ToolMessagePart): ToolContent =>
+  part.type === "tool-result"
+    ? toolResult(part)
+    : {
+        type: "tool-approval-response",
+        approvalId: part.approvalId,
+        approved: part.approved,
+        ...defined({ reason: part.reason }),
+        ...toProviderOptions(part.options)
+      }
+
+const toMessage = (message: Prompt.Message): LanguageModelV4Message => {
+  const common = toProviderOptions(message.options)
+  switch (message.role) {
+    case "system":
+      return { role: "system", content: message.content, ...common }
+    case "user":
+      return { role: "user", content: message.content.map(contentPart), ...common }
+    case "assistant":
+      return { role: "assistant", content: message.content.flatMap(assistantPart), ...common }
+    case "tool":
+      return { role: "tool", content: message.content.map(toolPart), ...common }
+  }
+}
+
+/** A message without content is refused by providers. */
+export const toPrompt = (prompt: Prompt.Prompt): LanguageModelV4Prompt =>
+  prompt.content.map(toMessage).filter(({ content }) => content.length > 0)
+
+// Schemas
+
+/** How a provider wants its JSON Schemas. */
+export interface Dialect {
+  readonly transformer: LanguageModel.CodecTransformer
+  /** The tools that may be offered with `strict: true`, of those whose schema is in the strict form. */
+  readonly strict: (schemas: ReadonlyArray<plainJson.JsonObject>) => boolean
+}
+
+/** Keywords that Anthropic compiles; a strict tool with another one is refused. */
+const anthropicKeywords = new Set(
+  "$ref $defs type title description enum const anyOf allOf properties required additionalProperties items".split(" ")
+)
+
+/** The most strict tools, and the most parameters with a union type, in one request to Anthropic. */
+const anthropicTools = 20
+const anthropicUnions = 16
+
+const childSchemas = (schema: plainJson.JsonObject): ReadonlyArray<unknown> =>
+  Object.entries(schema).flatMap(([key, value]) => {
+    if (key === "properties" || key === "$defs") return plainJson.isObject(value) ? Object.values(value) : []
+    if (key === "items") return [value]
+    return (key === "anyOf" || key === "allOf") && plainJson.isArray(value) ? value : []
+  })
+
+/** The number of unions in a schema. Infinite where a keyword is unknown to Anthropic. */
+const countUnions = (schema: unknown): number => {
+  if (!plainJson.isObject(schema)) return 0
+  if (!Object.keys(schema).every((key) => anthropicKeywords.has(key))) return Number.POSITIVE_INFINITY
+  const own = "anyOf" in schema || plainJson.isArray(schema["type"]) ? 1 : 0
+  return childSchemas(schema).reduce<number>((count, child) => count + countUnions(child), own)
+}
+
+const openAi: Dialect = { transformer: OpenAiStructuredOutput.toCodecOpenAI, strict: () => true }
+
+const anthropic: Dialect = {
+  transformer: AnthropicStructuredOutput.toCodecAnthropic,
+  strict: (schemas) =>
+    schemas.length <= anthropicTools &&
+    schemas.reduce((count, schema) => count + countUnions(schema), 0) <= anthropicUnions
+}
+
+/** Google has no strict tools. */
+const google: Dialect = { ...openAi, strict: () => false }
+
+/** The dialect of a provider. That of OpenAI is the smallest, so that most others understand it. */
+export const dialectOf = (provider: string): Dialect => {
+  if (provider.includes("anthropic")) return anthropic
+  return provider.startsWith("google") ? google : openAi
+}
+
+// Tools
+
+/** A tool made of a Schema is offered with closed objects, as the strict form wants them. */
+const closed: LanguageModel.CodecTransformer = (schema) => {
+  const { definitions, schema: json } = Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
+  return { codec: schema, jsonSchema: Object.keys(definitions).length === 0 ? json : { ...json, $defs: definitions } }
+}
+
+/** A provider refuses a tool whose schema is not that of an object. */
+const inputSchema = (tool: Tool.Any): plainJson.JsonObject => {
+  // Sound: a JSON Schema is JSON.
+  const schema = Tool.getJsonSchema(tool, { transformer: closed }) as plainJson.JsonObject
+  return schema["type"] === undefined && schema["$ref"] === undefined ? { ...schema, type: "object" } : schema
+}
+
+type SdkTool = LanguageModelV4FunctionTool | LanguageModelV4ProviderTool
+
+// Tools are immutable, and offered again in each step
+const known = new WeakMap<Tool.Any, { readonly tool: SdkTool; readonly strict: plainJson.JsonObject | undefined }>()
+
+const makeTool = (tool: Tool.Any) => {
+  if (Tool.isProviderDefined(tool)) {
+    // Sound: the arguments of a provider's tool are an object, or absent.
+    const args = (tool.args ?? {}) as Record<string, unknown>
+    return { tool: { type: "provider", id: tool.id, name: tool.name, args } as const, strict: undefined }
+  }
+  const schema = inputSchema(tool)
+  const isStrict = Tool.getStrictMode(tool) !== false && JsonSchema.isStrict(schema)
+  const made: LanguageModelV4FunctionTool = {
+    type: "function",
+    name: tool.name,
+    // Sound: the keywords of both versions of JSON Schema that tools use are the same.
+    inputSchema: schema as JSONSchema7,
+    ...defined({ description: Tool.getDescription(tool) })
+  }
+  return { tool: made, strict: isStrict ? schema : undefined }
+}
+
+const toolOf = (tool: Tool.Any) => {
+  const found = known.get(tool) ?? makeTool(tool)
+  known.set(tool, found)
+  return found
+}
+
+const toTools = (tools: ReadonlyArray<Tool.Any>, dialect: Dialect): Array<SdkTool> => {
+  const made = tools.map(toolOf)
+  const allowed = dialect.strict(made.flatMap(({ strict }) => (strict === undefined ? [] : [strict])))
+  return made.map(({ strict, tool }) =>
+    tool.type === "function" ? { ...tool, strict: allowed && strict !== undefined } : tool
+  )
+}
+
+/** The tools of a `oneOf` are the only ones that are offered. */
+const toToolChoice = (
+  choice: LanguageModel.ToolChoice<string>,
+  tools: ReadonlyArray<Tool.Any>
+): NonNullable<LanguageModelV4CallOptions["toolChoice"]> => {
+  if (typeof choice === "string") return { type: choice }
+  if ("tool" in choice) return { type: "tool", toolName: choice.tool }
+  if (choice.mode !== "required") return { type: "auto" }
+  const [only, ...others] = tools
+  return only !== undefined && others.length === 0 ? { type: "tool", toolName: only.name } : { type: "required" }
+}
+
+/** The part of a call that comes from `effect/ai`. A schema that the provider cannot take throws. */
+export const toCall = (
+  { prompt, responseFormat, toolChoice, tools }: LanguageModel.ProviderOptions,
+  dialect: Dialect
+): Pick<LanguageModelV4CallOptions, "prompt" | "responseFormat" | "toolChoice" | "tools"> => ({
+  prompt: toPrompt(prompt),
+  ...(tools.length === 0 ? {} : { tools: toTools(tools, dialect), toolChoice: toToolChoice(toolChoice, tools) }),
+  ...(responseFormat.type === "json"
+    ? {
+        responseFormat: {
+          type: "json",
+          name: responseFormat.objectName,
+          // Sound: the keywords of both versions of JSON Schema that structured outputs use are the same.
+          schema: Tool.getJsonSchemaFromSchema(responseFormat.schema, {
+            transformer: dialect.transformer
+          }) as JSONSchema7
+        }
+      }
+    : {})
+})

@@ -1,0 +1,250 @@
+/**
+ * Answers of AI SDK models as parts of `effect/ai`.
+ */
+
+import type {
+  LanguageModelV4Content,
+  LanguageModelV4File,
+  LanguageModelV4FinishReason,
+  LanguageModelV4GenerateResult,
+  LanguageModelV4ReasoningFile,
+  LanguageModelV4ResponseMetadata,
+  LanguageModelV4Source,
+  LanguageModelV4StreamPart,
+  LanguageModelV4ToolCall,
+  LanguageModelV4ToolResult,
+  LanguageModelV4Usage,
+  SharedV4ProviderMetadata
+} from "@ai-sdk/provider"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as Response from "effect/ai/Response"
+import * as Tool from "effect/ai/Tool"
+import * as Base64 from "effect/encoding/Base64"
+import { defined } from "../../payload/internal/plainJson.ts"
+import { kindKey } from "./sdkRequest.ts"
+
+const toMetadata = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Json))
+
+type Metadata = { readonly metadata?: Response.ProviderMetadata }
+
+/** Metadata that is not JSON cannot be stored: only its JSON is kept. */
+const metadataOf = (metadata: SharedV4ProviderMetadata | undefined, kind?: string): Metadata => {
+  if (metadata === undefined && kind === undefined) return {}
+  const direct = toMetadata(metadata ?? {})
+  const kept = Option.getOrElse(direct, () => jsonOnly(metadata))
+  return { metadata: kind === undefined ? kept : { ...kept, [kindKey]: { kind } } }
+}
+
+const jsonOnly = (metadata: unknown) =>
+  Option.getOrElse(
+    Option.flatMap(Result.getSuccess(Result.try((): unknown => JSON.parse(JSON.stringify(metadata)))), toMetadata),
+    () => ({})
+  )
+
+// Parts that generating and streaming share
+
+/** The arguments of a call; text that is not JSON is passed on, so that it is checked and corrected like any others. */
+const argumentsOf = (input: string): unknown =>
+  input.trim() === ""
+    ? {}
+    : Result.getOrElse(
+        Result.try(() => Tool.unsafeSecureJsonParse(input)),
+        () => input
+      )
+
+const toolCall = (part: LanguageModelV4ToolCall): Response.ToolCallPartEncoded => ({
+  type: "tool-call",
+  id: part.toolCallId,
+  name: part.toolName,
+  params: argumentsOf(part.input),
+  providerExecuted: part.providerExecuted === true,
+  ...metadataOf(part.providerMetadata)
+})
+
+const toolResult = (part: LanguageModelV4ToolResult): Response.ToolResultPartEncoded => ({
+  type: "tool-result",
+  id: part.toolCallId,
+  name: part.toolName,
+  result: part.result,
+  isFailure: part.isError === true,
+  providerExecuted: true,
+  preliminary: part.preliminary === true,
+  ...metadataOf(part.providerMetadata)
+})
+
+/** A link is a source with its URL; what is no URL is a document with that title. */
+const source = (part: LanguageModelV4Source): Response.UrlSourcePartEncoded | Response.DocumentSourcePartEncoded => {
+  const common = { type: "source", id: part.id, ...metadataOf(part.providerMetadata) } as const
+  if (part.sourceType === "document") {
+    const { filename: fileName, mediaType, title } = part
+    return { ...common, sourceType: "document", mediaType, title, ...defined({ fileName }) }
+  }
+  const title = part.title ?? part.url
+  return URL.canParse(part.url)
+    ? { ...common, sourceType: "url", url: part.url, title }
+    : { ...common, sourceType: "document", mediaType: "text/uri-list", title }
+}
+
+/** A file behind a URL is a source: files of `effect/ai` have their bytes. */
+const file = (part: LanguageModelV4File | LanguageModelV4ReasoningFile) => {
+  const { data, mediaType } = part
+  if (data.type === "url") {
+    const url = data.url.toString()
+    const { providerMetadata } = part
+    return source({ type: "source", sourceType: "url", id: url, url, title: mediaType, ...defined({ providerMetadata }) })
+  }
+  return {
+    type: "file",
+    mediaType,
+    data: typeof data.data === "string" ? data.data : Base64.encode(data.data),
+    ...metadataOf(part.providerMetadata, part.type === "reasoning-file" ? part.type : undefined)
+  } satisfies Response.FilePartEncoded
+}
+
+/** The parts that are whole in answers and in streams. */
+const wholePart = (
+  part: Exclude<LanguageModelV4Content, { readonly type: "text" | "reasoning" | "custom" }>
+): Response.PartEncoded & Response.StreamPartEncoded => {
+  switch (part.type) {
+    case "tool-call":
+      return toolCall(part)
+    case "tool-result":
+      return toolResult(part)
+    case "source":
+      return source(part)
+    case "file":
+    case "reasoning-file":
+      return file(part)
+    case "tool-approval-request":
+      return {
+        type: "tool-approval-request",
+        approvalId: part.approvalId,
+        toolCallId: part.toolCallId,
+        ...metadataOf(part.providerMetadata)
+      }
+  }
+}
+
+const count = (tokens: number | undefined): number | undefined => (Number.isSafeInteger(tokens) ? tokens : undefined)
+
+const finishReason = ({ raw, unified }: LanguageModelV4FinishReason): Response.FinishReason => {
+  // The provider's own loop of tools is not over: the answer goes on where it is sent back
+  if (raw === "pause_turn") return "pause"
+  return unified === "interrupted" ? "other" : unified
+}
+
+const finish = (
+  reason: LanguageModelV4FinishReason,
+  { inputTokens: input, outputTokens: output }: LanguageModelV4Usage,
+  metadata: SharedV4ProviderMetadata | undefined
+): Response.FinishPartEncoded => ({
+  type: "finish",
+  reason: finishReason(reason),
+  usage: {
+    inputTokens: {
+      uncached: count(input.noCache),
+      total: count(input.total),
+      cacheRead: count(input.cacheRead),
+      cacheWrite: count(input.cacheWrite)
+    },
+    outputTokens: { total: count(output.total), text: count(output.text), reasoning: count(output.reasoning) }
+  },
+  ...metadataOf(metadata)
+})
+
+const responseMetadata = ({
+  id,
+  modelId,
+  timestamp
+}: LanguageModelV4ResponseMetadata): Response.ResponseMetadataPartEncoded => ({
+  type: "response-metadata",
+  ...defined({ id, modelId }),
+  ...(timestamp === undefined || Number.isNaN(timestamp.getTime()) ? {} : { timestamp: timestamp.toISOString() })
+})
+
+// Answers
+
+const contentPart = (part: LanguageModelV4Content): Response.PartEncoded => {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return { type: part.type, text: part.text, ...metadataOf(part.providerMetadata) }
+    case "custom":
+      return { type: "text", text: "", ...metadataOf(part.providerMetadata, part.kind) }
+    default:
+      return wholePart(part)
+  }
+}
+
+/**
+ * The text of a structured output, where the provider says which of several texts it is: the last one has it, because
+ * `effect/ai` reads the text of all.
+ */
+const selectOutput = (
+  content: ReadonlyArray<LanguageModelV4Content>,
+  selected: string | undefined
+): ReadonlyArray<LanguageModelV4Content> => {
+  if (selected === undefined) return content
+  const last = content.findLastIndex((part) => part.type === "text")
+  return content.flatMap((part, at): ReadonlyArray<LanguageModelV4Content> => {
+    if (part.type !== "text") return [part]
+    return at === last ? [{ ...part, text: selected }] : []
+  })
+}
+
+/** The parts of an answer. `json` is true where a structured output was asked for. */
+export const toParts = (result: LanguageModelV4GenerateResult, json: boolean): Array<Response.PartEncoded> => [
+  responseMetadata(result.response ?? {}),
+  ...selectOutput(result.content, json ? result.structuredOutputText : undefined).map(contentPart),
+  finish(result.finishReason, result.usage, result.providerMetadata)
+]
+
+// Streams
+
+type Ignored = "stream-start" | "ping" | "raw" | "error"
+
+/** The parts of a stream that are parts of `effect/ai`. */
+export type StreamedPart = Exclude<LanguageModelV4StreamPart, { readonly type: Ignored }>
+
+export const isStreamed = (part: LanguageModelV4StreamPart): part is StreamedPart =>
+  part.type !== "stream-start" && part.type !== "ping" && part.type !== "raw" && part.type !== "error"
+
+export const toStreamParts = (part: StreamedPart): ReadonlyArray<Response.StreamPartEncoded> => {
+  switch (part.type) {
+    case "text-start":
+    case "text-end":
+    case "reasoning-start":
+    case "reasoning-end":
+      return [{ type: part.type, id: part.id, ...metadataOf(part.providerMetadata) }]
+    case "text-delta":
+    case "reasoning-delta":
+      return [{ type: part.type, id: part.id, delta: part.delta, ...metadataOf(part.providerMetadata) }]
+    case "tool-input-start":
+      return [
+        {
+          type: "tool-params-start",
+          id: part.id,
+          name: part.toolName,
+          providerExecuted: part.providerExecuted === true,
+          ...metadataOf(part.providerMetadata)
+        }
+      ]
+    case "tool-input-delta":
+      return [{ type: "tool-params-delta", id: part.id, delta: part.delta, ...metadataOf(part.providerMetadata) }]
+    case "tool-input-end":
+      return [{ type: "tool-params-end", id: part.id, ...metadataOf(part.providerMetadata) }]
+    case "custom":
+      return [
+        { type: "text-start", id: part.kind, ...metadataOf(part.providerMetadata, part.kind) },
+        { type: "text-end", id: part.kind }
+      ]
+    case "response-metadata":
+      return [responseMetadata(part)]
+    case "finish":
+      return [finish(part.finishReason, part.usage, part.providerMetadata)]
+    default:
+      return [wholePart(part)]
+  }
+}
