@@ -163,7 +163,10 @@ const maxWarnings = 256
  * @category constructors
  * @since 0.1.0
  */
-export const make = (languageModel: LanguageModelV4, options: Options = {}): Effect.Effect<LanguageModel.LanguageModel> =>
+export const make = (
+  languageModel: LanguageModelV4,
+  options: Options = {}
+): Effect.Effect<LanguageModel.LanguageModel> =>
   Effect.suspend(() => {
     const known = sdkRequest.dialectOf(languageModel.provider)
     const dialect = { ...known, transformer: options.codecTransformer ?? known.transformer }
@@ -206,7 +209,7 @@ export const make = (languageModel: LanguageModelV4, options: Options = {}): Eff
       const prepared = yield* prepare(request, method)
       const result = yield* call(method, (abortSignal) => languageModel.doGenerate({ ...prepared, abortSignal }))
       yield* warn(result.warnings)
-      const parts = sdkResponse.toParts(result, request.responseFormat.type === "json")
+      const parts = sdkResponse.toParts(result, asked(request))
       parts.forEach((part) => annotateResponse(request, part))
       return parts
     })
@@ -222,6 +225,7 @@ export const make = (languageModel: LanguageModelV4, options: Options = {}): Eff
         const abortSignal = controller.signal
         const { stream } = yield* call(method, () => languageModel.doStream({ ...prepared, abortSignal }))
         const cutOff = Stream.fail(sdkError.cutOff(failedCall(languageModel, options, method)))
+        const expected = asked(request)
         let finished = false
         const parts = Stream.fromReadableStream({
           evaluate: () => stream,
@@ -237,7 +241,7 @@ export const make = (languageModel: LanguageModelV4, options: Options = {}): Eff
               if (part.finishReason.unified === "interrupted") return cutOff
               finished = true
             }
-            const made = sdkResponse.toStreamParts(part)
+            const made = sdkResponse.toStreamParts(part, expected)
             made.forEach((each) => annotateResponse(request, each))
             return Stream.fromIterable(made)
           }),
@@ -247,6 +251,11 @@ export const make = (languageModel: LanguageModelV4, options: Options = {}): Eff
 
     return LanguageModel.make({ generateText, streamText, codecTransformer: dialect.transformer })
   })
+
+const asked = ({ responseFormat, tools }: LanguageModel.ProviderOptions): sdkResponse.Asked => ({
+  json: responseFormat.type === "json",
+  tools: new Set(tools.map(({ name }) => name))
+})
 
 const annotateRequest = (
   { span }: LanguageModel.ProviderOptions,

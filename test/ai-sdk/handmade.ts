@@ -1,4 +1,4 @@
-/** A model of the AI SDK made by hand: it answers what it is told to and keeps the calls it received. */
+/** A model of the AI SDK made by hand: it has prepared answers, and keeps the calls it received. */
 import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,

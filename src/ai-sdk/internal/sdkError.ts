@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as AiError from "effect/ai/AiError"
+import * as maskSecrets from "../../payload/internal/maskSecrets.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 
@@ -22,24 +23,15 @@ export interface Failed {
 
 // Text
 
-const keyLike: ReadonlyArray<RegExp> = [
-  // the password of a URL
-  /(?<=:\/\/)[^\s/@]+(?=@)/g,
-  /(?<=\bbearer\s+)\S+/gi,
-  // the prefixes that providers give their keys, also where the provider masked a part with stars
-  /\b(?:sk|pk|rk|gsk|xai|pplx|hf|nvapi|csk|tgp|fw)[-_][\w*.-]{4,}/gi,
-  /\b(?:AIza|ya29\.|eyJ)[\w*.-]{8,}/g,
-  /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi,
-  // a long run of letters, digits and stars is no word
-  /(?=[a-z]*[\d*_])[\w*]{20,}/gi
-]
+/** Keys without a prefix: long runs of letters, digits and stars, and UUIDs. */
+const opaque = [/(?<![\w*])(?=[a-z_]*[\d*])[\w*]{20,}/gi, /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi]
 
 const maxSentence = 300
 
 /** One line of a provider's text, with everything that looks like a key masked. */
-export const maskKeys = (text: string): string => {
-  const line = keyLike
-    .reduce((masked, pattern) => masked.replace(pattern, "***"), text.slice(0, 4 * maxSentence))
+export const maskSentence = (text: string): string => {
+  const line = opaque
+    .reduce((rest, pattern) => rest.replace(pattern, maskSecrets.masked), maskSecrets.maskText(text.slice(0, 2000)))
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
   return line.length > maxSentence ? `${line.slice(0, maxSentence)}...` : line
@@ -95,7 +87,7 @@ const retryAfterOf = (headers: ReadonlyMap<string, string>, now: number): Durati
 }
 
 /** Headers that help to find a request in the provider's log, and hold no secret. */
-const shownHeaders = ["x-request-id", "request-id", "retry-after", "retry-after-ms"]
+const shownHeaders = new Set(["x-request-id", "request-id", "retry-after", "retry-after-ms"])
 
 // Reasons
 
@@ -110,8 +102,10 @@ interface Facts extends Failed {
 
 const quotaCodes = /insufficient_quota|billing|credit balance|exceeded your current quota/i
 const policyCodes = /content_policy|content_filter|responsibleaipolicy/i
-const keyRefused = /(?:invalid|incorrect|not valid|expired|missing)[^.]*api[ _-]?key|api[ _-]?key[^.]*(?:invalid|incorrect|not valid|expired|missing)/i
-const unknownModel = /model_not_found|\bmodel\b.{0,80}(?:not found|does not exist|not exist|not supported)|not_found_error/is
+const keyRefused =
+  /(?:invalid|incorrect|not valid|expired|missing)[^.]*api[ _-]?key|api[ _-]?key[^.]*(?:invalid|incorrect|not valid|expired|missing)/i
+const unknownModel =
+  /model_not_found|\bmodel\b.{0,80}(?:not found|does not exist|not exist|not supported)|not_found_error/is
 
 const matches = ({ codes, sentence = "" }: Facts, pattern: RegExp): boolean =>
   pattern.test(sentence) || codes.some((code) => pattern.test(code))
@@ -189,6 +183,14 @@ const plainUrl = (error: unknown): string => {
 const networkError = (error: unknown, description: string) =>
   new AiError.NetworkError({ reason: "TransportError", method: "POST", url: plainUrl(error), description })
 
+/** Tests that a response began well, and that reading it failed for another reason than its data. */
+const isBroken = (error: unknown, { status }: Facts): boolean => {
+  const cause = childOf(error, "cause")
+  return (
+    status !== undefined && status < 400 && cause instanceof Error && textOf(cause, "name")?.startsWith("AI_") === false
+  )
+}
+
 const unreadable = new Set([
   "AI_EmptyResponseBodyError",
   "AI_InvalidResponseDataError",
@@ -213,6 +215,9 @@ const reasonOf = (error: unknown, facts: Facts): AiError.AiErrorReason => {
   if (name === "AI_NoSuchModelError") {
     return new AiError.InvalidRequestError({ parameter: "model", description: sentence, ...shown })
   }
+  if (isBroken(error, facts)) {
+    return networkError(error, `the connection to ${facts.provider} broke in the middle of the answer`)
+  }
   if (facts.status !== undefined) return reasonOfStatus(facts, facts.status)
   if (unusable.has(name)) return new AiError.InvalidRequestError({ description: sentence })
   if (name === "AI_APICallError" || ((error instanceof Error || unreadable.has(name)) && cutStream.test(sentence))) {
@@ -234,7 +239,7 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
     ...failed,
     status,
     codes,
-    sentence: sentence === undefined ? undefined : maskKeys(sentence),
+    sentence: sentence === undefined ? undefined : maskSentence(sentence),
     retryAfter: retryAfterOf(headers, now),
     http:
       status === undefined
@@ -242,7 +247,7 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
         : {
             response: {
               status,
-              headers: Object.fromEntries([...headers].filter(([header]) => shownHeaders.includes(header)))
+              headers: Object.fromEntries([...headers].filter(([header]) => shownHeaders.has(header)))
             }
           }
   }

@@ -33,6 +33,16 @@ import { defined } from "../../payload/internal/plainJson.ts"
  */
 export const kindKey = "ai-sdk"
 
+/** Such a part: a kind of the AI SDK, and for a tool that only the provider knows its call or its result. */
+export const Kind = Schema.Struct({
+  kind: Schema.String,
+  tool: Schema.optionalKey(
+    Schema.Struct({ id: Schema.String, name: Schema.String, value: Schema.Json, isError: Schema.Boolean })
+  )
+})
+
+const decodeKind = Schema.decodeUnknownOption(Kind)
+
 const toJson = Schema.decodeUnknownOption(Schema.Json)
 
 // Provider options
@@ -46,11 +56,7 @@ export const toProviderOptions = (options: Options): { readonly providerOptions?
   return kept.length === 0 ? {} : { providerOptions: Object.fromEntries(kept) as SharedV4ProviderOptions }
 }
 
-/** The kind of a part that `effect/ai` has no name for, `openai.compaction` for example. */
-const kindOf = (options: Options): string | undefined => {
-  const kind = options[kindKey]
-  return plainJson.isObject(kind) && typeof kind["kind"] === "string" ? kind["kind"] : undefined
-}
+const kindOf = (options: Options): typeof Kind.Type | undefined => Option.getOrUndefined(decodeKind(options[kindKey]))
 
 // Content
 
@@ -124,19 +130,29 @@ const toolResult = (part: Prompt.ToolResultPart): LanguageModelV4ToolResultPart 
 
 type AssistantContent = Extract<LanguageModelV4Message, { readonly role: "assistant" }>["content"]
 
+const namelessPart = (
+  { kind, tool }: typeof Kind.Type,
+  common: ReturnType<typeof toProviderOptions>
+): AssistantContent[number] => {
+  // Sound: the kind was one of the AI SDK when the answer was read.
+  if (tool === undefined) return { type: "custom", kind: kind as `${string}.${string}`, ...common }
+  const about = { toolCallId: tool.id, toolName: tool.name, ...common }
+  const value = jsonOf(tool.value)
+  return kind === "tool-call"
+    ? { type: "tool-call", ...about, input: value, providerExecuted: true }
+    : { type: "tool-result", ...about, output: { type: tool.isError ? "error-json" : "json", value } }
+}
+
 const assistantPart = (part: Prompt.AssistantMessagePart): AssistantContent => {
   const common = toProviderOptions(part.options)
   const kind = kindOf(part.options)
   switch (part.type) {
     case "text":
-      return kind === undefined
-        ? [textPart(part)]
-        : // Sound: the kind was a kind of the AI SDK when the answer was read.
-          [{ type: "custom", kind: kind as `${string}.${string}`, ...common }]
+      return [kind === undefined ? textPart(part) : namelessPart(kind, common)]
     case "reasoning":
       return [{ type: "reasoning", text: part.text, ...common }]
     case "file":
-      return kind === "reasoning-file"
+      return kind?.kind === "reasoning-file"
         ? [{ type: "reasoning-file", mediaType: part.mediaType, data: fileData(part.data), ...common }]
         : [filePart(part)]
     case "tool-call": {
@@ -185,7 +201,7 @@ export const toPrompt = (prompt: Prompt.Prompt): LanguageModelV4Prompt =>
 
 // Schemas
 
-/** How a provider wants its JSON Schemas. */
+/** The form of JSON Schema that a provider takes. */
 export interface Dialect {
   readonly transformer: LanguageModel.CodecTransformer
   /** The tools that may be offered with `strict: true`, of those whose schema is in the strict form. */

@@ -4,6 +4,7 @@
 
 import type {
   LanguageModelV4Content,
+  LanguageModelV4CustomContent,
   LanguageModelV4File,
   LanguageModelV4FinishReason,
   LanguageModelV4GenerateResult,
@@ -23,18 +24,20 @@ import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as Base64 from "effect/encoding/Base64"
 import { defined } from "../../payload/internal/plainJson.ts"
-import { kindKey } from "./sdkRequest.ts"
+import { kindKey, type Kind } from "./sdkRequest.ts"
+
+const toJson = Schema.decodeUnknownOption(Schema.Json)
 
 const toMetadata = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Json))
 
 type Metadata = { readonly metadata?: Response.ProviderMetadata }
 
 /** Metadata that is not JSON cannot be stored: only its JSON is kept. */
-const metadataOf = (metadata: SharedV4ProviderMetadata | undefined, kind?: string): Metadata => {
+const metadataOf = (metadata: SharedV4ProviderMetadata | undefined, kind?: typeof Kind.Type): Metadata => {
   if (metadata === undefined && kind === undefined) return {}
   const direct = toMetadata(metadata ?? {})
   const kept = Option.getOrElse(direct, () => jsonOnly(metadata))
-  return { metadata: kind === undefined ? kept : { ...kept, [kindKey]: { kind } } }
+  return { metadata: kind === undefined ? kept : { ...kept, [kindKey]: kind } }
 }
 
 const jsonOnly = (metadata: unknown) =>
@@ -93,14 +96,44 @@ const file = (part: LanguageModelV4File | LanguageModelV4ReasoningFile) => {
   if (data.type === "url") {
     const url = data.url.toString()
     const { providerMetadata } = part
-    return source({ type: "source", sourceType: "url", id: url, url, title: mediaType, ...defined({ providerMetadata }) })
+    return source({
+      type: "source",
+      sourceType: "url",
+      id: url,
+      url,
+      title: mediaType,
+      ...defined({ providerMetadata })
+    })
   }
   return {
     type: "file",
     mediaType,
     data: typeof data.data === "string" ? data.data : Base64.encode(data.data),
-    ...metadataOf(part.providerMetadata, part.type === "reasoning-file" ? part.type : undefined)
+    ...metadataOf(part.providerMetadata, part.type === "reasoning-file" ? { kind: part.type } : undefined)
   } satisfies Response.FilePartEncoded
+}
+
+type Nameless = LanguageModelV4CustomContent | LanguageModelV4ToolCall | LanguageModelV4ToolResult
+
+/** A part that `effect/ai` cannot hold: its own kinds, and tools that only the provider knows. It becomes empty text. */
+const isNameless = (
+  part: LanguageModelV4Content | StreamedPart,
+  tools: ReadonlySet<string>
+): part is Extract<typeof part, Nameless> =>
+  part.type === "custom" ||
+  (part.type === "tool-call" && part.providerExecuted === true && !tools.has(part.toolName)) ||
+  (part.type === "tool-result" && !tools.has(part.toolName))
+
+const nameless = (part: Nameless): Metadata => {
+  if (part.type === "custom") return metadataOf(part.providerMetadata, { kind: part.kind })
+  const value = part.type === "tool-call" ? argumentsOf(part.input) : part.result
+  const tool = {
+    id: part.toolCallId,
+    name: part.toolName,
+    value: Option.getOrElse(toJson(value), () => String(value)),
+    isError: part.type === "tool-result" && part.isError === true
+  }
+  return metadataOf(part.providerMetadata, { kind: part.type, tool })
 }
 
 /** The parts that are whole in answers and in streams. */
@@ -130,7 +163,7 @@ const wholePart = (
 const count = (tokens: number | undefined): number | undefined => (Number.isSafeInteger(tokens) ? tokens : undefined)
 
 const finishReason = ({ raw, unified }: LanguageModelV4FinishReason): Response.FinishReason => {
-  // The provider's own loop of tools is not over: the answer goes on where it is sent back
+  // The provider's own loop of tools is not over: the answer continues once it is sent back
   if (raw === "pause_turn") return "pause"
   return unified === "interrupted" ? "other" : unified
 }
@@ -166,20 +199,15 @@ const responseMetadata = ({
 
 // Answers
 
-const contentPart = (part: LanguageModelV4Content): Response.PartEncoded => {
-  switch (part.type) {
-    case "text":
-    case "reasoning":
-      return { type: part.type, text: part.text, ...metadataOf(part.providerMetadata) }
-    case "custom":
-      return { type: "text", text: "", ...metadataOf(part.providerMetadata, part.kind) }
-    default:
-      return wholePart(part)
-  }
+const contentPart = (part: LanguageModelV4Content, tools: ReadonlySet<string>): Response.PartEncoded => {
+  if (isNameless(part, tools)) return { type: "text", text: "", ...nameless(part) }
+  return part.type === "text" || part.type === "reasoning"
+    ? { type: part.type, text: part.text, ...metadataOf(part.providerMetadata) }
+    : wholePart(part)
 }
 
 /**
- * The text of a structured output, where the provider says which of several texts it is: the last one has it, because
+ * The text of a structured output, where the provider names one of several texts: the last one has it, because
  * `effect/ai` reads the text of all.
  */
 const selectOutput = (
@@ -194,10 +222,18 @@ const selectOutput = (
   })
 }
 
-/** The parts of an answer. `json` is true where a structured output was asked for. */
-export const toParts = (result: LanguageModelV4GenerateResult, json: boolean): Array<Response.PartEncoded> => [
+/** A request: the names of its tools, and whether it asks for a structured output. */
+export interface Asked {
+  readonly tools: ReadonlySet<string>
+  readonly json: boolean
+}
+
+/** The parts of an answer. */
+export const toParts = (result: LanguageModelV4GenerateResult, { json, tools }: Asked): Array<Response.PartEncoded> => [
   responseMetadata(result.response ?? {}),
-  ...selectOutput(result.content, json ? result.structuredOutputText : undefined).map(contentPart),
+  ...selectOutput(result.content, json ? result.structuredOutputText : undefined).map((part) =>
+    contentPart(part, tools)
+  ),
   finish(result.finishReason, result.usage, result.providerMetadata)
 ]
 
@@ -208,10 +244,26 @@ type Ignored = "stream-start" | "ping" | "raw" | "error"
 /** The parts of a stream that are parts of `effect/ai`. */
 export type StreamedPart = Exclude<LanguageModelV4StreamPart, { readonly type: Ignored }>
 
-export const isStreamed = (part: LanguageModelV4StreamPart): part is StreamedPart =>
-  part.type !== "stream-start" && part.type !== "ping" && part.type !== "raw" && part.type !== "error"
+/** The start of a message, which Anthropic's client emits in streams only, is no content. */
+const isMessageStart = (part: LanguageModelV4StreamPart): boolean =>
+  part.type === "custom" && part.kind.endsWith(".message_start")
 
-export const toStreamParts = (part: StreamedPart): ReadonlyArray<Response.StreamPartEncoded> => {
+export const isStreamed = (part: LanguageModelV4StreamPart): part is StreamedPart =>
+  !isMessageStart(part) &&
+  part.type !== "stream-start" &&
+  part.type !== "ping" &&
+  part.type !== "raw" &&
+  part.type !== "error"
+
+export const toStreamParts = (part: StreamedPart, { tools }: Asked): ReadonlyArray<Response.StreamPartEncoded> => {
+  if (isNameless(part, tools)) {
+    if (part.type === "tool-result" && part.preliminary === true) return []
+    const id = `${part.type} ${part.type === "custom" ? part.kind : part.toolCallId}`
+    return [
+      { type: "text-start", id, ...nameless(part) },
+      { type: "text-end", id }
+    ]
+  }
   switch (part.type) {
     case "text-start":
     case "text-end":
@@ -235,11 +287,6 @@ export const toStreamParts = (part: StreamedPart): ReadonlyArray<Response.Stream
       return [{ type: "tool-params-delta", id: part.id, delta: part.delta, ...metadataOf(part.providerMetadata) }]
     case "tool-input-end":
       return [{ type: "tool-params-end", id: part.id, ...metadataOf(part.providerMetadata) }]
-    case "custom":
-      return [
-        { type: "text-start", id: part.kind, ...metadataOf(part.providerMetadata, part.kind) },
-        { type: "text-end", id: part.kind }
-      ]
     case "response-metadata":
       return [responseMetadata(part)]
     case "finish":
