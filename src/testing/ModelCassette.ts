@@ -27,7 +27,6 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
-import * as performAction from "../agent/internal/performAction.ts"
 import * as Digest from "../payload/Digest.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
@@ -282,7 +281,7 @@ const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: 
     method,
     reason: new AiError.UnknownError({
       description: `this request is not in the cassette ${path}; ${found}Record the file again with ModelCassette.layerRecord`,
-      metadata: { [performAction.publicDescription]: true }
+      metadata: { [plainJson.publicDescription]: true }
     })
   })
 }
