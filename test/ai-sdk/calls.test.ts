@@ -9,7 +9,7 @@ import {
 import type { LanguageModelV4CallOptions, LanguageModelV4FunctionTool } from "@ai-sdk/provider"
 import { Duration, Effect, Exit, Fiber, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { LanguageModel, Tool, type Toolkit } from "effect/ai"
+import { LanguageModel, Prompt, Tool, type Toolkit } from "effect/ai"
 import { Agent } from "effect-emissary"
 import { AiSdk } from "effect-emissary/ai-sdk"
 import { test } from "../test.ts"
@@ -103,6 +103,51 @@ describe("MODEL-1 tools", () => {
     const many = Array.from({ length: 21 }, (_, index) => dynamic(`t${index}`, closed))
     const refused = yield* called(many, { provider: "anthropic.messages" })
     assert.deepStrictEqual(new Set(Object.values(strictOf(refused))), new Set([false]))
+  })
+
+  test("MODEL-1 a schema without properties has them, as providers want it", function* () {
+    const Nothing = Tool.make("nothing", {})
+    const Anything = dynamic("anything", { type: "object" })
+    const call = yield* called([Nothing, Anything])
+    assert.deepStrictEqual(schemaOf(call, "nothing"), {
+      type: "object",
+      additionalProperties: false,
+      properties: {},
+      required: []
+    })
+    assert.deepStrictEqual(schemaOf(call, "anything"), { type: "object", properties: {} })
+    assert.deepStrictEqual(strictOf(call), { nothing: true, anything: false })
+  })
+
+  test("MODEL-1 Anthropic is offered the tools of the history where there are no others", function* () {
+    const prompt = Prompt.make([
+      {
+        role: "assistant",
+        content: [
+          Prompt.toolCallPart({ id: "c1", name: "weather", params: {}, providerExecuted: false }),
+          Prompt.toolCallPart({ id: "c2", name: "web", params: {}, providerExecuted: true })
+        ]
+      },
+      {
+        role: "tool",
+        content: [
+          Prompt.toolResultPart({ id: "c1", name: "weather", isFailure: false, result: "1", providerExecuted: false })
+        ]
+      }
+    ])
+    const callFor = (provider: string, prompt: Prompt.RawInput) =>
+      Effect.gen(function* () {
+        const { calls, model } = handmade([{}], { provider })
+        yield* LanguageModel.generateText({ prompt }).pipe(Effect.provide(AiSdk.model(model)))
+        return { tools: calls[0]?.tools, toolChoice: calls[0]?.toolChoice }
+      })
+    const none = { tools: undefined, toolChoice: undefined }
+    assert.deepStrictEqual(yield* callFor("openai.chat", prompt), none)
+    assert.deepStrictEqual(yield* callFor("anthropic.messages", "Hi"), none)
+    assert.deepStrictEqual(yield* callFor("anthropic.messages", prompt), {
+      tools: [{ type: "function", name: "weather", inputSchema: { type: "object", properties: {} } }],
+      toolChoice: { type: "none" }
+    })
   })
 
   test("MODEL-1 the choice of a tool", function* () {

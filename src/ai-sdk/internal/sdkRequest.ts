@@ -204,6 +204,8 @@ export const toPrompt = (prompt: Prompt.Prompt): LanguageModelV4Prompt =>
 /** The form of JSON Schema that a provider takes. */
 export interface Dialect {
   readonly transformer: LanguageModel.CodecTransformer
+  /** True where a prompt with calls of tools is refused if no tool is offered. */
+  readonly needsTools: boolean
   /** The tools that may be offered with `strict: true`, of those whose schema is in the strict form. */
   readonly strict: (schemas: ReadonlyArray<plainJson.JsonObject>) => boolean
 }
@@ -232,10 +234,15 @@ const countUnions = (schema: unknown): number => {
   return childSchemas(schema).reduce<number>((count, child) => count + countUnions(child), own)
 }
 
-const openAi: Dialect = { transformer: OpenAiStructuredOutput.toCodecOpenAI, strict: () => true }
+const openAi: Dialect = {
+  transformer: OpenAiStructuredOutput.toCodecOpenAI,
+  needsTools: false,
+  strict: () => true
+}
 
 const anthropic: Dialect = {
   transformer: AnthropicStructuredOutput.toCodecAnthropic,
+  needsTools: true,
   strict: (schemas) =>
     schemas.length <= anthropicTools &&
     schemas.reduce((count, schema) => count + countUnions(schema), 0) <= anthropicUnions
@@ -258,11 +265,13 @@ const closed: LanguageModel.CodecTransformer = (schema) => {
   return { codec: schema, jsonSchema: Object.keys(definitions).length === 0 ? json : { ...json, $defs: definitions } }
 }
 
-/** A provider refuses a tool whose schema is not that of an object. */
+/** Providers refuse a tool whose schema is not that of an object, and OpenAI one without `properties`. */
 const inputSchema = (tool: Tool.Any): plainJson.JsonObject => {
   // Sound: a JSON Schema is JSON.
   const schema = Tool.getJsonSchema(tool, { transformer: closed }) as plainJson.JsonObject
-  return schema["type"] === undefined && schema["$ref"] === undefined ? { ...schema, type: "object" } : schema
+  const { $ref, additionalProperties, properties, type = "object" } = schema
+  if ($ref !== undefined || type !== "object" || properties !== undefined) return schema
+  return { ...schema, type, properties: {}, ...(additionalProperties === false ? { required: [] } : undefined) }
 }
 
 type SdkTool = LanguageModelV4FunctionTool | LanguageModelV4ProviderTool
@@ -314,23 +323,35 @@ const toToolChoice = (
   return only !== undefined && others.length === 0 ? { type: "tool", toolName: only.name } : { type: "required" }
 }
 
+/** The tools that a prompt names, for a request that offers none: `generateObject` has no tools. */
+const toolsOfPrompt = ({ content }: Prompt.Prompt): Array<SdkTool> => {
+  const names = content.flatMap((message) =>
+    message.role === "assistant"
+      ? message.content.flatMap((part) => (part.type === "tool-call" && !part.providerExecuted ? [part.name] : []))
+      : []
+  )
+  const inputSchema = { type: "object", properties: {} } as const
+  return Array.from(new Set(names), (name) => ({ type: "function", name, inputSchema }))
+}
+
+type Tools = Pick<LanguageModelV4CallOptions, "toolChoice" | "tools">
+
+const offered = ({ prompt, toolChoice, tools }: LanguageModel.ProviderOptions, dialect: Dialect): Tools => {
+  if (tools.length > 0) return { tools: toTools(tools, dialect), toolChoice: toToolChoice(toolChoice, tools) }
+  const named = dialect.needsTools ? toolsOfPrompt(prompt) : []
+  return named.length === 0 ? {} : { tools: named, toolChoice: { type: "none" } }
+}
+
 /** The part of a call that comes from `effect/ai`. A schema that the provider cannot take throws. */
 export const toCall = (
-  { prompt, responseFormat, toolChoice, tools }: LanguageModel.ProviderOptions,
+  request: LanguageModel.ProviderOptions,
   dialect: Dialect
-): Pick<LanguageModelV4CallOptions, "prompt" | "responseFormat" | "toolChoice" | "tools"> => ({
-  prompt: toPrompt(prompt),
-  ...(tools.length === 0 ? {} : { tools: toTools(tools, dialect), toolChoice: toToolChoice(toolChoice, tools) }),
-  ...(responseFormat.type === "json"
-    ? {
-        responseFormat: {
-          type: "json",
-          name: responseFormat.objectName,
-          // Sound: the keywords of both versions of JSON Schema that structured outputs use are the same.
-          schema: Tool.getJsonSchemaFromSchema(responseFormat.schema, {
-            transformer: dialect.transformer
-          }) as JSONSchema7
-        }
-      }
-    : {})
-})
+): Pick<LanguageModelV4CallOptions, "prompt" | "responseFormat"> & Tools => {
+  const { prompt, responseFormat } = request
+  const common = { prompt: toPrompt(prompt), ...offered(request, dialect) }
+  if (responseFormat.type === "text") return common
+  const { objectName: name, schema } = responseFormat
+  const json = Tool.getJsonSchemaFromSchema(schema, { transformer: dialect.transformer })
+  // Sound: the keywords of both versions of JSON Schema that structured outputs use are the same.
+  return { ...common, responseFormat: { type: "json", name, schema: json as JSONSchema7 } }
+}
