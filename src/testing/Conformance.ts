@@ -31,6 +31,7 @@ import * as ToolResult from "../tool/ToolResult.ts"
 import * as ToolRuntime from "../tool/ToolRuntime.ts"
 import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
+import * as toolCall from "../tool/internal/toolCall.ts"
 import * as Arbitraries from "./Arbitraries.ts"
 
 /**
@@ -814,13 +815,13 @@ const prepareCall = (bound: boundTool.ToolSet, id: string, name: string, args: S
 const runCalls = (
   { bound }: RuleInput,
   list: ReadonlyArray<readonly [name: string, args: Schema.Json]>,
-  watch?: Parameters<typeof boundTool.run<never, never>>[1]
+  watch?: Parameters<typeof toolCall.run<never, never>>[1]
 ) =>
   Effect.forEach(list, ([name, args], index) =>
     Effect.flatMap(prepareCall(bound, String(index), name, args), (result) =>
       Result.isSuccess(result) ? Effect.succeed(result.success) : Effect.fail(`not prepared: ${result.failure.message}`)
     )
-  ).pipe(Effect.flatMap((batch) => boundTool.run(batch, watch)))
+  ).pipe(Effect.flatMap((batch) => toolCall.run(batch, watch)))
 
 /** More batches inside each other than a limit that is meant for one batch lets through. */
 const nestedBatches = 16

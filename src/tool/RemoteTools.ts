@@ -73,6 +73,7 @@ import * as ToolContract from "./ToolContract.ts"
 import * as ToolResult from "./ToolResult.ts"
 import * as ToolRuntime from "./ToolRuntime.ts"
 import * as boundTool from "./internal/boundTool.ts"
+import * as toolCall from "./internal/toolCall.ts"
 import * as remoteProtocol from "./internal/remoteProtocol.ts"
 
 /**
@@ -688,7 +689,7 @@ const executeCall = Effect.fnUntraced(function* (
   }
   const call = yield* boundTool.prepare(set, { id: callId, name, arguments: args }, { runId, context, deadline })
   if (Result.isFailure(call)) return call.failure
-  return yield* Effect.annotateLogs(boundTool.local(call.success), { runId, callId })
+  return yield* Effect.annotateLogs(toolCall.local(call.success), { runId, callId })
 })
 
 type ServerPath = NonNullable<ServerOptions["path"]>
@@ -817,7 +818,7 @@ const failedByStatus = (status: number): FailedCall => {
 
 /** The parts of a call that are sent, or that decide how long and how often. */
 type RemoteCall = Pick<
-  boundTool.BoundCall,
+  toolCall.BoundCall,
   "runId" | "id" | "contract" | "arguments" | "context" | "timeout" | "deadline"
 >
 
@@ -876,7 +877,7 @@ const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, url }: ClientOptions) {
   const endpoint = yield* resolveEndpoint(url)
   yield* checkToken(token, "token")
-  const beyond = Duration.max(Duration.zero, Duration.fromInputUnsafe(margin ?? boundTool.defaultMargin))
+  const beyond = Duration.max(Duration.zero, Duration.fromInputUnsafe(margin ?? toolCall.defaultMargin))
   const http = HttpClient.withScope(yield* HttpClient.HttpClient)
   const reading = { what: "answer of the tool server", limits, onExcessProperty: "ignore" } as const
   const decodeRefusal = Json.decodeJson(remoteProtocol.Refusal, reading)
@@ -928,8 +929,8 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
   })
 
   const execute = Effect.fnUntraced(function* (call: RemoteCall) {
-    const wait = yield* boundTool.remainingTime(call)
-    if (Duration.isZero(wait)) return boundTool.timeoutFailure(wait)
+    const wait = yield* toolCall.remainingTime(call)
+    if (Duration.isZero(wait)) return toolCall.timeoutFailure(wait)
     const idempotent = call.contract.annotations.idempotent === true
     // the failure of the last attempt, and whether any attempt may have reached the tool
     let last: FailedCall | undefined
@@ -950,7 +951,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
       }),
       Effect.timeoutOrElse({
         duration: Duration.sum(wait, beyond),
-        orElse: () => (last === undefined ? Effect.succeed(boundTool.timeoutFailure(wait)) : Effect.fail(last))
+        orElse: () => (last === undefined ? Effect.succeed(toolCall.timeoutFailure(wait)) : Effect.fail(last))
       }),
       Effect.mapError((failed): FailedCall => {
         if (!mayHaveRun || failed.value.outcome === "unknown") return failed
@@ -992,7 +993,7 @@ const makeHandler = (tool: Tool.Any, contract: ToolContract.ToolContract, client
   const unsendable = ToolResult.failure("execution_error", `The arguments of tool ${name} cannot be written as JSON`)
   const misfit = ToolResult.failure("execution_error", `The result of the tool server does not fit tool ${name}`)
   return Effect.fnUntraced(function* (params, { toolCallId }) {
-    const call = (yield* boundTool.CurrentCall)?.call
+    const call = (yield* toolCall.CurrentCall)?.call
     const context = yield* RunContext.RunContext
     const args = yield* Effect.catch(encodeParams(params), () => fail(unsendable))
     const result = yield* client({

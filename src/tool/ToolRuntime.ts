@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { ToolResult } from "./ToolResult.ts"
-import * as boundTool from "./internal/boundTool.ts"
+import * as toolCall from "./internal/toolCall.ts"
 
 export {
   /**
@@ -19,7 +19,7 @@ export {
    * @since 0.1.0
    */
   ToolRuntime
-} from "./internal/boundTool.ts"
+} from "./internal/toolCall.ts"
 
 const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>
   concurrency === "unbounded" ? concurrency : Math.max(1, Math.floor(concurrency) || 1)
@@ -84,24 +84,24 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  * @since 0.1.0
  */
 export const layer = (options: {
-  readonly dispatch: (call: boundTool.BoundCall, local: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
+  readonly dispatch: (call: toolCall.BoundCall, local: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
   readonly concurrency?: number | "unbounded" | undefined
   readonly stubs?: boolean | undefined
   readonly margin?: Duration.Input | undefined
 }): Layer.Layer<never> => {
-  const margin = Duration.fromInputUnsafe(options.margin ?? boundTool.defaultMargin)
-  const dispatch = (call: boundTool.BoundCall) => options.dispatch(call, boundTool.local(call))
-  return Layer.succeed(boundTool.ToolRuntime, {
+  const margin = Duration.fromInputUnsafe(options.margin ?? toolCall.defaultMargin)
+  const dispatch = (call: toolCall.BoundCall) => options.dispatch(call, toolCall.local(call))
+  return Layer.succeed(toolCall.ToolRuntime, {
     dispatch: (call) =>
-      Option.isSome(call.execute) ? dispatch(call) : boundTool.dispatchWithTimeout(call, margin, dispatch),
+      Option.isSome(call.execute) ? dispatch(call) : toolCall.dispatchWithTimeout(call, margin, dispatch),
     concurrency: limitConcurrency(options.concurrency ?? 1),
     stubs: options.stubs ?? true
   })
 }
 
 const layerLocal = (concurrency: number | "unbounded"): Layer.Layer<never> =>
-  Layer.succeed(boundTool.ToolRuntime, {
-    dispatch: boundTool.local,
+  Layer.succeed(toolCall.ToolRuntime, {
+    dispatch: toolCall.local,
     concurrency: limitConcurrency(concurrency),
     stubs: false
   })
@@ -177,15 +177,15 @@ export const layerConcurrent = (options?: {
  * @since 0.1.0
  */
 export const around = (
-  wrap: (call: boundTool.BoundCall, next: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
+  wrap: (call: toolCall.BoundCall, next: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
 ): Layer.Layer<never> =>
   // fresh, because layers are shared by reference and this one depends on what lies below it
   Layer.fresh(
     Layer.effect(
-      boundTool.ToolRuntime,
-      Effect.map(boundTool.ToolRuntime, (runtime) => ({
+      toolCall.ToolRuntime,
+      Effect.map(toolCall.ToolRuntime, (runtime) => ({
         ...runtime,
-        dispatch: (call: boundTool.BoundCall) =>
+        dispatch: (call: toolCall.BoundCall) =>
           wrap(
             call,
             Effect.suspend(() => runtime.dispatch(call))

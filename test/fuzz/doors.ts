@@ -1,6 +1,6 @@
 /** Every place where data from outside is read, each as one effect: a value, or a typed failure. */
 import { Effect, Equal, FileSystem, Layer, Option, Redacted, Result, Schedule } from "effect"
-import type * as boundTool from "#src/tool/internal/boundTool.ts"
+import type * as toolCall from "#src/tool/internal/toolCall.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { HttpClient, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
 import {
@@ -150,7 +150,7 @@ const each = (fails: "each" | "any", ...effects: ReadonlyArray<Effect.Effect<unk
 
 const token = Redacted.make("s3cret")
 
-const callOf: boundTool.BoundCall = {
+const callOf: toolCall.BoundCall = {
   runId: "run-1",
   id: "call-1",
   contract: {

@@ -1,7 +1,7 @@
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Option, Redacted, Schedule, Schema } from "effect"
-import type * as boundTool from "#src/tool/internal/boundTool.ts"
+import type * as toolCall from "#src/tool/internal/toolCall.ts"
 import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
@@ -10,11 +10,11 @@ import { kind } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
 
-type Over = Partial<boundTool.BoundCall> & { readonly idempotent?: boolean }
+type Over = Partial<toolCall.BoundCall> & { readonly idempotent?: boolean }
 
 type Options = Partial<Parameters<typeof RemoteTools.layerRuntime>[0]>
 
-const call = (over?: Over): boundTool.BoundCall => ({
+const call = (over?: Over): toolCall.BoundCall => ({
   runId: "run-1",
   id: "call-1",
   contract: {

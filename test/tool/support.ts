@@ -1,6 +1,7 @@
 import { type Cause, Context, Effect, Layer, References, Result, type Schema } from "effect"
 import { Tool, type Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolCall from "#src/tool/internal/toolCall.ts"
 import type { ToolResult } from "effect-emissary"
 
 /** A tool that the provider runs. */
@@ -41,7 +42,7 @@ export const call = (
   Effect.flatMap(prepare(set, name, args, options), (prepared) =>
     Result.isFailure(prepared)
       ? Effect.succeed<ToolResult.ToolResult>(prepared.failure)
-      : Effect.map(boundTool.run([prepared.success]), ([result]) => result!)
+      : Effect.map(toolCall.run([prepared.success]), ([result]) => result!)
   )
 
 /** Calls by name and arguments, or by name alone for a tool without parameters. */
@@ -53,11 +54,11 @@ export const calls = (set: boundTool.ToolSet, ...list: ReadonlyArray<string | re
 
 /** Runs a batch and keeps the causes that `onFinished` receives. */
 export const runWithCauses = Effect.fnUntraced(function* (
-  batch: Parameters<typeof boundTool.run>[0],
+  batch: Parameters<typeof toolCall.run>[0],
   options?: { readonly defects?: "die" }
 ) {
   const causes: Array<Cause.Cause<unknown> | undefined> = []
-  const results = yield* boundTool.run(batch, {
+  const results = yield* toolCall.run(batch, {
     ...options,
     onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
   })

@@ -3,6 +3,7 @@ import { Clock, Context, DateTime, Duration, Effect, Layer, Redacted, Result, Sc
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientError, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolCall from "#src/tool/internal/toolCall.ts"
 import {
   Limits,
   RemoteTools,
@@ -181,7 +182,7 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
   const run = (name: string, args: Schema.Json = {}, options?: Parameters<typeof call>[3]) =>
     after("1 minute", call(set, name, args, options))
   const described = (name: string) =>
-    Effect.flatMap(calls(set, name), (batch) => boundTool.run(batch, { defects: "describe" }))
+    Effect.flatMap(calls(set, name), (batch) => toolCall.run(batch, { defects: "describe" }))
   const limits = yield* Limits.Limits
   const approval = (name: string) =>
     after("1 minute", set.tools.get(name)!.needsApproval({}, { callId: "1", context: {}, messages: [] }))
@@ -227,11 +228,11 @@ test("SOUND-7 results that are no result of the tool", quiet, function* () {
     "no result from elsewhere": stub("no" as never),
     "no result from elsewhere, but an object": stub({} as never),
     "a failure of the runtime": Effect.provide(
-      boundTool.run(yield* calls(stubs, "t"), { defects: "describe" }),
+      toolCall.run(yield* calls(stubs, "t"), { defects: "describe" }),
       ToolRuntime.layer({ dispatch: () => Effect.fail("no") as never })
     ),
-    "no body, where defects are described": boundTool.run(yield* calls(stubs, "t"), { defects: "describe" }),
-    "an empty batch": boundTool.run([]),
+    "no body, where defects are described": toolCall.run(yield* calls(stubs, "t"), { defects: "describe" }),
+    "an empty batch": toolCall.run([]),
     "the handler of an offered tool": Effect.catchDefect(
       Effect.flatMap(set.toolkit.handle("amount", {}), Stream.runCollect),
       Effect.fail

@@ -3,6 +3,7 @@ import { Cause, Clock, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, O
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolCall from "#src/tool/internal/toolCall.ts"
 import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
 import { bind, calls, kind, kinds, prepare, quiet, runWithCauses } from "./support.ts"
 import { after } from "../after.ts"
@@ -46,12 +47,12 @@ describe("L6 siblings settle", () => {
       layer,
       function* () {
         const batch = yield* calls(yield* tools, sleep(0), "boom", "throws", "self", "garbage", sleep(0))
-        const results = yield* after("1 second", boundTool.run(batch))
+        const results = yield* after("1 second", toolCall.run(batch))
         const unhandled = "unhandled_error"
         assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
         const texts = new Set(results.slice(1, 5).map(ToolResult.text))
         assert.deepStrictEqual([...texts], ["The tool failed unexpectedly. The log has the details."])
-        const described = yield* after("1 second", boundTool.run(batch, { defects: "describe" }))
+        const described = yield* after("1 second", toolCall.run(batch, { defects: "describe" }))
         assert.deepStrictEqual(kinds(described), kinds(results))
         assert.deepStrictEqual(described.slice(1, 4).map(ToolResult.text), [
           "Error executing tool: Boom: the text",
@@ -80,7 +81,7 @@ describe("L6 siblings settle", () => {
   ] as const) {
     test(`TRUST-5 ${what} is described as ${text}`, quiet, function* () {
       const set = yield* bind(Toolkit.make(Tool.make("dies")), { dies: () => Effect.die(defect) })
-      const results = yield* boundTool.run(yield* calls(set, "dies"), { defects: "describe" })
+      const results = yield* toolCall.run(yield* calls(set, "dies"), { defects: "describe" })
       assert.deepStrictEqual(results.map(ToolResult.text), [`Error executing tool: ${text}`])
     })
   }
@@ -90,7 +91,7 @@ describe("L6 siblings settle", () => {
     const batch = yield* calls(yield* tools, sleep(300), sleep(100), sleep(200))
     const seen: Array<string> = []
     const fiber = yield* Effect.forkChild(
-      boundTool.run(batch, {
+      toolCall.run(batch, {
         onFinished: (id, _result, duration) => Effect.sync(() => seen.push(`${id}: ${Duration.toMillis(duration)}`))
       })
     )
@@ -104,7 +105,7 @@ describe("L6 siblings settle", () => {
   test("calls with the same id each get their own result", quiet, function* () {
     const set = yield* tools
     const [one, two] = yield* Effect.all([calls(set, sleep(0)), calls(set, "boom")])
-    const results = yield* after(10, boundTool.run([...one, ...two, ...one]))
+    const results = yield* after(10, toolCall.run([...one, ...two, ...one]))
     assert.deepStrictEqual(kinds(results), ["success", "unhandled_error", "success"])
   })
 
@@ -122,7 +123,7 @@ describe("L6 siblings settle", () => {
     const batch = yield* calls(yield* tools, sleep(100), "boom", sleep(300), "throws")
     const finished: Array<string> = []
     const onFinished = (id: string) => Effect.sync(() => finished.push(id))
-    const exit = yield* after("1 second", Effect.exit(boundTool.run(batch, { defects: "die", onFinished })))
+    const exit = yield* after("1 second", Effect.exit(toolCall.run(batch, { defects: "die", onFinished })))
     assert.sameMembers(finished, ["0", "1", "2", "3"])
     assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
     assert.strictEqual(Exit.isFailure(exit) && (Cause.squash(exit.cause) as Error).message, "the text")
@@ -163,7 +164,7 @@ describe("TOOL-1 timeouts of a batch", () => {
       quick: () => Effect.void
     })
     const batch = yield* calls(set, "stubborn", "tidy", "quick")
-    const fiber = yield* Effect.forkChild(boundTool.run(batch, { onFinished: push }))
+    const fiber = yield* Effect.forkChild(toolCall.run(batch, { onFinished: push }))
     yield* TestClock.adjust(50)
     assert.deepStrictEqual(events, ["2"])
     yield* TestClock.adjust(200)
@@ -177,7 +178,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     treat: <A>(run: Effect.Effect<A>) => Effect.Effect<A> = (run) => run
   ) {
     const set = yield* bind(Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100)), { t: () => handler })
-    return kinds(yield* after(100, treat(boundTool.run(yield* calls(set, "t")))))
+    return kinds(yield* after(100, treat(toolCall.run(yield* calls(set, "t")))))
   })
 
   test("a handler that ends at the very moment of its timeout has ended", function* () {
@@ -203,7 +204,7 @@ describe("TOOL-1 timeouts of a batch", () => {
       ToolSettings.timeout(Tool.make("short"), 1000)
     )
     const set = yield* bind(toolkit, { forever: () => Effect.sleep(10), short: () => Effect.sleep(10) })
-    const batch = boundTool.run(yield* calls(set, "forever", "short"), {
+    const batch = toolCall.run(yield* calls(set, "forever", "short"), {
       onFinished: () => Effect.sync(() => assert.deepStrictEqual(waiting, []))
     })
     assert.deepStrictEqual(kinds(yield* after(50, Effect.provideService(batch, Clock.Clock, counted))), [
@@ -232,7 +233,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     const set = yield* bind(toolkit, { slow: () => Effect.never, fast: () => Effect.never, middle: () => Effect.never })
     const names = ["slow", "fast", "middle", "fast", "slow", "slow"] as const
     const ends: Array<string> = []
-    const batch = boundTool.run(yield* calls(set, ...names), {
+    const batch = toolCall.run(yield* calls(set, ...names), {
       onFinished: (id, _, duration) => Effect.sync(() => ends.push(`${id} ${Duration.toMillis(duration)}`))
     })
     const results = yield* after(400, Effect.provideService(batch, Clock.Clock, counted))
@@ -268,7 +269,7 @@ describe("RT-3 interruption", () => {
         )
     })
     const batch = yield* calls(set, "quick", ["hang", { n: 1 }], ["hang", { n: 2 }], "quick")
-    const run = boundTool.run(batch, {
+    const run = toolCall.run(batch, {
       onStarted: (id) => push(`started ${id}`),
       // a slow journal: it must not be cut off
       onFinished: (id, result) => Effect.andThen(Effect.yieldNow, push(`${id} ${kind(result)}`))
@@ -288,7 +289,7 @@ describe("RT-3 interruption", () => {
     })
     for (const watch of [() => Effect.die(new Boom("lost")), () => assert.fail("lost")]) {
       const ends: Array<string> = []
-      const run = boundTool.run(yield* calls(set, "quick", "hang", "quick"), {
+      const run = toolCall.run(yield* calls(set, "quick", "hang", "quick"), {
         onFinished: (id, result) => {
           ends.push(`${id} ${kind(result)}`)
           return id === "0" ? watch() : Effect.void
@@ -313,7 +314,7 @@ describe("RT-3 interruption", () => {
   test("an observer that can be interrupted does not delay the interruption", function* () {
     const set = yield* bind(Toolkit.make(Tool.make("hang")), { hang: () => Effect.never })
     const onFinished = () => Effect.interruptible(Effect.never)
-    const fiber = yield* Effect.forkChild(boundTool.run(yield* calls(set, "hang"), { onFinished }))
+    const fiber = yield* Effect.forkChild(toolCall.run(yield* calls(set, "hang"), { onFinished }))
     yield* TestClock.adjust(10)
     yield* Fiber.interrupt(fiber)
     assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
@@ -321,7 +322,7 @@ describe("RT-3 interruption", () => {
 
   test("a runtime that interrupts itself is not the run being interrupted", quiet, function* () {
     const set = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
-    const run = boundTool.run(yield* calls(set, "t"))
+    const run = toolCall.run(yield* calls(set, "t"))
     const results = yield* Effect.provide(run, ToolRuntime.layer({ dispatch: () => Effect.interrupt }))
     assert.deepStrictEqual(kinds(results), ["unhandled_error"])
   })
@@ -336,9 +337,9 @@ describe("RT-1 tool runtimes", () => {
     )
 
   const run =
-    (dispatch: (call: boundTool.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
-    (batch: ReadonlyArray<boundTool.BoundCall>) =>
-      boundTool.run(batch).pipe(Effect.provide([ToolRuntime.layer({ dispatch }), quiet]))
+    (dispatch: (call: toolCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
+    (batch: ReadonlyArray<toolCall.BoundCall>) =>
+      toolCall.run(batch).pipe(Effect.provide([ToolRuntime.layer({ dispatch }), quiet]))
 
   test("RT-4 a dispatch that throws or dies is an unhandled_error", function* () {
     const throws = () => {
@@ -370,11 +371,11 @@ describe("RT-1 tool runtimes", () => {
   })
 
   test("CODEC-3 a stub fails on a runtime that executes local bodies only", function* () {
-    assert.deepStrictEqual(kinds(yield* boundTool.run(yield* stub({}))), ["unhandled_error"])
+    assert.deepStrictEqual(kinds(yield* toolCall.run(yield* stub({}))), ["unhandled_error"])
   })
 
   test("a call holds what was asked for", function* () {
-    let seen: boundTool.BoundCall | undefined
+    let seen: toolCall.BoundCall | undefined
     const batch = yield* stub({ timeout: "3 seconds" })
     yield* run((call) => {
       seen = call
@@ -426,10 +427,10 @@ describe("RT-2 around", () => {
 
   test("the wrapper nearest to the program is the outermost, with Effect.provide and Layer.provideMerge", function* () {
     const expected = [`first t {"tenant":"acme"}`, `second t {"tenant":"acme"}`, "t", "second done", "first done"]
-    yield* boundTool.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
+    yield* toolCall.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
     assert.deepStrictEqual(log, expected)
     const layers = traced("first").pipe(Layer.provideMerge(traced("second")))
-    yield* boundTool.run(yield* one).pipe(Effect.provide(layers))
+    yield* toolCall.run(yield* one).pipe(Effect.provide(layers))
     assert.deepStrictEqual(log, expected)
   })
 
@@ -444,7 +445,7 @@ describe("RT-2 around", () => {
 
   test("may deny a call, or answer it from a cache", function* () {
     const denying = ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))
-    const results = yield* Effect.provide(boundTool.run(yield* one), denying)
+    const results = yield* Effect.provide(toolCall.run(yield* one), denying)
     assert.deepStrictEqual(kinds(results), ["denied"])
     assert.deepStrictEqual(log, [])
   })
@@ -462,7 +463,7 @@ describe("spans", () => {
       })
       const toolkit = Toolkit.make(Tool.make("first"), Tool.make("second"))
       const set = yield* bind(toolkit, { first: () => Effect.void, second: () => Effect.void })
-      const results = yield* Effect.withTracer(boundTool.run(yield* calls(set, "first", "second")), tracer)
+      const results = yield* Effect.withTracer(toolCall.run(yield* calls(set, "first", "second")), tracer)
       assert.deepStrictEqual(kinds(results), ["unhandled_error", "success"])
     }
   })
@@ -479,7 +480,7 @@ describe("spans", () => {
     const toolkit = Toolkit.make(Tool.make("a/b", { parameters: N }), Tool.make("boom"))
     const set = yield* bind(toolkit, { "a/b": () => Effect.void, boom: () => Effect.die("x") })
     const batch = yield* calls(set, ["a/b", { n: 12345 }], "boom")
-    yield* boundTool.run(batch).pipe(Effect.withTracer(tracer), Effect.provide(quiet))
+    yield* toolCall.run(batch).pipe(Effect.withTracer(tracer), Effect.provide(quiet))
     const span = (name: string, id: string, over?: object) => [
       `execute_tool ${name}`,
       { "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": id, ...over }

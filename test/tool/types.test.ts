@@ -2,6 +2,7 @@ import { describe, expectTypeOf, it } from "@effect/vitest"
 import { Context, type Effect, type Layer, type Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolCall from "#src/tool/internal/toolCall.ts"
 import { ToolResolver, ToolRuntime, type ToolContract, type ToolFailure, type ToolResult } from "effect-emissary"
 import { search } from "./support.ts"
 
@@ -39,11 +40,11 @@ describe("types", () => {
   })
 
   it("a batch fails and requires what its callbacks do", () => {
-    expectTypeOf(boundTool.run([])).toEqualTypeOf<Effect.Effect<ReadonlyArray<ToolResult.ToolResult>>>()
+    expectTypeOf(toolCall.run([])).toEqualTypeOf<Effect.Effect<ReadonlyArray<ToolResult.ToolResult>>>()
     const onStarted = (_: string): Effect.Effect<void, "lost", ToolResolver.ToolResolver> => {
       throw new Error("types only")
     }
-    expectTypeOf(boundTool.run([], { onStarted })).toEqualTypeOf<
+    expectTypeOf(toolCall.run([], { onStarted })).toEqualTypeOf<
       Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, "lost", ToolResolver.ToolResolver>
     >()
   })

@@ -27,7 +27,7 @@ import * as history from "../../conversation/internal/history.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
-import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as AgentError from "../AgentError.ts"
 import * as Run from "../Run.ts"
@@ -762,11 +762,11 @@ export const recordToolFinished = (
       ...(cause && { cause: causeText(cause) })
     })
   const message = history.toolIn(context, call)
-  return boundTool.isDone(message) && Exit.isSuccess(message) ? record(message.value) : Effect.flatMap(message, record)
+  return toolCall.isDone(message) && Exit.isSuccess(message) ? record(message.value) : Effect.flatMap(message, record)
 }
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
-  cause.reasons.map((reason) => (reason._tag === "Die" ? boundTool.defectName(reason.defect) : reason._tag)).join("; ")
+  cause.reasons.map((reason) => (reason._tag === "Die" ? toolCall.defectName(reason.defect) : reason._tag)).join("; ")
 
 /** Ends the run as `Interrupted`: calls that started get their results first. */
 export const interrupt = Effect.fnUntraced(function* (
@@ -957,7 +957,7 @@ export const runAgent = <A>(
 ): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
   const attributes = { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
   const runIn = (plainSpan: Tracer.Span, around: Context.Context<never>) => {
-    const span = callContext.tracerOf(around) === undefined ? plainSpan : boundTool.quietSpan(plainSpan)
+    const span = callContext.tracerOf(around) === undefined ? plainSpan : toolCall.quietSpan(plainSpan)
     const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
     const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
     const outer = callContext.runAround(around)

@@ -29,6 +29,7 @@ import { defined, getAt, isObject, own, publicDescription } from "../../payload/
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as AgentError from "../AgentError.ts"
@@ -401,7 +402,7 @@ const withQuietTracer = (services: Context.Context<never>): Context.Context<neve
   if (tracer === undefined) return services
   const context = tracer.context?.bind(tracer)
   const quiet = Tracer.make({
-    span: (options) => boundTool.quietSpan(tracer.span(options), withoutText),
+    span: (options) => toolCall.quietSpan(tracer.span(options), withoutText),
     ...(context && { context })
   })
   return Context.add(services, Tracer.Tracer, quiet)
@@ -449,14 +450,14 @@ const grace = 1000
 /** A call before anything runs: it can run or has failed. `asks` is the request of one that needs an approval first. */
 interface PreparedCall {
   readonly runnable: runTransition.RunnableCall
-  readonly call: Result.Result<boundTool.BoundCall, ToolResult.Failure>
+  readonly call: Result.Result<toolCall.BoundCall, ToolResult.Failure>
   readonly asks?: Pick<runParts.EventOf<"ApprovalRequested">, "arguments" | "digest"> | undefined
 }
 
 /** A call that may run now. */
 interface ReadyCall {
   readonly runnable: runTransition.RunnableCall
-  readonly call: boundTool.BoundCall
+  readonly call: toolCall.BoundCall
 }
 
 const prepareCall = (
@@ -565,7 +566,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   }
 
   const calls = ready.map((one) => withChild(step, one, end))
-  yield* boundTool.run(calls, {
+  yield* toolCall.run(calls, {
     defects: options.defects,
     onStarted,
     onFinished: (callId, result, duration, cause) => {
@@ -579,7 +580,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
 })
 
 /** Calls of agents run through the driver, so that their events and approvals are this run's. */
-const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): boundTool.BoundCall => {
+const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): toolCall.BoundCall => {
   const tool = step.resolved.tools.tools.get(call.contract.name)
   const behind = tool && agentBlueprint.agentOf(tool.tool)
   if (behind === undefined) return call
@@ -601,7 +602,7 @@ const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): bo
 const runChild = (
   step: Step,
   agent: agentTypes.Agent<unknown>,
-  call: boundTool.BoundCall,
+  call: toolCall.BoundCall,
   child: runParts.State | undefined,
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {

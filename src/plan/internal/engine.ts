@@ -14,7 +14,7 @@ import * as driver from "../../agent/internal/driver.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
-import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
@@ -86,7 +86,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     return result
   }).pipe(
     rules.bound.within,
-    boundTool.withQuietSpan(`invoke_plan ${rules.definition.name}`, { "emissary.plan.name": rules.definition.name })
+    toolCall.withQuietSpan(`invoke_plan ${rules.definition.name}`, { "emissary.plan.name": rules.definition.name })
   )
 
 const checkDigest = (bound: livePlan.BoundPlan, state: PlanRun.State): Effect.Effect<void, PlanError.PlanError> =>

@@ -26,6 +26,7 @@ import * as fuel from "../../payload/internal/fuel.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
@@ -421,7 +422,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       const event = yield* stepEvent(doing, attempt)
       if (event !== undefined) yield* alone ? recorder.defer(event) : recorder.record(event)
     })
-  ).pipe(boundTool.withQuietSpan(`step ${step}`, { "emissary.step.name": step }))
+  ).pipe(toolCall.withQuietSpan(`step ${step}`, { "emissary.step.name": step }))
 
 export const stepOf = (bound: livePlan.BoundPlan, name: string): livePlan.BoundStep | undefined =>
   bound.steps[planTransition.positionsOf(bound.definition).get(name) ?? -1]
@@ -636,7 +637,7 @@ const runTool = Effect.fnUntraced(function* (
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
     if (needed.success) return { _tag: "Paused", request: yield* asks }
   }
-  const [result] = yield* boundTool.run([call])
+  const [result] = yield* toolCall.run([call])
   if (result === undefined) return yield* Effect.die(new Error("a call without a result"))
   return result._tag === "Success" ? succeededAttempt(delivery, result.value) : toolFailureAttempt(result)
 })

@@ -2,6 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Layer, Result, Schema } from "effect"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolCall from "#src/tool/internal/toolCall.ts"
 import { AgentDefinition, RunContext, ToolResolver, ToolResult, ToolRuntime, type ToolContract } from "effect-emissary"
 import { type Case, JsonObject, mentions, optional, read, toJson } from "../family.ts"
 import * as fixtures from "./fixtures.ts"
@@ -91,7 +92,7 @@ const results = (given: Given, probe: fixtures.Probe) =>
     const prepared = yield* Effect.forEach(given.calls, (call) =>
       boundTool.prepare(set, call, { runId: "golden", context: given.context })
     )
-    const ran = yield* boundTool.run(prepared.filter(Result.isSuccess).map((call) => call.success))
+    const ran = yield* toolCall.run(prepared.filter(Result.isSuccess).map((call) => call.success))
     let next = 0
     return prepared.map((call) => (Result.isSuccess(call) ? ran[next++] : call.failure))
   }).pipe(Effect.provide(layerOf(given, probe)))
