@@ -18,6 +18,21 @@ const concurrency = Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.con
 const concurrent = ToolRuntime.layerConcurrent()
 const muted = Layer.merge(concurrent, quiet)
 
+describe("a batch of very many calls", () => {
+  for (const [name, layer] of Object.entries({ inline: ToolRuntime.layerInline, concurrent })) {
+    test(`RT-3 that end at once lets other fibers have their turn (${name})`, layer, function* () {
+      let ended = 0
+      const tools = yield* bind(Toolkit.make(Tool.make("count")), { count: () => Effect.sync(() => void ended++) })
+      const batch = yield* calls(tools, ...Array.from({ length: 2500 }, () => "count" as const))
+      const other = yield* Effect.forkChild(Effect.sync(() => ended))
+      const results = yield* toolCall.run(batch)
+      assert.strictEqual(results.length, 2500)
+      assert.isBelow(yield* Fiber.join(other), 2500)
+      assert.strictEqual(ended, 2500)
+    })
+  }
+})
+
 describe("L6 siblings settle", () => {
   const toolkit = Toolkit.make(
     Tool.make("sleep", { parameters: N, success: Schema.Int }),
@@ -143,7 +158,7 @@ describe("L6 siblings settle", () => {
   })
 
   test("RT-2 a defect that a wrapper dealt with is none", quiet, function* () {
-    yield* boundTool
+    yield* toolCall
       .run(yield* calls(yield* tools, "boom"), { defects: "die" })
       .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.as(next, ToolResult.success("fallback")))))
   })

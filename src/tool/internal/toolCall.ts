@@ -17,10 +17,10 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
 import type * as Types from "effect/Types"
-import * as Json from "../../payload/Json.ts"
+import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import * as ToolContract from "../ToolContract.ts"
+import type * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as callContext from "./callContext.ts"
 
@@ -517,6 +517,9 @@ export const run = <E = never, R = never>(
     return Effect.callback((resume) => runBatch(calls, options, context, quiet, resume))
   })
 
+/** The calls that a batch begins before other fibers have their turn: each of them may end at once. */
+const callsPerTurn = 1000
+
 /** An Effect that is an Exit needs no fiber. */
 export const isDone = <A, E, R>(effect: Effect.Effect<A, E, R>): effect is Exit.Exit<A, E> => Exit.isExit(effect)
 
@@ -577,8 +580,14 @@ const runBatch = <E, R>(
   const start = (): void => {
     if (isStarting) return
     isStarting = true
+    const last = next + callsPerTurn
     for (let call = calls[next]; call !== undefined; call = calls[next]) {
       if (isStopped || running >= atOnce) break
+      if (next === last) {
+        running += 1
+        Effect.runForkWith(context)(Effect.yieldNow).addObserver(() => end(Exit.void))
+        break
+      }
       next += 1
       begin(call, next - 1)
     }
