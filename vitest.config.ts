@@ -14,7 +14,8 @@ const processTests = [
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",
   "test/plan/checkpoint-{approval,kill,store}.test.ts",
-  "test/tool/remote-{client,http,outcomes,process}.test.ts"
+  "test/tool/remote-{client,http,outcomes,process}.test.ts",
+  "test/wire/*.test.ts"
 ]
 
 export default defineConfig({

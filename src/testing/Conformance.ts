@@ -5,9 +5,7 @@
  */
 
 import * as Arbitrary from "effect/Arbitrary"
-import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -33,35 +31,9 @@ import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as toolCall from "../tool/internal/toolCall.ts"
 import * as Arbitraries from "./Arbitraries.ts"
+import { endWithin, expectEqual, makeCheck, show, type Check } from "./internal/checks.ts"
 
-/**
- * An implementation breaks a rule of its suite.
- *
- * @category errors
- * @since 0.1.0
- */
-export class ConformanceError extends Schema.TaggedError<ConformanceError>("effect-emissary/testing/ConformanceError")(
-  "ConformanceError",
-  { subject: Schema.String, check: Schema.String, problem: Schema.String }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `${this.subject}: ${this.check}: ${this.problem}`
-  }
-}
-
-/**
- * One rule, as an effect that fails when the implementation breaks it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Check {
-  readonly name: string
-  readonly check: Effect.Effect<void, ConformanceError>
-}
+export { ConformanceError, type Check } from "./internal/checks.ts"
 
 /** `durable`: values outlive the layer, and the layer built again finds them. */
 interface StoreOptions {
@@ -183,23 +155,6 @@ export const toolRuntime = <E = never>(
   [...toolRules, ...(options?.context === false ? [] : [contextRule])].map((rule) =>
     makeCheck(name, rule.name, runToolRule(runtime, rule, options))
   )
-
-const makeCheck = (subject: string, rule: string, check: Effect.Effect<void, unknown>): Check => ({
-  name: `${subject}: ${rule}`,
-  check: Effect.catchCause(check, (cause) =>
-    Effect.fail(new ConformanceError({ subject, check: rule, problem: problemOfCause(cause) }))
-  )
-})
-
-const problemOfCause = (cause: Cause.Cause<unknown>): string => {
-  const fail = cause.reasons.find(Cause.isFailReason)
-  return typeof fail?.error === "string" ? fail.error : Cause.pretty(cause)
-}
-
-const show = (value: unknown): string => JSON.stringify(value) ?? "nothing"
-
-const expectEqual = (what: string, expected: unknown, found: unknown): Effect.Effect<void, string> =>
-  Equal.equals(expected, found) ? Effect.void : Effect.fail(`${what}: expected ${show(expected)}, got ${show(found)}`)
 
 const expectSome = <A>(what: string, found: Option.Option<A>): Effect.Effect<A, string> =>
   Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(`${what}: expected a value, got none`)
@@ -681,31 +636,6 @@ const runToolRule = <E>(
   })
   return endWithin(limit, progress, Effect.scoped(live ? program : Effect.provide(program, TestClock.layer())))
 }
-
-/** The clock of the machine, whatever clock the check has. */
-const realClock = Context.get(Context.empty(), Clock.Clock)
-
-/**
- * Fails when the time is over. The check runs in a fiber of its own, which is not waited for: a runtime may resist
- * interruption. The time passes in short steps, so that a busy machine does not use it up at once.
- */
-const endWithin = Effect.fnUntraced(function* <E>(
-  limit: Duration.Duration,
-  progress: { readonly expected: string },
-  program: Effect.Effect<void, E>
-) {
-  const fiber = yield* Effect.forkDetach(program)
-  const steps = Math.max(1, Math.ceil(Duration.toMillis(limit) / 10))
-  const over = Effect.repeat(Effect.sleep("10 millis"), { times: steps - 1 }).pipe(
-    Effect.provideService(Clock.Clock, realClock),
-    Effect.as(Option.none())
-  )
-  const exit = yield* Effect.raceFirst(Effect.asSome(Fiber.await(fiber)), over).pipe(
-    Effect.ensuring(Effect.sync(() => fiber.interruptUnsafe()))
-  )
-  if (Option.isSome(exit)) return yield* exit.value
-  return yield* Effect.fail(`expected ${progress.expected}, and waited ${Duration.format(limit)} for it`)
-})
 
 const NumberedResult = Schema.Struct({ n: Schema.Int })
 
