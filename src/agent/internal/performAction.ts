@@ -662,7 +662,7 @@ export const toToolResult = (agent: string, result: agentTypes.Result<unknown>):
 }
 
 /** The tool result of an agent that failed: its kind of failure, without text of its conversation. */
-const failureResult = (agent: string, { message, reason }: AgentError.AgentError): ToolResult.Failure => {
+export const failureResult = (agent: string, { message, reason }: AgentError.AgentError): ToolResult.Failure => {
   // The failure of an answer that comes from no model names its own problem.
   const problem = reason._tag === "DelegateFailed" ? noAnswer(agent, reason.problem ?? reason.error) : message
   return ToolResult.failure("execution_error", problem, { reason: reason._tag })

@@ -1,0 +1,349 @@
+/**
+ * A toolkit, with the agents in it, as the tools of an MCP server.
+ *
+ * {@link layer} registers the tools with `McpServer` of `effect/ai`, which speaks the protocol over standard streams or
+ * streamable HTTP. A tool made by `Agent.asTool` runs its agent.
+ *
+ * **What a client gets**
+ *
+ * - Arguments are validated with the tool's own JSON Schema, by the same validator as in an agent.
+ * - A call that needs an approval asks the person at the client with an elicitation. Where the client has none,
+ *   the call returns an error that names the approval, and is not executed.
+ * - Progress, for a call with a progress token: the steps and tool calls of an agent by name, and the preliminary
+ *   results of a tool.
+ * - A failure is a result with `isError`. The text of a defect is in the log of the server only.
+ *
+ * **Gotchas**
+ *
+ * With `McpServer.layerStdio` the standard output belongs to the protocol, and one line of a log corrupts it. Provide
+ * `Layer.succeed(Logger.LogToStderr, true)`, and print nothing.
+ *
+ * The arguments of a call are shown to the person at the client, who decides for the holder of the connection: let
+ * only those connect who may decide.
+ *
+ * @see https://modelcontextprotocol.io/specification/2025-11-25/server/tools
+ * @since 0.1.0
+ */
+
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as McpSchema from "effect/ai/McpSchema"
+import * as McpServer from "effect/ai/McpServer"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Base64 from "effect/encoding/Base64"
+import type * as Agent from "../agent/Agent.ts"
+import * as AgentEvent from "../agent/AgentEvent.ts"
+import * as Run from "../agent/Run.ts"
+import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
+import * as performAction from "../agent/internal/performAction.ts"
+import * as Message from "../conversation/Message.ts"
+import type * as Json from "../payload/Json.ts"
+import * as base from "../payload/internal/base.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
+import * as ToolContract from "../tool/ToolContract.ts"
+import * as ToolResult from "../tool/ToolResult.ts"
+import * as boundTool from "../tool/internal/boundTool.ts"
+import * as callContext from "../tool/internal/callContext.ts"
+import * as toolCall from "../tool/internal/toolCall.ts"
+
+/**
+ * Options of {@link layer}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** The `RunContext` of all calls; default empty. A server of one tenant or user names it here. */
+  readonly context?: Json.JsonObject | undefined
+  /** Limits of the runs of agents. */
+  readonly run?: Pick<Agent.Options, "maxDepth" | "maxSteps" | "timeouts"> | undefined
+}
+
+/**
+ * Registers the tools of a toolkit, for the `registrations` of `McpServer.layerStdio` and `McpServer.layerHttp`.
+ *
+ * **Details**
+ *
+ * A tool is listed under the name that a model would see: `/` becomes `__`. Tools that a model provider executes are
+ * not listed. The output schema of a tool is listed where it is that of an object.
+ *
+ * Calls run on the `ToolRuntime` of the layer, with the services that it was built with.
+ *
+ * **Example** (An agent and a tool, which needs an approval, over standard streams)
+ *
+ * ```ts no-run
+ * import { NodeRuntime, NodeStdio } from "@effect/platform-node"
+ * import { Effect, Layer, Logger, Schema } from "effect"
+ * import { McpProtocol, McpServer, Tool, Toolkit } from "effect/ai"
+ * import { Agent, ModelRegistry } from "effect-emissary"
+ * import { McpToolServer } from "effect-emissary/mcp"
+ *
+ * class Support extends Agent.Service<Support>()("support", { model: "openai/gpt-5.2" }) {}
+ *
+ * const Refund = Tool.make("refund", {
+ *   parameters: Schema.Struct({ order: Schema.String }),
+ *   success: Schema.String,
+ *   needsApproval: true
+ * })
+ * const tools = Toolkit.make(Refund, Agent.asTool(Support, { name: "support", description: "Answers questions" }))
+ *
+ * McpServer.layerStdio({
+ *   name: "shop",
+ *   version: "1.0.0",
+ *   protocols: [McpProtocol.v2025_11_25, McpProtocol.v2025_06_18],
+ *   registrations: McpToolServer.layer(tools)
+ * }).pipe(
+ *   Layer.provide(tools.toLayer({ refund: ({ order }) => Effect.succeed(`refunded ${order}`) })),
+ *   Layer.provide(Support.layer),
+ *   Layer.provide([ModelRegistry.layer({}), NodeStdio.layer, Layer.succeed(Logger.LogToStderr, true)]),
+ *   Layer.launch,
+ *   NodeRuntime.runMain
+ * )
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <Tools extends Record<string, Tool.Any>>(
+  toolkit: Toolkit.Toolkit<Tools>,
+  options: Options = {}
+): Layer.Layer<
+  never,
+  ToolContract.ToolContractError | boundTool.ToolNameError,
+  | McpServer.McpServer
+  | Exclude<
+      Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]> | boundTool.OwnServices<Tools[keyof Tools]>,
+      Scope.Scope
+    >
+> =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const server = yield* McpServer.McpServer
+      const over = callContext.over(yield* Effect.context<never>())
+      const set = yield* boundTool.makeSet(yield* boundTool.fromToolkit(toolkit))
+      const all = Array.from(set.tools.values()).filter(({ kind }) => kind !== "provider")
+      const described = yield* Effect.forEach(all, (bound) => describe(set.providerName(bound.contract.name), bound))
+      for (const { bound, tool } of described) {
+        yield* server.addTool({
+          tool,
+          annotations: Context.empty(),
+          handle: (payload) => {
+            const call = handle({ server, set, bound, options }, payload)
+            return Effect.updateContext(call, (request: Context.Context<McpSchema.McpRequestContext>) =>
+              Context.merge(request, over(request))
+            )
+          }
+        })
+      }
+    })
+  )
+
+const describe = Effect.fnUntraced(function* (name: string, bound: boundTool.BoundTool) {
+  const { annotations, description, parameters, success } = bound.contract
+  if (parameters["type"] !== "object") {
+    return yield* new ToolContract.ToolContractError({
+      tool: bound.contract.name,
+      part: "parameters",
+      path: "/type",
+      problem: `expected "object", got ${JSON.stringify(parameters["type"] ?? null)}. Clients of MCP send objects only`
+    })
+  }
+  const tool = new McpSchema.Tool({
+    name,
+    ...plainJson.defined({ description, title: annotations.title }),
+    inputSchema: { ...parameters, type: "object" },
+    ...(hasObject(success) ? { outputSchema: success } : {}),
+    annotations: {
+      readOnlyHint: annotations.readonly ?? false,
+      destructiveHint: annotations.destructive ?? true,
+      idempotentHint: annotations.idempotent ?? false,
+      openWorldHint: annotations.openWorld ?? true
+    }
+  })
+  return { bound, tool }
+})
+
+const hasObject = (success: Json.JsonObject | undefined): success is Json.JsonObject => success?.["type"] === "object"
+
+interface Call {
+  readonly server: McpServer.McpServer["Service"]
+  readonly set: boundTool.ToolSet
+  readonly bound: boundTool.BoundTool
+  readonly options: Options
+}
+
+/** Reports to the client how far a call is. */
+type Notify = (words: string) => Effect.Effect<void>
+
+const handle = Effect.fnUntraced(function* (
+  { bound, options, server, set }: Call,
+  payload: Json.JsonObject | undefined
+) {
+  const { name } = bound.contract
+  const notify = yield* makeNotify(server)
+  const id = yield* yield* Message.MessageId
+  const prepared = yield* boundTool.prepare(
+    set,
+    { id, name, arguments: payload ?? {} },
+    { runId: id, context: options.context, progress: (result) => notify(ToolResult.text(result)) }
+  )
+  const result = Result.isFailure(prepared)
+    ? prepared.failure
+    : yield* Effect.catchCauseIf(
+        execute(bound, prepared.success, options, notify),
+        (cause) => !cause.reasons.some(({ _tag }) => _tag === "Interrupt"),
+        (cause) => toolCall.unhandledFailure(name, cause)
+      )
+  return toCallResult(result, hasObject(bound.contract.success))
+})
+
+const execute = Effect.fnUntraced(function* (
+  bound: boundTool.BoundTool,
+  call: toolCall.BoundCall,
+  options: Options,
+  notify: Notify
+) {
+  const agent = agentBlueprint.agentOf(bound.tool)
+  if (agent !== undefined) return yield* runAgent(yield* agent.agent, String(call.arguments["input"]), options, notify)
+  const { context, id: callId } = call
+  const needed = yield* Effect.result(bound.needsApproval(call.arguments, { callId, context, messages: [] }))
+  if (Result.isFailure(needed)) return needed.failure
+  if (needed.success) {
+    const verdict = yield* ask({ name: call.contract.name, arguments: call.arguments })
+    if (verdict === undefined) return unasked(call.contract.name)
+    if (!verdict.approved) return ToolResult.failure("denied", "The call was denied")
+  }
+  const [result] = yield* toolCall.run([call])
+  return result ?? (yield* Effect.die(new Error("a batch of one call returned no result")))
+})
+
+/** Runs an agent until it has an answer, with a decision of the client on each approval that it asks for. */
+const runAgent = Effect.fnUntraced(function* (
+  agent: Agent.Agent<unknown>,
+  input: string,
+  { context = {}, run }: Options,
+  notify: Notify
+): Effect.fn.Return<ToolResult.ToolResult> {
+  const follow = (events: ReturnType<typeof agent.stream>) =>
+    Effect.result(AgentEvent.result(Stream.tap(events, (event) => report(event, notify))))
+  let made = yield* follow(agent.stream(input, { ...run, context }))
+  while (Result.isSuccess(made) && made.success.outcome === "AwaitingApproval") {
+    const { state } = made.success
+    const decisions: Array<Run.Decision> = []
+    for (const request of Run.approvalRequests(state)) {
+      const verdict = yield* ask(request)
+      if (verdict === undefined) return unasked(request.name)
+      decisions.push({ ...request, ...verdict })
+    }
+    made = yield* follow(agent.resumeStream(state, { ...run, decisions }))
+  }
+  return Result.isFailure(made)
+    ? performAction.failureResult(agent.name, made.failure)
+    : performAction.toToolResult(agent.name, made.success)
+})
+
+const report = (event: AgentEvent.AgentEvent<unknown>, notify: Notify): Effect.Effect<void> => {
+  const words = wordsOf(event)
+  return words === undefined ? Effect.void : notify(words)
+}
+
+/** An event by names only: texts and arguments of a run stay in it. */
+const wordsOf = (event: AgentEvent.AgentEvent<unknown>): string | undefined => {
+  switch (event._tag) {
+    case "StepStarted":
+      return `step ${event.step}`
+    case "ToolStarted":
+      return `${event.name}: started`
+    case "ToolFinished":
+      return `${event.name}: ${event.result._tag === "Success" ? "done" : event.result.type}`
+    case "Child": {
+      const words = wordsOf(event.event)
+      return words === undefined ? undefined : `${event.name} > ${words}`
+    }
+    default:
+      return undefined
+  }
+}
+
+const unasked = (name: string) =>
+  ToolResult.failure(
+    "approval_needed",
+    `The call of ${base.quote(name)} needs an approval, which this client cannot be asked for. It was not executed.`
+  )
+
+interface Verdict {
+  readonly approved: boolean
+  readonly reason?: string
+}
+
+/** The decision of the person at the client, if the client can ask. */
+const ask = (request: { readonly name: string; readonly arguments: Schema.Json }): Effect.Effect<Verdict | undefined> =>
+  Effect.gen(function* () {
+    const client = yield* Effect.serviceOption(McpSchema.McpServerClient)
+    if (Option.isNone(client)) return undefined
+    const reverse = yield* client.value.getClient
+    const answer = yield* Effect.option(
+      reverse.elicit(
+        new McpSchema.ElicitRequestFormParams({
+          mode: "form",
+          message: `Approve the call of ${base.quote(request.name)}?\n${JSON.stringify(request.arguments, undefined, 2)}`,
+          requestedSchema: {
+            type: "object",
+            properties: {
+              approve: new McpSchema.ElicitationBoolean({ type: "boolean", title: "Approve" }),
+              reason: new McpSchema.ElicitationString({ type: "string", title: "Reason, if you do not" })
+            },
+            required: ["approve"]
+          }
+        })
+      )
+    )
+    if (Option.isNone(answer)) return undefined
+    if (answer.value.action !== "accept") return { approved: false }
+    const { approve, reason } = answer.value.content ?? {}
+    return { approved: approve === true, ...(typeof reason === "string" ? { reason } : {}) }
+  }).pipe(Effect.scoped)
+
+/** The longest message of a notification. */
+const maxWords = 500
+
+const makeNotify = (
+  server: McpServer.McpServer["Service"]
+): Effect.Effect<Notify, never, McpSchema.McpRequestContext> =>
+  Effect.map(McpSchema.McpRequestContext, (request): Notify => {
+    const progressToken = request.requestMetadata?.progressToken
+    if (typeof progressToken !== "string" && typeof progressToken !== "number") return () => Effect.void
+    let progress = 0
+    return (words) =>
+      Effect.suspend(() => {
+        progress += 1
+        const message = base.truncateText(words, maxWords)
+        return server.notifications["notifications/progress"]({ progressToken, progress, message })
+      }).pipe(Effect.provideService(McpSchema.McpRequestContext, request), Effect.ignore)
+  })
+
+const toCallResult = (result: ToolResult.ToolResult, isStructured: boolean): McpSchema.CallToolResult => {
+  const content = ToolResult.content(result).map(toBlock)
+  if (result._tag === "Failure") return new McpSchema.CallToolResult({ content, isError: true })
+  const structured = isStructured ? { structuredContent: result.value } : {}
+  return new McpSchema.CallToolResult({ content, isError: false, ...structured })
+}
+
+const toBlock = (part: ToolResult.Content): McpSchema.ContentBlock => {
+  if (part.type === "text") return { type: "text", text: part.text }
+  const { data, fileName = "file", mediaType } = part
+  if (data.type === "url") return { type: "resource_link", uri: data.url, name: fileName, mimeType: mediaType }
+  const bytes = Base64.decode(data.base64)
+  if (Result.isFailure(bytes)) return { type: "text", text: ToolResult.text([part]) }
+  if (mediaType.startsWith("image/")) return { type: "image", data: bytes.success, mimeType: mediaType }
+  if (mediaType.startsWith("audio/")) return { type: "audio", data: bytes.success, mimeType: mediaType }
+  const uri = `file:///${encodeURIComponent(fileName)}`
+  return { type: "resource", resource: { uri, mimeType: mediaType, blob: bytes.success } }
+}

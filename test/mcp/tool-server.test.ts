@@ -1,0 +1,202 @@
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, describe } from "@effect/vitest"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { type ElicitRequest, ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sdk/types.js"
+import { Deferred, Effect, Layer } from "effect"
+import { McpClient, McpProtocol } from "effect/ai"
+import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+import type { ScriptedModel } from "effect-emissary/testing"
+import { createServer } from "node:http"
+import { fileURLToPath } from "node:url"
+import { call } from "../agent/fixtures.ts"
+import { test } from "../test.ts"
+import { events, interrupted, layerHttp } from "./fixtures/shop.ts"
+
+type Elicit = (request: ElicitRequest) => ElicitResult
+
+const makeClient = (elicit?: Elicit): Client => {
+  const client = new Client(
+    { name: "test", version: "1.0.0" },
+    { capabilities: elicit === undefined ? {} : { elicitation: {} } }
+  )
+  if (elicit !== undefined) client.setRequestHandler(ElicitRequestSchema, elicit)
+  return client
+}
+
+type Transport = Parameters<Client["connect"]>[0]
+
+const connect = (client: Client, transport: StdioClientTransport | StreamableHTTPClientTransport) =>
+  Effect.acquireRelease(
+    // Sound: the SDK's transports are transports; its own types differ in optional members only
+    Effect.promise(() => client.connect(transport as Transport)),
+    () => Effect.promise(() => client.close())
+  ).pipe(Effect.as(client))
+
+const overHttp = Effect.fnUntraced(function* (script: ScriptedModel.Script, elicit?: Elicit) {
+  const app = HttpRouter.serve(layerHttp(script), { disableLogger: true, disableListenLog: true }).pipe(
+    Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 }))
+  )
+  const context = yield* Layer.build(app)
+  const url = yield* Effect.provideContext(HttpServer.addressFormattedWith(Effect.succeed), context)
+  return {
+    url: `${url}/mcp`,
+    client: yield* connect(makeClient(elicit), new StreamableHTTPClientTransport(new URL(`${url}/mcp`)))
+  }
+})
+
+const overStdio = Effect.fnUntraced(function* (elicit?: Elicit) {
+  const script = fileURLToPath(new URL("./fixtures/shop-stdio.ts", import.meta.url))
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [script],
+    stderr: "pipe",
+    env: { NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? "" }
+  })
+  return yield* connect(makeClient(elicit), transport)
+})
+
+const callTool = (client: Client, name: string, args: Record<string, unknown> = {}) =>
+  Effect.promise(() => client.callTool({ name, arguments: args }))
+
+const textOf = (result: { readonly [key: string]: unknown }) =>
+  (Array.isArray(result["content"]) ? result["content"] : []).map(({ text }) => String(text)).join("\n")
+
+const paying: ScriptedModel.Script = [
+  { toolCalls: [call("c1", "add", { a: 1, b: 2 })] },
+  { toolCalls: [call("c2", "pay", { amount: 50 })] },
+  { text: "It is paid." }
+]
+
+describe("MCP-2 a toolkit as a server, with the client of the official SDK", () => {
+  test.live("MCP-2 over HTTP: tools, results, failures and defects", function* () {
+    const { client } = yield* overHttp([])
+    const { tools } = yield* Effect.promise(() => client.listTools())
+    assert.deepStrictEqual(
+      tools.map(({ name }) => name),
+      ["add", "pay", "fail", "boom", "shop__slow", "who", "support"]
+    )
+    assert.strictEqual(tools[0]?.annotations?.readOnlyHint, true)
+    const sum = yield* callTool(client, "add", { a: 1, b: 2 })
+    assert.deepStrictEqual(sum["structuredContent"], { sum: 3 })
+    assert.strictEqual(textOf(sum), `{"sum":3}`)
+    const wrong = yield* callTool(client, "add", { a: "1", b: 2.5 })
+    assert.strictEqual(wrong["isError"], true)
+    assert.match(textOf(wrong), /Invalid arguments for tool "add": .*\/a.*\/b/s)
+    const failed = yield* callTool(client, "fail")
+    assert.deepStrictEqual([failed["isError"], textOf(failed)], [true, "no such order"])
+    const boom = yield* callTool(client, "boom")
+    assert.deepStrictEqual(
+      [boom["isError"], textOf(boom)],
+      [true, "The tool failed unexpectedly. The log has the details."]
+    )
+    assert.strictEqual(textOf(yield* callTool(client, "who")), "acme")
+    const small = yield* callTool(client, "pay", { amount: 5 })
+    assert.strictEqual(textOf(small), "paid 5")
+  })
+
+  test.live("MCP-2 without elicitation a call that needs an approval is not executed", function* () {
+    events.length = 0
+    const { client } = yield* overHttp(paying)
+    const pay = yield* callTool(client, "pay", { amount: 50 })
+    assert.strictEqual(pay["isError"], true)
+    assert.match(textOf(pay), /The call of "pay" needs an approval, .* It was not executed/)
+    const answer = yield* callTool(client, "support", { input: "Pay 50" })
+    assert.strictEqual(answer["isError"], true)
+    assert.match(textOf(answer), /The call of "pay" needs an approval/)
+    assert.deepStrictEqual(events, [])
+  })
+
+  test.live("MCP-2 with elicitation the person at the client decides", function* () {
+    events.length = 0
+    const asked: Array<string> = []
+    let decision: ElicitResult = { action: "accept", content: { approve: true } }
+    const { client } = yield* overHttp([...paying, ...paying.slice(1)], ({ params }) => {
+      asked.push(params.message)
+      return decision
+    })
+    assert.strictEqual(textOf(yield* callTool(client, "pay", { amount: 20 })), "paid 20")
+    const progress: Array<string> = []
+    const answer = yield* Effect.promise(() =>
+      client.callTool({ name: "support", arguments: { input: "Pay 50" } }, undefined, {
+        onprogress: ({ message, progress: count }) => void progress.push(`${count} ${message}`)
+      })
+    )
+    assert.strictEqual(textOf(answer), "It is paid.")
+    assert.deepStrictEqual(progress, [
+      "1 step 1",
+      "2 add: started",
+      "3 add: done",
+      "4 step 2",
+      "5 pay: started",
+      "6 pay: done",
+      "7 step 3"
+    ])
+    assert.deepStrictEqual(asked, [
+      `Approve the call of "pay"?\n{\n  "amount": 20\n}`,
+      `Approve the call of "pay"?\n{\n  "amount": 50\n}`
+    ])
+    for (const refusal of [
+      { action: "decline" },
+      { action: "cancel" },
+      { action: "accept", content: { approve: false } },
+      { action: "accept", content: { approve: "true" } }
+    ] satisfies ReadonlyArray<ElicitResult>) {
+      decision = refusal
+      assert.strictEqual(textOf(yield* callTool(client, "pay", { amount: 20 })), "The call was denied")
+    }
+    decision = { action: "accept", content: { approve: false, reason: "too much" } }
+    const denied = yield* callTool(client, "support", { input: "Pay 50" })
+    assert.strictEqual(textOf(denied), "It is paid.")
+    assert.deepStrictEqual(events, ["paid 20", "paid 50"])
+  })
+
+  test.live("MCP-2 progress of a tool, and a cancelled call that reaches its handler", function* () {
+    const { client } = yield* overHttp([])
+    const reported = Deferred.makeUnsafe<string>()
+    const controller = new AbortController()
+    const slow = client
+      .callTool({ name: "shop__slow", arguments: {} }, undefined, {
+        signal: controller.signal,
+        onprogress: ({ message }) => void Deferred.doneUnsafe(reported, Effect.succeed(message ?? ""))
+      })
+      .catch(() => "cancelled")
+    assert.strictEqual(yield* Deferred.await(reported), "half done")
+    controller.abort()
+    assert.strictEqual(yield* Effect.promise(() => slow), "cancelled")
+    yield* Deferred.await(interrupted)
+  })
+
+  test.live("MCP-2 over standard streams, with a log that does not corrupt them", function* () {
+    const client = yield* overStdio(() => ({ action: "accept", content: { approve: true } }))
+    const boom = yield* callTool(client, "boom")
+    assert.strictEqual(textOf(boom), "The tool failed unexpectedly. The log has the details.")
+    const answer = yield* callTool(client, "support", { input: "Pay 50" })
+    assert.strictEqual(textOf(answer), "It is paid.")
+    const sum = yield* callTool(client, "add", { a: 1, b: 2 })
+    assert.deepStrictEqual(sum["structuredContent"], { sum: 3 })
+  })
+
+  test.live("MCP-2 over standard streams without elicitation", function* () {
+    const client = yield* overStdio()
+    const answer = yield* callTool(client, "support", { input: "Pay 50" })
+    assert.match(textOf(answer), /needs an approval/)
+  })
+
+  test.live("MCP-2 a client of version 2026-07-28 calls tools, and is not asked for approvals", function* () {
+    const { url } = yield* overHttp([])
+    const program = Effect.gen(function* () {
+      const client = yield* McpClient.McpClient
+      const tools = yield* client.listTools()
+      const [add, pay] = tools
+      assert(add !== undefined && pay !== undefined)
+      const sum = yield* client.callTool({ tool: add, arguments: { a: 1, b: 2 } })
+      assert.deepStrictEqual(sum.structuredContent, { sum: 3 })
+      const refused = yield* client.callTool({ tool: pay, arguments: { amount: 50 } })
+      assert.strictEqual(refused.isError, true)
+    })
+    const options = { name: "test", version: "1.0.0", protocol: McpProtocol.v2026_07_28, url }
+    yield* Effect.provide(program, McpClient.layerHttp(options).pipe(Layer.provide(FetchHttpClient.layer)))
+  })
+})
