@@ -46,6 +46,16 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "/total/amount: expected number, got string",
     "/total/currency: expected a required value, got nothing"
   ],
+  mcp: [
+    "Tools: shop/find_order, shop/refund, shop/advise",
+    "shop/find_order -> validation_error",
+    `shop/find_order -> {"id":"42","total":25}`,
+    `shop/advise: {"progress":2,"message":"find_order: started"}`,
+    `shop/advise -> "Yes: it is below 30 EUR."`,
+    `May shop/refund run with {"id":"42"}? Yes.`,
+    `shop/refund -> "order 42 is paid back"`,
+    "You have your 25 EUR back."
+  ],
   approval: [
     "(get_balance runs)",
     `May I refund {"customer":"Ada","amount":250}?`,
