@@ -75,6 +75,7 @@ import * as ToolRuntime from "./ToolRuntime.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as toolCall from "./internal/toolCall.ts"
 import * as remoteProtocol from "./internal/remoteProtocol.ts"
+import * as telemetry from "./internal/telemetry.ts"
 
 /**
  * The server does not accept the context that the caller claims.
@@ -641,7 +642,7 @@ const hideServerDefects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     effect,
     Cause.hasDies,
     Effect.fnUntraced(function* (cause) {
-      yield* Effect.logError("The tool server failed unexpectedly", cause)
+      yield* telemetry.logUnexpected("The tool server failed unexpectedly", cause)
       return yield* Effect.fail(
         remoteProtocol.InternalError.make({ message: "The tool server failed. Its log has the details." })
       )
@@ -960,15 +961,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
     )
   })
 
-  const client: Client = (call) =>
-    Effect.withSpan(Effect.catch(execute(call), Effect.succeed), "RemoteTools.execute", {
-      kind: "client",
-      attributes: {
-        "emissary.tool.name": call.contract.name,
-        "emissary.call.id": call.id,
-        "emissary.run.id": call.runId
-      }
-    })
+  const client: Client = (call) => Effect.catch(execute(call), Effect.succeed)
   return client
 })
 

@@ -52,13 +52,13 @@ const programs = {
   "an agent in code": {
     text: programOf(modules("agent/Agent"), inCode),
     prints: "hello",
-    minified: 403,
+    minified: 406,
     gzipped: 139
   },
   "an agent in code that imports the root": {
     text: programOf([`import { Agent } from "effect-emissary"`], inCode),
     prints: "hello",
-    minified: 453,
+    minified: 456,
     gzipped: 155
   },
   "an agent that is decoded": {
@@ -77,7 +77,7 @@ Effect.runPromise(program).then(console.log)
 `
     ),
     prints: "hello",
-    minified: 450,
+    minified: 452,
     gzipped: 154
   },
   "a plan": {
@@ -91,7 +91,7 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
 `
     ),
     prints: "hello",
-    minified: 486,
+    minified: 489,
     gzipped: 168
   },
   "a server of remote tools": {

@@ -158,11 +158,11 @@ describe("spans", () => {
       ]),
       [
         ["caller", ""],
-        ["invoke_plan outer", "caller"],
-        ["step o", "invoke_plan outer"],
-        ["invoke_plan inner", "step o"],
-        ["step i", "invoke_plan inner"],
-        ["step z", "invoke_plan outer"]
+        ["invoke_workflow outer", "caller"],
+        ["step o", "invoke_workflow outer"],
+        ["invoke_workflow inner", "step o"],
+        ["step i", "invoke_workflow inner"],
+        ["step z", "invoke_workflow outer"]
       ]
     )
     assert.notInclude(shown.join("\n"), secret)

@@ -498,7 +498,13 @@ describe("spans", () => {
     yield* toolCall.run(batch).pipe(Effect.withTracer(tracer), Effect.provide(quiet))
     const span = (name: string, id: string, over?: object) => [
       `execute_tool ${name}`,
-      { "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": id, ...over }
+      {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": id,
+        ...over
+      }
     ]
     const recorded = spans.map(({ attributes, name }) => [name, Object.fromEntries(attributes)])
     assert.deepStrictEqual(recorded, [span("a/b", "0"), span("boom", "1", { "error.type": "unhandled_error" })])

@@ -34,6 +34,7 @@ import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
 import type * as runParts from "./runParts.ts"
+import * as runSpans from "./runSpans.ts"
 import * as runTransition from "./runTransition.ts"
 
 /**
@@ -628,6 +629,7 @@ export interface ActiveRun {
 /**
  * An agent, or a plan that runs as one, for one run.
  *
+ * - `model`: the name of its model, for spans.
  * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
  * - `accept`: refuses the states that it cannot continue.
  * - `start`: begins a run with it.
@@ -635,6 +637,7 @@ export interface ActiveRun {
  */
 export interface PreparedRun<out A> {
   readonly digest: string
+  readonly model?: string | undefined
   readonly maxSteps: runParts.MaxSteps
   readonly structured: runParts.StructuredSteps
   readonly instructions: string | undefined
@@ -927,6 +930,7 @@ interface Placed<A> extends Pick<ActiveRun, "options" | "streaming" | "maxDepth"
   readonly emit: Sink["emit"] | undefined
   readonly data: runParts.State["context"]
   readonly depth: number
+  readonly described: runSpans.RunSpan | undefined
   readonly refuse: (reason: AgentError.Reason) => AgentError.AgentError
 }
 
@@ -938,6 +942,7 @@ const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine }
 const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
   const { begin, emit, maxDepth, options, parent, refuse, runDeadline, streaming } = placed
   const { first, prepared, state } = yield* Effect.mapError(beginRun(placed), refuse)
+  placed.described?.began(prepared, state, first !== undefined)
   const context = yield* Effect.context<never>()
   const recorder = recorderOf(state, first, options, emit, parent, context)
   const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, context }
@@ -957,7 +962,9 @@ export const runAgent = <A>(
 ): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
   const attributes = { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
   const runIn = (plainSpan: Tracer.Span, around: Context.Context<never>) => {
-    const span = callContext.tracerOf(around) === undefined ? plainSpan : toolCall.quietSpan(plainSpan)
+    const isTraced = callContext.tracerOf(around) !== undefined
+    const span = isTraced ? toolCall.quietSpan(plainSpan) : plainSpan
+    const described = runSpans.ofRun(span, machine.name, around, isTraced)
     const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
     const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
     const outer = callContext.runAround(around)
@@ -971,8 +978,22 @@ export const runAgent = <A>(
     const parent = handed?.parent
     const emit = parent === undefined ? caller?.emit : undefined
     const streaming = (parent ?? caller)?.streaming === true
-    const placed = { machine, begin, options, parent, emit, streaming, data, depth, maxDepth, runDeadline, refuse }
-    return callContext.asRun(runPlaced(placed), { outer, maxDepth, context: data }, span)
+    const placed = {
+      machine,
+      begin,
+      options,
+      parent,
+      emit,
+      streaming,
+      data,
+      depth,
+      maxDepth,
+      runDeadline,
+      described,
+      refuse
+    }
+    const run = callContext.asRun(runPlaced(placed), { agent: machine.name, outer, maxDepth, context: data }, span)
+    return described === undefined ? run : Effect.onExit(run, (exit) => Effect.sync(() => described.ended(exit)))
   }
   return Effect.useSpan(`invoke_agent ${machine.name}`, { attributes }, (span) =>
     Effect.contextWith((around: Context.Context<never>) => runIn(span, around))

@@ -3,7 +3,7 @@
  * and one batch of tool calls, checked, approved where needed, and run.
  */
 
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -13,7 +13,6 @@ import * as Semaphore from "effect/Semaphore"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Tracer from "effect/Tracer"
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
@@ -30,7 +29,6 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
-import * as callContext from "../../tool/internal/callContext.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
@@ -38,14 +36,16 @@ import * as agentBlueprint from "./agentBlueprint.ts"
 import type * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 import type * as runParts from "./runParts.ts"
+import * as runSpans from "./runSpans.ts"
 import * as runTransition from "./runTransition.ts"
 
 /** The run of an agent under way, with everything that an action needs. `deadline` is in milliseconds of the Clock. */
 interface Step extends driver.ActiveRun {
   readonly resolved: agentBlueprint.ResolvedAgent<unknown>
   readonly budget: agentTypes.Budget | undefined
-  /** The services of its model calls, see {@link withQuietTracer}. */
-  readonly quiet: Context.Context<never>
+  /** The services of its model calls, and what their spans and metrics need. */
+  readonly services: Context.Context<never>
+  readonly calls: runSpans.ModelCalls | undefined
   readonly deadline: number | undefined
 }
 
@@ -266,9 +266,19 @@ function* requestAnswer(
   if (mustWait(step)) yield* untilInterrupted
   const accumulator = modelMessages.accumulator()
   const request = sendRequest(step, action, accumulator)
-  const { context, quiet } = step
+  const { calls, services } = step
   const sent = yield* Effect.result(
-    quiet === context ? request : Effect.updateContext(request, (_: Context.Context<never>) => quiet)
+    calls === undefined
+      ? request
+      : Effect.updateContext(
+          runSpans.observe(calls, request, {
+            isStreaming: step.streaming && action.purpose === "answer",
+            prompt: () => promptOf(step, action),
+            answer: accumulator.result,
+            failure: (method) => errorIn(accumulator.result(), method)
+          }),
+          (_: Context.Context<never>) => services
+        )
   )
   const answer = accumulator.result()
   const error = Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success)
@@ -393,29 +403,16 @@ const failRequest = (method: string, reason: AiError.AiErrorReason) =>
 
 const withoutText = (error: unknown): unknown => (AiError.isAiError(error) ? modelFailed(error) : error)
 
-/**
- * Core ends the span of a model call with the `AiError` as it is, and exporters print
- * it: prompts and keys that a provider quotes would leave the process.
- */
-const withQuietTracer = (services: Context.Context<never>): Context.Context<never> => {
-  const tracer = callContext.tracerOf(services)
-  if (tracer === undefined) return services
-  const context = tracer.context?.bind(tracer)
-  const quiet = Tracer.make({
-    span: (options) => toolCall.quietSpan(tracer.span(options), withoutText),
-    ...(context && { context })
-  })
-  return Context.add(services, Tracer.Tracer, quiet)
-}
-
 /** Makes a new view before a model call that would pass the threshold. */
-const applyBudget = Effect.fnUntraced(function* (budget: agentTypes.Budget, { recorder, resolved }: Step) {
+const applyBudget = Effect.fnUntraced(function* (budget: agentTypes.Budget, { calls, recorder, resolved }: Step) {
   const { conversation, view } = recorder.state
   const overhead = (counter: TokenCounter) => overheadTokens(resolved, counter)
-  const fitted = yield* Effect.mapError(
-    budget.fit({ conversation: view ?? conversation, overhead, model: resolved.model }),
-    (reason) => recorder.fail(reason)
-  )
+  const fitting = budget.fit({ conversation: view ?? conversation, overhead, model: resolved.model })
+  const traced =
+    calls === undefined
+      ? fitting
+      : Effect.updateContext(fitting, (services: Context.Context<never>) => runSpans.withTracer(services, calls))
+  const fitted = yield* Effect.mapError(traced, (reason) => recorder.fail(reason))
   if (fitted === undefined) return
   yield* recorder.recordNow({ _tag: "ConversationFitted", view: fitted.conversation, report: fitted.report })
 })
@@ -694,6 +691,7 @@ const prepareResolved = <A>(
   const { definition, digest, output } = resolved
   return {
     digest,
+    model: definition.model,
     maxSteps: definition.maxSteps,
     structured: structuredSteps(resolved),
     instructions: definition.instructions,
@@ -701,11 +699,12 @@ const prepareResolved = <A>(
     accept: (state) => acceptState(digest, state),
     start: (run) => {
       const { budget = ofAgent } = run.options
-      const quiet = withQuietTracer(run.context)
+      const calls = runSpans.ofModel(run.context, definition, withoutText)
       const step: Step = {
         ...run,
         resolved,
-        quiet,
+        calls,
+        services: calls === undefined ? run.context : runSpans.withTracer(run.context, calls),
         deadline: undefined,
         budget: budget === "off" ? undefined : budget
       }

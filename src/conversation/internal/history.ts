@@ -136,6 +136,15 @@ export const sumUsage = (usages: Iterable<TokenUsage>): TokenUsage => {
   return total
 }
 
+/** The usage in `after` that `before` lacks, or nothing where they are the same. */
+export const usageDifference = (after: TokenUsage, before: TokenUsage): TokenUsage | undefined => {
+  const entries = usageKeys.flatMap((field): ReadonlyArray<[(typeof usageKeys)[number], number]> => {
+    const value = after[field]
+    return value === undefined || value === before[field] ? [] : [[field, value - (before[field] ?? 0)]]
+  })
+  return entries.length === 0 ? undefined : Object.fromEntries(entries)
+}
+
 const ProviderOptions = Schema.optionalKey(ToolResult.ProviderOptions)
 
 /**

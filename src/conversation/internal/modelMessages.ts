@@ -55,7 +55,7 @@ export interface ToPromptOptions {
 
 // JSON as it arrives from models
 
-const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
+export const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
 
 /** Arguments as they arrive: an object, text, or nothing. `None` where they are not JSON. */
 const callArguments = (params: unknown): Option.Option<history.CallArguments> => {
@@ -343,6 +343,10 @@ const toPromptData = (data: ToolResult.FilePart["data"]): string | URL => {
   if (data.type === "base64") return data.base64
   return URL.canParse(data.url) ? new URL(data.url) : data.url
 }
+
+/** The parts of an answer as a prompt has them. */
+export const promptParts = (parts: ReadonlyArray<AssistantPart>): ReadonlyArray<Prompt.AssistantMessagePart> =>
+  parts.flatMap((part) => (part.type === "source" ? [] : [promptPart(part, { name: identity, lossless: false })]))
 
 const promptPart = (part: Exclude<AssistantPart, SourcePart>, writer: Writer): Prompt.AssistantMessagePart => {
   switch (part.type) {

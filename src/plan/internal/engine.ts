@@ -11,10 +11,10 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as driver from "../../agent/internal/driver.ts"
+import * as runSpans from "../../agent/internal/runSpans.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
-import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
@@ -84,10 +84,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     const result = yield* resultOf(run)
     yield* sink.emit({ _tag: "PlanFinished", path: [], result })
     return result
-  }).pipe(
-    rules.bound.within,
-    toolCall.withQuietSpan(`invoke_plan ${rules.definition.name}`, { "emissary.plan.name": rules.definition.name })
-  )
+  }).pipe(rules.bound.within, runSpans.inWorkflow(rules.bound, begin._tag === "Resume" ? begin.state.usage : {}))
 
 const checkDigest = (bound: livePlan.BoundPlan, state: PlanRun.State): Effect.Effect<void, PlanError.PlanError> =>
   state.digest === bound.digest ? Effect.void : Effect.fail(planChanged(bound, state.digest, state))

@@ -27,6 +27,7 @@ import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
+import * as telemetry from "../../tool/internal/telemetry.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
@@ -922,7 +923,7 @@ const attemptOfCause = (place: string, cause: Cause.Cause<unknown>): Effect.Effe
   }
   const defect = Cause.squash(cause)
   return Effect.as(
-    Effect.logError(`${place} failed unexpectedly`, cause),
+    telemetry.logUnexpected(`${place} failed unexpectedly`, cause),
     failedAttempt("Defect", planFailure.defectMessage(defect), { cause: defect })
   )
 }

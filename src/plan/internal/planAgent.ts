@@ -18,6 +18,7 @@ import type { Decision, OutputCheck } from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
+import * as history from "../../conversation/internal/history.ts"
 import * as Json from "../../payload/Json.ts"
 import { quote } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -128,7 +129,7 @@ const journalOf = ({ recorder }: driver.ActiveRun, before: PlanRun.State | undef
     Effect.uninterruptibleMask((restore) =>
       Effect.gen(function* () {
         const facts = yield* encodeProgress(events)
-        const usage = usageDifference(total, reported)
+        const usage = history.usageDifference(total, reported)
         reported = total
         const requests = outcome?._tag === "Paused" ? requestsOf(outcome) : []
         const limited = outcome?._tag === "LimitReached"
@@ -320,15 +321,4 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
   }
   const details = { error: reason._tag, ...defined({ problem: failureProblem(error) }) }
   return agentReason.makeReason("DelegateFailed", details, error)
-}
-
-const usageFields = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"] as const
-
-/** The usage in `after` that `before` lacks, or nothing where they are the same. */
-const usageDifference = (after: Message.TokenUsage, before: Message.TokenUsage): Message.TokenUsage | undefined => {
-  const entries = usageFields.flatMap((field): ReadonlyArray<[(typeof usageFields)[number], number]> => {
-    const value = after[field]
-    return value === undefined || value === before[field] ? [] : [[field, value - (before[field] ?? 0)]]
-  })
-  return entries.length === 0 ? undefined : Object.fromEntries(entries)
 }

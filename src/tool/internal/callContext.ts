@@ -23,6 +23,8 @@ import * as RunContext from "../RunContext.ts"
 
 /** A run under way, for the runs that the code inside it starts. `outer` is the run around it. */
 interface RunAround {
+  /** Of the run of an agent. */
+  readonly agent?: string | undefined
   readonly maxDepth: number
   readonly context: JsonObject
   outer: RunAround | undefined
@@ -85,7 +87,7 @@ export const tracerOf = (services: Context.Context<never>): Tracer.Tracer | unde
  */
 export const asRun = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
-  options: Pick<RunAround, "context" | "maxDepth" | "outer">,
+  options: Pick<RunAround, "agent" | "context" | "maxDepth" | "outer">,
   span?: Tracer.Span
 ): Effect.Effect<A, E, Exclude<R, Scope.Scope>> => {
   const run: RunAround = { ...options, ended: false, made: new Map() }
@@ -108,14 +110,18 @@ export const asRun = <A, E, R>(
 
 /** Keys of references of other modules. */
 export const keys = {
+  capture: "effect-emissary/tool/Capture",
   currentCall: "effect-emissary/tool/CurrentCall",
   messageId: "effect-emissary/conversation/MessageId",
+  metrics: "effect-emissary/tool/Metrics",
   toolRuntime: "effect-emissary/tool/ToolRuntime"
 } as const
 
 /** References that a call brings, and its ids. Where it brings none, those of the layer hold. */
 const fromCall: ReadonlySet<string> = new Set([
+  keys.capture,
   keys.messageId,
+  keys.metrics,
   keys.toolRuntime,
   IdGenerator.IdGenerator.key,
   ...[

@@ -23,6 +23,7 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import type * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as callContext from "./callContext.ts"
+import * as telemetry from "./telemetry.ts"
 
 /**
  * The service that executes tool calls.
@@ -255,7 +256,8 @@ export const unhandledFailure = (
   call?: CallUnderWay
 ): Effect.Effect<ToolResult.Failure> => {
   if (call !== undefined) call.cause = cause
-  return Effect.as(Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause), unexpectedFailure)
+  const logged = telemetry.logUnexpected(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause)
+  return Effect.as(logged, unexpectedFailure)
 }
 
 /** The same failure with the class and the text of the defect. */
@@ -438,29 +440,36 @@ const wrongResult = (tool: string): ToolResult.Failure =>
   )
 
 /** The span of a call. A tracer that throws makes the call fail. */
-const openSpan = (call: BoundCall, context: Context.Context<never>): Exit.Exit<Tracer.Span> | undefined => {
+const openSpan = (
+  call: BoundCall,
+  context: Context.Context<never>,
+  isTraced: boolean
+): Exit.Exit<Tracer.Span> | undefined => {
   const attributes = {
     "gen_ai.operation.name": "execute_tool",
     "gen_ai.tool.name": call.contract.name,
-    "gen_ai.tool.call.id": call.id
+    "gen_ai.tool.call.id": call.id,
+    ...(isTraced && telemetry.describeCall(call, context))
   }
   const opened = Effect.makeSpan(`execute_tool ${call.contract.name}`, { attributes })
   return Effect.runForkWith(context)(opened).pollUnsafe()
 }
 
-/** Ends the span of a call, and checks its result. */
+/** Checks the result of a call, and ends its span. */
 const close = (
   { around, call, result: ofBody, span }: CallUnderWay,
   exit: Exit.Exit<ToolResult.ToolResult>
 ): Exit.Exit<ToolResult.ToolResult> => {
   const closed = Result.try((): Exit.Exit<ToolResult.ToolResult> => {
-    const result = Exit.isSuccess(exit) && isResult(exit.value, ofBody) ? exit.value : undefined
-    if (result?._tag === "Failure") span.attribute("error.type", result.type)
+    const checked = Exit.map(exit, (result) =>
+      isResult(result, ofBody) ? checkResult(call, result) : wrongResult(call.contract.name)
+    )
     const isTimed = Context.get(around, References.TracerTimingEnabled)
     const now = isTimed ? Context.get(around, Clock.Clock).currentTimeNanosUnsafe() : 0n
-    if (span.status._tag === "Started") span.end(now, exit)
-    if (Exit.isFailure(exit)) return exit
-    return Exit.succeed(result === undefined ? wrongResult(call.contract.name) : checkResult(call, result))
+    if (span.status._tag === "Started") {
+      span.end(now, quietKey in span ? telemetry.describeEnd(span, call, around, checked) : checked)
+    }
+    return checked
   })
   return Result.getOrElse(closed, Exit.die)
 }
@@ -511,10 +520,10 @@ export const run = <E = never, R = never>(
 ): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> =>
   Effect.withFiber((fiber) => {
     // Spans go nowhere without a tracer
-    const quiet = fiber.cache.tracer === undefined ? identity<Tracer.Span> : quietSpan
+    const isTraced = fiber.cache.tracer !== undefined
     // Sound: the services of the observers are those that the Effect requires
     const context = fiber.context as Context.Context<R>
-    return Effect.callback((resume) => runBatch(calls, options, context, quiet, resume))
+    return Effect.callback((resume) => runBatch(calls, options, context, isTraced, resume))
   })
 
 /** The calls that a batch begins before other fibers have their turn: each of them may end at once. */
@@ -531,12 +540,13 @@ const runBatch = <E, R>(
   calls: ReadonlyArray<BoundCall>,
   { defects, onFinished, onStarted }: BatchOptions<E, R>,
   context: Context.Context<R>,
-  quiet: (span: Tracer.Span) => Tracer.Span,
+  isTraced: boolean,
   resume: (end: Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E>) => void
 ): Effect.Effect<void> => {
   const runtime = Context.get(context, ToolRuntime)
   const clock = Context.get(context, Clock.Clock)
   const atOnce = runtime.concurrency === "unbounded" ? Infinity : Math.max(1, runtime.concurrency || 1)
+  const isMeasured = Context.get(context, telemetry.Metrics) !== undefined
   const timeouts = new Timeouts()
   const results: Array<ToolResult.ToolResult> = []
   const died: Array<Cause.Cause<unknown>> = []
@@ -631,6 +641,7 @@ const runBatch = <E, R>(
     const finish = (settled: ToolResult.ToolResult, cause: Cause.Cause<unknown> | undefined): void => {
       const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
       const result = defects === "describe" ? describeFailure(settled, cause) : settled
+      if (isMeasured) telemetry.measureCall(call, context, result, duration)
       if (cause !== undefined && Cause.hasDies(cause)) died[index] = cause
       results[index] = result
       if (onFinished === undefined) return end(Exit.void)
@@ -647,10 +658,10 @@ const runBatch = <E, R>(
       )
     }
 
-    const opened = isStopped ? undefined : openSpan(call, context)
+    const opened = isStopped ? undefined : openSpan(call, context, isTraced)
     if (opened?._tag !== "Success")
       return settle(opened === undefined ? Exit.interrupt() : Exit.failCause(opened.cause))
-    const underWay = new CallUnderWay(call, quiet(opened.value), context, timeouts)
+    const underWay = new CallUnderWay(call, isTraced ? quietSpan(opened.value) : opened.value, context, timeouts)
     const done = (exit: Exit.Exit<ToolResult.ToolResult>) => settle(close(underWay, exit), underWay)
     const execution = runtime.dispatch === local ? Option.getOrUndefined(call.execute) : undefined
     if (execution === undefined || !isLocalExecution(execution)) {

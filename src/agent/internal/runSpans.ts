@@ -1,0 +1,335 @@
+/**
+ * The spans and metrics of the runs of agents and of their model calls. `Telemetry` describes them. Without a tracer and
+ * without metrics a run has none of this.
+ */
+
+import type * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import { constVoid } from "effect/Function"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Tracer from "effect/Tracer"
+import type * as Types from "effect/Types"
+import type * as AiError from "effect/ai/AiError"
+import * as Model from "effect/ai/Model"
+import type * as Prompt from "effect/ai/Prompt"
+import * as history from "../../conversation/internal/history.ts"
+import * as modelMessages from "../../conversation/internal/modelMessages.ts"
+import { defined, own } from "../../payload/internal/plainJson.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
+import * as telemetry from "../../tool/internal/telemetry.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
+import type * as AgentError from "../AgentError.ts"
+import * as agentData from "./agentData.ts"
+import type * as agentTypes from "./agentTypes.ts"
+import type * as runParts from "./runParts.ts"
+
+const operation = "gen_ai.operation.name"
+
+/** The conventions' names of providers that other libraries name differently. */
+const providerNames: Readonly<Record<string, string>> = {
+  "amazon-bedrock": "aws.bedrock",
+  bedrock: "aws.bedrock",
+  azure: "azure.ai.openai",
+  google: "gcp.gemini",
+  "google-vertex": "gcp.vertex_ai",
+  vertex: "gcp.vertex_ai",
+  mistral: "mistral_ai",
+  moonshotai: "moonshot_ai",
+  xai: "x_ai"
+}
+
+/** The model that a definition asks for; without one the ambient model, if `Model.make` of `effect/ai` names it. */
+const askedModel = (model: string | undefined, context: Context.Context<never>) => {
+  const ambient = () => ({
+    provider: Context.getOption(context, Model.ProviderName),
+    model: Context.getOption(context, Model.ModelName)
+  })
+  const named =
+    model === undefined ? ambient() : Option.match(agentData.parseModelName(model), { onNone: ambient, onSome: some })
+  const provider = Option.getOrUndefined(named.provider)
+  return defined({
+    "gen_ai.provider.name": provider && (own(providerNames, provider) ?? provider),
+    "gen_ai.request.model": Option.getOrUndefined(named.model)
+  })
+}
+
+const some = ({ model, provider }: agentData.ModelName) => ({
+  provider: Option.some(provider),
+  model: Option.some(model)
+})
+
+/** The options that a definition sets, where they are of the kind that the conventions have. */
+const requestAttributes = ({ modelOptions, reasoning }: agentData.AgentDefinition) => {
+  const numberAt = (...keys: ReadonlyArray<string>) =>
+    keys.map((key) => own(modelOptions, key)).find((value) => typeof value === "number")
+  return defined({
+    "gen_ai.request.temperature": numberAt("temperature"),
+    "gen_ai.request.top_p": numberAt("top_p"),
+    "gen_ai.request.max_tokens": numberAt("max_tokens", "max_output_tokens"),
+    "gen_ai.request.seed": numberAt("seed"),
+    "gen_ai.request.reasoning.level": reasoning
+  })
+}
+
+const usageAttributes = (usage: history.TokenUsage = {}) => ({
+  "gen_ai.usage.input_tokens": usage.inputTokens,
+  "gen_ai.usage.output_tokens": usage.outputTokens,
+  "gen_ai.usage.cache_read.input_tokens": usage.cacheReadTokens,
+  "gen_ai.usage.cache_creation.input_tokens": usage.cacheWriteTokens,
+  "gen_ai.usage.reasoning.output_tokens": usage.reasoningTokens
+})
+
+const tagOf = (error: unknown): string | undefined =>
+  Predicate.hasProperty(error, "_tag") && Predicate.isString(error._tag) ? error._tag : undefined
+
+/** The class of a failure: the tag of its reason, if it has one. An interruption is none. */
+const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
+  for (const reason of cause.reasons) {
+    if (reason._tag === "Die") return toolCall.defectName(reason.defect)
+    if (reason._tag !== "Fail") continue
+    const { error } = reason
+    return (Predicate.hasProperty(error, "reason") ? tagOf(error.reason) : undefined) ?? tagOf(error) ?? "_OTHER"
+  }
+  return undefined
+}
+
+const secondsSince = (clock: Clock.Clock, start: bigint): number => Number(clock.currentTimeNanosUnsafe() - start) / 1e9
+
+// Runs
+
+/** Describes a run while it begins and ends. */
+export interface RunSpan {
+  readonly began: (
+    prepared: { readonly digest: string; readonly model?: string | undefined },
+    state: runParts.State,
+    first: boolean
+  ) => void
+  readonly ended: (exit: Exit.Exit<agentTypes.Result<unknown>, AgentError.AgentError>) => void
+}
+
+export const ofRun = (
+  span: Tracer.Span,
+  agent: string,
+  context: Context.Context<never>,
+  isTraced: boolean
+): RunSpan | undefined => {
+  if (!isTraced && !Context.get(context, telemetry.Metrics)) return undefined
+  const clock = Context.get(context, Clock.Clock)
+  const start = clock.currentTimeNanosUnsafe()
+  let model: string | undefined
+  let before: history.TokenUsage = {}
+  return {
+    began: (prepared, state, first) => {
+      model = prepared.model === undefined ? undefined : askedModel(prepared.model, context)["gen_ai.request.model"]
+      if (!first) before = state.usage
+      telemetry.annotate(span, {
+        "emissary.run.id": state.runId,
+        "emissary.agent.digest": prepared.digest,
+        "gen_ai.request.model": model
+      })
+    },
+    ended: (exit) => {
+      const failed = exit._tag === "Failure" ? errorType(exit.cause) : undefined
+      const result = exit._tag === "Success" ? exit.value : undefined
+      telemetry.annotate(span, {
+        ...usageAttributes(result && history.usageDifference(result.usage, before)),
+        "emissary.run.outcome": result?.outcome,
+        "emissary.run.steps": result?.steps,
+        "error.type": failed
+      })
+      telemetry.record(context, "gen_ai.invoke_agent.duration", secondsSince(clock, start), {
+        "gen_ai.agent.name": agent,
+        "gen_ai.request.model": model,
+        "error.type": failed
+      })
+    }
+  }
+}
+
+/** Runs a plan in its span, and measures it. `before`: the usage of a run that is resumed. */
+export const inWorkflow =
+  (
+    { definition, digest }: { readonly definition: { readonly name: string }; readonly digest: string },
+    before: history.TokenUsage
+  ) =>
+  <A extends Pick<agentTypes.Result<unknown>, "usage"> & { readonly outcome: string }, E, R>(
+    run: Effect.Effect<A, E, R>
+  ): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> => {
+    const { name } = definition
+    const attributes = {
+      [operation]: "invoke_workflow",
+      "gen_ai.workflow.name": name,
+      "emissary.plan.digest": digest
+    }
+    return Effect.useSpan(`invoke_workflow ${name}`, { attributes }, (plain) =>
+      Effect.contextWith((context: Context.Context<never>) => {
+        const span = toolCall.quietSpan(plain)
+        const inside = Effect.withParentSpan(run, span, { captureStackTrace: false })
+        if (callContext.tracerOf(context) === undefined && !Context.get(context, telemetry.Metrics)) return inside
+        const clock = Context.get(context, Clock.Clock)
+        const start = clock.currentTimeNanosUnsafe()
+        return Effect.onExit(inside, (exit) =>
+          Effect.sync(() => {
+            const failed = exit._tag === "Failure" ? errorType(exit.cause) : undefined
+            const result = exit._tag === "Success" ? exit.value : undefined
+            telemetry.annotate(span, {
+              ...usageAttributes(result && history.usageDifference(result.usage, before)),
+              "emissary.run.outcome": result?.outcome,
+              "error.type": failed
+            })
+            telemetry.record(context, "gen_ai.workflow.duration", secondsSince(clock, start), {
+              "gen_ai.workflow.name": name,
+              "error.type": failed
+            })
+          })
+        )
+      })
+    )
+  }
+
+// Model calls
+
+/** The model calls of one run. */
+export interface ModelCalls {
+  readonly context: Context.Context<never>
+  readonly isTraced: boolean
+  readonly name: string
+  readonly model: ReturnType<typeof askedModel>
+  readonly attributes: Record<string, unknown>
+  readonly errorOf: (error: unknown) => unknown
+}
+
+/** The model calls of a run; `undefined` if the program has neither a tracer nor metrics. */
+export const ofModel = (
+  context: Context.Context<never>,
+  definition: agentData.AgentDefinition,
+  errorOf: ModelCalls["errorOf"]
+): ModelCalls | undefined => {
+  const isTraced = callContext.tracerOf(context) !== undefined
+  if (!isTraced && !Context.get(context, telemetry.Metrics)) return undefined
+  const model = askedModel(definition.model, context)
+  const asked = model["gen_ai.request.model"]
+  return {
+    context,
+    isTraced,
+    name: asked === undefined ? "chat" : `chat ${asked}`,
+    model,
+    attributes: { [operation]: "chat", ...model, ...requestAttributes(definition) },
+    errorOf
+  }
+}
+
+const chats = new WeakSet<Tracer.AnySpan>()
+
+/**
+ * The services with a tracer for model calls. The span that core makes for the call is the one that {@link observe} made:
+ * core's name for it is no name of the conventions, and it ends before the answer is read. Errors are as `errorOf` makes
+ * them: core ends its span with the `AiError` as it is, and prompts and keys that a provider quotes would leave the process.
+ */
+export const withTracer = (
+  services: Context.Context<never>,
+  { attributes, errorOf, name }: ModelCalls
+): Context.Context<never> => {
+  const tracer = callContext.tracerOf(services)
+  if (tracer === undefined) return services
+  const context = tracer.context?.bind(tracer)
+  const ours = Tracer.make({
+    span: (options) => {
+      const parent = Option.getOrUndefined(options.parent)
+      const isCore = options.name.startsWith("LanguageModel.")
+      if (isCore && parent?._tag === "Span" && chats.has(parent)) return parent
+      const span = toolCall.quietSpan(tracer.span(isCore ? { ...options, name } : options), errorOf)
+      if (isCore) telemetry.annotate(span, attributes)
+      return span
+    },
+    ...(context && { context })
+  })
+  return Context.add(services, Tracer.Tracer, ours)
+}
+
+/** A model call under way. `failure` is the error of an answer that cannot be used. */
+interface Call {
+  readonly isStreaming: boolean
+  readonly prompt: () => Prompt.Prompt
+  readonly answer: () => modelMessages.ResponseContent
+  readonly failure: (method: string) => AiError.AiError | undefined
+}
+
+/** Runs a model call in its span, with {@link withTracer}, and measures it. */
+export const observe = (
+  calls: ModelCalls,
+  request: Effect.Effect<string, AiError.AiError>,
+  call: Call
+): Effect.Effect<string, AiError.AiError> => {
+  const { attributes, context, isTraced, name } = calls
+  const checked = Effect.flatMap(request, (method) => {
+    const error = call.failure(method)
+    return error === undefined ? Effect.succeed(method) : Effect.fail(error)
+  })
+  const clock = Context.get(context, Clock.Clock)
+  const run = (effect: typeof checked, span: Tracer.Span | undefined) =>
+    Effect.suspend(() => {
+      const start = clock.currentTimeNanosUnsafe()
+      return Effect.onExit(effect, (exit) =>
+        Effect.sync(() => {
+          const answer = call.answer()
+          const failed = exit._tag === "Failure" ? errorType(exit.cause) : undefined
+          if (span !== undefined) describe(span, context, call, answer, failed)
+          measure(calls, answer, failed, secondsSince(clock, start))
+        })
+      )
+    })
+  if (!isTraced) return run(checked, undefined)
+  const streaming = call.isStreaming ? { "gen_ai.request.stream": true } : {}
+  return Effect.useSpan(name, { kind: "client", attributes: { ...attributes, ...streaming } }, (plain) => {
+    const span: Types.Mutable<Tracer.Span> = plain
+    const { end } = span
+    chats.add(span)
+    // Core ends it, too
+    span.end = constVoid
+    const running = run(Effect.withParentSpan(checked, span, { captureStackTrace: false }), span)
+    return Effect.ensuring(
+      running,
+      Effect.sync(() => void (span.end = end))
+    )
+  })
+}
+
+const describe = (
+  span: Tracer.Span,
+  context: Context.Context<never>,
+  call: Call,
+  { content, finishReason, model, response, usage }: modelMessages.ResponseContent,
+  failed: string | undefined
+): void => {
+  telemetry.annotate(span, {
+    "gen_ai.response.id": response?.id,
+    "gen_ai.response.model": model,
+    "gen_ai.response.finish_reasons": finishReason && [finishReason],
+    ...usageAttributes(usage),
+    "error.type": failed
+  })
+  const recorder = Context.get(context, telemetry.Capture)
+  recorder?.chat(span, call.prompt(), { parts: modelMessages.promptParts(content), finishReason })
+}
+
+const measure = (
+  { context, model: asked }: ModelCalls,
+  { model, usage }: modelMessages.ResponseContent,
+  failed: string | undefined,
+  seconds: number
+): void => {
+  const attributes = { [operation]: "chat", ...asked, "gen_ai.response.model": model }
+  telemetry.record(context, "gen_ai.client.operation.duration", seconds, { ...attributes, "error.type": failed })
+  for (const [type, tokens] of [
+    ["input", usage?.inputTokens],
+    ["output", usage?.outputTokens]
+  ] as const) {
+    if (tokens === undefined) continue
+    telemetry.record(context, "gen_ai.client.token.usage", tokens, { ...attributes, "gen_ai.token.type": type })
+  }
+}
