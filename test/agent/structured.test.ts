@@ -92,7 +92,7 @@ describe("AGENT-6 structured output", () => {
     assert.include(requests[0]?.messages[0]?.text, "JSON Schema")
   })
 
-  test("AGENT-6 native with tools: one step more, without tools, over the same conversation", function* () {
+  test("AGENT-6 native with tools: one step more, without tools, over the same conversation with a request for JSON", function* () {
     const { requests, result } = yield* bothWays(asking("native"), "Completed", [
       { toolCalls: [call("c1", "echo", { text: "x" })], usage },
       { text: "Three days in Rome.", usage },
@@ -104,7 +104,8 @@ describe("AGENT-6 structured output", () => {
     assert.strictEqual(requests[2]?.responseFormat.type, "json")
     assert.deepStrictEqual(requests[2]?.tools, [])
     assert.strictEqual(requests[2]?.messages[0]?.text, "Forecast.")
-    assert.deepStrictEqual(pluck(requests[2]?.messages, "role"), ["system", "user", "assistant", "tool", "assistant"])
+    const roles = requests[2]?.messages.map(({ role }) => role).join(" ")
+    assert.strictEqual(roles, "system user assistant tool assistant user")
   })
 
   const secondTry = world([{ text: "no json" }, { object: valid }])

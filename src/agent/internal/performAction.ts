@@ -224,6 +224,8 @@ const requestWithRetries = (
     })
   })
 
+const structuredRequest = "Write the final answer in the required JSON format."
+
 const promptOf = (
   { recorder, resolved }: Step,
   { mistakes, purpose }: runTransition.ActionOf<"CallModel">
@@ -232,7 +234,10 @@ const promptOf = (
   const { conversation, view } = recorder.state
   const prompt = modelMessages.toPrompt(view ?? conversation, { toolName: tools.providerName })
   const text = systemTextBefore(output, purpose)
-  const whole = text === undefined ? prompt : withSystemText(prompt, text)
+  const instructed = text === undefined ? prompt : withSystemText(prompt, text)
+  // Providers refuse a request for JSON that ends with an answer: it would be the beginning of the next one
+  const isAnswered = purpose === "structured" && prompt.content.at(-1)?.role === "assistant"
+  const whole = isAnswered ? Prompt.concat(instructed, structuredRequest) : instructed
   return mistakes.length === 0
     ? whole
     : Prompt.concat(whole, `Your last answer could not be used and was discarded. ${mistakes.at(-1)} Answer again.`)
