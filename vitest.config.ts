@@ -10,6 +10,7 @@ process.env["NODE_COMPILE_CACHE"] ??= here(".generated/compile-cache")
 /** The tests that start processes, open sockets, write files or build. All others are pure. */
 const processTests = [
   "test/{examples,package}/*.test.ts",
+  "test/ai-sdk/env.test.ts",
   "test/conversation/store*.test.ts",
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",

@@ -25,22 +25,38 @@ import * as ScopedCache from "effect/ScopedCache"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
+import * as closeNames from "../payload/internal/closeNames.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import * as agentData from "./internal/agentData.ts"
 
 const Reason = Schema.TaggedUnion({
   InvalidModelName: { found: Schema.String },
-  UnknownProvider: { provider: Schema.String, known: Schema.Array(Schema.String) },
+  UnknownProvider: {
+    provider: Schema.String,
+    known: Schema.Array(Schema.String),
+    closest: Schema.optionalKey(Schema.String),
+    variable: Schema.optionalKey(Schema.String)
+  },
   InvalidModelOptions: { provider: Schema.String, error: PayloadError.PayloadError },
+  PackageMissing: { provider: Schema.String, package: Schema.String, problem: Schema.String },
+  KeyMissing: { provider: Schema.String, variables: Schema.Array(Schema.String) },
   ModelUnavailable: { problem: Schema.String }
 })
 
 const explain = Reason.match({
   InvalidModelName: ({ found }) => `expected a model of the form ${agentData.expectedModelName}, got ${found}`,
-  UnknownProvider: ({ known, provider }) =>
-    `unknown provider ${JSON.stringify(provider)}; known providers: ${known.length === 0 ? "none" : known.join(", ")}. Add it to ModelRegistry.layer`,
+  UnknownProvider: ({ closest, known, provider, variable }) => {
+    const found = `unknown provider ${JSON.stringify(provider)}; known providers: ${known.length === 0 ? "none" : known.join(", ")}.`
+    const advice =
+      variable === undefined ? "Add it to ModelRegistry.layer" : `For a server with the API of OpenAI set ${variable}`
+    return `${found}${closeNames.didYouMean(closest)} ${advice}`
+  },
   InvalidModelOptions: ({ error, provider }) =>
     `provider ${JSON.stringify(provider)} does not accept these options: ${error.message}`,
+  PackageMissing: ({ package: name, problem, provider }) =>
+    `provider ${JSON.stringify(provider)} needs the package ${name}: ${problem}. Run: npm install ${name} zod`,
+  KeyMissing: ({ provider, variables }) =>
+    `provider ${JSON.stringify(provider)} needs a key. Set ${variables.join(" or ")}`,
   ModelUnavailable: ({ problem }) =>
     `the layer of the model could not be built (${problem}). Read ModelRegistry.causeOf(error)`
 })
@@ -54,9 +70,11 @@ const explain = Reason.match({
  *
  * - `InvalidModelName`: the name is not of the form `"provider/model"`; `found` is
  *   the name, or the kind of the value.
- * - `UnknownProvider`: the registry has no such provider; `known` lists those it has.
+ * - `UnknownProvider`: the registry has no such provider; `known` lists those it has, and `closest` is one of them with a
+ *   similar name. With {@link layerEnv}, `variable` is the one that would make it a provider.
  * - `InvalidModelOptions`: the options do not fit the provider's Schema, or hold a
  *   secret.
+ * - `PackageMissing`, `KeyMissing`: {@link layerEnv} needs a package to be installed, or one of the `variables` to be set.
  * - `ModelUnavailable`: the layer of the model failed. `problem` is the kind of its
  *   error; {@link causeOf} returns the error, which may hold secrets.
  *
@@ -113,9 +131,9 @@ export class ModelRegistry extends Context.Service<
  */
 interface Provider<out E, out R> {
   readonly build: (
-    model: string,
+    name: agentData.ModelName,
     options: Json.JsonObject
-  ) => Effect.Effect<Layer.Layer<LanguageModel.LanguageModel, E, R>, PayloadError.PayloadError>
+  ) => Effect.Effect<Layer.Layer<LanguageModel.LanguageModel, E, R>, PayloadError.PayloadError | typeof Reason.Type>
 }
 
 type Services<P> = P extends Provider<infer _E, infer R> ? R : never
@@ -182,7 +200,7 @@ export const provider = <Options, E, R>(entry: {
   readonly model: (model: string, options: Options) => Layer.Layer<LanguageModel.LanguageModel, E, R>
 }): Provider<E, R> => {
   const decode = Json.decode(entry.options, { what: artefact, path: optionsPath })
-  return { build: (model, options) => Effect.map(decode(options), (decoded) => entry.model(model, decoded)) }
+  return { build: ({ model }, options) => Effect.map(decode(options), (decoded) => entry.model(model, decoded)) }
 }
 
 const refuse = (model: string, reason: typeof Reason.Type) =>
@@ -193,17 +211,17 @@ const requireName = (model: string): Effect.Effect<agentData.ModelName, ModelReg
     refuse(model, { _tag: "InvalidModelName", found: agentData.renderValue(model) })
   )
 
-const invalidOptions =
+const refuseBuild =
   (model: string, { provider }: agentData.ModelName) =>
-  (error: PayloadError.PayloadError) =>
-    refuse(model, { _tag: "InvalidModelOptions", provider, error })
+  (error: PayloadError.PayloadError | typeof Reason.Type) =>
+    refuse(model, error._tag === "PayloadError" ? { _tag: "InvalidModelOptions", provider, error } : error)
 
 /** A copy of the options, once they are plain JSON without secrets. */
 const checkOptions = (model: string, name: agentData.ModelName, options: Json.JsonObject) =>
   Effect.andThen(
     agentData.rejectSecrets(options, { what: artefact, path: optionsPath }),
     plainJson.checkObject(options, { what: artefact })
-  ).pipe(Effect.mapError(invalidOptions(model, name)))
+  ).pipe(Effect.mapError(refuseBuild(model, name)))
 
 /** The key of a model that is kept ready; compared by structure. */
 interface Key<R> {
@@ -289,16 +307,30 @@ export const layer = <const Providers extends { readonly [name: string]: Provide
 
 const fromProviders = <R>(providers: {
   readonly [name: string]: Provider<unknown, R>
-}): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> =>
+}): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> => {
+  const known = Object.keys(providers).sort()
+  const unknown = (provider: string): typeof Reason.Type => {
+    const [closest] = closeNames.closestNames(provider, known, 1)
+    return { _tag: "UnknownProvider", provider, known, ...plainJson.defined({ closest }) }
+  }
+  return fromLookup((provider) => plainJson.own(providers, provider) ?? unknown(provider))
+}
+
+const fromLookup = <R>(
+  find: (provider: string) => Provider<unknown, R> | typeof Reason.Type
+): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> =>
   Layer.effect(
     ModelRegistry,
     Effect.gen(function* () {
       const context = yield* Effect.context<R>()
       const memoMap = yield* Layer.makeMemoMap
-      const known = Object.keys(providers).sort()
 
       const build = Effect.fnUntraced(function* ({ entry, model, name, options }: Key<R>) {
-        const modelLayer = yield* entry.build(name.model, options).pipe(Effect.mapError(invalidOptions(model, name)))
+        const modelLayer = yield* entry.build(name, options).pipe(
+          // a provider of the environment reads it through the ConfigProvider of the layer
+          Effect.updateContext((_: Context.Context<never>) => context),
+          Effect.mapError(refuseBuild(model, name))
+        )
         const services = yield* Layer.buildWithMemoMap(modelLayer, memoMap, yield* Effect.scope).pipe(
           // the context of the layer and nothing of the run that happens to ask first: the model outlives it
           Effect.updateContext((_: Context.Context<never>) => context),
@@ -316,10 +348,8 @@ const fromProviders = <R>(providers: {
       return ModelRegistry.of({
         resolve: Effect.fnUntraced(function* (model, options) {
           const name = yield* requireName(model)
-          const entry = plainJson.own(providers, name.provider)
-          if (entry === undefined) {
-            return yield* refuse(model, { _tag: "UnknownProvider", provider: name.provider, known })
-          }
+          const entry = find(name.provider)
+          if ("_tag" in entry) return yield* refuse(model, entry)
           const checked = yield* checkOptions(model, name, options)
           const key = { entry, model, name, options: checked }
           const hold = yield* Scope.fork(yield* Effect.scope)
@@ -332,6 +362,72 @@ const fromProviders = <R>(providers: {
       })
     })
   )
+
+const decodeSampling = Json.decode(Sampling, { what: artefact, path: optionsPath })
+
+const environment: Provider<unknown, never> = {
+  build: Effect.fnUntraced(function* (name, options) {
+    const sampling = yield* decodeSampling(options)
+    // only programs that use them load the clients of providers
+    const { build } = yield* Effect.promise(() => import("./internal/envModels.ts"))
+    return yield* build(name, sampling)
+  })
+}
+
+/**
+ * A registry of the providers that the environment configures: their packages are installed, and their keys are set.
+ *
+ * **When to use**
+ *
+ * Use to choose a model by its name alone, in a command line or an example. The models of definitions from outside
+ * belong in a {@link layer} that lists providers: here a definition may name each provider that the environment has a key for.
+ *
+ * **Details**
+ *
+ * | provider | package | variables |
+ * |---|---|---|
+ * | `anthropic` | `@ai-sdk/anthropic` | `ANTHROPIC_API_KEY` |
+ * | `deepseek` | `@ai-sdk/deepseek` | `DEEPSEEK_API_KEY` |
+ * | `google` | `@ai-sdk/google` | `GOOGLE_GENERATIVE_AI_API_KEY` or `GEMINI_API_KEY` |
+ * | `groq` | `@ai-sdk/groq` | `GROQ_API_KEY` |
+ * | `mistral` | `@ai-sdk/mistral` | `MISTRAL_API_KEY` |
+ * | `ollama` | `@ai-sdk/openai-compatible` | none |
+ * | `openai` | `@ai-sdk/openai` | `OPENAI_API_KEY` |
+ * | `openrouter` | `@ai-sdk/openai-compatible` | `OPENROUTER_API_KEY` |
+ * | `xai` | `@ai-sdk/xai` | `XAI_API_KEY` |
+ * | any other name | `@ai-sdk/openai-compatible` | its URL, and `NAME_API_KEY` if the server wants a key |
+ *
+ * `NAME_BASE_URL` is the URL of the provider `name`, with the letters in upper case and `_` for other characters:
+ * `VLLM_BASE_URL=http://localhost:8000/v1` makes `vllm/qwen3` a model. It replaces the URL of a provider in the table, such as
+ * `OPENAI_BASE_URL`; that of Ollama is `http://localhost:11434/v1` by default.
+ *
+ * A definition may set the options of {@link Sampling}. The variables are read through the `ConfigProvider` of the layer when a
+ * model is first asked for, and the package is imported then. What is missing is the reason of a {@link ModelRegistryError}.
+ * A model that the provider does not know fails at its first call: the error names the closest models of those that
+ * the provider lists at `GET {url}/models`.
+ *
+ * **Example** (A server under a name of its own, and a missing key)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { ConfigProvider, Effect, Layer } from "effect"
+ * import { ModelRegistry } from "effect-emissary"
+ *
+ * const environment = ConfigProvider.layer(ConfigProvider.fromUnknown({ VLLM_BASE_URL: "http://localhost:8000/v1" }))
+ * const program = Effect.gen(function*() {
+ *   const registry = yield* ModelRegistry.ModelRegistry
+ *   yield* registry.resolve("vllm/qwen3", { temperature: 0.2 })
+ *   return yield* Effect.flip(registry.resolve("openai/gpt-5.2", {}))
+ * }).pipe(Effect.scoped, Effect.provide(Layer.provide(ModelRegistry.layerEnv, environment)))
+ *
+ * const error = await Effect.runPromise(program)
+ * assert.match(error.message, /provider "openai" needs a key. Set OPENAI_API_KEY/)
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerEnv: Layer.Layer<ModelRegistry> = fromLookup(() => environment)
 
 /**
  * A registry that answers every well-formed name with the ambient

@@ -48,6 +48,7 @@ import * as sdkResponse from "./internal/sdkResponse.ts"
  *   tokens, so take them from a definition only through a Schema that names the ones you accept.
  * - `headers` are sent with each request.
  * - `apiKeyVariable` is the environment variable that has the key. It is named where the provider refuses the key.
+ * - `mapError` sees each error before it is returned, and may return another one.
  * - `codecTransformer` makes the JSON Schema of a structured output. Default: the dialect of Anthropic for its models,
  *   else that of OpenAI, which is the smallest.
  *
@@ -68,6 +69,7 @@ export interface Options {
   readonly providerOptions?: { readonly [provider: string]: Json.JsonObject } | undefined
   readonly headers?: { readonly [name: string]: string } | undefined
   readonly apiKeyVariable?: string | undefined
+  readonly mapError?: ((error: AiError.AiError) => Effect.Effect<AiError.AiError>) | undefined
   readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
 }
 
@@ -202,7 +204,9 @@ export const make = (
       )
 
     const fail = (method: string, error: unknown) =>
-      Effect.flatMap(sdkError.fromSdk(error, failedCall(languageModel, options, method)), Effect.fail)
+      sdkError
+        .fromSdk(error, failedCall(languageModel, options, method))
+        .pipe(Effect.flatMap(options.mapError ?? Effect.succeed), Effect.flip)
 
     const generateText = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions) {
       const method = "generateText"

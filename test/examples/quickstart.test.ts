@@ -4,6 +4,7 @@ import { AgentDefinition } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
 import { build } from "esbuild"
 import { spawn } from "node:child_process"
+import { createServer } from "node:http"
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { dirname, join, relative } from "node:path"
 import { afterAll, onTestFinished } from "vitest"
@@ -86,11 +87,59 @@ describe("EX-1 quickstart", () => {
     for (const { text } of outputFiles) assert.notMatch(text, /get_order|CarrierUnavailable|quote_delivery/)
   })
 
-  it("AGENT-9 EMISSARY_MODEL goes to the registry, which lists the providers it has", { timeout }, async () => {
-    const { code, output } = await run("env", ["EMISSARY_MODEL=openai/gpt-5.2", "node", main])
+  it("MODEL-2 EMISSARY_MODEL without its key names the variable", { timeout }, async () => {
+    const { code, output } = await run("env", ["-u", "OPENAI_API_KEY", "EMISSARY_MODEL=openai/gpt-5.2", "node", main])
     assert.strictEqual(code, 1)
-    assert.match(output, /AgentError: .*"openai\/gpt-5\.2".*unknown provider "openai"; known providers: scripted/)
+    assert.match(output, /AgentError: .*"openai\/gpt-5\.2".*needs a key\. Set OPENAI_API_KEY/)
     assert.notInclude(output, "step 1")
+  })
+
+  it("MODEL-2 EMISSARY_MODEL runs both processes on a local server, without a key", { timeout }, async () => {
+    const calls: Array<string> = []
+    const deltas = (...parts: ReadonlyArray<object>) =>
+      parts.map((part) => `data: ${JSON.stringify(part)}\n\n`).join("")
+    const chunk = (delta: object, finish_reason: string | null = null) => ({
+      id: "1",
+      created: 0,
+      model: "qwen3",
+      choices: [{ index: 0, delta, finish_reason }]
+    })
+    const call = {
+      index: 0,
+      id: "c1",
+      type: "function",
+      function: { name: "get_order", arguments: `{"id":"1042"}` }
+    }
+    const server = createServer((request, response) => {
+      let body = ""
+      request.setEncoding("utf8")
+      request.on("data", (text: string) => (body += text))
+      request.on("end", () => {
+        calls.push(body)
+        const answered = body.includes(`"role":"tool"`)
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.end(
+          answered
+            ? deltas(chunk({ role: "assistant", content: "It is on its way." }), chunk({}, "stop"))
+            : deltas(chunk({ role: "assistant", tool_calls: [call] }), chunk({}, "tool_calls"))
+        )
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    onTestFinished(() => void server.close())
+    const address = server.address()
+    assert(typeof address === "object" && address !== null)
+    const url = `OLLAMA_BASE_URL=http://127.0.0.1:${address.port}/v1`
+    const { code, output } = await run("env", ["EMISSARY_MODEL=ollama/qwen3", url, "node", main])
+    onTestFinished(() => removeFiles(output))
+    assert.strictEqual(code, 0, output)
+    assert.strictEqual(calls.length, 4)
+    const [origin = "", receiver = ""] = output.split("Receiver: ")
+    for (const timeline of [origin, receiver]) {
+      assert.match(timeline, /call {4}get_order/)
+      assert.include(timeline, "Completed: It is on its way.")
+    }
+    assert.include(output, "A real model answered twice, with 5 and 5 messages.")
   })
 
   it("EX-1 Ctrl-C ends both processes", { timeout }, async () => {

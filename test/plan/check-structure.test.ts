@@ -1,6 +1,7 @@
 /** PLAN-2: the rules of a plan's structure, in the order of the recordings. D.. are recorded cases. */
 import { assert, describe, it } from "@effect/vitest"
 import { Equal, Schema } from "effect"
+import * as closeNames from "#src/payload/internal/closeNames.ts"
 import * as fuel from "#src/payload/internal/fuel.ts"
 import * as planCheck from "#src/plan/internal/planCheck.ts"
 import * as planNames from "#src/plan/internal/planNames.ts"
@@ -261,15 +262,15 @@ describe("closest names", () => {
   it("PLAN-2 S10.2 differ in less than half of the letters, and no search goes beyond its fuel", () => {
     const tank = fuel.make(20)
     const names = ["search", "research"]
-    assert.strictEqual(planNames.closestName("reserch", names, tank), "research")
-    assert.strictEqual(planNames.closestName("research", names, tank), "research")
-    assert.isUndefined(planNames.closestName("write", names, tank))
-    assert.isUndefined(planNames.closestName("", names, tank))
+    assert.strictEqual(closeNames.closestName("reserch", names, tank), "research")
+    assert.strictEqual(closeNames.closestName("research", names, tank), "research")
+    assert.isUndefined(closeNames.closestName("write", names, tank))
+    assert.isUndefined(closeNames.closestName("", names, tank))
     assert.isAbove(tank.spent, 0)
     assert.isFalse(fuel.isEmpty(tank))
-    assert.isUndefined(planNames.closestName("reserch", ["research"], fuel.make(0)))
+    assert.isUndefined(closeNames.closestName("reserch", ["research"], fuel.make(0)))
     const many = Array.from({ length: 1000 }, (_, index) => `name${index}`)
-    assert.isUndefined(planNames.closestName("nama", many, tank))
+    assert.isUndefined(closeNames.closestName("nama", many, tank))
     assert.isBelow(tank.spent, 22)
   })
 })

@@ -105,7 +105,7 @@ const policyCodes = /content_policy|content_filter|responsibleaipolicy/i
 const keyRefused =
   /(?:invalid|incorrect|not valid|expired|missing)[^.]*api[ _-]?key|api[ _-]?key[^.]*(?:invalid|incorrect|not valid|expired|missing)/i
 const unknownModel =
-  /model_not_found|\bmodel\b.{0,80}(?:not found|does not exist|not exist|not supported)|not_found_error/is
+  /model_not_found|invalid_model|not_found_error|\bmodels?\b.{0,80}(?:not found|does not exist)|not a valid model/is
 
 const matches = ({ codes, sentence = "" }: Facts, pattern: RegExp): boolean =>
   pattern.test(sentence) || codes.some((code) => pattern.test(code))
@@ -153,7 +153,7 @@ const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => 
   }
   if (status === 403) return refusedKey(facts, "InsufficientPermissions")
   if (status === 429) return new AiError.RateLimitError({ ...common, ...defined({ retryAfter }) })
-  if (status === 404 && matches(facts, unknownModel)) {
+  if ((status === 404 || status === 400) && matches(facts, unknownModel)) {
     return new AiError.InvalidRequestError({
       parameter: "model",
       description: withSentence(`${provider} does not know the model`, facts),

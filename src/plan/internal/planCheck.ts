@@ -5,6 +5,7 @@
 import * as Result from "effect/Result"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as closeNames from "../../payload/internal/closeNames.ts"
 import type * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -80,14 +81,14 @@ export type RegistryCode = Extract<Violation["code"], `${string}Entry` | "Differ
 export const problemOf = (
   place: { readonly step?: string | undefined; readonly index?: number | undefined },
   { code, found, slot, unknown, ...own }: Violation,
-  tank: fuel.Fuel = planNames.makeFuel()
+  tank: fuel.Fuel = closeNames.makeFuel()
 ): PlanInvalid.Problem => {
   const { index, step } = place
   const [expected, fix] = planRules.rules[code]
   const problem = { path: slot, expected, found, fix, ...own }
-  const suggestion = unknown && planNames.closestName(unknown.name, unknown.known.names, tank)
+  const suggestion = unknown && closeNames.closestName(unknown.name, unknown.known.names, tank)
   const hint =
-    unknown === undefined ? "" : `${planNames.didYouMean(suggestion)} ${unknown.known.sentence}. `.trimStart()
+    unknown === undefined ? "" : `${closeNames.didYouMean(suggestion)} ${unknown.known.sentence}. `.trimStart()
   const what = step === undefined ? "Plan" : `Step ${base.quote(step)}${index === undefined ? "" : ` (#${index})`}`
   return {
     code,
@@ -119,7 +120,7 @@ const checkSteps = (
   steps: ReadonlyArray<StepDefinition>,
   check: (step: StepDefinition, index: number) => Violations
 ): ReadonlyArray<PlanInvalid.Problem> => {
-  const tank = planNames.makeFuel()
+  const tank = closeNames.makeFuel()
   return steps.flatMap((step, index) =>
     Array.from(check(step, index), (found) => problemOf({ step: step.name, index }, found, tank))
   )

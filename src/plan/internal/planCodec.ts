@@ -9,6 +9,7 @@ import type * as Schema from "effect/Schema"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as closeNames from "../../payload/internal/closeNames.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -20,7 +21,6 @@ import * as condition from "./condition.ts"
 import * as livePlan from "./livePlan.ts"
 import * as planCheck from "./planCheck.ts"
 import * as planDraft from "./planDraft.ts"
-import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 import * as stepTarget from "./stepTarget.ts"
 
@@ -144,7 +144,7 @@ const makeLookup = (registry: PlanRegistry) => {
     predicates: planCheck.knownNames("predicates", [...Object.keys(predicates), ...ofRoutes]),
     schemas: planCheck.knownNames("schemas", Object.keys(schemas))
   }
-  const tank = planNames.makeFuel(0.2)
+  const tank = closeNames.makeFuel(0.2)
   /** Reports the problems with one name. */
   const refusal =
     (kind: keyof typeof known, name: string, { slot, ...place }: livePlan.SlotPlace): Refuse =>
@@ -376,7 +376,7 @@ export const findDanglingReferences = (steps: unknown): ReadonlyArray<PlanInvali
   const names = all.map((step) => textOf(member(step, "name")))
   const isKnown = new Set<unknown>(names)
   const known = planCheck.knownNames("steps", names)
-  const tank = planNames.makeFuel(0.2)
+  const tank = closeNames.makeFuel(0.2)
   return all.flatMap((json, index) =>
     Array.from(stepNames(json)).flatMap(([slot, name, words]) => {
       if (typeof name !== "string" || isKnown.has(name)) return []

@@ -4,7 +4,6 @@
 
 import * as Schema from "effect/Schema"
 import * as base from "../../payload/internal/base.ts"
-import * as fuel from "../../payload/internal/fuel.ts"
 
 export const stepTypeId = "~effect-emissary/plan/Step"
 
@@ -64,51 +63,6 @@ const maxListed = 20
 export const listNames = (names: ReadonlyArray<string>): string => {
   const listed = names.slice(0, maxListed).map(base.quote).join(", ")
   return names.length > maxListed ? `${listed} and ${names.length - maxListed} more` : listed
-}
-
-/** A sentence after others, or nothing. */
-export const didYouMean = (suggestion: string | undefined): string =>
-  suggestion === undefined ? "" : ` Did you mean ${base.quote(suggestion)}?`
-
-/** The units for all searches of one check, and those for one pair of characters. */
-const searchUnits = 100_000
-const pairUnits = 1 / 50
-
-/** The fuel of all searches of one check: names come from outside. */
-export const makeFuel = (part = 1): fuel.Fuel => fuel.make(searchUnits * part)
-
-/** The name with the fewest edits, if these are less than half of the letters. None once the fuel is spent. */
-export const closestName = (name: string, known: Iterable<string>, tank: fuel.Fuel): string | undefined => {
-  let best: string | undefined
-  let least = name.length / 2
-  for (const candidate of known) {
-    if (Math.abs(candidate.length - name.length) >= least) continue
-    if (!fuel.spend(tank, (name.length + 1) * (candidate.length + 1) * pairUnits)) return undefined
-    const edits = countEdits(name, candidate)
-    if (edits >= least) continue
-    best = candidate
-    least = edits
-  }
-  return best
-}
-
-/** The Levenshtein distance; each letter of `from` changes the row of the distances to the beginnings of `to`. */
-const countEdits = (from: string, to: string): number => {
-  const row = Array.from({ length: to.length + 1 }, (_, index) => index)
-  let count = 0
-  for (const letter of from) {
-    const code = letter.codePointAt(0)
-    let [left, diagonal] = [count + 1, count]
-    row[0] = left
-    for (let j = 0; j < to.length; j++) {
-      const above = row[j + 1] ?? 0
-      left = Math.min(above + 1, left + 1, to.charCodeAt(j) === code ? diagonal : diagonal + 1)
-      row[j + 1] = left
-      diagonal = above
-    }
-    count += 1
-  }
-  return row.at(-1) ?? 0
 }
 
 /** A member of a tagged union whose JSON has the tag under `kind`, in another spelling. `keys` renames other members. */

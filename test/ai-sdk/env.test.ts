@@ -1,0 +1,262 @@
+import { assert, describe } from "@effect/vitest"
+import { ConfigProvider, Effect, Layer } from "effect"
+import { createServer, type IncomingMessage } from "node:http"
+import type { AddressInfo } from "node:net"
+import { Agent, ModelRegistry } from "effect-emissary"
+import { failsFor } from "../outcomes.ts"
+import { test } from "../test.ts"
+
+interface Received {
+  readonly method: string
+  readonly url: string
+  readonly headers: IncomingMessage["headers"]
+  readonly body: string
+}
+
+interface Reply {
+  readonly status?: number
+  readonly json: unknown
+}
+
+const chat = (text: string): Reply => ({
+  json: {
+    id: "1",
+    created: 0,
+    model: "m",
+    choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
+  }
+})
+
+const responses = (text: string): Reply => ({
+  json: {
+    id: "r",
+    created_at: 0,
+    model: "m",
+    output: [
+      { type: "message", id: "m", role: "assistant", content: [{ type: "output_text", text, annotations: [] }] }
+    ],
+    usage: { input_tokens: 1, output_tokens: 1 }
+  }
+})
+
+const messages = (text: string): Reply => ({
+  json: {
+    type: "message",
+    id: "m",
+    model: "m",
+    role: "assistant",
+    content: [{ type: "text", text }],
+    stop_reason: "end_turn",
+    stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 1 }
+  }
+})
+
+const gemini = (text: string): Reply => ({
+  json: { candidates: [{ content: { role: "model", parts: [{ text }] }, finishReason: "STOP" }] }
+})
+
+/** A server on loopback, its URL, and what it received. */
+const serve = (reply: (request: Received) => Reply) =>
+  Effect.acquireRelease(
+    Effect.promise(
+      () =>
+        new Promise<{ readonly url: string; readonly received: Array<Received>; readonly close: () => void }>(
+          (resolve) => {
+            const received: Array<Received> = []
+            const server = createServer((request, response) => {
+              let body = ""
+              request.setEncoding("utf8")
+              request.on("data", (chunk: string) => (body += chunk))
+              request.on("end", () => {
+                const { headers, method = "", url = "" } = request
+                const one = { method, url, headers, body }
+                received.push(one)
+                const { json, status = 200 } = reply(one)
+                response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(json))
+              })
+            })
+            server.listen(0, "127.0.0.1", () => {
+              // Sound: the server listens on a port.
+              const { port } = server.address() as AddressInfo
+              resolve({ url: `http://127.0.0.1:${port}/v1`, received, close: () => server.close() })
+            })
+          }
+        )
+    ),
+    ({ close }) => Effect.sync(close)
+  )
+
+const environment = (variables: Record<string, string>) =>
+  Layer.provide(ModelRegistry.layerEnv, ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
+
+const ask = (model: string, variables: Record<string, string>, modelOptions = {}) =>
+  Agent.make("a", { model, modelOptions })
+    .ask("Hi")
+    .pipe(Effect.provide(environment(variables)))
+
+const resolve = (model: string, variables: Record<string, string>, options = {}) =>
+  Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(model, options)).pipe(
+    Effect.provide(environment(variables))
+  )
+
+const key = "sk-test-abcdefgh12345678"
+
+describe("MODEL-2 ModelRegistry.layerEnv", () => {
+  const providers: ReadonlyArray<
+    readonly [
+      model: string,
+      reply: (text: string) => Reply,
+      path: string,
+      variables: (url: string) => Record<string, string>,
+      header: readonly [name: string, value: string | undefined]
+    ]
+  > = [
+    [
+      "openai/gpt-4.1",
+      responses,
+      "/v1/responses",
+      (url) => ({ OPENAI_BASE_URL: url, OPENAI_API_KEY: key }),
+      ["authorization", `Bearer ${key}`]
+    ],
+    [
+      "anthropic/claude-sonnet-4-5",
+      messages,
+      "/v1/messages",
+      (url) => ({ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key }),
+      ["x-api-key", key]
+    ],
+    [
+      "google/gemini-2.5-flash",
+      gemini,
+      "/v1/models/gemini-2.5-flash:generateContent",
+      (url) => ({ GOOGLE_BASE_URL: url, GEMINI_API_KEY: key }),
+      ["x-goog-api-key", key]
+    ],
+    [
+      "openrouter/meta/llama-4",
+      chat,
+      "/v1/chat/completions",
+      (url) => ({ OPENROUTER_BASE_URL: url, OPENROUTER_API_KEY: key }),
+      ["authorization", `Bearer ${key}`]
+    ],
+    [
+      "ollama/qwen3",
+      chat,
+      "/v1/chat/completions",
+      (url) => ({ OLLAMA_BASE_URL: `${url}/` }),
+      ["authorization", undefined]
+    ],
+    [
+      "my-vllm/qwen3",
+      chat,
+      "/v1/chat/completions",
+      (url) => ({ MY_VLLM_BASE_URL: url, MY_VLLM_API_KEY: key }),
+      ["authorization", `Bearer ${key}`]
+    ]
+  ]
+
+  test.live("MODEL-2 a name is enough, where the environment has the key and the URL", function* () {
+    for (const [model, reply, path, variables, [header, value]] of providers) {
+      const { received, url } = yield* serve(() => reply("Hello."))
+      const text = yield* ask(model, variables(url), { temperature: 0.5 })
+      assert.strictEqual(text, "Hello.", model)
+      assert.strictEqual(received[0]?.url, path)
+      assert.strictEqual(received[0]?.headers[header], value)
+      assert.include(received[0]?.body, `"temperature":0.5`)
+      assert.strictEqual(received.length, 1)
+    }
+  })
+
+  test("MODEL-2 a missing key names its variables", function* () {
+    const cases: ReadonlyArray<readonly [model: string, advice: string]> = [
+      ["openai/gpt-5.2", "Set OPENAI_API_KEY"],
+      ["google/gemini", "Set GOOGLE_GENERATIVE_AI_API_KEY or GEMINI_API_KEY"],
+      ["openrouter/x", "Set OPENROUTER_API_KEY"]
+    ]
+    for (const [model, advice] of cases) {
+      const error = yield* failsFor("KeyMissing", resolve(model, { OPENAI_API_KEY: " " }))
+      assert.include(error.message, advice)
+    }
+    const error = yield* Effect.flip(ask("anthropic/claude", {}))
+    assert.strictEqual(
+      error.message,
+      'Agent "a": the model "anthropic/claude" is unavailable: ModelRegistry: "anthropic/claude": provider "anthropic" needs a key. Set ANTHROPIC_API_KEY'
+    )
+  })
+
+  test("MODEL-2 a missing package comes with the command that installs it", function* () {
+    const error = yield* failsFor("PackageMissing", resolve("mistral/small", { MISTRAL_API_KEY: key }))
+    assert.include(error.message, "Run: npm install @ai-sdk/mistral zod")
+    assert.notInclude(error.message, key)
+  })
+
+  test("MODEL-2 an unknown provider has the closest name, and the variable that would make it one", function* () {
+    const error = yield* failsFor("UnknownProvider", resolve("opnai/gpt-5.2", {}))
+    assert.strictEqual(error.reason.closest, "openai")
+    assert.include(error.message, `unknown provider "opnai"; known providers: anthropic, deepseek,`)
+    assert.include(error.message, `Did you mean "openai"? For a server with the API of OpenAI set OPNAI_BASE_URL`)
+    yield* failsFor("UnknownProvider", resolve("constructor/x", {}))
+    yield* failsFor("InvalidModelName", resolve("gpt-5.2", {}))
+  })
+
+  test("MODEL-2 options of a definition are sampling, and no URL", function* () {
+    const error = yield* failsFor(
+      "InvalidModelOptions",
+      resolve("ollama/qwen3", {}, { base_url: "http://evil.example", providerOptions: {} })
+    )
+    assert.include(error.message, "/model_options")
+  })
+
+  test.live("MODEL-4 a wrong key names the provider and the variable", function* () {
+    const sentence = `Incorrect API key provided: ${key}.`
+    const { url } = yield* serve(() => ({
+      status: 401,
+      json: { error: { message: sentence, type: "invalid_request_error" } }
+    }))
+    const error = yield* Effect.flip(ask("openai/gpt-5.2", { OPENAI_BASE_URL: url, OPENAI_API_KEY: key }))
+    assert.strictEqual(
+      error.message,
+      'Agent "a": expected an answer from the model "openai/gpt-5.2", got AuthenticationError: openai refused the API key (status 401): Incorrect API key provided: [redacted]. Check OPENAI_API_KEY'
+    )
+  })
+
+  const missing = { error: { message: "The model `gpt-52` does not exist", code: "model_not_found" } }
+
+  test.live("MODEL-2 a model that the provider does not know fails with the closest names", function* () {
+    const listed = ["gpt-5.2", "gpt-5.2-mini", "whisper-1"].map((id) => ({ id }))
+    const { received, url } = yield* serve(({ method }) =>
+      method === "GET" ? { json: { object: "list", data: listed } } : { status: 404, json: missing }
+    )
+    const layer = environment({ OPENAI_BASE_URL: url, OPENAI_API_KEY: key })
+    const agent = Agent.make("a", { model: "openai/gpt-52" })
+    const errors = yield* Effect.all([Effect.flip(agent.ask("Hi")), Effect.flip(agent.ask("Hi"))]).pipe(
+      Effect.provide(layer)
+    )
+    for (const { message } of errors) {
+      assert.strictEqual(
+        message,
+        'Agent "a": expected an answer from the model "openai/gpt-52", got InvalidRequestError: openai does not know the model: The model `gpt-52` does not exist. Did you mean "gpt-5.2"?'
+      )
+    }
+    const asked = received.filter(({ method }) => method === "GET")
+    assert.deepStrictEqual(
+      asked.map(({ headers, url }) => [url, headers.authorization]),
+      [["/v1/models", `Bearer ${key}`]]
+    )
+
+    const far = yield* Effect.flip(ask("openai/claude", { OPENAI_BASE_URL: url, OPENAI_API_KEY: key }))
+    assert.include(far.message, `Some of its models: "gpt-5.2", "gpt-5.2-mini", "whisper-1"`)
+  })
+
+  test.live("MODEL-2 a provider that lists no models is not asked for names", function* () {
+    const { url } = yield* serve(({ method }) => ({
+      status: method === "GET" ? 500 : 404,
+      json: method === "GET" ? {} : { error: { message: `model "qwen9" not found, try pulling it first` } }
+    }))
+    const error = yield* Effect.flip(ask("ollama/qwen9", { OLLAMA_BASE_URL: url }))
+    assert.include(error.message, `ollama does not know the model: model "qwen9" not found, try pulling it first`)
+    assert.notInclude(error.message, "Did you mean")
+  })
+})
