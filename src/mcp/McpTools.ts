@@ -20,8 +20,9 @@
  *
  * **Gotchas**
  *
- * The client speaks version 2025-11-25 of MCP, and with older servers 2025-06-18, 2025-03-26 and 2024-11-05. It offers a server
- * neither sampling nor roots nor elicitation, and has no OAuth: pass a token in `headers`.
+ * The client speaks version 2025-11-25 of MCP, 2026-07-28 with servers that refuse that one, and with older servers 2025-06-18,
+ * 2025-03-26 and 2024-11-05. It offers a server neither sampling nor roots nor elicitation, and has no OAuth: pass a
+ * token in `headers`. It follows no redirects: pass the URL that they lead to.
  *
  * @see https://modelcontextprotocol.io/specification/2025-11-25
  * @since 0.1.0
@@ -371,6 +372,13 @@ const findWrongWords = ({ annotations, description = "", execution, name, title 
   return undefined
 }
 
+/** Clients send objects, and tools of version 2026-07-28 may name parameters that are headers. */
+const findWrongRoot = (connected: connection.Connection, described: Described) => {
+  const { type } = described.inputSchema
+  if (type !== "object") return `expected parameters of the type "object", got ${JSON.stringify(type ?? null)}`
+  return connected.isCallable(requestOf(described)) ? undefined : "its parameters name headers that are not valid"
+}
+
 const annotationsOf = ({ annotations, title }: Described): ToolContract.ToolContract["annotations"] =>
   plainJson.defined({
     title: title ?? annotations?.title,
@@ -594,15 +602,19 @@ class Server {
     const { connectTimeout = "30 seconds", limits, retry } = this.options
     return Effect.gen({ self: this }, function* () {
       const { maxBytes } = yield* plainJson.resolveLimits(limits)
-      const attempt = Effect.gen({ self: this }, function* () {
+      const connectIn = Effect.fnUntraced({ self: this }, function* (protocol: connection.Protocol) {
         const scope = yield* Scope.fork(this.scope)
-        const made = connection.connect({ place: this.options, timeout: connectTimeout, maxBytes })
+        const made = connection.connect({ place: this.options, protocol, timeout: connectTimeout, maxBytes })
         return yield* made.pipe(
           Effect.provideContext(Context.add(this.services, Scope.Scope, scope)),
           Effect.map((connection) => ({ connection, scope })),
           Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
         )
       })
+      const [first, other] = connection.protocols
+      const attempt = Effect.catchIf(connectIn(first), connection.isForeign, (error) =>
+        Effect.mapError(connectIn(other), () => error)
+      )
       this.current = yield* Effect.retry(attempt, retry ?? defaultRetry)
       return this.current.connection
     }).pipe(Effect.mapError((error) => errorOf(this.name)({ _tag: "Unreachable", problem: this.quote(error.message) })))
@@ -657,7 +669,7 @@ class Server {
       const entries = new Map<string, Entry>()
       const refused: Array<RefusedTool> = []
       for (const json of plainJson.isArray(checked) ? checked : []) {
-        const made = yield* Effect.result(this.make(json, entries))
+        const made = yield* Effect.result(this.make(json, entries, connected))
         if (Result.isSuccess(made)) entries.set(made.success.described.name, made.success)
         else refused.push({ server: this.name, ...made.failure })
       }
@@ -673,7 +685,8 @@ class Server {
   /** The entry of a tool: the one that is known if nothing has changed. */
   private make(
     json: Schema.Json,
-    others: ReadonlyMap<string, Entry>
+    others: ReadonlyMap<string, Entry>,
+    connected: connection.Connection
   ): Effect.Effect<Entry, Omit<RefusedTool, "server">> {
     return Effect.gen({ self: this }, function* () {
       const name = plainJson.isObject(json) ? plainJson.own(json, "name") : undefined
@@ -684,7 +697,7 @@ class Server {
         return yield* refuse(PayloadError.render("", plainJson.problemsFromSchemaError(decoded.failure, json)))
       }
       const described = decoded.success
-      const wrong = findWrongWords(described)
+      const wrong = findWrongWords(described) ?? findWrongRoot(connected, described)
       if (wrong !== undefined) return yield* refuse(wrong)
       if (others.has(described.name)) return yield* refuse("another tool of the server has its name")
       const fingerprint = plainJson.fingerprint(described)
@@ -769,7 +782,7 @@ class Server {
       )
       const request = connected.client
         .callTool({
-          tool: new McpSchema.Tool({ name: described.name, inputSchema: { type: "object" } }),
+          tool: requestOf(described),
           // Sound: the arguments have passed the validator, so they are a JSON object
           arguments: params as Json.JsonObject
         })
@@ -804,6 +817,9 @@ class Server {
     return base.truncateText(clean, maxQuote)
   }
 }
+
+const requestOf = ({ inputSchema, name }: Described) =>
+  new McpSchema.Tool({ name, inputSchema: { ...inputSchema, type: "object" } })
 
 const readResult = (raw: unknown, options: plainJson.Options) =>
   Effect.flatMap(

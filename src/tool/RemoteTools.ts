@@ -52,7 +52,6 @@ import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as Etag from "effect/http/Etag"
-import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
@@ -862,18 +861,6 @@ const fromHttpError = (error: HttpClientError.HttpClientError): FailedCall => {
     : connectionLost
 }
 
-/**
- * `fetch` would follow a redirect to any host by itself, and take the arguments
- * and the context of the call along.
- */
-const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (init) =>
-    Effect.provideService(effect, FetchHttpClient.RequestInit, {
-      ...Option.getOrUndefined(init),
-      redirect: "manual"
-    })
-  )
-
 /** A client over the `HttpClient` in the context. */
 const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, url }: ClientOptions) {
   const endpoint = yield* resolveEndpoint(url)
@@ -901,7 +888,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
 
   const attempt = (callId: string, request: HttpClientRequest.HttpClientRequest) =>
     http.execute(request).pipe(
-      refuseRedirects,
+      remoteProtocol.refuseRedirects,
       Effect.flatMap((response) => answer(callId, response)),
       Effect.mapError((error) => (error._tag === "HttpClientError" ? fromHttpError(error) : error)),
       Effect.scoped

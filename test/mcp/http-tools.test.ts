@@ -1,8 +1,10 @@
 import { assert, describe } from "@effect/vitest"
+import { NodeHttpServer } from "@effect/platform-node"
 import { Effect, Layer, Redacted, Schedule, Schema, Stream } from "effect"
-import { FetchHttpClient } from "effect/http"
+import { McpProtocol, McpServer, Tool, Toolkit } from "effect/ai"
+import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
 import { Agent, RemoteTools, ToolResult } from "effect-emissary"
-import { McpTools } from "effect-emissary/mcp"
+import { McpTools, McpToolServer } from "effect-emissary/mcp"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { test } from "../test.ts"
@@ -163,9 +165,9 @@ describe("MCP-1 a server of the official SDK over streamable HTTP", () => {
   })
 })
 
-type Answer = (method: string, request: IncomingMessage, params: unknown) => unknown
+type Answer = (method: string, request: IncomingMessage, params: unknown, response: ServerResponse) => unknown
 
-/** A server made by hand: `answer` returns the result of a request, or `undefined` for status 400. */
+/** A server made by hand: `answer` returns the result of a request, `undefined` for status 400, or `null` after an answer of its own. */
 const byHand = (answer: Answer) =>
   Effect.acquireRelease(
     Effect.promise(
@@ -174,7 +176,8 @@ const byHand = (answer: Answer) =>
           const respond = (request: IncomingMessage, response: ServerResponse, text: string) => {
             const { id, method, params } = JSON.parse(text)
             if (id === undefined) return response.writeHead(202).end()
-            const result = answer(method, request, params)
+            const result = answer(method, request, params, response)
+            if (result === null) return response
             if (result === undefined) return response.writeHead(400).end()
             const body =
               typeof result === "string" ? result.replace("$id", id) : JSON.stringify({ jsonrpc: "2.0", id, result })
@@ -216,6 +219,40 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
       assert.deepStrictEqual(yield* Effect.provide(runCalls(["now"]), tools(url)), [ToolResult.success("noon")])
     })
   }
+
+  test.live("MCP-1 a server of version 2026-07-28 alone is spoken to in that version", function* () {
+    const Clock = Toolkit.make(Tool.make("now", { success: Schema.String }))
+    const served = McpServer.layerHttp({
+      name: "clock",
+      version: "1",
+      path: "/mcp",
+      protocols: [McpProtocol.v2026_07_28],
+      registrations: McpToolServer.layer(Clock)
+    }).pipe(Layer.provide(Clock.toLayer({ now: (_, { preliminary }) => Effect.as(preliminary("soon"), "noon") })))
+    const app = HttpRouter.serve(served, { disableLogger: true, disableListenLog: true }).pipe(
+      Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 }))
+    )
+    const context = yield* Layer.build(app)
+    const url = yield* Effect.provideContext(HttpServer.addressFormattedWith(Effect.succeed), context)
+    const program = Effect.provide(Stream.runCollect(agent.stream("Go")), calling(["now"]))
+    const events = yield* Effect.provide(program, tools(`${url}/mcp`))
+    assert.deepStrictEqual(
+      events.flatMap((event) =>
+        event._tag === "ToolProgress" || event._tag === "ToolFinished" ? [ToolResult.text(event.result)] : []
+      ),
+      ["soon", "noon"]
+    )
+  })
+
+  test.live("MCP-1 L8 a redirect is not followed", function* () {
+    const { url } = yield* byHand(() => hello("2025-11-25"))
+    const moved = yield* byHand((_method, _request, _params, response) => {
+      response.writeHead(307, { location: url }).end()
+      return null
+    })
+    const error = yield* Effect.flip(Effect.provide(McpTools.toolkit, tools(moved.url)))
+    assert.match(error.message, /MCP HTTP status 307/)
+  })
 
   const listings: Record<string, readonly [answer: unknown, message: RegExp]> = {
     "that is no list": [{ tools: "none" }, /cannot be used: Invalid MCP payload/],
@@ -292,7 +329,7 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
       if (method === "tools/list") return { tools: [tool("now")] }
       return `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"no clock for s3cret"}}`
     })
-    const headers = { "x-key": Redacted.make("s3cret") }
+    const headers = { authorization: Redacted.make("Bearer s3cret") }
     const [result] = yield* Effect.provide(runCalls(["now"]), tools(url, { headers }))
     assert.deepStrictEqual(
       result,

@@ -23,6 +23,7 @@ import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import type * as ChildProcess from "effect/process/ChildProcess"
 import * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
+import * as remoteProtocol from "../../tool/internal/remoteProtocol.ts"
 
 /** The place of a server: a program that speaks over its standard streams, or a URL. */
 export type Place =
@@ -53,6 +54,7 @@ export const CurrentExchange = Context.Reference<Exchange | undefined>("effect-e
 /** A connection, and what is known of it. */
 export interface Connection {
   readonly client: McpClient.McpClient
+  readonly isCallable: McpClient.Transport["isCallable"]
   /** The server has ended, or closed its output. */
   isLost: boolean
   /** The tools have changed since they were listed. */
@@ -70,7 +72,7 @@ interface Wire extends Connection {
   readonly progress: Map<string | number, NonNullable<Exchange["onProgress"]>>
 }
 
-type MutableWire = Omit<Wire, "client">
+type MutableWire = Omit<Wire, "client" | "isCallable">
 
 const olderVersions: ReadonlySet<unknown> = new Set(["2025-06-18", "2025-03-26", "2024-11-05"])
 
@@ -102,7 +104,8 @@ const lines = (maxBytes: number, onLine: (line: string) => void) => {
   const decoder = new TextDecoder()
   let rest = ""
   return (chunk: Uint8Array): void => {
-    const parts = (rest + decoder.decode(chunk, { stream: true })).split("\n")
+    const text = decoder.decode(chunk, { stream: true })
+    const parts = text.includes("\n") ? (rest + text).split("\n") : [rest + text]
     rest = parts.pop() ?? ""
     if (rest.length > maxBytes) rest = ""
     for (const line of parts) if (line.length <= maxBytes) onLine(line)
@@ -150,8 +153,8 @@ const listenToHttp = (client: HttpClient.HttpClient, wire: MutableWire, maxBytes
         ? request
         : HttpClientRequest.setHeader(request, "mcp-protocol-version", wire.olderVersion)
     ),
-    HttpClient.transformResponse(
-      Effect.map((response): HttpClientResponse.HttpClientResponse => {
+    HttpClient.transformResponse((effect) =>
+      Effect.map(remoteProtocol.refuseRedirects(effect), (response): HttpClientResponse.HttpClientResponse => {
         wire.session = response.headers["mcp-session-id"] ?? wire.session
         if (response.headers["content-type"]?.startsWith("text/event-stream") !== true) return response
         const stream = tapped(
@@ -169,14 +172,14 @@ const isRecord = Predicate.isReadonlyObject
 /** Passes what came to the exchange, and to `McpClient` no more of it than that needs. */
 const takeResult = (method: string, result: unknown, wire: MutableWire, exchange: Exchange | undefined): unknown => {
   if (!isRecord(result)) return result
-  if (method === "initialize") {
+  if (method === "initialize" || method === "server/discover") {
     const { capabilities } = result
     wire.announces = isRecord(capabilities) && isRecord(capabilities.tools) && capabilities.tools.listChanged === true
     if (!olderVersions.has(result.protocolVersion)) return result
     wire.olderVersion = String(result.protocolVersion)
     return { ...result, protocolVersion: McpProtocol.v2025_11_25.protocolVersion }
   }
-  if (exchange === undefined) return result
+  if (exchange === undefined || result.resultType === "input_required") return result
   if (method === "tools/list" && Array.isArray(result.tools)) {
     exchange.onResult(result.tools)
     return { ...result, tools: [] }
@@ -253,9 +256,21 @@ const watch = Effect.fnUntraced(function* (
   yield* Effect.forkScoped(Effect.ignore(Effect.repeat(listen, Schedule.spaced("1 second"))))
 })
 
+/** The versions that `McpClient` speaks, in the order in which they are tried. */
+export type Protocol = McpProtocol.ProtocolAdapter<McpClient.ProtocolVersion>
+
+export const protocols: readonly [Protocol, Protocol] = [McpProtocol.v2025_11_25, McpProtocol.v2026_07_28]
+
+/** A refusal that a server of another version answers to the first message. */
+export const isForeign = ({ reason }: McpClientError.McpClientError): boolean =>
+  reason._tag === "UnsupportedError" ||
+  (reason._tag === "ProtocolError" && reason.code !== undefined) ||
+  (reason._tag === "HttpError" && reason.status === 400)
+
 /** The options of a connection. */
 export interface Options {
   readonly place: Place
+  readonly protocol: Protocol
   readonly timeout: Duration.Input
   readonly maxBytes: number
 }
@@ -266,8 +281,7 @@ const identity = { name: "effect-emissary", version: "0.1.0" }
 export const connect = Effect.fnUntraced(function* (
   options: Options
 ): Effect.fn.Return<Connection, McpClientError.McpClientError, Scope.Scope> {
-  const { maxBytes, place, timeout } = options
-  const protocol = McpProtocol.v2025_11_25
+  const { maxBytes, place, protocol, timeout } = options
   const maxMessageBytes = ByteSize.bytes(maxBytes)
   const state: MutableWire = {
     isLost: false,
@@ -307,11 +321,18 @@ export const connect = Effect.fnUntraced(function* (
   )
   if ("command" in place) state.isWatched = state.announces
   else if (http !== undefined && state.announces) yield* watch(http, place, state)
-  return Object.assign(state, { client })
+  return Object.assign(state, { client, isCallable: transport.isCallable })
 })
+
+const schemes: ReadonlySet<string> = new Set(["basic", "bearer"])
 
 /** The values of the headers of a server that are secret. */
 export const secretsOf = (place: Place): ReadonlyArray<string> =>
   "command" in place
     ? []
-    : Object.values(place.headers ?? {}).flatMap((value) => (typeof value === "string" ? [] : [Redacted.value(value)]))
+    : Object.values(place.headers ?? {})
+        // A token is secret without its scheme, too
+        .flatMap((value) =>
+          typeof value === "string" ? [] : [Redacted.value(value), ...Redacted.value(value).split(" ")]
+        )
+        .filter((secret) => secret.length > 3 && !schemes.has(secret.toLowerCase()))

@@ -3,6 +3,8 @@
  */
 
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -10,6 +12,7 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
 import * as OpenApi from "effect/http-api/OpenApi"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
@@ -197,3 +200,15 @@ export const isUnreachable = (error: HttpClientError.HttpClientError): boolean =
 /** Recognizes a failure of the request itself, so that no attempt can succeed. */
 export const isUnsendable = (error: HttpClientError.HttpClientError): boolean =>
   error.reason._tag === "EncodeError" || error.reason._tag === "InvalidUrlError"
+
+/**
+ * `fetch` would follow a redirect to any host by itself, and take the arguments
+ * and the context of the call along.
+ */
+export const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (init) =>
+    Effect.provideService(effect, FetchHttpClient.RequestInit, {
+      ...Option.getOrUndefined(init),
+      redirect: "manual"
+    })
+  )
