@@ -11,6 +11,7 @@ process.env["NODE_COMPILE_CACHE"] ??= here(".generated/compile-cache")
 const processTests = [
   "test/{examples,package}/*.test.ts",
   "test/ai-sdk/env.test.ts",
+  "test/agent/otlp.test.ts",
   "test/conversation/store*.test.ts",
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",

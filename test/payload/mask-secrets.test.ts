@@ -30,11 +30,15 @@ describe("MODEL-4 MODEL-5 OTEL-1 secrets in texts that leave the program", () =>
   })
 
   it("JSON: values of secret keys, and texts at any depth", () => {
-    const json = { headers: { Authorization: ["abc"], accept: "x" }, list: [{ text: "use sk-1234567890abc" }], n: 1 }
+    const json = {
+      headers: { Authorization: ["abc"], accept: "x" },
+      list: [{ text: "use sk-1234567890abc" }],
+      "sk-1234567890abc": 1
+    }
     assert.deepStrictEqual(maskJson(json), {
       headers: { Authorization: "[redacted]", accept: "x" },
       list: [{ text: "use [redacted]" }],
-      n: 1
+      "[redacted]": 1
     })
   })
 

@@ -4,7 +4,6 @@
  * A safety net: it recognizes secrets by their form and by the names of their keys. Hold known secrets in `Redacted`.
  */
 
-import * as Record from "effect/Record"
 import type * as Schema from "effect/Schema"
 import { isObject, isSecretName } from "./plainJson.ts"
 
@@ -44,10 +43,14 @@ export const maskText = (text: string): string => {
     )
 }
 
-/** A copy of the JSON: values of secret keys become `[redacted]`, and each text goes through {@link maskText}. */
+/** A copy of the JSON: values of secret keys become `[redacted]`, and each text, keys included, goes through {@link maskText}. */
 export const maskJson = (json: Schema.Json, names?: ReadonlySet<string>): Schema.Json => {
   if (typeof json === "string") return maskText(json)
   if (Array.isArray(json)) return json.map((item: Schema.Json) => maskJson(item, names))
   if (!isObject(json)) return json
-  return Record.map(json, (value, key) => (isSecretName(key, names) ? masked : maskJson(value, names)))
+  const entries = Object.entries(json).map(([key, value]): [string, Schema.Json] => [
+    maskText(key),
+    isSecretName(key, names) ? masked : maskJson(value, names)
+  ])
+  return Object.fromEntries(entries)
 }

@@ -9,7 +9,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import type * as Tracer from "effect/Tracer"
+import * as Tracer from "effect/Tracer"
 import type * as Prompt from "effect/ai/Prompt"
 import type { JsonObject } from "../../payload/Json.ts"
 import { maskText } from "../../payload/internal/maskSecrets.ts"
@@ -129,16 +129,19 @@ export const measureCall = (
 
 /**
  * Logs an unexpected failure. What looks like a secret is masked in the texts of its errors; those that cannot be read
- * are left out.
+ * are left out. Spans do not have the texts.
  */
 export const logUnexpected = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
-  Effect.logError(
-    message,
-    Result.getOrElse(
+  Effect.contextWith((context: Context.Context<never>) => {
+    const shown = Result.getOrElse(
       Result.try(() => maskCause(cause)),
       () => Cause.empty
     )
-  )
+    const span = Context.getOrUndefined(context, Tracer.ParentSpan)
+    const logged = Effect.logError(message, shown)
+    // A line of the log becomes an event of the current span, with its cause
+    return span === undefined ? logged : Effect.provideService(logged, Tracer.ParentSpan, Tracer.externalSpan(span))
+  })
 
 const maskCause = (cause: Cause.Cause<unknown>): Cause.Cause<unknown> => {
   let isMasked = false
