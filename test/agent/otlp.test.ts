@@ -141,6 +141,7 @@ describe("OTEL-1 exported data", () => {
       assert.strictEqual(text.includes("[redacted]"), true, "texts of defects are masked in the log")
       assert.strictEqual(text.includes("gen_ai.input.messages"), how !== "without content")
       assert.isAtLeast(to.logs().length, 3)
+      assert.notInclude(text, "effect.cause", "no text of a defect is on a span")
       assert.includeMembers(
         [...to.metrics()],
         [
