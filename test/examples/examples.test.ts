@@ -14,6 +14,11 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "ok  ten seconds of timeout on the test clock",
     "ok  the real weather service is kept off the network"
   ],
+  "recorded-model": [
+    "(the tool answers: ",
+    "Harbour master: You can leave Lisbon with the high tide at 14:20.",
+    "Harbour master: Leave Porto at 14:20 as well: the tide is 3.1 m then."
+  ],
   "decode-untrusted": [
     "not JSON is refused: PayloadError, NotJson",
     "9 MB of text is refused: PayloadError, TooLarge",
