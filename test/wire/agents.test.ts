@@ -8,7 +8,7 @@ import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 import { harness } from "../testing/scripted-provider.ts"
 import { accepted, connect, providers, type Provider } from "./providers.ts"
-import type { Content } from "./server.ts"
+import { answer, call, text, thinking } from "./replies.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.optionalKey(Schema.Int) })
 
@@ -21,30 +21,6 @@ const lead = Agent.make("lead", {
     Agent.asTool(critic, { name: "ask_critic", description: "Asks the critic" })
   ],
   output: Answer
-})
-
-const text = (text: string): Content[number] => ({ type: "text", text })
-
-const thinking = (text: string, n: number): Content[number] => ({
-  type: "reasoning",
-  text,
-  signature: `c2lnbmF0dXJlLTE${n}`
-})
-
-const call = (id: string, name: string, params: Schema.Json): Content[number] => ({
-  type: "tool-call",
-  id,
-  name,
-  arguments: JSON.stringify(params)
-})
-
-const usage = { inputTokens: 100, outputTokens: 20, cacheReadTokens: 64, reasoningTokens: 8 }
-
-const answer = (...content: Content): LanguageModelConformance.Reply => ({
-  _tag: "Answer",
-  content,
-  finish: content.some(({ type }) => type === "tool-call") ? "tool-calls" : "stop",
-  usage
 })
 
 /** Parallel calls of which one fails, a question to another agent, an approval, and an answer that has to fit a schema. */
@@ -106,6 +82,80 @@ describe("MODEL-4 L5 the same run over every provider", () => {
         assert.deepStrictEqual(found.transcript, expected.transcript)
         assert.deepStrictEqual(toolResults(found.conversation), results)
         assert.strictEqual(server.requests.length, replies.length)
+      })
+    }
+  }
+})
+
+describe("MODEL-4 histories", () => {
+  const helper = Agent.make("helper", { instructions: "You are the helper.", toolkit: [toolkit.tools.echo] })
+
+  const turn = (n: number): ReadonlyArray<LanguageModelConformance.Reply> => [
+    answer(
+      thinking(`Think ${n}.`, n % 10),
+      text(`Step ${n}.`),
+      call(`c${n}`, "echo", { text: `Text ${n}: ${"words ".repeat(40)}` })
+    ),
+    answer(thinking(`Again ${n}.`, n % 10), text(`Answer ${n}.`))
+  ]
+
+  const several = (count: number) => Array.from({ length: count }, (_, n) => turn(n)).flat()
+
+  /** Questions that follow each other in one conversation. */
+  const chat = (from: number, to: number, conversation?: Conversation.Conversation) =>
+    Effect.gen(function* () {
+      let current = conversation
+      for (let n = from; n < to; n++) {
+        const options = current === undefined ? {} : { conversation: current }
+        const result = yield* endsAs("Completed", helper.run(`Question ${n}`, options))
+        current = result.conversation
+      }
+      return current ?? Conversation.empty
+    })
+
+  for (const [name, provider] of Object.entries<Provider>(providers)) {
+    test.live(`a long one is accepted, whole and reduced to a budget: ${name}`, function* () {
+      const usage = { inputTokens: 1000, outputTokens: 20 }
+      const counted = several(16).map((reply) => (reply._tag === "Answer" ? { ...reply, usage } : reply))
+      const { model, server } = yield* connect(provider, counted)
+      const conversation = yield* chat(0, 12).pipe(
+        Effect.flatMap((long) => {
+          const budget = Agent.truncate({ threshold: 900, target: 500 })
+          return endsAs("Completed", helper.run("Question 12", { conversation: long, budget }))
+        }),
+        Effect.provide(Layer.merge(world, model)),
+        Effect.exit,
+        accepted(server),
+        Effect.flatten,
+        Effect.map((result) => result.conversation)
+      )
+      const last = server.requests.at(-1)?.input ?? []
+      const whole = Math.max(...server.requests.map(({ input }) => input.length))
+      assert.isBelow(last.length, whole)
+      assert.deepStrictEqual(last[0], { type: "system", text: "You are the helper." })
+      assert.isAbove(Conversation.messages(conversation).length, 40)
+    })
+
+    for (const [other, next] of Object.entries<Provider>(providers)) {
+      // OpenAI has no items that it did not store, and the client refers to them
+      const refers = name === "openai responses, nothing stored" && other === "openai responses"
+      if (other === name || refers) continue
+      test.live(`one that began with ${name} continues with ${other}`, function* () {
+        const first = yield* connect(provider, several(1))
+        const begun = yield* chat(0, 1).pipe(Effect.provide(Layer.merge(world, first.model)))
+        const second = yield* connect(next, turn(1))
+        const continued = yield* chat(1, 2, begun).pipe(
+          Effect.provide(Layer.merge(world, second.model)),
+          Effect.exit,
+          accepted(second.server),
+          Effect.flatten
+        )
+        const expected = yield* chat(0, 2).pipe(Effect.provide(Layer.merge(world, harness()(several(2)))))
+        assert.deepStrictEqual(Conversation.transcript(continued), Conversation.transcript(expected))
+        const sent = second.server.requests[1]?.input.flatMap((part) => ("text" in part ? [part.text] : [])) ?? []
+        for (const said of ["Question 0", "Step 0.", "Text 0", "Answer 0.", "Question 1", "Text 1"]) {
+          assert.include(sent.join("|"), said)
+        }
       })
     }
   }
