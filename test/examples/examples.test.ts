@@ -121,6 +121,19 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "(done so far: brief, write, review, write, review, write)",
     "DRAFT 4: VALUES, NOT VOWS (10 iterations)"
   ],
+  telemetry: [
+    "Order 42 has been shipped.",
+    "invoke_agent support [shop] 410 43",
+    "  chat gpt-5.2 [shop] 100 10",
+    "  execute_tool translate [shop]",
+    "    invoke_agent translator [shop] 40 5",
+    "      chat claude-sonnet [shop] 40 5",
+    "  execute_tool find_order [shop] not_found",
+    "    POST [shop]",
+    "      POST [orders]",
+    "        query orders [orders]",
+    "  chat gpt-5.2 [shop] 150 8"
+  ],
   "sub-agent": [
     "writer starts",
     `calls research {"input":"How high is Mont Blanc?"}`,
@@ -147,7 +160,12 @@ const planCites = Object.fromEntries(
   ["research", "triage", "fan-out", "approval", "loop"].map((name) => [`plan-${name}`, "PLAN-10 "])
 )
 
-const cites: Record<string, string> = { approval: "TOOL-7 ", "decode-untrusted": "L2 ", ...planCites }
+const cites: Record<string, string> = {
+  approval: "TOOL-7 ",
+  "decode-untrusted": "L2 ",
+  telemetry: "OTEL-2 ",
+  ...planCites
+}
 
 const assertInOrder = (output: string, parts: ReadonlyArray<string>) => {
   let from = 0
