@@ -7,7 +7,7 @@ import { decide } from "../decisions.ts"
 import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 import { harness } from "../testing/scripted-provider.ts"
-import { accepted, connect, providers, type Provider } from "./providers.ts"
+import { accepted, connect, providers, reasoning, type Provider } from "./providers.ts"
 import { answer, call, text, thinking } from "./replies.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.optionalKey(Schema.Int) })
@@ -35,8 +35,8 @@ const replies: ReadonlyArray<LanguageModelConformance.Reply> = [
   answer(thinking("Ask the critic.", 2), call("c4", "ask_critic", { input: "Is it so?" })),
   answer(text("It is.")),
   answer(thinking("It has to go.", 3), call("c5", "delete", { path: "/old" }), call("c6", "echo", { text: "x" })),
-  answer(call("c7", "invented", { a: 1 }), call("c8", "echo", { text: 7 })),
-  answer(thinking("Done.", 4), text("All is done.")),
+  answer(thinking("Try.", 4), call("c7", "invented", { a: 1 }), call("c8", "echo", { text: 7 })),
+  answer(thinking("Done.", 5), text("All is done.")),
   answer(text(`{"city":"Rome","days":3}`))
 ]
 
@@ -68,7 +68,7 @@ const world = Layer.provideMerge(handlers, Probe.layer)
 
 describe("MODEL-4 L5 the same run over every provider", () => {
   for (const streamed of [false, true]) {
-    for (const [name, provider] of Object.entries<Provider>(providers)) {
+    for (const [name, provider] of Object.entries<Provider>({ ...providers, ...reasoning })) {
       test.live(`${name}${streamed ? ", streamed" : ""}`, function* () {
         const expected = yield* run(streamed).pipe(Effect.provide(Layer.merge(world, harness()(replies))))
         const { model, server } = yield* connect(provider, replies)

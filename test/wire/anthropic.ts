@@ -247,6 +247,18 @@ const refuseMessages = (messages: ReadonlyArray<Json>): Refusal | undefined => {
   return undefined
 }
 
+/** A turn that waits for results of tools has to begin with its thinking. */
+const refuseThoughtless = (messages: ReadonlyArray<Json>): Refusal | undefined => {
+  const last = messages.findLastIndex(({ role }) => role === "assistant")
+  const [first, ...others] = listOf(messages[last]?.["content"])
+  const calls = [first, ...others].some((block) => block?.["type"] === "tool_use")
+  const type = textOf(first?.["type"])
+  if (!calls || type.endsWith("thinking")) return undefined
+  return no(
+    `messages.${last}.content.0.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks).`
+  )
+}
+
 const unanswered = (index: number, ids: ReadonlyArray<string>) =>
   no(
     `messages.${index}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${ids.join(", ")}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`
@@ -328,6 +340,16 @@ export const anthropicMessages: Dialect = {
     if (thinks && (choice["type"] === "tool" || choice["type"] === "any")) {
       return no("Thinking may not be enabled when tool_choice forces tool use.")
     }
+    const budget = objectOf(body["thinking"])["budget_tokens"]
+    if (typeof budget === "number" && budget < 1024) {
+      return no("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
+    }
+    if (typeof budget === "number" && budget >= body["max_tokens"]) {
+      return no("`max_tokens` must be greater than `thinking.budget_tokens`.")
+    }
+    if (thinks && body["temperature"] !== undefined && body["temperature"] !== 1) {
+      return no("`temperature` may only be set to 1 when thinking is enabled.")
+    }
     const uses = messages.some(({ content }) =>
       listOf(content).some(({ type }) => type === "tool_use" || type === "tool_result")
     )
@@ -337,7 +359,8 @@ export const anthropicMessages: Dialect = {
     const refusal =
       tools.map(refuseTool).find((one) => one !== undefined) ??
       openObject(format["schema"], "output_config.format.schema") ??
-      refuseMessages(messages)
+      refuseMessages(messages) ??
+      (thinks ? refuseThoughtless(messages) : undefined)
     if (refusal !== undefined) return refusal
     const broken = anthropicRules({ messages, system: body["system"] })
     return broken.length === 0 ? undefined : no(`messages: ${broken.join("; ")}`)

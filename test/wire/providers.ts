@@ -56,6 +56,17 @@ export const providers = {
   }
 } satisfies Record<string, Provider>
 
+/** Models with reasoning, which refuse more. */
+export const reasoning = {
+  "openai responses that reasons": { ...providers["openai responses"], options: { reasoning: "high" } },
+  "anthropic that thinks": { ...providers.anthropic, options: { reasoning: "high" } },
+  "anthropic that thinks as it likes": {
+    ...providers.anthropic,
+    model: (url, apiKey) => createAnthropic({ baseURL: `${url}/v1`, apiKey })("claude-opus-4-6"),
+    options: { reasoning: "medium", temperature: 0.5 }
+  }
+} satisfies Record<string, Provider>
+
 /** A model of the provider, whose server has the script. */
 export const connect = (provider: Provider, script: Script, key: string = theKey) =>
   Effect.map(serve(provider.dialect, script), (server) => ({

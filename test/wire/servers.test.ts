@@ -225,6 +225,19 @@ const anthropic: Refused = {
     },
     "messages.1.content.0.thinking.signature: Field required"
   ],
+  "a call without the thinking before it": [
+    {
+      max_tokens: 4000,
+      thinking: { type: "enabled", budget_tokens: 2000 },
+      messages: [user, { role: "assistant", content: [use] }, { role: "user", content: [result] }],
+      tools: [anthropicTool]
+    },
+    "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+  ],
+  "more thinking than the answer has tokens": [
+    { max_tokens, thinking: { type: "enabled", budget_tokens: 2000 }, messages: [user] },
+    "`max_tokens` must be greater than `thinking.budget_tokens`."
+  ],
   "an unknown field": [{ max_tokens, messages: [user], topic: 1 }, "topic: Extra inputs are not permitted"],
   "a bad name of a tool": [
     { max_tokens, messages: [user], tools: [{ ...anthropicTool, name: "a.b" }] },
