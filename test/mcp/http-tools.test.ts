@@ -3,7 +3,7 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { Effect, Layer, Redacted, Schedule, Schema, Stream } from "effect"
 import { McpProtocol, McpServer, Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
-import { Agent, RemoteTools, ToolResult } from "effect-emissary"
+import { Agent, ModelRegistry, RemoteTools, ToolResolver, ToolResult } from "effect-emissary"
 import { McpTools, McpToolServer } from "effect-emissary/mcp"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -79,7 +79,7 @@ describe("MCP-1 a server of the official SDK over streamable HTTP", () => {
         yield* runCalls(["echo", { text: "one" }])
         forget()
         const tools = yield* McpTools.toolkit
-        assert.lengthOf(tools, 10)
+        assert.lengthOf(tools, 11)
         const forgetful = Agent.make("a", { toolkit: Effect.succeed(tools) })
         forget()
         const { text } = yield* Effect.provide(forgetful.run("Go"), calling(["echo", { text: "two" }]))
@@ -88,6 +88,23 @@ describe("MCP-1 a server of the official SDK over streamable HTTP", () => {
           seen.filter((one) => one === "echo"),
           2
         )
+      })
+    )
+  })
+
+  test.live("MCP-1 an agent with tools of a server is data that binds to them elsewhere", function* () {
+    yield* withSdk(() =>
+      Effect.gen(function* () {
+        const json = yield* Agent.encodeJson(agent)
+        const resolver = ToolResolver.layerToolkit(Toolkit.make(...(yield* McpTools.toolkit)))
+        const rebuilt = yield* Agent.decodeJson(json).pipe(
+          Effect.provide(
+            Layer.provideMerge(Layer.merge(resolver, ModelRegistry.layerAmbient), calling(["sum", { a: 1, b: 2 }]))
+          )
+        )
+        const events = yield* Stream.runCollect(rebuilt.stream("Go"))
+        const [result] = events.flatMap((event) => (event._tag === "ToolFinished" ? [event.result] : []))
+        assert.deepStrictEqual(result, ToolResult.success({ sum: 3 }))
       })
     )
   })
@@ -244,6 +261,23 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
     )
   })
 
+  test.live("MCP-1 a session that is forgotten in a call is replaced, and the call made once more", function* () {
+    const seen: Array<string> = []
+    const { url } = yield* byHand((method, _request, _params, response) => {
+      seen.push(method)
+      if (method === "initialize") {
+        response.setHeader("mcp-session-id", `s${seen.length}`)
+        return hello("2025-11-25")
+      }
+      if (method === "tools/list") return { tools: [tool("now")] }
+      if (seen.filter((one) => one === "tools/call").length > 1) return { content: [{ type: "text", text: "noon" }] }
+      response.writeHead(404).end()
+      return null
+    })
+    assert.deepStrictEqual(yield* Effect.provide(runCalls(["now"]), tools(url)), [ToolResult.success("noon")])
+    assert.deepStrictEqual(seen, ["initialize", "tools/list", "tools/call", "initialize", "tools/list", "tools/call"])
+  })
+
   test.live("MCP-1 L8 a redirect is not followed", function* () {
     const { url } = yield* byHand(() => hello("2025-11-25"))
     const moved = yield* byHand((_method, _request, _params, response) => {
@@ -280,6 +314,23 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
       assert.match(error.message, message)
     })
   }
+
+  test.live("MCP-1 L2 all schemas of a listing share its fuel", function* () {
+    const schemaOf = (name: string) => ({
+      type: "object",
+      properties: Object.fromEntries(
+        Array.from({ length: 40 }, (_, i) => [`${name}${i}`, { type: "string", maxLength: i }])
+      )
+    })
+    const { url } = yield* byHand((method) =>
+      method === "initialize"
+        ? hello("2025-11-25")
+        : { tools: ["a", "b", "c", "d"].map((name) => tool(name, { inputSchema: schemaOf(name) })) }
+    )
+    const found = (maxFuel: number) =>
+      Effect.map(McpTools.toolkit, (all) => all.length).pipe(Effect.provide(tools(url, { limits: { maxFuel } })))
+    assert.deepStrictEqual(yield* Effect.forEach([600_000, 9000], found), [4, 2])
+  })
 
   test.live("MCP-1 L2 schemas that take all the time are refused, and the tools before them are there", function* () {
     const wide = {

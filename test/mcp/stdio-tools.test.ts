@@ -20,7 +20,7 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
         const tools = yield* McpTools.toolkit
         assert.deepStrictEqual(
           tools.map(({ name }) => name),
-          "echo picture sum fail steps crash hang seen change large".split(" ").map((name) => `demo/${name}`)
+          "echo picture sum fail steps crash exit hang seen change large".split(" ").map((name) => `demo/${name}`)
         )
         const refused = yield* McpTools.refused
         assert.deepStrictEqual(
@@ -92,6 +92,18 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
         assert.strictEqual(typeOf(crash), "remote_unavailable")
         assert.deepStrictEqual(valueOf(crash), { reason: "connection_lost", outcome: "unknown" })
         assert.deepStrictEqual(echo, ToolResult.success("back"))
+      })
+    )
+
+    it.effect("MCP-1 a server that has ended between two calls is started again, and no call fails", () =>
+      Effect.gen(function* () {
+        const ended = Effect.gen(function* () {
+          const [exit] = yield* runCalls(["exit"])
+          assert.strictEqual(valueOf(exit), "bye")
+          yield* Effect.sleep("100 millis")
+        })
+        yield* ended
+        assert.deepStrictEqual(yield* runCalls(["echo", { text: "back" }]), [ToolResult.success("back")])
       })
     )
 

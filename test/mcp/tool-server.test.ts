@@ -112,10 +112,13 @@ describe("MCP-2 a toolkit as a server, with the client of the official SDK", () 
     events.length = 0
     const asked: Array<string> = []
     let decision: ElicitResult = { action: "accept", content: { approve: true } }
-    const { client } = yield* overHttp([...paying, ...paying.slice(1)], ({ params }) => {
-      asked.push(params.message)
-      return decision
-    })
+    const { client } = yield* overHttp(
+      [...paying, ...paying.slice(1, 2), { text: "It is not paid.", expect: { toolResult: "too much" } }],
+      ({ params }) => {
+        asked.push(params.message)
+        return decision
+      }
+    )
     assert.strictEqual(textOf(yield* callTool(client, "pay", { amount: 20 })), "paid 20")
     const progress: Array<string> = []
     const answer = yield* Effect.promise(() =>
@@ -148,7 +151,7 @@ describe("MCP-2 a toolkit as a server, with the client of the official SDK", () 
     }
     decision = { action: "accept", content: { approve: false, reason: "too much" } }
     const denied = yield* callTool(client, "support", { input: "Pay 50" })
-    assert.strictEqual(textOf(denied), "It is paid.")
+    assert.strictEqual(textOf(denied), "It is not paid.")
     assert.deepStrictEqual(events, ["paid 20", "paid 50"])
   })
 
