@@ -84,7 +84,8 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
     yield* applyBudget(step.budget, step)
     if (recorder.interruption) return
   }
-  yield* recorder.recordNow({ _tag: "StepStarted", step: action.step, purpose: action.purpose })
+  const { purpose, step: number } = action
+  yield* recorder.record({ _tag: "StepStarted", at: recorder.now(), step: number, purpose })
   if (recorder.interruption) return
   const { modelRetry } = options
   const answered =
@@ -108,23 +109,27 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   }
   const relabelled = history.relabelCalls(recorder.state.conversation, named)
   const message = yield* Message.assistant(relabelled, { usage, model, finishReason, response })
-  yield* recorder.recordNow({ _tag: "ModelAnswered", message, ...(yield* checkOutput(resolved, message)) })
+  const event = { _tag: "ModelAnswered", at: recorder.now(), message } as const
+  const checked = resolved.output._tag === "Text" ? undefined : yield* checkOutput(resolved.output, resolved, message)
+  yield* recorder.record(checked === undefined ? event : { ...event, ...checked })
 })
 
 const withCanonicalNames = (
   content: ReadonlyArray<Message.AssistantPart>,
   tools: ToolSet
 ): ReadonlyArray<Message.AssistantPart> =>
-  content.map((part) =>
-    part.type === "tool-call" || part.type === "tool-result" ? { ...part, name: tools.canonicalName(part.name) } : part
-  )
+  content.map((part) => {
+    if (part.type !== "tool-call" && part.type !== "tool-result") return part
+    const name = tools.canonicalName(part.name)
+    return name === part.name ? part : { ...part, name }
+  })
 
 /** The check of an answer that is the agent's output: a call of the output tool, or the final text. */
 function* checkOutput(
-  { output, outputTool }: agentBlueprint.ResolvedAgent<unknown>,
+  output: agentBlueprint.StructuredOutput<unknown>,
+  { outputTool }: agentBlueprint.ResolvedAgent<unknown>,
   message: Message.AssistantMessage
 ): Effect.fn.Return<Pick<runParts.EventOf<"ModelAnswered">, "output" | "outputCall">> {
-  if (output._tag === "Text") return {}
   const calls = Message.toolCalls(message)
   const outputCall = outputTool === undefined ? undefined : calls.find((call) => call.name === outputTool)
   if (outputCall !== undefined) {
@@ -543,26 +548,24 @@ const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: Reado
 
 /** Calls of a batch whose agents wait for decisions, and failures that end the run. */
 interface BatchEnd {
-  readonly suspended: Set<string>
+  suspended: Set<string> | undefined
   readonly fatal: Array<AgentError.AgentError>
 }
 
 const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArray<ReadyCall>) {
   const { options, recorder } = step
-  const end: BatchEnd = { suspended: new Set(), fatal: [] }
-  const started = new Set<string>()
-  const runnables = new Map(ready.map(({ call, runnable }) => [call.id, runnable]))
+  const end: BatchEnd = { suspended: undefined, fatal: [] }
 
-  const onStarted = (callId: string): Effect.Effect<void | false> => {
+  const onStarted = (callId: string, index: number): Effect.Effect<void | false> => {
     if (mustWait(step)) return untilInterrupted
-    const runnable = runnables.get(callId)
+    const { approved, started } = ready[index]?.runnable ?? {}
     // Calls before this one take time
-    if (runnable?.approved !== undefined && runTransition.isExpired(runnable.approved, recorder.now())) {
-      const { arguments: args, digest } = runnable.approved
+    if (approved !== undefined && runTransition.isExpired(approved, recorder.now())) {
+      const { arguments: args, digest } = approved
       return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
     }
-    started.add(callId)
-    const recorded = runnable?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
+    const recorded =
+      started === true ? Effect.void : recorder.record({ _tag: "ToolStarted", at: recorder.now(), callId })
     if (recorded === Exit.void) return mustWait(step) ? untilInterrupted : recorded
     return Effect.flatMap(recorded, () => (mustWait(step) ? untilInterrupted : Effect.void))
   }
@@ -571,9 +574,9 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   yield* toolCall.run(calls, {
     defects: options.defects,
     onStarted,
-    onFinished: (callId, result, duration, cause) => {
-      if (end.suspended.has(callId) || !started.has(callId)) return Effect.void
-      const call = { callId, name: runnables.get(callId)?.part.name ?? "", result }
+    onFinished: (callId, result, duration, cause, index) => {
+      if (end.suspended?.has(callId) === true) return Effect.void
+      const call = { callId, name: ready[index]?.runnable.part.name ?? "", result }
       return driver.recordToolFinished(step, call, duration, cause)
     }
   })
@@ -591,7 +594,7 @@ const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): to
   let attempts = 0
   // A wrapper may run it again: the agent then begins anew, unless it waits for decisions.
   const execute = Effect.flatMap(behind.agent, (agent) => {
-    if (last !== undefined && end.suspended.has(call.id)) return Effect.succeed(last)
+    if (last !== undefined && end.suspended?.has(call.id) === true) return Effect.succeed(last)
     attempts += 1
     return Effect.map(runChild(step, agent, call, attempts === 1 ? runnable.child : undefined, end), (result) => {
       last = result
@@ -636,7 +639,7 @@ const runChild = (
         agent.resume(child, runTransition.hasInput(child) ? options : { ...options, input })
   return running.pipe(
     Effect.flatMap((result) => {
-      if (result.outcome === "AwaitingApproval") end.suspended.add(call.id)
+      if (result.outcome === "AwaitingApproval") (end.suspended ??= new Set()).add(call.id)
       // A child that was stopped is stopped with this run: the call is then interrupted, and has not failed.
       const isStopped = result.outcome === "Interrupted" && mustWait(step)
       return isStopped ? untilInterrupted : Effect.succeed(toToolResult(agent.name, result))

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
@@ -24,7 +25,7 @@ export const openCall = (self: State, callId: string): OpenCall | undefined => s
 
 /** In the order of the answer, of which calls may be gone: the search goes back from the place there. */
 const indexOfCall = ({ calls, conversation }: State, callId: string): number => {
-  let index = Math.min(history.asHistory(conversation).positions.get(callId) ?? -1, calls.length - 1)
+  let index = Math.min(history.asHistory(conversation).positions.get(callId) ?? 0, calls.length - 1)
   while (index >= 0 && calls[index]?.part.id !== callId) index -= 1
   return index
 }
@@ -462,12 +463,15 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "RunResumed"
 ])
 
-const updateState = (self: State, event: Event, ...fields: ReadonlyArray<Partial<StateFields>>): ApplyResult =>
-  takePending(copyWith(self, ...fields, { updatedAt: event.at, revision: self.revision + 1 }), event)
+const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult => {
+  const state: Types.Mutable<State> = copyWith(self, fields)
+  state.updatedAt = event.at
+  state.revision += 1
+  return takePending(state, event)
+}
 
 /** Writes into a new state, which no other code has. */
-const copyWith = (self: State, ...fields: ReadonlyArray<Partial<StateFields>>): State =>
-  Object.assign(new runParts.State(self), ...fields)
+const copyWith = (self: State, fields: Partial<StateFields>): State => Object.assign(new runParts.State(self), fields)
 
 /** Puts waiting user messages into the conversation, once nothing is open: a fresh budget. */
 const takePending = (self: State, event: Event): ApplyResult => {
@@ -482,7 +486,7 @@ const takePending = (self: State, event: Event): ApplyResult => {
   }
   const { conversation, view } = histories
   const fresh = { pending: [], steps: 0, answer: undefined, limited: false, mistakes: [] }
-  return Result.succeed(copyWith(self, fresh, { conversation, view, maxSteps }))
+  return Result.succeed(copyWith(self, { ...fresh, conversation, view, maxSteps }))
 }
 
 /** True while calls are open or an answer is in progress: user messages wait. */
@@ -522,11 +526,12 @@ const appendTo = (
   self: history.Conversation,
   event: Event,
   message: Message.Message
-): Result.Result<history.Conversation, EventError> =>
-  Result.match(history.append(self, message), {
-    onFailure: ({ message }) => brokenConversation(event, message),
-    onSuccess: Result.succeed
-  })
+): Result.Result<history.Conversation, EventError> => {
+  const appended = history.append(self, message)
+  return Result.isSuccess(appended)
+    ? Result.succeed(appended.success)
+    : brokenConversation(event, appended.failure.message)
+}
 
 const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult => {
   if (self.step !== undefined) {
@@ -574,7 +579,7 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
   const { purpose } = self.step
   return Result.flatMap(appendMessage(self, event, message), (histories) =>
     Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message)), (calls) =>
-      updateState(self, event, histories, answerFields(self, event, purpose, calls))
+      updateState(self, event, answerFields(self, event, purpose, histories, calls))
     )
   )
 }
@@ -583,6 +588,7 @@ const answerFields = (
   self: State,
   { message, output, outputCall }: EventOf<"ModelAnswered">,
   purpose: runParts.Purpose,
+  { conversation, view }: Histories,
   calls: ReadonlyArray<OpenCall>
 ): Partial<StateFields> => {
   const steps = self.steps + 1
@@ -591,6 +597,8 @@ const answerFields = (
   const paused = message.finishReason === "pause" && outputCall === undefined
   const asksForMore = tools > 0 ? output?._tag !== "Valid" : paused
   return {
+    conversation,
+    view,
     calls,
     steps,
     totalSteps: self.totalSteps + 1,
@@ -688,9 +696,9 @@ const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyRe
 }
 
 const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
-  Result.flatMap(appendMessage(self, event, event.message), (histories) => {
+  Result.flatMap(appendMessage(self, event, event.message), ({ conversation, view }) => {
     const calls = self.calls.filter(({ part }) => part.id !== event.message.callId)
-    return updateState(self, event, histories, { calls })
+    return updateState(self, event, { conversation, view, calls })
   })
 
 const typeOf = (result: ToolResult.ToolResult): string => (result._tag === "Failure" ? result.type : "success")

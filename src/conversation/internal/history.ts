@@ -34,15 +34,14 @@ const idAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /** Eight letters of one draw: a double has more than the 48 bits that they need. */
 const randomLetters = (draw: number): string => {
-  let letters = ""
   let rest = draw
-  for (let i = 0; i < 8; i++) {
+  const next = (): number => {
     rest *= idAlphabet.length
     const index = Math.floor(rest)
-    letters += idAlphabet.charAt(index)
     rest -= index
+    return idAlphabet.charCodeAt(index)
   }
-  return letters
+  return String.fromCharCode(next(), next(), next(), next(), next(), next(), next(), next())
 }
 
 const randomId = (random: Effect.Success<typeof Random.Random>): string =>
@@ -440,7 +439,7 @@ export interface AssistantOptions extends Draft<Partial<Omit<AssistantMessage, "
  * @since 0.1.0
  */
 export const system = (content: string, options?: Options): Effect.Effect<SystemMessage> =>
-  stampMessage(options, (base) => ({ role: "system", ...base, content }))
+  stampMessage(options, (id, createdAt) => ({ role: "system", id, createdAt, content }))
 
 /**
  * Makes a user message from text, or from text and file parts.
@@ -465,9 +464,10 @@ export const system = (content: string, options?: Options): Effect.Effect<System
  * @since 0.1.0
  */
 export const user = (content: string | ToolResult.NonEmptyContent, options?: Options): Effect.Effect<UserMessage> =>
-  stampMessage(options, (base) => ({
+  stampMessage(options, (id, createdAt) => ({
     role: "user",
-    ...base,
+    id,
+    createdAt,
     content: typeof content === "string" ? [{ type: "text", text: content }] : content
   }))
 
@@ -481,14 +481,16 @@ export const assistant = (
   content: string | ReadonlyArray<AssistantPart>,
   options?: AssistantOptions
 ): Effect.Effect<AssistantMessage> =>
-  stampMessage(options, (base) => ({
-    role: "assistant",
-    ...base,
-    content: typeof content === "string" ? [{ type: "text", text: content }] : content,
-    model: options?.model,
-    finishReason: options?.finishReason,
-    response: options?.response
-  }))
+  stampMessage(
+    options,
+    (id, createdAt) => ({
+      role: "assistant",
+      id,
+      createdAt,
+      content: typeof content === "string" ? [{ type: "text", text: content }] : content
+    }),
+    answerKeys
+  )
 
 /**
  * Makes a tool message: the result of the call `callId`.
@@ -544,42 +546,44 @@ const readyId = (context: Context.Context<never>): string | undefined =>
     ? randomId(Context.get(context, Random.Random))
     : undefined
 
-type Make<M extends Message> = (base: Draft<Omit<SystemMessage, "role" | "content">>) => Draft<M>
+type Make<M extends Message> = (id: string, createdAt: DateTime.Utc) => M
+
+const optionalKeys = ["usage", "options", "metadata"] as const
+const answerKeys = [...optionalKeys, "model", "finishReason", "response"] as const
 
 /** The message with its id and its time. The Effect is an Exit unless the id comes from one. */
 const stampIn = <M extends Message>(
   context: Context.Context<never>,
-  options: Options | undefined,
-  make: Make<M>
+  options: AssistantOptions | undefined,
+  make: Make<M>,
+  keys: ReadonlyArray<(typeof answerKeys)[number]>
 ): Effect.Effect<M> => {
-  const { createdAt, id, metadata, options: providerOptions, usage } = options ?? {}
   const stamp = (id: string): M => {
-    const base = {
-      id,
-      createdAt: createdAt ?? timeOf(Context.get(context, Clock.Clock)),
-      usage,
-      options: providerOptions,
-      metadata
-    }
-    // Sound: its members are those of an `M`, and none is undefined
-    return own(defined(make(base)) as M)
+    const message = make(id, options?.createdAt ?? timeOf(Context.get(context, Clock.Clock)))
+    if (options === undefined) return own(message)
+    const members: { [K in (typeof answerKeys)[number]]?: unknown } = message
+    for (const key of keys) if (options[key] !== undefined) members[key] = options[key]
+    return own(message)
   }
-  const known = id ?? readyId(context)
+  const known = options?.id ?? readyId(context)
   return known === undefined ? Effect.map(Context.get(context, MessageId), stamp) : Exit.succeed(stamp(known))
 }
 
-const stampMessage = <M extends Message>(options: Options | undefined, make: Make<M>): Effect.Effect<M> =>
-  Effect.withFiber((fiber) => stampIn(fiber.context, options, make))
+const stampMessage = <M extends Message>(
+  options: AssistantOptions | undefined,
+  make: Make<M>,
+  keys: ReadonlyArray<(typeof answerKeys)[number]> = optionalKeys
+): Effect.Effect<M> => Effect.withFiber((fiber) => stampIn(fiber.context, options, make, keys))
 
 type ToolFields = Pick<ToolMessage, "callId" | "name" | "result">
 
 const makeTool =
   ({ callId, name, result }: ToolFields): Make<ToolMessage> =>
-  (base) => ({ role: "tool", ...base, callId, name, result })
+  (id, createdAt) => ({ role: "tool", id, createdAt, callId, name, result })
 
 /** {@link tool} with the services of a context. The Effect is an Exit unless the id comes from one. */
 export const toolIn = (context: Context.Context<never>, fields: ToolFields): Effect.Effect<ToolMessage> =>
-  stampIn(context, undefined, makeTool(fields))
+  stampIn(context, undefined, makeTool(fields), optionalKeys)
 
 let newestTime: DateTime.Utc = DateTime.makeUnsafe(0)
 
@@ -758,7 +762,7 @@ export class FactsDraft {
    * of this conversation.
    */
   beside: number | undefined = undefined
-  /** Calls of the newest assistant message, in call order, and their positions. */
+  /** Calls of the newest assistant message, in call order, and their positions where there are several. */
   batch: ReadonlyArray<ToolCallPart> = noBatch
   positions: ReadonlyMap<string, number> = noPositions
   /** Those of them without a result. */
@@ -796,10 +800,11 @@ export class History extends FactsDraft implements Conversation {
   #list: MessageList
   #prompts: ReadonlyArray<Converted>
 
-  constructor(facts?: Facts, line?: History) {
+  constructor(facts?: Facts, line?: History, message?: Message) {
     super(facts)
     this.#list = line === undefined ? noMessages : line.#list
     this.#prompts = line === undefined ? noPrompts : line.#prompts
+    if (message !== undefined) addTo(this, message)
     Object.freeze(this)
   }
 
@@ -942,11 +947,7 @@ export const markAsView = (message: AssistantMessage): AssistantMessage => ({
 // Adding messages
 
 /** Adds a message that `checkMessage` accepted. */
-export const pushMessage = (self: History, message: Message): History => {
-  const facts = new FactsDraft(self)
-  addTo(facts, message)
-  return new History(facts, self)
-}
+export const pushMessage = (self: History, message: Message): History => new History(self, self, message)
 
 /** Adds a message that breaks no law to facts that no other code has. */
 export const addTo = (facts: FactsDraft, given: Message): void => {
@@ -1002,7 +1003,7 @@ const indexCalls = (facts: FactsDraft, message: AssistantMessage): void => {
     }
   }
   facts.batch = batch
-  facts.positions = positionsOf(batch)
+  facts.positions = batch.length < 2 ? noPositions : positionsOf(batch)
   facts.callIds = HashMap.endMutation(callIds)
   facts.open = HashMap.endMutation(open)
   facts.providerOpen = HashMap.endMutation(providerOpen)
@@ -1356,19 +1357,19 @@ export const relabelCalls: {
 } = dual(2, (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
   const history = asHistory(self)
   let fresh: ReturnType<typeof makeFreshIds> | undefined
-  const used = new Set<string>()
+  const used = content.length < 2 ? undefined : new Set<string>()
   // Newest label of each id that the provider runs, for the result that follows
-  const labels = new Map<string, string>()
+  let labels: Map<string, string> | undefined
   return content.map((part) => {
     if (part.type === "tool-result") {
-      const id = labels.get(part.id) ?? openLabelOf(history, part)
+      const id = labels?.get(part.id) ?? openLabelOf(history, part)
       return id === undefined || id === part.id ? part : { ...part, id }
     }
     if (part.type !== "tool-call") return part
-    const isTaken = part.id === "" || used.has(part.id) || HashMap.has(history.callIds, part.id)
+    const isTaken = part.id === "" || used?.has(part.id) || HashMap.has(history.callIds, part.id)
     const id = isTaken ? (fresh ??= makeFreshIds(history, content))(part.id) : part.id
-    used.add(id)
-    if (part.providerExecuted === true) labels.set(part.id, id)
+    used?.add(id)
+    if (part.providerExecuted === true) (labels ??= new Map()).set(part.id, id)
     return id === part.id ? part : { ...part, id }
   })
 })

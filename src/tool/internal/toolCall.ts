@@ -278,7 +278,7 @@ export const remainingTime = (call: Pick<BoundCall, "timeout" | "deadline">): Ef
 /** The timeouts of the calls of a batch. One fiber sleeps until the first of them. */
 class Timeouts {
   /** The time of each, in nanoseconds of the monotonic clock. */
-  readonly due = new Map<() => void, bigint>()
+  due: Map<() => void, bigint> | undefined
   sleeper: Fiber.Fiber<void> | undefined
   wakesAt = 0n
 
@@ -286,6 +286,7 @@ class Timeouts {
     if (millis === Infinity) return
     const clock = Context.get(context, Clock.Clock)
     const at = clock.monotonicTimeNanosUnsafe() + BigInt(Math.round(millis * 1_000_000))
+    this.due ??= new Map()
     this.due.set(ring, at)
     if (this.sleeper !== undefined && at >= this.wakesAt) return
     this.sleeper?.interruptUnsafe()
@@ -293,7 +294,7 @@ class Timeouts {
   }
 
   delete(ring: () => void): void {
-    if (!this.due.delete(ring) || this.due.size > 0) return
+    if (this.due?.delete(ring) !== true || this.due.size > 0) return
     this.sleeper?.interruptUnsafe()
     this.sleeper = undefined
   }
@@ -303,9 +304,9 @@ class Timeouts {
     return Effect.suspend(() => {
       const now = clock.monotonicTimeNanosUnsafe()
       let next: bigint | undefined
-      for (const [ring, at] of this.due) {
+      for (const [ring, at] of this.due ?? []) {
         if (at <= now) {
-          this.due.delete(ring)
+          this.due?.delete(ring)
           ring()
         } else if (next === undefined || at < next) next = at
       }
@@ -479,13 +480,14 @@ const close = (
  */
 interface BatchOptions<E = never, R = never> {
   /** With `false` the call does not start after all. */
-  readonly onStarted?: ((callId: string) => Effect.Effect<unknown, E, R>) | undefined
+  readonly onStarted?: ((callId: string, index: number) => Effect.Effect<unknown, E, R>) | undefined
   readonly onFinished?:
     | ((
         callId: string,
         result: ToolResult.ToolResult,
         duration: Duration.Duration,
-        cause: Cause.Cause<unknown> | undefined
+        cause: Cause.Cause<unknown> | undefined,
+        index: number
       ) => Effect.Effect<void, E, R>)
     | undefined
   /**
@@ -629,7 +631,7 @@ const runBatch = <E, R>(
     if (onStarted === undefined) return execute(call, index)
     perform(
       index,
-      () => onStarted(call.id),
+      () => onStarted(call.id, index),
       (exit) => (Exit.isSuccess(exit) && exit.value !== false ? execute(call, index) : end(exit))
     )
   }
@@ -645,7 +647,7 @@ const runBatch = <E, R>(
       if (cause !== undefined && Cause.hasDies(cause)) died[index] = cause
       results[index] = result
       if (onFinished === undefined) return end(Exit.void)
-      perform(index, () => onFinished(call.id, result, duration, cause), end)
+      perform(index, () => onFinished(call.id, result, duration, cause, index), end)
     }
 
     const settle = (exit: Exit.Exit<ToolResult.ToolResult>, underWay?: CallUnderWay): void => {
