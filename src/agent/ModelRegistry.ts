@@ -25,9 +25,9 @@ import * as ScopedCache from "effect/ScopedCache"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import * as closeNames from "../payload/internal/closeNames.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import * as agentData from "./internal/agentData.ts"
+import * as envModels from "./internal/envModels.ts"
 
 const Reason = Schema.TaggedUnion({
   InvalidModelName: { found: Schema.String },
@@ -43,20 +43,20 @@ const Reason = Schema.TaggedUnion({
   ModelUnavailable: { problem: Schema.String }
 })
 
+const quote = (text: string): string => JSON.stringify(text)
+
 const explain = Reason.match({
   InvalidModelName: ({ found }) => `expected a model of the form ${agentData.expectedModelName}, got ${found}`,
   UnknownProvider: ({ closest, known, provider, variable }) => {
-    const found = `unknown provider ${JSON.stringify(provider)}; known providers: ${known.length === 0 ? "none" : known.join(", ")}.`
-    const advice =
-      variable === undefined ? "Add it to ModelRegistry.layer" : `For a server with the API of OpenAI set ${variable}`
-    return `${found}${closeNames.didYouMean(closest)} ${advice}`
+    const found = `unknown provider ${quote(provider)}; known providers: ${known.length === 0 ? "none" : known.join(", ")}.`
+    const similar = closest === undefined ? "" : ` Did you mean ${quote(closest)}?`
+    return `${found}${similar} ${variable === undefined ? "Add it to ModelRegistry.layer" : `For a server with the API of OpenAI set ${variable}`}`
   },
   InvalidModelOptions: ({ error, provider }) =>
-    `provider ${JSON.stringify(provider)} does not accept these options: ${error.message}`,
+    `provider ${quote(provider)} does not accept these options: ${error.message}`,
   PackageMissing: ({ package: name, problem, provider }) =>
-    `provider ${JSON.stringify(provider)} needs the package ${name}: ${problem}. Run: npm install ${name} zod`,
-  KeyMissing: ({ provider, variables }) =>
-    `provider ${JSON.stringify(provider)} needs a key. Set ${variables.join(" or ")}`,
+    `provider ${quote(provider)} needs the package ${name}: ${problem}. Run: npm install ${name} zod`,
+  KeyMissing: ({ provider, variables }) => `provider ${quote(provider)} needs a key. Set ${variables.join(" or ")}`,
   ModelUnavailable: ({ problem }) =>
     `the layer of the model could not be built (${problem}). Read ModelRegistry.causeOf(error)`
 })
@@ -70,8 +70,8 @@ const explain = Reason.match({
  *
  * - `InvalidModelName`: the name is not of the form `"provider/model"`; `found` is
  *   the name, or the kind of the value.
- * - `UnknownProvider`: the registry has no such provider; `known` lists those it has, and `closest` is one of them with a
- *   similar name. With {@link layerEnv}, `variable` is the one that would make it a provider.
+ * - `UnknownProvider`: the registry has no such provider; `known` lists those it has. With {@link layerEnv}, `closest` is one of
+ *   them with a similar name, and `variable` the one that would make it a provider.
  * - `InvalidModelOptions`: the options do not fit the provider's Schema, or hold a
  *   secret.
  * - `PackageMissing`, `KeyMissing`: {@link layerEnv} needs a package to be installed, or one of the `variables` to be set.
@@ -309,11 +309,7 @@ const fromProviders = <R>(providers: {
   readonly [name: string]: Provider<unknown, R>
 }): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> => {
   const known = Object.keys(providers).sort()
-  const unknown = (provider: string): typeof Reason.Type => {
-    const [closest] = closeNames.closestNames(provider, known, 1)
-    return { _tag: "UnknownProvider", provider, known, ...plainJson.defined({ closest }) }
-  }
-  return fromLookup((provider) => plainJson.own(providers, provider) ?? unknown(provider))
+  return fromLookup((provider) => plainJson.own(providers, provider) ?? { _tag: "UnknownProvider", provider, known })
 }
 
 const fromLookup = <R>(
@@ -367,10 +363,7 @@ const decodeSampling = Json.decode(Sampling, { what: artefact, path: optionsPath
 
 const environment: Provider<unknown, never> = {
   build: Effect.fnUntraced(function* (name, options) {
-    const sampling = yield* decodeSampling(options)
-    // only programs that use them load the clients of providers
-    const { build } = yield* Effect.promise(() => import("./internal/envModels.ts"))
-    return yield* build(name, sampling)
+    return yield* envModels.build(name, yield* decodeSampling(options))
   })
 }
 

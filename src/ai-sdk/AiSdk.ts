@@ -28,6 +28,21 @@ import * as sdkRequest from "./internal/sdkRequest.ts"
 import * as sdkResponse from "./internal/sdkResponse.ts"
 
 /**
+ * A model of the AI SDK. Each `LanguageModelV4` of `@ai-sdk/provider` is one; no types of the AI SDK are named here, so that
+ * the package is not needed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface SdkModel {
+  readonly specificationVersion: "v4"
+  readonly provider: string
+  readonly modelId: string
+  readonly doGenerate: (options: never) => PromiseLike<unknown>
+  readonly doStream: (options: never) => PromiseLike<unknown>
+}
+
+/**
  * Options of a model.
  *
  * **Details**
@@ -118,7 +133,7 @@ const telemetryNames: Readonly<Record<string, Telemetry.WellKnownProviderName>> 
 }
 
 /** `openai` for `openai.responses`. */
-const providerName = ({ provider }: LanguageModelV4): string => provider.split(".")[0] ?? provider
+const providerName = ({ provider }: SdkModel): string => provider.split(".")[0] ?? provider
 
 const failedCall = (languageModel: LanguageModelV4, options: Options, method: string): sdkError.Failed => {
   const provider = providerName(languageModel)
@@ -165,11 +180,10 @@ const maxWarnings = 256
  * @category constructors
  * @since 0.1.0
  */
-export const make = (
-  languageModel: LanguageModelV4,
-  options: Options = {}
-): Effect.Effect<LanguageModel.LanguageModel> =>
+export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<LanguageModel.LanguageModel> =>
   Effect.suspend(() => {
+    // Sound: version v4 of the specification is this interface.
+    const languageModel = sdkModel as LanguageModelV4
     const known = sdkRequest.dialectOf(languageModel.provider)
     const dialect = { ...known, transformer: options.codecTransformer ?? known.transformer }
     const settings = settingsOf(options)
@@ -344,7 +358,7 @@ const annotateResponse = (
  * @since 0.1.0
  */
 export const model = (
-  languageModel: LanguageModelV4,
+  languageModel: SdkModel,
   options: Options = {}
 ): Model.Model<string, LanguageModel.LanguageModel, never> =>
   Model.make(

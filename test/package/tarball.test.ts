@@ -39,9 +39,15 @@ const install = async (folder: string, tarball: string): Promise<string> => {
 const withExports = (text: string): string =>
   `${text.replaceAll(/^(?=(?:async )?(?:const|let|class|function|interface|type) )/gm, "export ")}\nexport {}\n`
 
-/** Writes the examples of the pages and of `examples` as modules of a library. */
+/**
+ * Writes the examples of the pages and of `examples` as modules of a library. Those with a client of the AI SDK are left
+ * out: its own declarations do not compile as strictly as this library does.
+ */
 const writeLibrary = async (folder: string) => {
-  const pages = collect().filter(({ origin }) => origin === "README.md" || origin.startsWith("docs/"))
+  const pages = collect().filter(
+    ({ code, origin }) =>
+      (origin === "README.md" || origin.startsWith("docs/")) && !code.some((line) => line.includes(`from "@ai-sdk/`))
+  )
   const programs = globSync("examples/**/*.ts", { cwd: root })
   const modules = [
     ...pages.map(({ code, line, origin }) => [`${origin}.${line}.ts`, code.join("\n")] as const),

@@ -1,8 +1,7 @@
 /**
- * The models of providers that the environment configures. Loaded when the first of them is asked for.
+ * The models of providers that the environment configures.
  */
 
-import type { LanguageModelV4 } from "@ai-sdk/provider"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,9 +10,6 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
-import * as FetchHttpClient from "effect/http/FetchHttpClient"
-import * as HttpClient from "effect/http/HttpClient"
-import * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as AiSdk from "../../ai-sdk/AiSdk.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
@@ -116,7 +112,7 @@ const unknownProvider = (provider: string, variable: string): Problem => {
   return { _tag: "UnknownProvider", provider, known, variable, ...defined({ closest }) }
 }
 
-type Create = (settings: Readonly<Record<string, unknown>>) => (model: string) => LanguageModelV4
+type Create = (settings: Readonly<Record<string, unknown>>) => (model: string) => AiSdk.SdkModel
 
 /** The client's function. A bundler leaves the import alone, because the package may not be there. */
 const load = Effect.fnUntraced(function* ({ create, package: name }: Client, provider: string) {
@@ -144,19 +140,20 @@ const Listed = Schema.Union([
 
 const listTimeout = "5 seconds"
 
-/** The names of the provider's models; none where it does not list them. */
+const decodeListed = Schema.decodeUnknownEffect(Listed)
+
+/** The names of the provider's models; none where it does not list them. The clients call `fetch` as well. */
 const listModels = (url: string, headers: Readonly<Record<string, string>>): Effect.Effect<ReadonlyArray<string>> =>
-  HttpClient.get(`${url.replace(/\/+$/, "")}/models`, { headers }).pipe(
-    Effect.flatMap(HttpClientResponse.filterStatusOk),
-    Effect.flatMap(HttpClientResponse.schemaBodyJson(Listed)),
+  Effect.tryPromise((signal) => fetch(`${url.replace(/\/+$/, "")}/models`, { headers, signal })).pipe(
+    Effect.flatMap((response) => Effect.tryPromise((): PromiseLike<unknown> => response.json())),
+    Effect.flatMap(decodeListed),
     Effect.map((listed) =>
       "data" in listed
         ? listed.data.map(({ id }) => id)
         : listed.models.map(({ name }) => name.replace(/^models\//, ""))
     ),
     Effect.timeout(listTimeout),
-    Effect.orElseSucceed(() => []),
-    Effect.provide(FetchHttpClient.layer)
+    Effect.orElseSucceed(() => [])
   )
 
 const maxListed = 5
