@@ -59,7 +59,8 @@ export interface SdkModel {
  *
  * The others belong to the program:
  *
- * - `providerOptions` are options of each provider under its name, as the AI SDK documents them. They may hold URLs and
+ * - `providerOptions` are options of each provider under its name, as the AI SDK documents them. One has a default of its own:
+ *   `store` of OpenAI's Responses API is `false`, because conversations are stored by you. They may hold URLs and
  *   tokens, so take them from a definition only through a Schema that names the ones you accept.
  * - `headers` are sent with each request.
  * - `apiKeyVariable` is the environment variable that has the key. It is named where the provider refuses the key.
@@ -95,7 +96,20 @@ const stopSequences = (stop: Options["stop"]): Array<string> | undefined => {
   return typeof stop === "string" ? [stop] : [...stop]
 }
 
-const settingsOf = (options: Options): Settings => ({
+/**
+ * OpenAI's Responses API stores answers by default, and the client then sends references in place of them. A conversation is
+ * stored here, so it would depend on what OpenAI still has, under the same key.
+ */
+const defaultOptions: Readonly<Record<string, Options["providerOptions"]>> = {
+  "openai.responses": { openai: { store: false } }
+}
+
+const providerOptionsOf = ({ provider }: SdkModel, given: Options["providerOptions"] = {}) => {
+  const defaults = Object.entries(own(defaultOptions, provider) ?? {})
+  return { ...given, ...Object.fromEntries(defaults.map(([name, values]) => [name, { ...values, ...given[name] }])) }
+}
+
+const settingsOf = (languageModel: SdkModel, options: Options): Settings => ({
   ...defined({
     temperature: options.temperature,
     topP: options.top_p,
@@ -108,7 +122,7 @@ const settingsOf = (options: Options): Settings => ({
     reasoning: options.reasoning === "off" ? ("none" as const) : options.reasoning,
     headers: options.headers === undefined ? undefined : { ...options.headers }
   }),
-  ...sdkRequest.toProviderOptions(options.providerOptions ?? {})
+  ...sdkRequest.toProviderOptions(providerOptionsOf(languageModel, options.providerOptions))
 })
 
 /** The variables that the clients of the AI SDK read themselves. */
@@ -186,7 +200,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
     const languageModel = sdkModel as LanguageModelV4
     const known = sdkRequest.dialectOf(languageModel.provider)
     const dialect = { ...known, transformer: options.codecTransformer ?? known.transformer }
-    const settings = settingsOf(options)
+    const settings = settingsOf(languageModel, options)
     const warned = new Set<string>()
 
     const warn = (warnings: ReadonlyArray<SharedV4Warning>): Effect.Effect<void> =>

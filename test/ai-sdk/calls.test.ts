@@ -206,6 +206,17 @@ describe("MODEL-1 tools", () => {
     })
   })
 
+  test("MODEL-1 OpenAI stores nothing by default", function* () {
+    const optionsFor = (provider: string, providerOptions: AiSdk.Options["providerOptions"] = {}) =>
+      Effect.map(called([], { provider, providerOptions }), (call) => call.providerOptions)
+    assert.deepStrictEqual(yield* optionsFor("openai.responses"), { openai: { store: false } })
+    assert.deepStrictEqual(yield* optionsFor("openai.responses", { openai: { store: true, user: "u" }, other: {} }), {
+      openai: { store: true, user: "u" },
+      other: {}
+    })
+    assert.isUndefined(yield* optionsFor("openai.chat"))
+  })
+
   test("MODEL-1 the schema of a structured output is in the provider's dialect", function* () {
     const schema = Schema.Struct({ n: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))) })
     const formatFor = (provider: string, options: AiSdk.Options = {}) =>

@@ -138,7 +138,7 @@ describe("MODEL-4 histories", () => {
 
     for (const [other, next] of Object.entries<Provider>(providers)) {
       // OpenAI has no items that it did not store, and the client refers to them
-      const refers = name === "openai responses, nothing stored" && other === "openai responses"
+      const refers = name === "openai responses" && other === "openai responses, stored"
       if (other === name || refers) continue
       test.live(`one that began with ${name} continues with ${other}`, function* () {
         const first = yield* connect(provider, several(1))

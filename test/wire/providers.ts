@@ -26,10 +26,10 @@ export const providers = {
     model: (url, apiKey) => openai(url, apiKey)("gpt-5.2"),
     lacks: []
   },
-  "openai responses, nothing stored": {
+  "openai responses, stored": {
     dialect: openaiResponses,
     model: (url, apiKey) => openai(url, apiKey)("gpt-5.2"),
-    options: { providerOptions: { openai: { store: false } } },
+    options: { providerOptions: { openai: { store: true } } },
     lacks: []
   },
   "openai chat": {
