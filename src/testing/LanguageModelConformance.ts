@@ -136,14 +136,22 @@ export class Provider extends Context.Service<
  *
  * - `reasoning`: answers hold no reasoning.
  * - `signature`: reasoning has no signature, and is not sent back.
- * - `broken-arguments`: an answer that is not streamed holds arguments as an object, never as text.
+ * - `broken-arguments`, `broken-arguments-streamed`: a whole answer, or a stream, holds arguments as an object, never as
+ *   text.
  * - `cached-usage`, `reasoning-usage`: these tokens are not counted apart.
  * - `url`: files cannot be sent as a URL.
  *
  * @category models
  * @since 0.1.0
  */
-export type Feature = "reasoning" | "signature" | "broken-arguments" | "cached-usage" | "reasoning-usage" | "url"
+export type Feature =
+  | "reasoning"
+  | "signature"
+  | "broken-arguments"
+  | "broken-arguments-streamed"
+  | "cached-usage"
+  | "reasoning-usage"
+  | "url"
 
 /**
  * The checks for a `LanguageModel`: parts of answers and of requests, streams that equal whole answers, usage and
@@ -582,7 +590,7 @@ const rules: ReadonlyArray<Rule> = [
   },
   {
     name: "arguments that are not JSON arrive as their text",
-    needs: (way) => (way === "whole" ? ["broken-arguments"] : []),
+    needs: (way) => [way === "whole" ? "broken-arguments" : "broken-arguments-streamed"],
     check: ({ open, way }) =>
       open(
         [answer([call("call_1", "weather", '{"city": "Ro'), call("call_2", "time", '{"zone":"UTC"}')])],

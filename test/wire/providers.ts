@@ -1,4 +1,5 @@
 import { createAnthropic } from "@ai-sdk/anthropic"
+import { createGoogle } from "@ai-sdk/google"
 import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import type { LanguageModelV4 } from "@ai-sdk/provider"
@@ -7,6 +8,7 @@ import { AiSdk } from "effect-emissary/ai-sdk"
 import { LanguageModelConformance } from "effect-emissary/testing"
 import { anthropicMessages } from "./anthropic.ts"
 import { localChat, openaiChat } from "./chat.ts"
+import { googleGenerate } from "./google.ts"
 import { openaiResponses } from "./responses.ts"
 import { serve, theKey, type Dialect, type Script, type Server } from "./server.ts"
 
@@ -41,6 +43,11 @@ export const providers = {
     dialect: anthropicMessages,
     model: (url, apiKey) => createAnthropic({ baseURL: `${url}/v1`, apiKey })("claude-sonnet-4-5"),
     lacks: ["broken-arguments"]
+  },
+  google: {
+    dialect: googleGenerate,
+    model: (url, apiKey) => createGoogle({ baseURL: `${url}/v1beta`, apiKey })("gemini-3-pro-preview"),
+    lacks: ["broken-arguments", "broken-arguments-streamed"]
   },
   "openai compatible": {
     dialect: localChat,

@@ -55,6 +55,8 @@ export interface Turn {
 /** The protocol of a kind of provider. */
 export interface Dialect {
   readonly path: string
+  /** The path of streams, if it is another one. */
+  readonly streamPath?: string
   readonly authorize: (headers: IncomingHttpHeaders, key: string) => Refusal | undefined
   /** The refusal of a request, in the words of the provider. */
   readonly refuse: (turn: Turn) => Refusal | undefined
@@ -102,7 +104,8 @@ export const serve = (dialect: Dialect, script: Script) =>
         state.refusals.push(refusal)
         send(refusal.status, refusal.body)
       }
-      if (message.method !== "POST" || message.url !== dialect.path) {
+      const { path, streamPath } = dialect
+      if (message.method !== "POST" || (message.url !== path && message.url !== streamPath)) {
         return refuse({
           status: 404,
           body: dialect.error(404, `Unknown request URL: ${message.method} ${message.url}`)
@@ -127,7 +130,7 @@ export const serve = (dialect: Dialect, script: Script) =>
         const retry = reply.retryAfter === undefined ? {} : { "retry-after": String(reply.retryAfter) }
         return send(reply.status, dialect.error(reply.status, reply.message), { ...retry, ...reply.headers })
       }
-      if (body["stream"] !== true) {
+      if (message.url !== streamPath && body["stream"] !== true) {
         if (reply._tag === "Answer") return send(200, dialect.whole(reply, turn))
         if (reply._tag === "StreamError") return send(500, dialect.error(500, reply.message))
         if (reply._tag === "Break") message.socket.destroy()

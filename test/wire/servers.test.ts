@@ -3,12 +3,18 @@ import { Effect } from "effect"
 import { test } from "../test.ts"
 import { anthropicMessages } from "./anthropic.ts"
 import { localChat, openaiChat } from "./chat.ts"
+import { googleGenerate } from "./google.ts"
 import { openaiResponses } from "./responses.ts"
 import { serve, theKey, type Dialect } from "./server.ts"
 
 const post = (url: string, body: unknown, key: string = theKey) =>
   Effect.promise(async () => {
-    const headers = { authorization: `Bearer ${key}`, "x-api-key": key, "anthropic-version": "2023-06-01" }
+    const headers = {
+      authorization: `Bearer ${key}`,
+      "x-api-key": key,
+      "x-goog-api-key": key,
+      "anthropic-version": "2023-06-01"
+    }
     const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })
     return { status: response.status, headers: response.headers, text: await response.text() }
   })
@@ -249,10 +255,56 @@ const anthropic: Refused = {
   ]
 }
 
+const part = (text: string) => ({ role: "user", parts: [{ text }] })
+
+const functionCall = { functionCall: { id: "1", name: "get", args: {} }, thoughtSignature: "s" }
+
+const functionResponse = { functionResponse: { id: "1", name: "get", response: { content: "x" } } }
+
+const google: Refused = {
+  "an orphan result": [
+    { contents: [part("Hi"), { role: "user", parts: [functionResponse] }] },
+    "function response turn comes immediately after a function call turn."
+  ],
+  "a call without its result": [
+    { contents: [part("Hi"), { role: "model", parts: [functionCall] }, part("Hi")] },
+    "the number of function response parts is equal to the number of function call parts"
+  ],
+  "a call after an answer": [
+    { contents: [part("Hi"), { role: "model", parts: [{ text: "x" }] }, { role: "model", parts: [functionCall] }] },
+    "function call turn comes immediately after a user turn"
+  ],
+  "a call without its signature": [
+    {
+      contents: [
+        part("Hi"),
+        { role: "model", parts: [{ functionCall: functionCall.functionCall }] },
+        { role: "user", parts: [functionResponse] }
+      ]
+    },
+    "Function call is missing a thought_signature in functionCall parts."
+  ],
+  "an empty message": [{ contents: [{ role: "user", parts: [] }] }, "contents.parts must not be empty."],
+  "an unknown role": [
+    { contents: [{ role: "assistant", parts: [{ text: "x" }] }] },
+    "Please use a valid role: user, model."
+  ],
+  "an unknown field": [{ contents: [part("Hi")], topic: 1 }, 'Unknown name "topic": Cannot find field.'],
+  "an unknown field of a tool": [
+    { contents: [part("Hi")], tools: [{ functionDeclarations: [{ name: "get", strict: true }] }] },
+    `Unknown name "strict" at 'tools[0].function_declarations[0]'`
+  ],
+  "a bad name of a tool": [
+    { contents: [part("Hi")], tools: [{ functionDeclarations: [{ name: "1 get" }] }] },
+    "Invalid function name."
+  ]
+}
+
 const dialects: Readonly<Record<string, readonly [Dialect, Refused, good: object]>> = {
   "OpenAI chat": [openaiChat, chat, { messages: [user] }],
   "OpenAI responses": [openaiResponses, responses, { input: [user] }],
   Anthropic: [anthropicMessages, anthropic, { max_tokens, messages: [user] }],
+  Google: [googleGenerate, google, { contents: [part("Hi")] }],
   "a local server": [localChat, local, { messages: [user], unknown: 1 }]
 }
 
@@ -261,15 +313,18 @@ describe("MODEL-4 the servers refuse what the real ones refuse", () => {
     test.live(name, function* () {
       const server = yield* serve(dialect, () => answer)
       const url = `${server.url}${dialect.path}`
+      const streamUrl = `${server.url}${dialect.streamPath ?? dialect.path}`
+      const common = name === "Google" ? {} : { model: "gpt-5.2" }
+      const stream = name === "Google" ? {} : { stream: true }
       for (const [what, [body, says, status = 400]] of Object.entries(refused)) {
-        const found = yield* post(url, { model: "gpt-5.2", ...body })
+        const found = yield* post(url, { ...common, ...body })
         assert.deepStrictEqual([what, found.status], [what, status], found.text)
         assert.include(JSON.stringify(JSON.parse(found.text)), JSON.stringify(says).slice(1, -1), what)
       }
-      const found = yield* post(url, { model: "gpt-5.2", ...good })
+      const found = yield* post(url, { ...common, ...good })
       assert.strictEqual(found.status, 200, found.text)
       assert.include(found.text, "Hello.")
-      const streamed = yield* post(url, { model: "gpt-5.2", ...good, stream: true })
+      const streamed = yield* post(streamUrl, { ...common, ...good, ...stream })
       assert.match(streamed.headers.get("content-type") ?? "", /^text\/event-stream/)
       assert.include(streamed.text, "Hello.")
     })
