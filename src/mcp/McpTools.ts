@@ -552,6 +552,7 @@ class Server {
   refused: ReadonlyArray<RefusedTool> = []
   private current: { readonly connection: connection.Connection; readonly scope: Scope.Closeable } | undefined
   private listed: { readonly by: connection.Connection; readonly entries: ReadonlyMap<string, Entry> } | undefined
+  private connecting: Fiber.Fiber<connection.Connection, McpToolsError> | undefined
   private readonly lock = Semaphore.makeUnsafe(1)
   private readonly name: string
   private readonly options: StdioServer | HttpServer
@@ -587,15 +588,19 @@ class Server {
     })
   }
 
-  /** The connection, made again if there is none or it was lost. */
+  /** The connection, made again if there is none or it was lost. Calls that need one at the same time wait for the same. */
   private get connected(): Effect.Effect<connection.Connection, McpToolsError> {
-    return this.lock.withPermit(
-      Effect.suspend(() => {
-        const known = this.current
-        if (known !== undefined && !known.connection.isLost) return Effect.succeed(known.connection)
-        return Effect.andThen(this.drop(known?.connection), this.connect)
-      })
-    )
+    const start = Effect.gen({ self: this }, function* () {
+      if (this.connecting !== undefined && this.connecting.pollUnsafe() === undefined) return this.connecting
+      this.connecting = yield* Effect.forkIn(this.connect, this.scope)
+      return this.connecting
+    })
+    return Effect.suspend(() => {
+      const known = this.current
+      return known !== undefined && !known.connection.isLost
+        ? Effect.succeed(known.connection)
+        : Effect.flatMap(this.lock.withPermit(Effect.andThen(this.drop(known?.connection), start)), Fiber.join)
+    })
   }
 
   private get connect(): Effect.Effect<connection.Connection, McpToolsError> {
@@ -606,7 +611,8 @@ class Server {
         const scope = yield* Scope.fork(this.scope)
         const made = connection.connect({ place: this.options, protocol, timeout: connectTimeout, maxBytes })
         return yield* made.pipe(
-          Effect.provideContext(Context.add(this.services, Scope.Scope, scope)),
+          // A connection outlives the call that needs it first, and keeps nothing of it
+          Effect.updateContext((_: Context.Context<never>) => Context.add(this.services, Scope.Scope, scope)),
           Effect.map((connection) => ({ connection, scope })),
           Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
         )
@@ -615,7 +621,7 @@ class Server {
       const attempt = Effect.catchIf(connectIn(first), connection.isForeign, (error) =>
         Effect.mapError(connectIn(other), () => error)
       )
-      this.current = yield* Effect.retry(attempt, retry ?? defaultRetry)
+      this.current = yield* Effect.retry(attempt, { schedule: retry ?? defaultRetry, while: connection.isTransient })
       return this.current.connection
     }).pipe(Effect.mapError((error) => errorOf(this.name)({ _tag: "Unreachable", problem: this.quote(error.message) })))
   }
@@ -652,24 +658,26 @@ class Server {
     const invalid = (problem: string) => errorOf(this.name)({ _tag: "InvalidListing", problem })
     return Effect.gen({ self: this }, function* () {
       const found: Array<unknown> = []
+      let count = 0
+      const { maxTools } = yield* plainJson.resolveLimits(limits)
       yield* connected.client.listTools({ timeout: connectTimeout }).pipe(
         Effect.provideService(connection.CurrentExchange, {
-          onResult: (tools) => void (Array.isArray(tools) && found.push(...tools))
+          onResult: (tools) => {
+            if (!Array.isArray(tools)) return
+            count += tools.length
+            if (count <= maxTools) found.push(...tools)
+          }
         }),
         Effect.tapError(() => this.drop(connected)),
         Effect.mapError((error) => errorOf(this.name)({ _tag: "Unreachable", problem: this.quote(error.message) }))
       )
-      const { maxTools } = yield* plainJson.resolveLimits(limits)
-      if (found.length > maxTools) {
-        return yield* invalid(`expected at most ${maxTools} tools, got ${found.length}. Raise "maxTools" of the limits`)
+      if (count > maxTools) {
+        return yield* invalid(`expected at most ${maxTools} tools, got ${count}. Raise "maxTools" of the limits`)
       }
-      const checked = yield* Effect.mapError(plainJson.check(found, { what: "tools", limits }), (error) =>
-        invalid(error.message)
-      )
       const entries = new Map<string, Entry>()
       const refused: Array<RefusedTool> = []
-      for (const json of plainJson.isArray(checked) ? checked : []) {
-        const made = yield* Effect.result(this.make(json, entries, connected))
+      for (const raw of found) {
+        const made = yield* Effect.result(this.make(raw, entries, connected))
         if (Result.isSuccess(made)) entries.set(made.success.described.name, made.success)
         else refused.push({ server: this.name, ...made.failure })
       }
@@ -684,14 +692,16 @@ class Server {
 
   /** The entry of a tool: the one that is known if nothing has changed. */
   private make(
-    json: Schema.Json,
+    raw: unknown,
     others: ReadonlyMap<string, Entry>,
     connected: connection.Connection
   ): Effect.Effect<Entry, Omit<RefusedTool, "server">> {
     return Effect.gen({ self: this }, function* () {
-      const name = plainJson.isObject(json) ? plainJson.own(json, "name") : undefined
+      const name = plainJson.isObject(raw) ? plainJson.own(raw, "name") : undefined
       const refuse = (problem: string) =>
         Effect.fail({ tool: base.truncateText(typeof name === "string" ? name : "", 128), problem })
+      const { limits } = this.options
+      const json = yield* Effect.catch(plainJson.check(raw, { what: "tool", limits }), ({ message }) => refuse(message))
       const decoded = decodeDescribed(json)
       if (Result.isFailure(decoded)) {
         return yield* refuse(PayloadError.render("", plainJson.problemsFromSchemaError(decoded.failure, json)))

@@ -3,13 +3,15 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { Effect, Layer, Redacted, Schedule, Schema, Stream } from "effect"
 import { McpProtocol, McpServer, Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
-import { Agent, ModelRegistry, RemoteTools, ToolResolver, ToolResult } from "effect-emissary"
+import { Agent, ModelRegistry, RemoteTools, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { McpTools, McpToolServer } from "effect-emissary/mcp"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
+import { ScriptedModel } from "effect-emissary/testing"
+import { call } from "../agent/fixtures.ts"
 import { test } from "../test.ts"
 import { listen } from "./fixtures/sdk-server.ts"
-import { agent, calling, runCalls, typeOf, valueOf } from "./support.ts"
+import { agent, calling, results, runCalls, typeOf, valueOf } from "./support.ts"
 
 type Fixture = Awaited<ReturnType<typeof listen>>
 
@@ -290,19 +292,13 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
 
   const listings: Record<string, readonly [answer: unknown, message: RegExp]> = {
     "that is no list": [{ tools: "none" }, /cannot be used: Invalid MCP payload/],
-    "that is deep": [
-      {
-        tools: [tool("deep", { inputSchema: { type: "object", x: JSON.parse(`${"[".repeat(90)}${"]".repeat(90)}`) } })]
-      },
-      /lists tools that cannot be read: .*64/
-    ],
-    "with a forbidden key": [
-      `{"jsonrpc":"2.0","id":$id,"result":{"tools":[{"name":"a","inputSchema":{"type":"object","__proto__":{}}}]}}`,
-      /__proto__/
-    ],
     "with many tools": [
       { tools: Array.from({ length: 300 }, (_, index) => tool(`t${index}`)) },
       /expected at most 256 tools, got 300/
+    ],
+    "with no end of tools": [
+      { tools: Array.from({ length: 300_000 }, () => 0) },
+      /expected at most 256 tools, got 300000/
     ],
     "that never ends": [{ tools: [], nextCursor: "again" }, /repeated a cursor/],
     "that is no JSON": ["{", /Invalid MCP JSON/]
@@ -314,6 +310,62 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
       assert.match(error.message, message)
     })
   }
+
+  test.live("MCP-1 L2 a tool that is deep, or has a forbidden key, is left out by name", function* () {
+    const deep = `{"name":"deep","inputSchema":{"type":"object","x":${"[".repeat(90)}${"]".repeat(90)}}}`
+    const polluting = `{"name":"polluting","inputSchema":{"type":"object","properties":{"__proto__":{"type":"string"}}}}`
+    const good = `{"name":"good","inputSchema":{"type":"object"}}`
+    const { url } = yield* byHand((method) =>
+      method === "initialize"
+        ? hello("2025-11-25")
+        : `{"jsonrpc":"2.0","id":$id,"result":{"tools":[${deep},${polluting},${good}]}}`
+    )
+    const program = Effect.gen(function* () {
+      assert.deepStrictEqual(
+        (yield* McpTools.toolkit).map(({ name }) => name),
+        ["demo/good"]
+      )
+      const refused = yield* McpTools.refused
+      assert.deepStrictEqual(
+        refused.map(({ tool }) => tool),
+        ["deep", "polluting"]
+      )
+      assert.match(refused[0]?.problem ?? "", /64/)
+      assert.match(refused[1]?.problem ?? "", /__proto__/)
+    })
+    yield* Effect.provide(program, tools(url))
+  })
+
+  test.live("MCP-1 calls that find no connection wait for one attempt to make it", function* () {
+    let isDown = false
+    let attempts = 0
+    const { url } = yield* byHand((method, _request, _params, response) => {
+      if (method === "initialize") {
+        attempts += 1
+        if (!isDown) return hello("2025-11-25")
+        response.writeHead(503).end()
+        return null
+      }
+      if (method === "tools/list") return { tools: [tool("now")] }
+      isDown = true
+      return undefined
+    })
+    const batch = ScriptedModel.layer([
+      { toolCalls: [call("c0", "demo/now", {})] },
+      { toolCalls: ["c1", "c2", "c3", "c4", "c5"].map((id) => call(id, "demo/now", {})) },
+      { text: "done" }
+    ])
+    const program = agent.run("Go").pipe(
+      Effect.map(({ conversation }) => results(conversation).map(valueOf)),
+      Effect.provide([batch, ToolRuntime.layerConcurrent()]),
+      Effect.provide(tools(url))
+    )
+    assert.deepStrictEqual(yield* program, [
+      { reason: "unreachable", outcome: "not_executed" },
+      ...Array.from({ length: 5 }, () => ({ reason: "unreachable", outcome: "not_executed" }))
+    ])
+    assert.strictEqual(attempts, 3)
+  })
 
   test.live("MCP-1 L2 all schemas of a listing share its fuel", function* () {
     const schemaOf = (name: string) => ({

@@ -267,6 +267,12 @@ export const isForeign = ({ reason }: McpClientError.McpClientError): boolean =>
   (reason._tag === "ProtocolError" && reason.code !== undefined) ||
   (reason._tag === "HttpError" && reason.status === 400)
 
+/** A failure that another attempt to connect may not meet. */
+export const isTransient = ({ reason }: McpClientError.McpClientError): boolean =>
+  reason._tag === "TransportError" ||
+  reason._tag === "TimeoutError" ||
+  (reason._tag === "HttpError" && (reason.status === 429 || reason.status >= 500))
+
 /** The options of a connection. */
 export interface Options {
   readonly place: Place
