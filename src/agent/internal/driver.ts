@@ -964,7 +964,7 @@ export const runAgent = <A>(
   const runIn = (plainSpan: Tracer.Span, around: Context.Context<never>) => {
     const isTraced = callContext.tracerOf(around) !== undefined
     const span = isTraced ? toolCall.quietSpan(plainSpan) : plainSpan
-    const described = runSpans.ofRun(span, machine.name, around, isTraced)
+    const described = callContext.isObserved(around) ? runSpans.ofRun(span, machine.name, around) : undefined
     const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
     const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
     const outer = callContext.runAround(around)

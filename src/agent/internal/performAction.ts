@@ -30,6 +30,7 @@ import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
@@ -707,12 +708,13 @@ const prepareResolved = <A>(
     accept: (state) => acceptState(digest, state),
     start: (run) => {
       const { budget = ofAgent } = run.options
-      const calls = runSpans.ofModel(run.context, definition, withoutText)
+      const { context } = run
+      const calls = callContext.isObserved(context) ? runSpans.ofModel(context, definition, withoutText) : undefined
       const step: Step = {
         ...run,
         resolved,
         calls,
-        services: calls === undefined ? run.context : runSpans.withTracer(run.context, calls),
+        services: calls === undefined ? context : runSpans.withTracer(context, calls),
         deadline: undefined,
         budget: budget === "off" ? undefined : budget
       }

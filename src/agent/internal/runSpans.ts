@@ -111,13 +111,7 @@ export interface RunSpan {
   readonly ended: (exit: Exit.Exit<agentTypes.Result<unknown>, AgentError.AgentError>) => void
 }
 
-export const ofRun = (
-  span: Tracer.Span,
-  agent: string,
-  context: Context.Context<never>,
-  isTraced: boolean
-): RunSpan | undefined => {
-  if (!isTraced && !Context.get(context, telemetry.Metrics)) return undefined
+export const ofRun = (span: Tracer.Span, agent: string, context: Context.Context<never>): RunSpan => {
   const clock = Context.get(context, Clock.Clock)
   const start = clock.currentTimeNanosUnsafe()
   let model: string | undefined
@@ -169,7 +163,7 @@ export const inWorkflow =
       Effect.contextWith((context: Context.Context<never>) => {
         const span = toolCall.quietSpan(plain)
         const inside = Effect.withParentSpan(run, span, { captureStackTrace: false })
-        if (callContext.tracerOf(context) === undefined && !Context.get(context, telemetry.Metrics)) return inside
+        if (!callContext.isObserved(context)) return inside
         const clock = Context.get(context, Clock.Clock)
         const start = clock.currentTimeNanosUnsafe()
         return Effect.onExit(inside, (exit) =>
@@ -203,19 +197,17 @@ export interface ModelCalls {
   readonly errorOf: (error: unknown) => unknown
 }
 
-/** The model calls of a run; `undefined` if the program has neither a tracer nor metrics. */
+/** The model calls of a run in a program that is observed. */
 export const ofModel = (
   context: Context.Context<never>,
   definition: agentData.AgentDefinition,
   errorOf: ModelCalls["errorOf"]
-): ModelCalls | undefined => {
-  const isTraced = callContext.tracerOf(context) !== undefined
-  if (!isTraced && !Context.get(context, telemetry.Metrics)) return undefined
+): ModelCalls => {
   const model = askedModel(definition.model, context)
   const asked = model["gen_ai.request.model"]
   return {
     context,
-    isTraced,
+    isTraced: callContext.tracerOf(context) !== undefined,
     name: asked === undefined ? "chat" : `chat ${asked}`,
     model,
     attributes: { [operation]: "chat", ...model, ...requestAttributes(definition) },

@@ -81,6 +81,10 @@ export const madeInRun = (
 export const tracerOf = (services: Context.Context<never>): Tracer.Tracer | undefined =>
   Context.getOrUndefined(services, Tracer.Tracer)
 
+/** True if the program has a tracer, or records metrics. */
+export const isObserved = (services: Context.Context<never>): boolean =>
+  tracerOf(services) !== undefined || services.mapUnsafe.has(keys.metrics)
+
 /**
  * Runs an effect once as a run, and within its span: the runs that its code starts are inside it until it ends. It has a scope of its own, so
  * that what its code acquires is released with it, whatever scope is around it.
