@@ -14,7 +14,18 @@ describe("MODEL-4 MODEL-5 OTEL-1 secrets in texts that leave the program", () =>
     [`{"api_key":"abcdef","city":"Rome"}`, `{"api_key":"[redacted]","city":"Rome"}`],
     ["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_1", "[redacted]"],
     ["-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- rest", "[redacted] rest"],
-    ["AKIAIOSFODNN7EXAMPLE", "[redacted]"]
+    ["AKIAIOSFODNN7EXAMPLE", "[redacted]"],
+    ["Authorization: Bearer abcdefghijklmnop", "Authorization: [redacted]"],
+    ["Authorization: Basic dXNlcjpwYXNz", "Authorization: [redacted]"],
+    ["{'api_key': 'hunter2-house'}", "{'api_key': '[redacted]'}"],
+    [String.raw`{\"api_key\":\"hunter2-house\",\"a\":\"b\"}`, String.raw`{\"api_key\":\"[redacted]\",\"a\":\"b\"}`],
+    [`password="correct horse battery"`, `password="[redacted]"`],
+    ["url=https://h.test/?access_token=hunter2", "url=https://h.test/?access_token=[redacted]"],
+    ["https://glue2token3@h.test/x", "https://[redacted]@h.test/x"],
+    ["https://user:pa@ss@h.test/x", "https://user:[redacted]@h.test/x"],
+    ["https://h.test/x?key=hunter2&a=b", "https://h.test/x?key=[redacted]&a=b"],
+    ["https://h.test/x?X-Amz-Signature=abcdef&a=b", "https://h.test/x?X-Amz-Signature=[redacted]&a=b"],
+    ["Incorrect API key provided: hunter2-house.", /provided: \[redacted\]/]
   ])("%s", (text, expected) => {
     if (typeof expected === "string") assert.strictEqual(maskText(text), expected)
     else assert.match(maskText(text), expected)
@@ -24,7 +35,9 @@ describe("MODEL-4 MODEL-5 OTEL-1 secrets in texts that leave the program", () =>
     "The task-force of risk-management met.",
     "model: gpt-5.2, max_tokens: 100000",
     "https://example.test:8080/a?b=c",
-    "Basic research is basic."
+    "Basic research is basic.",
+    "You can find your API key at https://platform.example.test/account/api-keys2.",
+    `{"link":"https://a.test","mail":"ada@b.test"}`
   ])("leaves alone: %s", (text) => {
     assert.strictEqual(maskText(text), text)
   })
@@ -51,6 +64,9 @@ describe("MODEL-4 MODEL-5 OTEL-1 secrets in texts that leave the program", () =>
       "-----BEGIN PRIVATE KEY-----",
       "Bearer ",
       "password",
+      "password:'a",
+      "?key=a",
+      "api key a",
       "a-",
       " "
     ]) {
