@@ -304,6 +304,24 @@ describe("MODEL-1 errors", () => {
       "QuotaExhaustedError",
       false
     ],
+    [
+      "429 of a limit per minute that names where to pay",
+      apiError(429, "Rate limit reached. Try again in 7.6s. Need more? See https://example.test/settings/billing", {
+        data: { error: { code: "rate_limit_exceeded" } }
+      }),
+      "RateLimitError",
+      true
+    ],
+    [
+      "429 of Google for a limit per minute",
+      apiError(
+        429,
+        `You exceeded your current quota, check billing.\n${"* metric\n".repeat(40)}Please retry in 34.1s.`
+      ),
+      "RateLimitError",
+      true
+    ],
+    ["425", apiError(425, "Early"), "InternalProviderError", true],
     ["500", apiError(500, "Oops"), "InternalProviderError", true],
     ["529", apiError(529, "Overloaded"), "InternalProviderError", true],
     ["200 that is no JSON", apiError(200, "Invalid JSON response"), "InvalidResponseError", false],
@@ -335,6 +353,13 @@ describe("MODEL-1 errors", () => {
       assert.deepStrictEqual([name, reason._tag, isRetryable], [name, tag, retryable])
       assert.notInclude(JSON.stringify(reason), key)
     }
+  })
+
+  test("MODEL-1 a code of any length is read in linear time", function* () {
+    const start = process.cpuUsage()
+    const error = apiError(400, "No", { data: { error: { code: "invalid ".repeat(20_000) } } })
+    assert.strictEqual((yield* failure(error)).reason._tag, "InvalidRequestError")
+    assert.isBelow(process.cpuUsage(start).user / 1000, 1000)
   })
 
   test("MODEL-1 the pause that the provider asks for", function* () {

@@ -28,10 +28,14 @@ const opaque = [/(?<![\w*])(?=[a-z_]*[\d*])[\w*]{20,}/gi, /\b[0-9a-f]{8}(?:-[0-9
 
 const maxSentence = 300
 
+/** As much of a text as is read, and of a code. */
+const maxRead = 2000
+const maxCode = 100
+
 /** One line of a provider's text, with everything that looks like a key masked. */
 export const maskSentence = (text: string): string => {
   const line = opaque
-    .reduce((rest, pattern) => rest.replace(pattern, maskSecrets.masked), maskSecrets.maskText(text.slice(0, 2000)))
+    .reduce((rest, pattern) => rest.replace(pattern, maskSecrets.masked), maskSecrets.maskText(text.slice(0, maxRead)))
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
   return line.length > maxSentence ? `${line.slice(0, maxSentence)}...` : line
@@ -96,11 +100,15 @@ interface Facts extends Failed {
   readonly sentence: string | undefined
   /** The code, type or status name by which the provider calls the error. */
   readonly codes: ReadonlyArray<string>
+  /** The limit that was met passes by itself. */
+  readonly isPassing: boolean
   readonly retryAfter: Duration.Duration | undefined
   readonly http: typeof AiError.HttpContext.Type | undefined
 }
 
 const quotaCodes = /insufficient_quota|billing|credit balance|exceeded your current quota/i
+/** A limit per minute: its sentence may name the quota, or where to pay for a greater one. */
+const passingLimit = /rate_limit|(?:try again|retry) in \d/i
 const policyCodes = /content_policy|content_filter|responsibleaipolicy/i
 const keyRefused =
   /(?:invalid|incorrect|not valid|expired|missing)[^.]*api[ _-]?key|api[ _-]?key[^.]*(?:invalid|incorrect|not valid|expired|missing)/i
@@ -145,9 +153,10 @@ const refusedKey = (facts: Facts, kind: AiError.AuthenticationError["kind"]) => 
 }
 
 const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => {
-  const { http, provider, retryAfter, sentence } = facts
+  const { http, isPassing, provider, retryAfter, sentence } = facts
   const common = defined({ http })
   if (status === 401 || (status === 400 && matches(facts, keyRefused))) return refusedKey(facts, "InvalidKey")
+  if (status === 429 && isPassing) return new AiError.RateLimitError({ ...common, ...defined({ retryAfter }) })
   if (status === 402 || ((status === 429 || status === 400 || status === 403) && matches(facts, quotaCodes))) {
     return new AiError.QuotaExhaustedError(common)
   }
@@ -161,7 +170,7 @@ const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => 
       ...common
     })
   }
-  if (status === 408 || status === 409 || status >= 500) {
+  if (status === 408 || status === 409 || status === 425 || status >= 500) {
     const description = withSentence(`${provider} answered with status ${status}`, facts)
     return new AiError.InternalProviderError({ description, ...common })
   }
@@ -230,7 +239,7 @@ const reasonOf = (error: unknown, facts: Facts): AiError.AiErrorReason => {
 
 const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
   const headers = headersOf(error)
-  const codes = ["code", "type", "status"].flatMap((key) => firstText(error, key) ?? [])
+  const codes = ["code", "type", "status"].flatMap((key) => firstText(error, key)?.slice(0, maxCode) ?? [])
   const found = childOf(error, "statusCode")
   const named = codes.flatMap((code) => plainJson.own(statusOfCode, code.toLowerCase()) ?? [])[0]
   const status = Number.isSafeInteger(found) ? Number(found) : named
@@ -239,6 +248,7 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
     ...failed,
     status,
     codes,
+    isPassing: [...codes, (sentence ?? "").slice(0, maxRead)].some((text) => passingLimit.test(text)),
     sentence: sentence === undefined ? undefined : maskSentence(sentence),
     retryAfter: retryAfterOf(headers, now),
     http:

@@ -38,7 +38,7 @@ const named = /(\bapi[ _-]?key\b[^:=\n]{0,40}[:=]\s{0,8}["'`]?)(?=[\w.~+*-]*\d)[
 /** The start of `name=value` and `name: value`. */
 const assignment = /([\w-]{1,64})(?:\\{0,3}["'`])?\s{0,8}(?:=>|[:=])\s{0,8}/g
 
-/** The value: all that stands in quotes, which may be escaped, or a word, with the scheme of an authorization before it. */
+/** The value: all within quotes, which may be escaped, or a word, with the scheme of an authorization before it. */
 const assigned = /(\\{0,3}["'`])(?:(?!\1)[^\n]){3,100000}|(?:(?:bearer|basic|token)\s+)?[^\s"'`&,;{}[\]\\]{3,}/iy
 
 const maskAssigned = (text: string): string => {
