@@ -356,20 +356,24 @@ interface Entry {
 const maxDescription = 16_384
 const maxQuote = 500
 
-/** Characters that a reader of a description would not see. */
-const invisible = /(?![\t\n\r])\p{Cc}|[\u{E0000}-\u{E007F}]|\p{Surrogate}/u
+/** Characters that a reader of a description would not see, or that show it in another order: tags, directions. */
+const hidden = /[\u{E0000}-\u{E01EF}\u202A-\u202E\u2066-\u2069]/u
+
+const control = /(?![\t\n\r])\p{Cc}|\p{Surrogate}/u
 
 /** The first rule that the words of a tool break. */
-const findWrongWords = ({ annotations, description = "", execution, name, title = "" }: Described) => {
+const findWrongWords = (described: Described) => {
+  const { annotations, description = "", execution, name, title = "" } = described
   if (!/^[\w.-]{1,128}$/.test(name))
     return "expected a name of at most 128 letters, digits, dots, hyphens and underscores"
   if (execution?.taskSupport === "required") return "it can only be called as a task, which is not supported"
   for (const text of [description, title, annotations?.title ?? ""]) {
     if (text.length > maxDescription)
       return `expected at most ${maxDescription} characters, got a text of ${text.length}`
-    if (invisible.test(text)) return "expected visible text, found a control or tag character in its words"
+    if (control.test(text)) return "expected visible text, found a control character in its words"
   }
-  return undefined
+  // The schemas have descriptions, too
+  return hidden.test(JSON.stringify(described)) ? "expected visible text, found a hidden character in it" : undefined
 }
 
 /** Clients send objects, and tools of version 2026-07-28 may name parameters that are headers. */
@@ -675,11 +679,14 @@ class Server {
         return yield* invalid(`expected at most ${maxTools} tools, got ${count}. Raise "maxTools" of the limits`)
       }
       const entries = new Map<string, Entry>()
+      const taken = new Set<string>()
       const refused: Array<RefusedTool> = []
       for (const raw of found) {
-        const made = yield* Effect.result(this.make(raw, entries, connected))
-        if (Result.isSuccess(made)) entries.set(made.success.described.name, made.success)
-        else refused.push({ server: this.name, ...made.failure })
+        const made = yield* Effect.result(this.make(raw, taken, connected))
+        if (Result.isSuccess(made)) {
+          entries.set(made.success.described.name, made.success)
+          taken.add(boundTool.encodeName(made.success.tool.name))
+        } else refused.push({ server: this.name, ...made.failure })
       }
       const [first] = refused
       if (first !== undefined && invalidTools === "fail") {
@@ -693,7 +700,7 @@ class Server {
   /** The entry of a tool: the one that is known if nothing has changed. */
   private make(
     raw: unknown,
-    others: ReadonlyMap<string, Entry>,
+    taken: ReadonlySet<string>,
     connected: connection.Connection
   ): Effect.Effect<Entry, Omit<RefusedTool, "server">> {
     return Effect.gen({ self: this }, function* () {
@@ -709,7 +716,9 @@ class Server {
       const described = decoded.success
       const wrong = findWrongWords(described) ?? findWrongRoot(connected, described)
       if (wrong !== undefined) return yield* refuse(wrong)
-      if (others.has(described.name)) return yield* refuse("another tool of the server has its name")
+      if (taken.has(boundTool.encodeName(`${this.name}/${described.name}`))) {
+        return yield* refuse("another tool of the server has its name, or the same one for a model")
+      }
       const fingerprint = plainJson.fingerprint(described)
       const known = this.listed?.entries.get(described.name)
       if (known?.fingerprint === fingerprint) return known

@@ -336,6 +336,42 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
     yield* Effect.provide(program, tools(url))
   })
 
+  test.live(
+    "MCP-1 L2 a tool with hidden words in a schema, or with another one's name for models, is left out",
+    function* () {
+      const says = (description: string) => ({
+        inputSchema: { type: "object", properties: { a: { type: "string", description } } }
+      })
+      const { url } = yield* byHand((method) =>
+        method === "initialize"
+          ? hello("2025-11-25")
+          : {
+              tools: [
+                tool("a.b", says("Ada \u{1f469}\u200d\u{1f52c}\ufe0f")),
+                tool("a_x2e_b"),
+                tool("tags", says("x\u{E0041}")),
+                tool("bytes", says("x\u{E0102}")),
+                tool("backwards", { description: "abc\u202Ecba" }),
+                tool("output", { outputSchema: { type: "object", description: "x\u{E0041}" } })
+              ]
+            }
+      )
+      const program = Effect.gen(function* () {
+        assert.deepStrictEqual(
+          (yield* McpTools.toolkit).map(({ name }) => name),
+          ["demo/a.b"]
+        )
+        const refused = yield* McpTools.refused
+        assert.deepStrictEqual(
+          refused.map(({ tool }) => tool),
+          ["a_x2e_b", "tags", "bytes", "backwards", "output"]
+        )
+        assert.strictEqual((yield* Effect.provide(agent.run("Go"), calling())).text, "done")
+      })
+      yield* Effect.provide(program, tools(url))
+    }
+  )
+
   test.live("MCP-1 calls that find no connection wait for one attempt to make it", function* () {
     let isDown = false
     let attempts = 0

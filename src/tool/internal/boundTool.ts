@@ -684,7 +684,7 @@ const escapeName = (name: string): string =>
     .replaceAll(/[^A-Za-z0-9_-]/gu, (character) => `_x${(character.codePointAt(0) ?? 0).toString(16)}_`)
 
 /** `/` as `__`, other characters by code point, too long a name cut and closed with a digest of the whole. */
-const encodeName = (name: string): string => {
+export const encodeName = (name: string): string => {
   if (/^[\w-]{1,64}$/.test(name)) return name
   const escaped = escapeName(name)
   if (escaped.length <= maxNameLength) return escaped
