@@ -8,6 +8,7 @@ import { McpTools, McpToolServer } from "effect-emissary/mcp"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { ScriptedModel } from "effect-emissary/testing"
+import packageJson from "../../package.json" with { type: "json" }
 import { call } from "../agent/fixtures.ts"
 import { test } from "../test.ts"
 import { listen } from "./fixtures/sdk-server.ts"
@@ -261,6 +262,18 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
       ),
       ["soon", "noon"]
     )
+  })
+
+  test.live("MCP-1 the client names the package and its version", function* () {
+    const hellos: Array<unknown> = []
+    const { url } = yield* byHand((method, _request, params) => {
+      if (method !== "initialize") return { tools: [] }
+      hellos.push(params)
+      return hello("2025-11-25")
+    })
+    assert.deepStrictEqual(yield* Effect.provide(McpTools.toolkit, tools(url)), [])
+    const { name, version } = packageJson
+    assert.deepInclude(hellos[0], { clientInfo: { name, version } })
   })
 
   test.live("MCP-1 a session that is forgotten in a call is replaced, and the call made once more", function* () {
