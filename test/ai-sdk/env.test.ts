@@ -210,16 +210,47 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
   })
 
   test.live("MODEL-4 a wrong key names the provider and the variable", function* () {
-    const sentence = `Incorrect API key provided: ${key}.`
-    const { url } = yield* serve(() => ({
-      status: 401,
-      json: { error: { message: sentence, type: "invalid_request_error" } }
-    }))
-    const error = yield* Effect.flip(ask("openai/gpt-5.2", { OPENAI_BASE_URL: url, OPENAI_API_KEY: key }))
-    assert.strictEqual(
-      error.message,
-      'Agent "a": expected an answer from the model "openai/gpt-5.2", got AuthenticationError: openai refused the API key (status 401): Incorrect API key provided: [redacted]. Check OPENAI_API_KEY'
-    )
+    const cases: ReadonlyArray<
+      readonly [model: string, keyVariable: string, urlVariable: string, reply: Reply, sentence: string]
+    > = [
+      [
+        "openai/gpt-5.2",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        {
+          status: 401,
+          json: { error: { message: `Incorrect API key provided: ${key}.`, type: "invalid_request_error" } }
+        },
+        "openai refused the API key (status 401): Incorrect API key provided: [redacted]. Check OPENAI_API_KEY"
+      ],
+      [
+        "anthropic/claude",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        { status: 401, json: { type: "error", error: { type: "authentication_error", message: "invalid x-api-key" } } },
+        "anthropic refused the API key (status 401): invalid x-api-key. Check ANTHROPIC_API_KEY"
+      ],
+      [
+        "google/gemini-2.5-flash",
+        "GEMINI_API_KEY",
+        "GOOGLE_BASE_URL",
+        {
+          status: 400,
+          json: {
+            error: { code: 400, message: "API key not valid. Please pass a valid one.", status: "INVALID_ARGUMENT" }
+          }
+        },
+        "google refused the API key (status 400): API key not valid. Please pass a valid one. Check GEMINI_API_KEY"
+      ]
+    ]
+    for (const [model, keyVariable, urlVariable, reply, sentence] of cases) {
+      const { url } = yield* serve(() => reply)
+      const error = yield* Effect.flip(ask(model, { [urlVariable]: url, [keyVariable]: key }))
+      assert.strictEqual(
+        error.message,
+        `Agent "a": expected an answer from the model "${model}", got AuthenticationError: ${sentence}`
+      )
+    }
   })
 
   const missing = { error: { message: "The model `gpt-52` does not exist", code: "model_not_found" } }

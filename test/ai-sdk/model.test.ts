@@ -151,6 +151,16 @@ describe("MODEL-1 answers", () => {
     }
   })
 
+  test("MODEL-1 a provider's own tool may fail", function* () {
+    const parts = yield* generate({
+      content: [
+        { type: "tool-call", toolCallId: "c2", toolName: "search", input: "{}", providerExecuted: true },
+        { type: "tool-result", toolCallId: "c2", toolName: "search", result: "no", isError: true }
+      ]
+    })
+    assert.deepInclude(parts[2], { type: "tool-result", result: "no", isFailure: true, providerExecuted: true })
+  })
+
   test("MODEL-1 calls and results of tools that only the provider knows return to it", function* () {
     const hidden = { toolCallId: "m1", toolName: "mcp.list", providerExecuted: true, dynamic: true }
     const answer: Answer = {
