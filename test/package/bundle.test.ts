@@ -77,7 +77,7 @@ Effect.runPromise(program).then(console.log)
 `
     ),
     prints: "hello",
-    minified: 452,
+    minified: 453,
     gzipped: 155
   },
   "a plan": {
@@ -92,7 +92,7 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
     ),
     prints: "hello",
     minified: 489,
-    gzipped: 169
+    gzipped: 170
   },
   "a server of remote tools": {
     text: programOf(
