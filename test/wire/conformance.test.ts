@@ -5,7 +5,10 @@ import { harness, providers, type Provider } from "./providers.ts"
 describe("MODEL-3 MODEL-4 the adapter passes the suite against the real clients", () => {
   for (const [name, provider] of Object.entries<Provider>(providers)) {
     const { lacks } = provider
-    for (const { check, name: title } of LanguageModelConformance.checks(name, harness(provider), { lacks })) {
+    for (const { check, name: title } of LanguageModelConformance.checks(name, harness(provider), {
+      lacks,
+      limit: "20 seconds"
+    })) {
       it.live(title, () => check)
     }
   }
