@@ -394,7 +394,8 @@ const environment: Provider<unknown, never> = {
  * `VLLM_BASE_URL=http://localhost:8000/v1` makes `vllm/qwen3` a model. It replaces the URL of a provider in the table, such as
  * `OPENAI_BASE_URL`; that of Ollama is `http://localhost:11434/v1` by default.
  *
- * A definition may set the options of {@link Sampling}. The variables are read through the `ConfigProvider` of the layer when a
+ * A definition may set the options of {@link Sampling}. A name that would lead elsewhere in a URL, with `..` between slashes or
+ * with one of `?#%\\`, is an `InvalidModelName`. The variables are read through the `ConfigProvider` of the layer when a
  * model is first asked for, and the package is imported then. What is missing is the reason of a {@link ModelRegistryError}.
  * A model that the provider does not know fails at its first call: the error names the closest models of those that
  * the provider lists at `GET {url}/models`.

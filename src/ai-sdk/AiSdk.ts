@@ -15,6 +15,7 @@ import type { LanguageModelV4, LanguageModelV4CallOptions, SharedV4Warning } fro
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -63,6 +64,7 @@ export interface SdkModel {
  *   `store` of OpenAI's Responses API is `false`, because conversations are stored by you. They may hold URLs and
  *   tokens, so take them from a definition only through a Schema that names the ones you accept.
  * - `headers` are sent with each request.
+ * - `apiKey` is the key that the client has. The texts of the provider are kept with it masked, as the values of `headers` are.
  * - `apiKeyVariable` is the environment variable that has the key. It is named where the provider refuses the key.
  * - `mapError` sees each error before it is returned, and may return another one.
  * - `codecTransformer` makes the JSON Schema of a structured output. Default: the dialect of Anthropic for its models,
@@ -84,6 +86,7 @@ export interface Options {
   readonly reasoning?: "off" | "low" | "medium" | "high" | "xhigh" | "max" | undefined
   readonly providerOptions?: { readonly [provider: string]: Json.JsonObject } | undefined
   readonly headers?: { readonly [name: string]: string } | undefined
+  readonly apiKey?: Redacted.Redacted<string> | undefined
   readonly apiKeyVariable?: string | undefined
   readonly mapError?: ((error: AiError.AiError) => Effect.Effect<AiError.AiError>) | undefined
   readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
@@ -154,7 +157,9 @@ const failedCall = (languageModel: LanguageModelV4, options: Options, method: st
   const byDefault = own(keyVariables, provider)
   const keyVariable =
     options.apiKeyVariable ?? (byDefault === undefined ? undefined : `${byDefault}, or the apiKey that the code passes`)
-  return { method, provider, keyVariable }
+  const known = Object.values(options.headers ?? {})
+  if (options.apiKey !== undefined) known.push(Redacted.value(options.apiKey))
+  return { method, provider, keyVariable, secrets: known }
 }
 
 const warningText = (warning: SharedV4Warning): string => {

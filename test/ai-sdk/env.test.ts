@@ -16,6 +16,7 @@ interface Received {
 interface Reply {
   readonly status?: number
   readonly json: unknown
+  readonly headers?: Record<string, string>
 }
 
 const chat = (text: string): Reply => ({
@@ -73,8 +74,8 @@ const serve = (reply: (request: Received) => Reply) =>
                 const { headers, method = "", url = "" } = request
                 const one = { method, url, headers, body }
                 received.push(one)
-                const { json, status = 200 } = reply(one)
-                response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(json))
+                const { headers: more, json, status = 200 } = reply(one)
+                response.writeHead(status, { "content-type": "application/json", ...more }).end(JSON.stringify(json))
               })
             })
             server.listen(0, "127.0.0.1", () => {
@@ -200,6 +201,52 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
     yield* failsFor("UnknownProvider", resolve("constructor/x", {}))
     yield* failsFor("InvalidModelName", resolve("gpt-5.2", {}))
   })
+
+  test("MODEL-2 L8 the name of a model leads nowhere else at the provider's URL", function* () {
+    for (const model of [
+      "../../admin/x",
+      "models/../../admin",
+      "a/./b",
+      "..",
+      "a?b",
+      "a#b",
+      "%2e%2e/a",
+      "a\\..\\b",
+      ".\t./a"
+    ]) {
+      const variables = { GEMINI_API_KEY: key, OLLAMA_BASE_URL: "http://127.0.0.1:1/v1" }
+      yield* failsFor("InvalidModelName", resolve(`google/${model}`, variables))
+      yield* failsFor("InvalidModelName", resolve(`ollama/${model}`, variables))
+    }
+    for (const model of ["hf.co/org/name..v2:Q4_K_M", "/models/qwen3.gguf", "@cf/meta/llama:free", "ft:gpt:org::id"]) {
+      yield* Effect.scoped(resolve(`ollama/${model}`, {}))
+    }
+  })
+
+  test.live(
+    "MODEL-2 L8 a provider's text quotes a key of any form: it is masked; a list of models is read without redirects",
+    function* () {
+      const password = "hunter/house of cards"
+      const elsewhere = yield* serve(() => ({ json: { data: [{ id: "stolen" }] } }))
+      const { received, url } = yield* serve(({ headers }) => ({
+        status: 404,
+        json: { error: { message: `The model m does not exist for ${headers.authorization}`, code: "model_not_found" } }
+      }))
+      const moved = yield* serve(({ method }) =>
+        method === "GET"
+          ? { status: 302, json: {}, headers: { location: `${elsewhere.url}/models` } }
+          : { status: 404, json: { error: { message: "No such model", code: "model_not_found" } } }
+      )
+      const error = yield* Effect.flip(ask("mine/m", { MINE_BASE_URL: url, MINE_API_KEY: password }))
+      assert.lengthOf(received, 2)
+      assert.include(error.message, "does not exist for Bearer [redacted]")
+      assert.notInclude(error.message, "hunter")
+      const other = yield* Effect.flip(ask("mine/m", { MINE_BASE_URL: moved.url, MINE_API_KEY: password }))
+      assert.lengthOf(moved.received, 2)
+      assert.notInclude(other.message, "stolen")
+      assert.deepStrictEqual(elsewhere.received, [])
+    }
+  )
 
   test("MODEL-2 options of a definition are sampling, and no URL", function* () {
     const error = yield* failsFor(

@@ -73,6 +73,7 @@ const clients: Readonly<Record<string, Client>> = {
 
 /** Why a model is not there; reasons of a `ModelRegistryError`. */
 export type Problem =
+  | { readonly _tag: "InvalidModelName"; readonly found: string }
   | {
       readonly _tag: "UnknownProvider"
       readonly provider: string
@@ -112,6 +113,9 @@ const unknownProvider = (provider: string, variable: string): Problem => {
   return { _tag: "UnknownProvider", provider, known, variable, ...defined({ closest }) }
 }
 
+/** The parts of a name that lead elsewhere in a URL: some clients put the name into the path. */
+const misleading = /[\p{Cc}\\?#%]|(?:^|\/)\.{1,2}(?:\/|$)/u
+
 type Create = (settings: Readonly<Record<string, unknown>>) => (model: string) => AiSdk.SdkModel
 
 /** The client's function. A bundler leaves the import alone, because the package may not be there. */
@@ -142,16 +146,26 @@ const listTimeout = "5 seconds"
 
 const decodeListed = Schema.decodeUnknownEffect(Listed)
 
-/** The names of the provider's models; none where it does not list them. The clients call `fetch` as well. */
+/** The most models of a list that are read. */
+const maxModels = 2000
+
+/**
+ * The names of the provider's models; none where it does not list them. The clients call `fetch` as well. A redirect would
+ * take the headers along.
+ */
 const listModels = (url: string, headers: Readonly<Record<string, string>>): Effect.Effect<ReadonlyArray<string>> =>
-  Effect.tryPromise((signal) => fetch(`${url.replace(/\/+$/, "")}/models`, { headers, signal })).pipe(
-    Effect.flatMap((response) => Effect.tryPromise((): PromiseLike<unknown> => response.json())),
+  Effect.tryPromise((signal): PromiseLike<unknown> =>
+    fetch(`${url.replace(/\/+$/, "")}/models`, { headers, signal, redirect: "error" }).then((response) =>
+      response.json()
+    )
+  ).pipe(
     Effect.flatMap(decodeListed),
     Effect.map((listed) =>
       "data" in listed
         ? listed.data.map(({ id }) => id)
         : listed.models.map(({ name }) => name.replace(/^models\//, ""))
     ),
+    Effect.map((names) => names.slice(0, maxModels)),
     Effect.timeout(listTimeout),
     Effect.orElseSucceed(() => [])
   )
@@ -183,6 +197,9 @@ export const build = Effect.fnUntraced(function* (
   { model, provider }: agentData.ModelName,
   options: AiSdk.Options
 ): Effect.fn.Return<Layer.Layer<LanguageModel.LanguageModel>, Problem> {
+  if (misleading.test(model)) {
+    return yield* Effect.fail<Problem>({ _tag: "InvalidModelName", found: base.quote(`${provider}/${model}`) })
+  }
   const prefix = prefixOf(provider)
   const known = own(clients, provider) ?? compatible(prefix, false)
   const url = (yield* read(`${prefix}_BASE_URL`)) ?? known.url
@@ -205,6 +222,7 @@ export const build = Effect.fnUntraced(function* (
     LanguageModel.LanguageModel,
     AiSdk.make(languageModel, {
       ...options,
+      ...defined({ apiKey: found && Redacted.make(found.key) }),
       apiKeyVariable: found?.variable ?? known.keys.join(" or "),
       mapError: suggest(model, names)
     })

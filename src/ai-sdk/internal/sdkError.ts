@@ -19,6 +19,8 @@ export interface Failed {
   readonly provider: string
   /** The environment variable that holds the key of the provider. */
   readonly keyVariable: string | undefined
+  /** Values that were sent, and that no text may have. */
+  readonly secrets: ReadonlyArray<string>
 }
 
 // Text
@@ -32,10 +34,18 @@ const maxSentence = 300
 const maxRead = 2000
 const maxCode = 100
 
-/** One line of a provider's text, with everything that looks like a key masked. */
-export const maskSentence = (text: string): string => {
+/** Shorter values are words of texts. */
+const minSecret = 6
+
+/** One line of a provider's text, with the secrets masked, and everything that looks like a key. */
+export const maskSentence = (text: string, secrets: ReadonlyArray<string> = []): string => {
+  // A token is secret without its scheme, too
+  const without = secrets
+    .flatMap((secret) => [secret, ...secret.split(" ").slice(1)])
+    .filter((secret) => secret.length >= minSecret)
+    .reduce((rest, secret) => rest.replaceAll(secret, maskSecrets.masked), text.slice(0, maxRead))
   const line = opaque
-    .reduce((rest, pattern) => rest.replace(pattern, maskSecrets.masked), maskSecrets.maskText(text.slice(0, maxRead)))
+    .reduce((rest, pattern) => rest.replace(pattern, maskSecrets.masked), maskSecrets.maskText(without))
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
   return line.length > maxSentence ? `${line.slice(0, maxSentence)}...` : line
@@ -249,7 +259,7 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
     status,
     codes,
     isPassing: [...codes, (sentence ?? "").slice(0, maxRead)].some((text) => passingLimit.test(text)),
-    sentence: sentence === undefined ? undefined : maskSentence(sentence),
+    sentence: sentence === undefined ? undefined : maskSentence(sentence, failed.secrets),
     retryAfter: retryAfterOf(headers, now),
     http:
       status === undefined
