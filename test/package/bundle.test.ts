@@ -78,7 +78,7 @@ Effect.runPromise(program).then(console.log)
     ),
     prints: "hello",
     minified: 453,
-    gzipped: 155
+    gzipped: 156
   },
   "a plan": {
     text: programOf(
