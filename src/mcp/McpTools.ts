@@ -12,7 +12,7 @@
  * - Each call asks for an approval unless `approval` decides otherwise. The approval holds for the digest of the
  *   contract, so a tool that changes is asked for again.
  * - The tools of a run stay as they were when it began. A call of a tool that has changed or gone by then is not
- *   executed. The next run has the new tools.
+ *   executed, if the server announced the change or was connected to again. The next run has the new tools.
  * - Text, images, audio and resources of a result are content for the model. `isError` is an `execution_error`, and a
  *   notification of progress is a `ToolProgress` event.
  * - A server that has ended, or forgotten its session, is connected to again for the next call. The call under way
