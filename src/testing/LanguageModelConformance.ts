@@ -304,7 +304,7 @@ const askParts = (
 
 const collect = (parts: ReadonlyArray<Response.AnyPart>): modelMessages.ResponseContent => {
   const accumulator = modelMessages.accumulator()
-  parts.forEach(accumulator.add)
+  for (const part of parts) accumulator.add(part)
   return accumulator.result()
 }
 

@@ -30,7 +30,7 @@ const stream = (answer: Answer) =>
 /** The content that an agent keeps of a response. */
 const collect = (parts: ReadonlyArray<Response.AnyPart>) => {
   const accumulator = modelMessages.accumulator()
-  parts.forEach(accumulator.add)
+  for (const part of parts) accumulator.add(part)
   return accumulator.result()
 }
 

@@ -285,7 +285,7 @@ function* requestAnswer(
           runSpans.observe(calls, request, {
             isStreaming: step.streaming && action.purpose === "answer",
             prompt: () => promptOf(step, action),
-            answer: accumulator.result,
+            answer: () => accumulator.result(),
             failure: (method) => errorIn(accumulator.result(), method)
           }),
           (_: Context.Context<never>) => services
@@ -336,7 +336,7 @@ const requestOf = (step: Step, action: runTransition.ActionOf<"CallModel">) => {
 
 const generateAnswer = ({ resolved }: Step, request: Request, accumulator: modelMessages.StreamAccumulator) =>
   Effect.map(resolved.model.generateText(request), (response) => {
-    response.content.forEach(accumulator.add)
+    for (const part of response.content) accumulator.add(part)
     return "generateText"
   })
 
@@ -378,7 +378,7 @@ const generateObject = Effect.fnUntraced(function* (
         Effect.succeed(parts ?? [Response.makePart("text", { text: responseText })])
       )
     )
-  answer.forEach(accumulator.add)
+  for (const part of answer) accumulator.add(part)
   if (step.streaming) {
     for (const part of answer) {
       if (part.type === "text") yield* step.recorder.emit({ _tag: "TextDelta", delta: part.text })
@@ -468,49 +468,57 @@ interface ReadyCall {
   readonly call: toolCall.BoundCall
 }
 
-const prepareCall = (
-  { deadline, options, recorder, resolved }: Step,
-  runnable: runTransition.RunnableCall
-): Effect.Effect<PreparedCall> => {
+const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.Effect<PreparedCall> => {
+  const { deadline, options, recorder, resolved } = step
   const { id, name, text, arguments: args } = runnable.part
-  const { context, conversation, runId } = recorder.state
+  const { context, runId } = recorder.state
   const { approved } = runnable
   const request = { id, name, arguments: approved?.arguments ?? text ?? args }
-  const bound = boundTool.prepare(resolved.tools, request, {
+  const call = boundTool.prepareIn(step.context, resolved.tools, request, {
     runId,
     context,
     timeout: options.timeouts?.tool,
     deadline: deadline === undefined ? undefined : deadline + grace,
     progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
   })
-  return Effect.flatMap(bound, (call): Effect.Effect<PreparedCall> => {
-    const tool = resolved.tools.tools.get(name)
-    const prepared = { runnable, call }
-    if (Result.isFailure(call) || tool === undefined || runnable.started) return Effect.succeed(prepared)
-    const { arguments: checked, contract } = call.success
-    if (approved === undefined && contract.approval === "never") return Effect.succeed(prepared)
-    const ask = Effect.map(
-      Effect.suspend(() =>
-        runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked })
-      ),
-      (digest): PreparedCall => ({ ...prepared, asks: { arguments: checked, digest } })
-    )
-    // The tool may have changed since it was approved
-    if (approved !== undefined) {
-      return Effect.map(ask, (asked) => (asked.asks?.digest === approved.digest ? prepared : asked))
+  const tool = resolved.tools.tools.get(name)
+  const prepared = { runnable, call }
+  if (Result.isFailure(call) || tool === undefined || runnable.started) return Effect.succeed(prepared)
+  const { contract } = call.success
+  if (approved === undefined && contract.approval === "never") return Effect.succeed(prepared)
+  return askFirst(step, tool, prepared, call.success)
+}
+
+/** The call, with the request for the approval that it needs. */
+const askFirst = (
+  { recorder }: Step,
+  tool: boundTool.BoundTool,
+  prepared: PreparedCall,
+  { arguments: checked, context, contract, id }: toolCall.BoundCall
+): Effect.Effect<PreparedCall> => {
+  const { approved } = prepared.runnable
+  const { conversation } = recorder.state
+  const ask = Effect.map(
+    Effect.suspend(() =>
+      runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked })
+    ),
+    (digest): PreparedCall => ({ ...prepared, asks: { arguments: checked, digest } })
+  )
+  // The tool may have changed since it was approved
+  if (approved !== undefined) {
+    return Effect.map(ask, (asked) => (asked.asks?.digest === approved.digest ? prepared : asked))
+  }
+  const asked = {
+    callId: id,
+    context,
+    // For an approval policy that looks at it; most do not
+    get messages() {
+      return modelMessages.toPrompt(conversation).content
     }
-    const asked = {
-      callId: id,
-      context,
-      // For an approval policy that looks at it; most do not
-      get messages() {
-        return modelMessages.toPrompt(conversation).content
-      }
-    }
-    return Effect.matchEffect(tool.needsApproval(checked, asked), {
-      onFailure: (failure) => Effect.succeed<PreparedCall>({ ...prepared, call: Result.fail(failure) }),
-      onSuccess: (needed) => (needed ? ask : Effect.succeed(prepared))
-    })
+  }
+  return Effect.matchEffect(tool.needsApproval(checked, asked), {
+    onFailure: (failure) => Effect.succeed<PreparedCall>({ ...prepared, call: Result.fail(failure) }),
+    onSuccess: (needed) => (needed ? ask : Effect.succeed(prepared))
   })
 }
 
@@ -520,7 +528,10 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
   for (const settled of action.settled) yield* driver.recordToolFinished(step, settled)
   if (recorder.interruption) return
   const prepared: Array<PreparedCall> = []
-  for (const call of action.calls) prepared.push(yield* prepareCall(step, call))
+  for (const call of action.calls) {
+    const one = prepareCall(step, call)
+    prepared.push(toolCall.isDone(one) && Exit.isSuccess(one) ? one.value : yield* one)
+  }
   const ready: Array<ReadyCall> = []
   for (const { asks, call, runnable } of prepared) {
     const { id: callId, name } = runnable.part
@@ -553,7 +564,7 @@ interface BatchEnd {
   readonly fatal: Array<AgentError.AgentError>
 }
 
-const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArray<ReadyCall>) {
+const executeBatch = (step: Step, ready: ReadonlyArray<ReadyCall>): Effect.Effect<void, AgentError.AgentError> => {
   const { options, recorder } = step
   const end: BatchEnd = { suspended: undefined, fatal: [] }
 
@@ -572,7 +583,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   }
 
   const calls = ready.map((one) => withChild(step, one, end))
-  yield* toolCall.run(calls, {
+  const ran = toolCall.run(calls, {
     defects: options.defects,
     onStarted,
     onFinished: (callId, result, duration, cause, index) => {
@@ -581,9 +592,11 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
       return driver.recordToolFinished(step, call, duration, cause)
     }
   })
-  const [error] = end.fatal
-  if (error !== undefined) return yield* recorder.fail(error.reason)
-})
+  return Effect.flatMap(ran, () => {
+    const [error] = end.fatal
+    return error === undefined ? Effect.void : Effect.fail(recorder.fail(error.reason))
+  })
+}
 
 /** Calls of agents run through the driver, so that their events and approvals are this run's. */
 const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): toolCall.BoundCall => {

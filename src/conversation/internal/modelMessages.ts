@@ -240,9 +240,9 @@ export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Pro
     history.History.setPrompts(conversation, [converted, ...known.filter(isOther).slice(0, maxPrompts - 1)])
   }
   const { content, length, results } = converted
-  const upToHead = content.length === length ? content : content.slice(0, length)
+  const upToHead = content.length === length && results !== undefined ? content : content.slice(0, length)
   // An array of its own: the provider may change it, and longer prompts add to the other one
-  return Prompt.fromMessages(results === undefined ? [...upToHead] : [...upToHead, results])
+  return Prompt.fromMessages(results === undefined ? upToHead : upToHead.concat([results]))
 }
 
 /** The prompts that a conversation keeps: for its model, and for other readers. */
@@ -664,21 +664,26 @@ interface Block {
 /**
  * Starts collecting. The accumulator is mutable: one per stream.
  */
-export const accumulator = (): StreamAccumulator => {
-  const blocks: Array<Block> = []
-  // Of streams only
-  const open: Partial<Record<Kind, Map<string, Block>>> = {}
-  const approvals: Array<ProviderApproval> = []
-  const errors: Array<unknown> = []
-  let about: Pick<ResponseContent, "usage" | "finishReason" | "model" | "response"> = {}
+export const accumulator = (): StreamAccumulator => new Accumulator()
 
-  const addAbout = ({ metadata, response, ...fields }: typeof about & { readonly metadata: Metadata }): void => {
+type About = Pick<ResponseContent, "usage" | "finishReason" | "model" | "response">
+
+class Accumulator implements StreamAccumulator {
+  private readonly blocks: Array<Block> = []
+  /** Of streams only. */
+  private open: Partial<Record<Kind, Map<string, Block>>> | undefined = undefined
+  private readonly approvals: Array<ProviderApproval> = []
+  private readonly errors: Array<unknown> = []
+  private about: About = {}
+
+  private addAbout({ metadata, response, ...fields }: About & { readonly metadata: Metadata }): void {
+    const { about } = this
     const merged = mergeMetadata(about.response?.metadata ?? {}, metadata)
     const whole = defined({ ...about.response, ...response, metadata: isEmpty(merged) ? undefined : merged })
-    about = { ...about, ...defined(fields), ...(isEmpty(whole) ? undefined : { response: whole }) }
+    this.about = { ...about, ...defined(fields), ...(isEmpty(whole) ? undefined : { response: whole }) }
   }
 
-  const put = (kind: Kind, id: string, values: Partial<Block>): Block => {
+  private put(kind: Kind, id: string, values: Partial<Block>): Block {
     const block: Block = {
       kind,
       id,
@@ -689,28 +694,29 @@ export const accumulator = (): StreamAccumulator => {
       part: undefined,
       ...values
     }
-    blocks.push(block)
+    this.blocks.push(block)
     return block
   }
 
-  const start = (kind: Kind, id: string, values: Partial<Block>): Block => {
-    const block = put(kind, id, values)
-    const blocks = (open[kind] ??= new Map<string, Block>())
+  private start(kind: Kind, id: string, values: Partial<Block>): Block {
+    const block = this.put(kind, id, values)
+    this.open ??= {}
+    const blocks = (this.open[kind] ??= new Map<string, Block>())
     blocks.set(id, block)
     return block
   }
 
-  const grow = (kind: Kind, id: string, delta: string, metadata: Metadata): void => {
-    const block = open[kind]?.get(id) ?? start(kind, id, {})
+  private grow(kind: Kind, id: string, delta: string, metadata: Metadata): void {
+    const block = this.open?.[kind]?.get(id) ?? this.start(kind, id, {})
     block.text += delta
     block.metadata = mergeMetadata(block.metadata, metadata)
   }
 
-  const addCall = (part: Response.ToolCallPart<string, unknown>): void => {
-    const started = open.call?.get(part.id)
+  private addCall(part: Response.ToolCallPart<string, unknown>): void {
+    const started = this.open?.call?.get(part.id)
     const given = part.params === undefined ? started?.text : part.params
     const args = Option.getOrElse(callArguments(given), () => history.textArguments(started?.text || textOf(given)))
-    const block = started ?? put("call", part.id, {})
+    const block = started ?? this.put("call", part.id, {})
     block.part = {
       type: "tool-call",
       id: part.id,
@@ -720,88 +726,93 @@ export const accumulator = (): StreamAccumulator => {
       ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
       ...partOptions(mergeMetadata(block.metadata, part.metadata))
     }
-    open.call?.delete(part.id)
+    this.open?.call?.delete(part.id)
   }
 
-  const addResult = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
+  private addResult(part: Response.ToolResultPart<string, unknown, unknown>): void {
     if (part.preliminary || !part.providerExecuted) return
     const value = Option.getOrElse(resultValue(part.encodedResult), () => textOf(part.encodedResult))
     const result = resultFromPart(part, value)
-    addPart({ type: "tool-result", id: part.id, name: part.name, result, ...partOptions(part.metadata) })
+    this.addPart({ type: "tool-result", id: part.id, name: part.name, result, ...partOptions(part.metadata) })
   }
 
-  const addPart = (part: AssistantPart): void => {
-    put("text", "", { part })
+  private addPart(part: AssistantPart): void {
+    this.put("text", "", { part })
   }
 
-  const add = (part: Response.AnyPart): void => {
+  add(part: Response.AnyPart): void {
     switch (part.type) {
       case "text":
       case "reasoning":
-        put(part.type, "", { text: part.text, metadata: part.metadata })
+        this.put(part.type, "", { text: part.text, metadata: part.metadata })
         return
       case "text-start":
       case "reasoning-start":
-        start(kindOf(part.type), part.id, { metadata: part.metadata })
+        this.start(kindOf(part.type), part.id, { metadata: part.metadata })
         return
       case "tool-params-start": {
         const { id, metadata, name, providerExecuted } = part
-        start("call", id, { name, providerExecuted, metadata })
+        this.start("call", id, { name, providerExecuted, metadata })
         return
       }
       case "text-delta":
       case "reasoning-delta":
       case "tool-params-delta":
-        grow(kindOf(part.type), part.id, part.delta, part.metadata)
+        this.grow(kindOf(part.type), part.id, part.delta, part.metadata)
         return
       case "text-end":
       case "reasoning-end":
-        grow(kindOf(part.type), part.id, "", part.metadata)
-        open[kindOf(part.type)]?.delete(part.id)
+        this.grow(kindOf(part.type), part.id, "", part.metadata)
+        this.open?.[kindOf(part.type)]?.delete(part.id)
         return
       case "tool-params-end":
         // The call itself follows
-        grow("call", part.id, "", part.metadata)
+        this.grow("call", part.id, "", part.metadata)
         return
       case "tool-call":
-        addCall(part)
+        this.addCall(part)
         return
       case "tool-result":
-        addResult(part)
+        this.addResult(part)
         return
       case "file":
-        addPart(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
+        this.addPart(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
         return
       case "source": {
         const { id, title } = part
-        addPart({ type: "source", id, ...defined({ title }), data: sourceData(part), ...partOptions(part.metadata) })
+        this.addPart({
+          type: "source",
+          id,
+          ...defined({ title }),
+          data: sourceData(part),
+          ...partOptions(part.metadata)
+        })
         return
       }
       case "response-metadata": {
         const { id, metadata, modelId: model, timestamp: createdAt } = part
-        addAbout({ model, response: defined({ id, createdAt }), metadata })
+        this.addAbout({ model, response: defined({ id, createdAt }), metadata })
         return
       }
       case "finish":
-        addAbout({ finishReason: part.reason, usage: usageOf(part.usage), metadata: part.metadata })
+        this.addAbout({ finishReason: part.reason, usage: usageOf(part.usage), metadata: part.metadata })
         return
       case "error":
-        errors.push(part.error)
+        this.errors.push(part.error)
         return
       case "tool-approval-request":
-        approvals.push({ approvalId: part.approvalId, callId: part.toolCallId })
+        this.approvals.push({ approvalId: part.approvalId, callId: part.toolCallId })
         return
     }
   }
 
-  return {
-    add,
-    result: () => ({
-      content: blocks.flatMap(partsOfBlock),
-      ...about,
-      approvals: [...approvals],
-      errors: [...errors]
-    })
+  result(): ResponseContent {
+    return {
+      content: this.blocks.flatMap(partsOfBlock),
+      ...this.about,
+      approvals: [...this.approvals],
+      errors: [...this.errors]
+    }
   }
 }
 

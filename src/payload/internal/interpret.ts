@@ -527,8 +527,9 @@ const checkValue = (
   shared: fuel.Fuel | undefined
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => {
   const { limits: given } = options
+  const { defaultLimits } = plainJson
   const limits =
-    given === undefined ? plainJson.defaultLimits : plainJson.overrideLimits(plainJson.defaultLimits, given)
+    given === undefined || given === defaultLimits ? defaultLimits : plainJson.overrideLimits(defaultLimits, given)
   const isDeep = limits.maxDepth > maxValueDepth
   const copied = plainJson.copyJson(input, isDeep ? { ...limits, maxDepth: maxValueDepth } : limits)
   if (Result.isFailure(copied)) {

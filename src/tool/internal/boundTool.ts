@@ -436,10 +436,12 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
 /** The services that the handler's layer captured, over those of a call, with the context of the run. */
 const servicesOver = (captured: Context.Context<never>): toolCall.Services => {
   const over = callContext.over(captured)
-  return (context, runContext, call) =>
-    call === undefined
-      ? Context.add(over(context), RunContext.RunContext, runContext)
-      : call.enter(Context.add(callContext.madeInRun(context, over), RunContext.RunContext, runContext))
+  return (context, runContext, call) => {
+    const services = call === undefined ? over(context) : callContext.madeInRun(context, over)
+    const isOfRun = Context.get(services, RunContext.RunContext) === runContext
+    const inRun = isOfRun ? services : Context.add(services, RunContext.RunContext, runContext)
+    return call === undefined ? inRun : call.enter(inRun)
+  }
 }
 
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
@@ -762,15 +764,23 @@ export const prepare = (
   set: ToolSet,
   request: CallRequest,
   options: PrepareOptions
-): Effect.Effect<Result.Result<toolCall.BoundCall, ToolResult.Failure>> => {
+): Effect.Effect<Result.Result<toolCall.BoundCall, ToolResult.Failure>> =>
+  Effect.withFiber((fiber) => Effect.succeed(prepareIn(fiber.context, set, request, options)))
+
+/** {@link prepare} with the limits of a context. */
+export const prepareIn = (
+  context: Context.Context<never>,
+  set: ToolSet,
+  request: CallRequest,
+  options: PrepareOptions
+): Result.Result<toolCall.BoundCall, ToolResult.Failure> => {
   const tool = set.tools.get(request.name)
-  if (tool === undefined)
-    return Effect.succeed(Result.fail(unknownToolFailure(request.name, Array.from(set.tools.keys()))))
-  if (tool.kind === "provider") return Effect.succeed(Result.fail(providerToolFailure(request.name)))
-  return Effect.withFiber((fiber) => {
-    const checked = checkArguments(tool, request.arguments, fiber.getRef(Limits.Limits))
-    return Effect.succeed(Result.map(checked, (args) => bindCall(tool, request.id, args, options)))
-  })
+  if (tool === undefined) return Result.fail(unknownToolFailure(request.name, Array.from(set.tools.keys())))
+  if (tool.kind === "provider") return Result.fail(providerToolFailure(request.name))
+  const checked = checkArguments(tool, request.arguments, Context.get(context, Limits.Limits))
+  return Result.isFailure(checked)
+    ? Result.fail(checked.failure)
+    : Result.succeed(bindCall(tool, request.id, checked.success, options))
 }
 
 const bindCall = (
@@ -835,8 +845,11 @@ const checkArguments = (
   const json = parsed.success
   if (!Predicate.isObject(json)) return refuse(`expected a JSON object, got ${plainJson.kindOf(json)}`)
   const options = { strict: contract.annotations.strict === true, coerce: true, limits }
-  const first = own === undefined ? Result.succeed<Schema.Json>(json) : JsonSchema.validate(own, json, options)
-  const checked = Result.flatMap(first, (fitting) => JsonSchema.validate(parameters, fitting, options))
+  const first = own && JsonSchema.validate(own, json, options)
+  const checked =
+    first !== undefined && Result.isFailure(first)
+      ? first
+      : JsonSchema.validate(parameters, first?.success ?? json, options)
   if (Result.isFailure(checked)) return refuse(PayloadError.render("", checked.failure))
   // Sound: the interpreter returns an object for an object
   return Result.succeed(checked.success as Json.JsonObject)

@@ -90,11 +90,8 @@ export class CallUnderWay {
   enter(context: Context.Context<never>): Context.Context<never> {
     const parent = Context.get(context, References.CurrentStackFrame)
     const frame = { name: this.span.name, stack: constUndefined, parent }
-    return context.pipe(
-      Context.add(References.CurrentStackFrame, frame),
-      Context.add(Tracer.ParentSpan, this.span),
-      Context.add(CurrentCall, this)
-    )
+    const framed = Context.add(context, References.CurrentStackFrame, frame)
+    return Context.add(Context.add(framed, Tracer.ParentSpan, this.span), CurrentCall, this)
   }
 }
 
