@@ -697,7 +697,7 @@ const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyRe
 
 const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
   Result.flatMap(appendMessage(self, event, event.message), ({ conversation, view }) => {
-    const calls = self.calls.filter(({ part }) => part.id !== event.message.callId)
+    const calls = self.calls.toSpliced(indexOfCall(self, event.message.callId), 1)
     return updateState(self, event, { conversation, view, calls })
   })
 

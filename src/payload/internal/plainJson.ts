@@ -635,6 +635,8 @@ export const isForbiddenKey = (key: string | number, value: unknown): boolean =>
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
 
 interface CopyFrame {
+  readonly around: CopyFrame | undefined
+  readonly depth: number
   readonly source: object
   /** The keys of an object. */
   readonly keys: ReadonlyArray<string> | undefined
@@ -682,7 +684,8 @@ const runCopier = (copier: JsonCopier, root: unknown): Result.Result<Schema.Json
 
 class JsonCopier {
   readonly limits: Limits
-  readonly stack: Array<CopyFrame> = []
+  /** The innermost container that is being copied. */
+  top: CopyFrame | undefined = undefined
   /** The containers around the current one, kept once one is inside of another. */
   ancestors: Set<object> | undefined = undefined
   readonly issues: Array<PayloadError.Problem> = []
@@ -701,14 +704,14 @@ class JsonCopier {
   }
 
   path(): string {
-    return formatPointer(this.stack.map(keyOf))
+    const keys: Array<string | number> = []
+    for (let frame = this.top; frame !== undefined; frame = frame.around) keys.push(keyOf(frame))
+    return formatPointer(keys.reverse())
   }
 
   run(root: unknown): Result.Result<Schema.Json, PayloadError.Reason> {
     const result = this.visit(root)
-    for (let top = this.stack.at(-1); top !== undefined && this.failure === undefined; top = this.stack.at(-1)) {
-      this.fill(top)
-    }
+    while (this.top !== undefined && this.failure === undefined) this.fill(this.top)
     if (this.failure !== undefined) return Result.fail(this.failure)
     if (this.issues.length > 0) return Result.fail(PayloadError.invalid(this.issues, this.omitted))
     return Result.succeed(result)
@@ -717,7 +720,6 @@ class JsonCopier {
   /** Takes the members of the innermost container, up to one that has members of its own. */
   fill(frame: CopyFrame): void {
     const { keys, size, source, target } = frame
-    const depth = this.stack.length
     while (frame.next < size) {
       const key = keys === undefined ? frame.next : (keys[frame.next] ?? "")
       frame.next += 1
@@ -734,10 +736,10 @@ class JsonCopier {
         const copied = this.visit(value)
         if (Array.isArray(target)) target.push(copied)
         else target[key] = copied
-        if (this.stack.length > depth || this.failure !== undefined) return
+        if (this.top !== frame || this.failure !== undefined) return
       }
     }
-    this.stack.pop()
+    this.top = frame.around
     this.ancestors?.delete(source)
   }
 
@@ -771,6 +773,7 @@ class JsonCopier {
   }
 
   open(source: object): Schema.Json {
+    const { top } = this
     if (this.ancestors?.has(source) === true) {
       this.issue("a tree", "a cycle: an object that contains itself")
       return null
@@ -778,13 +781,13 @@ class JsonCopier {
     const array = Array.isArray(source)
     if (!isPlainObject(source, array)) {
       if (Redacted.isRedacted(source)) {
-        const top = this.stack.at(-1)
         const key = top === undefined ? "" : String(keyOf(top))
         this.failure = { _tag: "Secret", path: this.path(), key, kind: "redacted" }
       } else this.issue(array ? "a plain array" : "a plain object", "an instance of a class")
       return null
     }
-    if (this.stack.length >= this.limits.maxDepth) {
+    const depth = top === undefined ? 1 : top.depth + 1
+    if (depth > this.limits.maxDepth) {
       this.failure = { _tag: "TooDeep", limit: this.limits.maxDepth, path: this.path() }
       return null
     }
@@ -800,11 +803,11 @@ class JsonCopier {
       this.issue("items only", "an array with other members")
     if (!array) this.addKeys(names, hasSymbols)
     const target: JsonContainer = array ? [] : {}
-    if (this.stack.length > 0) {
-      this.ancestors ??= new Set(this.stack.map((frame) => frame.source))
+    if (top !== undefined) {
+      this.ancestors ??= new Set([top.source])
       this.ancestors.add(source)
     }
-    this.stack.push({ source, keys: array ? undefined : names, size, target, next: 0 })
+    this.top = { around: top, depth, source, keys: array ? undefined : names, size, target, next: 0 }
     return target
   }
 
@@ -1210,11 +1213,13 @@ export const runWithLimits = <A>(
   options: Options | undefined,
   f: (limits: Limits) => Result.Result<A, PayloadError.Reason>
 ): Effect.Effect<A, PayloadError.PayloadError> =>
-  Effect.flatMap(resolveLimits(options?.limits), (limits) =>
-    Effect.fromResult(
-      Result.mapError(f(limits), (reason) => new PayloadError.PayloadError({ what: options?.what ?? "JSON", reason }))
-    )
-  )
+  Effect.withFiber((fiber) => {
+    const limits = fiber.getRef(Limits)
+    const result = f(options?.limits === undefined ? limits : overrideLimits(limits, options.limits))
+    return Result.isSuccess(result)
+      ? Effect.succeed(result.success)
+      : Effect.fail(new PayloadError.PayloadError({ what: options?.what ?? "JSON", reason: result.failure }))
+  })
 
 /**
  * Reads JSON text, or bytes of UTF-8, under limits.
