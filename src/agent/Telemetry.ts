@@ -140,6 +140,12 @@ const makeInstruments = (): Record<telemetry.Instrument, Metric.Histogram<number
     "GenAI operation duration.",
     powers(0.01, 2, 14)
   ),
+  "gen_ai.client.operation.time_to_first_chunk": histogram(
+    "gen_ai.client.operation.time_to_first_chunk",
+    "s",
+    "Time to receive the first chunk of a stream.",
+    powers(0.01, 2, 14)
+  ),
   "gen_ai.execute_tool.duration": histogram(
     "gen_ai.execute_tool.duration",
     "s",
@@ -181,6 +187,7 @@ const makeRecorder = (): telemetry.Recorder => {
  * |---|---|
  * | `gen_ai.client.token.usage` | tokens of one model call, apart for `input` and `output` |
  * | `gen_ai.client.operation.duration` | seconds of a model call |
+ * | `gen_ai.client.operation.time_to_first_chunk` | seconds until the first part of a stream |
  * | `gen_ai.execute_tool.duration` | seconds of a tool call |
  * | `gen_ai.invoke_agent.duration` | seconds of a run of an agent |
  * | `gen_ai.workflow.duration` | seconds of a run of a plan |

@@ -137,7 +137,7 @@ describe("OTEL-1 spans", () => {
           "gen_ai.request.temperature": 0.5,
           "gen_ai.request.max_tokens": 100,
           "gen_ai.output.type": "text",
-          ...(how === "stream" && { "gen_ai.request.stream": true })
+          ...(how === "stream" && { "gen_ai.request.stream": true, "gen_ai.response.time_to_first_chunk": 0 })
         }
         assert.deepStrictEqual(withoutCore(chat), {
           ...asked,
@@ -513,6 +513,17 @@ describe("OTEL-1 metrics", () => {
       ],
       ["gen_ai.workflow.duration", { unit: "s", "gen_ai.workflow.name": "daily" }, 1, 8]
     ])
+  })
+
+  test("OTEL-1 the time to the first part of a stream", function* () {
+    const turns: ScriptedModel.Script = [{ text: "one two three", delay: "2 seconds", chunkDelay: "1 second" }]
+    const running = Effect.provide(Stream.runDrain(agent.stream("Go")), [world(turns), Telemetry.layerMetrics])
+    const fiber = yield* Effect.forkChild(measured(running))
+    yield* TestClock.adjust("1 minute")
+    const found = shown(yield* Fiber.join(fiber)).map(([id, , , sum]) => [id, sum])
+    assert.deepInclude(found, ["gen_ai.client.operation.time_to_first_chunk", 3])
+    const [, whole] = found.find(([id]) => id === "gen_ai.client.operation.duration") ?? []
+    assert.isAbove(Number(whole), 3)
   })
 
   test("OTEL-1 an agent whose layer was built without metrics records them where its caller asks", function* () {

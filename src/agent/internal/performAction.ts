@@ -276,16 +276,15 @@ function* requestAnswer(
 ): Effect.fn.Return<Result.Result<modelMessages.ResponseContent, AiError.AiError>> {
   if (mustWait(step)) yield* untilInterrupted
   const accumulator = modelMessages.accumulator()
-  const request = sendRequest(step, action, accumulator)
   const { calls, services } = step
   const sent = yield* Effect.result(
     calls === undefined
-      ? request
+      ? sendRequest(step, action, accumulator)
       : Effect.updateContext(
-          runSpans.observe(calls, request, {
+          runSpans.observe(calls, accumulator, {
             isStreaming: step.streaming && action.purpose === "answer",
             prompt: () => promptOf(step, action),
-            answer: () => accumulator.result(),
+            send: (watched) => sendRequest(step, action, watched),
             failure: (method) => errorIn(accumulator.result(), method)
           }),
           (_: Context.Context<never>) => services

@@ -97,7 +97,9 @@ const errorType = (cause: Cause.Cause<unknown>): string | undefined => {
   return undefined
 }
 
-const secondsSince = (clock: Clock.Clock, start: bigint): number => Number(clock.currentTimeNanosUnsafe() - start) / 1e9
+const seconds = (nanos: bigint): number => Number(nanos) / 1e9
+
+const secondsSince = (clock: Clock.Clock, start: bigint): number => seconds(clock.currentTimeNanosUnsafe() - start)
 
 // Runs
 
@@ -247,31 +249,46 @@ export const withTracer = (
 interface Call {
   readonly isStreaming: boolean
   readonly prompt: () => Prompt.Prompt
-  readonly answer: () => modelMessages.ResponseContent
+  readonly send: (parts: modelMessages.StreamAccumulator) => Effect.Effect<string, AiError.AiError>
   readonly failure: (method: string) => AiError.AiError | undefined
+}
+
+/** The seconds of a call, and of a stream until its first part. */
+interface Times {
+  readonly whole: number
+  readonly first: number | undefined
 }
 
 /** Runs a model call in its span, with {@link withTracer}, and measures it. */
 export const observe = (
   calls: ModelCalls,
-  request: Effect.Effect<string, AiError.AiError>,
+  parts: modelMessages.StreamAccumulator,
   call: Call
 ): Effect.Effect<string, AiError.AiError> => {
   const { attributes, context, isTraced, name } = calls
-  const checked = Effect.flatMap(request, (method) => {
+  const clock = Context.get(context, Clock.Clock)
+  let first: bigint | undefined
+  const add: typeof parts.add = (part) => {
+    first ??= clock.currentTimeNanosUnsafe()
+    parts.add(part)
+  }
+  const checked = Effect.flatMap(call.send({ add, result: () => parts.result() }), (method) => {
     const error = call.failure(method)
     return error === undefined ? Effect.succeed(method) : Effect.fail(error)
   })
-  const clock = Context.get(context, Clock.Clock)
   const run = (effect: typeof checked, span: Tracer.Span | undefined) =>
     Effect.suspend(() => {
       const start = clock.currentTimeNanosUnsafe()
       return Effect.onExit(effect, (exit) =>
         Effect.sync(() => {
-          const answer = call.answer()
+          const answer = parts.result()
           const failed = exit._tag === "Failure" ? errorType(exit.cause) : undefined
-          if (span !== undefined) describe(span, context, call, answer, failed)
-          measure(calls, answer, failed, secondsSince(clock, start))
+          const times = {
+            whole: secondsSince(clock, start),
+            first: call.isStreaming && first !== undefined ? seconds(first - start) : undefined
+          }
+          if (span !== undefined) describe(span, context, call, answer, failed, times)
+          measure(calls, answer, failed, times)
         })
       )
     })
@@ -296,9 +313,11 @@ const describe = (
   context: Context.Context<never>,
   call: Call,
   { content, finishReason, model, response, usage }: modelMessages.ResponseContent,
-  failed: string | undefined
+  failed: string | undefined,
+  times: Times
 ): void => {
   telemetry.annotate(span, {
+    "gen_ai.response.time_to_first_chunk": times.first,
     "gen_ai.response.id": response?.id,
     "gen_ai.response.model": model,
     "gen_ai.response.finish_reasons": finishReason && [finishReason],
@@ -313,10 +332,13 @@ const measure = (
   { context, model: asked }: ModelCalls,
   { model, usage }: modelMessages.ResponseContent,
   failed: string | undefined,
-  seconds: number
+  times: Times
 ): void => {
   const attributes = { [operation]: "chat", ...asked, "gen_ai.response.model": model }
-  telemetry.record(context, "gen_ai.client.operation.duration", seconds, { ...attributes, "error.type": failed })
+  telemetry.record(context, "gen_ai.client.operation.duration", times.whole, { ...attributes, "error.type": failed })
+  if (times.first !== undefined) {
+    telemetry.record(context, "gen_ai.client.operation.time_to_first_chunk", times.first, attributes)
+  }
   for (const [type, tokens] of [
     ["input", usage?.inputTokens],
     ["output", usage?.outputTokens]

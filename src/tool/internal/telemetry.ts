@@ -38,6 +38,7 @@ export const Capture = Context.Reference<ContentRecorder | undefined>(callContex
 export type Instrument =
   | "gen_ai.client.token.usage"
   | "gen_ai.client.operation.duration"
+  | "gen_ai.client.operation.time_to_first_chunk"
   | "gen_ai.execute_tool.duration"
   | "gen_ai.invoke_agent.duration"
   | "gen_ai.workflow.duration"
