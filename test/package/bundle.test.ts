@@ -52,13 +52,13 @@ const programs = {
   "an agent in code": {
     text: programOf(modules("agent/Agent"), inCode),
     prints: "hello",
-    minified: 406,
-    gzipped: 140
+    minified: 407,
+    gzipped: 141
   },
   "an agent in code that imports the root": {
     text: programOf([`import { Agent } from "effect-emissary"`], inCode),
     prints: "hello",
-    minified: 456,
+    minified: 457,
     gzipped: 157
   },
   "an agent that is decoded": {
@@ -77,7 +77,7 @@ Effect.runPromise(program).then(console.log)
 `
     ),
     prints: "hello",
-    minified: 453,
+    minified: 454,
     gzipped: 156
   },
   "a plan": {
@@ -91,7 +91,7 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
 `
     ),
     prints: "hello",
-    minified: 489,
+    minified: 490,
     gzipped: 170
   },
   "a server of remote tools": {
