@@ -67,8 +67,8 @@ const seeCause = "Read AgentError.causeOf(error.reason)"
 
 const explainPlain = agentReason.PlainReason.match({
   ModelFailed: ({ error, model, problem, retryable }) => {
-    const found = `expected an answer from ${modelName(model)}, got ${error}`
-    if (problem !== undefined) return `${found}: ${problem}`
+    const found = `expected an answer from ${modelName(model)}, got ${error}${problem === undefined ? "" : `: ${problem}`}`
+    if (problem !== undefined && !retryable) return found
     return retryable
       ? `${found}. Try again: pass a modelRetry schedule, or resume the run from the state of this error.`
       : `${found}. ${seeCause}, then resume the run from the state of this error.`

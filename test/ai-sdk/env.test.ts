@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer } from "effect"
+import { Config, ConfigProvider, Effect, Layer } from "effect"
 import { createServer, type IncomingMessage } from "node:http"
 import type { AddressInfo } from "node:net"
 import { Agent, ModelRegistry } from "effect-emissary"
@@ -336,5 +336,27 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
     const error = yield* Effect.flip(ask("ollama/qwen9", { OLLAMA_BASE_URL: url }))
     assert.include(error.message, `ollama does not know the model: model "qwen9" not found, try pulling it first`)
     assert.notInclude(error.message, "Did you mean")
+  })
+
+  test.live("MODEL-2 a URL where nothing answers, and one where something else does, are in the message", function* () {
+    const { url } = yield* serve(() => ({ status: 404, json: { error: { message: "404 page not found" } } }))
+    const wrong = yield* Effect.flip(ask("ollama/qwen3", { OLLAMA_BASE_URL: `${url}/api?key=${key}` }))
+    assert.include(wrong.message, `ollama has nothing at ${url}/api`)
+    assert.include(wrong.message, "Check the base URL")
+
+    const nobody = "http://127.0.0.1:9"
+    const down = yield* Effect.flip(ask("ollama/qwen3", { OLLAMA_BASE_URL: `${nobody}/v1?key=${key}` }))
+    assert.include(down.message, `got NetworkError: the connection to ${nobody} failed. Try again`)
+    for (const { message } of [wrong, down]) assert.notInclude(message, key)
+  })
+
+  test("MODEL-2 the name of a variable that is not set is in the message", function* () {
+    const agent = Agent.make("a", { model: Config.String("EMISSARY_MODEL") })
+    const nothing = ConfigProvider.layer(ConfigProvider.fromUnknown({}))
+    const error = yield* failsFor(
+      "PreparationFailed",
+      agent.ask("Hi").pipe(Effect.provide(ModelRegistry.layerEnv), Effect.provide(nothing))
+    )
+    assert.include(error.message, "failed with ConfigError: EMISSARY_MODEL is not set, or not valid")
   })
 })

@@ -2,6 +2,7 @@
  * Agents as values, and before a run: their methods over captured services, and their definition, tools, model and output.
  */
 
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -76,11 +77,18 @@ const invalidDefinition = reasonOf("DefinitionInvalid")
 
 type Part = "instructions" | "toolkit" | "model"
 
+/** The variables that are missing or wrong, without their values. */
+const configProblem = (error: unknown): string | undefined => {
+  if (!(error instanceof Config.ConfigError) || !Schema.isSchemaError(error.cause)) return undefined
+  const paths = problemsFromSchemaError(error.cause, undefined).map(({ path }) => path.slice(1).replaceAll("/", "_"))
+  return paths.includes("") ? undefined : `${paths.join(", ")} is not set, or not valid`
+}
+
 const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Effect.Effect<A, AgentError.Reason> =>
   // Sound: the services of the agent's own Effects are part of the agent's public signature.
   Effect.mapError(effect as Effect.Effect<A, unknown>, (error) => {
     // The problem of a context names keys and kinds, and none of its values.
-    const problem = error instanceof RunContext.RunContextError ? error.message : undefined
+    const problem = error instanceof RunContext.RunContextError ? error.message : configProblem(error)
     return agentReason.makeReason("PreparationFailed", { part, error: nameOf(error), ...defined({ problem }) }, error)
   })
 

@@ -50,11 +50,17 @@ interface Step extends driver.ActiveRun {
   readonly deadline: number | undefined
 }
 
+/** Where there was no connection, without the parts of a URL that may hold a key. */
+const connectionProblem = (reason: AiError.AiErrorReason): string | undefined =>
+  reason._tag === "NetworkError" && URL.canParse(reason.url)
+    ? `the connection to ${new URL(reason.url).origin} failed`
+    : undefined
+
 /** The reason for an error of `effect/ai`. */
 export const modelFailed = (error: AiError.AiError, model?: string): agentReason.ReasonOf<"ModelFailed"> => {
   const { reason } = error
   const isPublic = "description" in reason && "metadata" in reason && reason.metadata[publicDescription] === true
-  const problem = isPublic ? reason.description : undefined
+  const problem = isPublic ? reason.description : connectionProblem(reason)
   const retryAfterMillis = error.retryAfter && Duration.toMillis(error.retryAfter)
   return agentReason.makeReason(
     "ModelFailed",

@@ -113,6 +113,7 @@ interface Facts extends Failed {
   /** The limit that was met passes by itself. */
   readonly isPassing: boolean
   readonly retryAfter: Duration.Duration | undefined
+  readonly url: string
   readonly http: typeof AiError.HttpContext.Type | undefined
 }
 
@@ -123,7 +124,10 @@ const policyCodes = /content_policy|content_filter|responsibleaipolicy/i
 const keyRefused =
   /(?:invalid|incorrect|not valid|expired|missing)[^.]*api[ _-]?key|api[ _-]?key[^.]*(?:invalid|incorrect|not valid|expired|missing)/i
 const unknownModel =
-  /model_not_found|invalid_model|not_found_error|\bmodels?\b.{0,80}(?:not found|does not exist)|not a valid model/is
+  /model_not_found|invalid_model|^model: |\bmodels?\b.{0,80}(?:not found|does not exist)|not a valid model/is
+
+/** What servers say of a path that they do not have. */
+const wrongUrl = /^$|^not found\W*$|\b(?:url|page|path|route|endpoint|file)\b/i
 
 const matches = ({ codes, sentence = "" }: Facts, pattern: RegExp): boolean =>
   pattern.test(sentence) || codes.some((code) => pattern.test(code))
@@ -163,7 +167,7 @@ const refusedKey = (facts: Facts, kind: AiError.AuthenticationError["kind"]) => 
 }
 
 const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => {
-  const { http, isPassing, provider, retryAfter, sentence } = facts
+  const { http, isPassing, provider, retryAfter, sentence, url } = facts
   const common = defined({ http })
   if (status === 401 || (status === 400 && matches(facts, keyRefused))) return refusedKey(facts, "InvalidKey")
   if (status === 429 && isPassing) return new AiError.RateLimitError({ ...common, ...defined({ retryAfter }) })
@@ -179,6 +183,10 @@ const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => 
       ...shown,
       ...common
     })
+  }
+  if (status === 404 && matches(facts, wrongUrl)) {
+    const description = `${provider} has nothing at ${maskSentence(url)} (status 404). Check the base URL`
+    return new AiError.InvalidRequestError({ description, ...shown, ...common })
   }
   if (status === 408 || status === 409 || status === 425 || status >= 500) {
     const description = withSentence(`${provider} answered with status ${status}`, facts)
@@ -261,6 +269,7 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
     isPassing: [...codes, (sentence ?? "").slice(0, maxRead)].some((text) => passingLimit.test(text)),
     sentence: sentence === undefined ? undefined : maskSentence(sentence, failed.secrets),
     retryAfter: retryAfterOf(headers, now),
+    url: plainUrl(error),
     http:
       status === undefined
         ? undefined
