@@ -52,7 +52,7 @@ interface Step extends driver.ActiveRun {
 
 /** Where there was no connection, without the parts of a URL that may hold a key. */
 const connectionProblem = (reason: AiError.AiErrorReason): string | undefined =>
-  reason._tag === "NetworkError" && URL.canParse(reason.url)
+  reason._tag === "NetworkError" && /^https?:/.test(reason.url) && URL.canParse(reason.url)
     ? `the connection to ${new URL(reason.url).origin} failed`
     : undefined
 
