@@ -126,7 +126,7 @@ const keyRefused =
 const unknownModel =
   /model_not_found|invalid_model|^model: |\bmodels?\b.{0,80}(?:not found|does not exist)|not a valid model/is
 
-/** What servers say of a path that they do not have. */
+/** Sentences about a path that the server does not have. */
 const wrongUrl = /^$|^not found\W*$|\b(?:url|page|path|route|endpoint|file)\b/i
 
 const matches = ({ codes, sentence = "" }: Facts, pattern: RegExp): boolean =>

@@ -913,7 +913,7 @@ export const SecretNames: Context.Reference<ReadonlySet<string>> = Context.Refer
  * The key of an `AiError` reason's metadata under which a model marks, with `true`, a description that may be shown: it
  * quotes no message and holds no secret. Descriptions of other models stay out of messages, see
  * `AgentError.causeOf`. `ScriptedModel` marks the disagreements of a script and a program, and `AiSdk` the refusal of a
- * key or of a model's name.
+ * key, of a model's name or of a URL.
  */
 export const publicDescription = "effect-emissary/publicDescription"
 
