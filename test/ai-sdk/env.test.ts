@@ -353,10 +353,10 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
   test("MODEL-2 the name of a variable that is not set is in the message", function* () {
     const agent = Agent.make("a", { model: Config.String("EMISSARY_MODEL") })
     const nothing = ConfigProvider.layer(ConfigProvider.fromUnknown({}))
-    const error = yield* failsFor(
-      "PreparationFailed",
-      agent.ask("Hi").pipe(Effect.provide(ModelRegistry.layerEnv), Effect.provide(nothing))
-    )
+    const error = yield* agent
+      .run("Hi")
+      .pipe(Effect.provide(ModelRegistry.layerEnv), Effect.provide(nothing), Effect.flip)
+    assert.strictEqual(error.reason._tag, "PreparationFailed")
     assert.include(error.message, "failed with ConfigError: EMISSARY_MODEL is not set, or not valid")
   })
 })
