@@ -105,6 +105,38 @@ describe("MODEL-1 tools", () => {
     assert.deepStrictEqual(new Set(Object.values(strictOf(refused))), new Set([false]))
   })
 
+  test("MODEL-1 a tool with what OpenAI refuses in a strict schema is offered without strict", function* () {
+    const city = (schema: Record<string, Schema.Json>, more = {}) => ({
+      ...closed,
+      properties: { city: schema },
+      ...more
+    })
+    const text = { type: "string" }
+    const nest = (depth: number): Record<string, Schema.Json> => (depth === 0 ? text : city(nest(depth - 1)))
+    const $defs = { City: text }
+    const refused = {
+      uri: city({ ...text, format: "uri" }),
+      long: city({ ...text, minLength: 1 }),
+      ahead: city({ ...text, pattern: "^(?=a)" }),
+      described: city({ $ref: "#/$defs/City", description: "A city" }, { $defs }),
+      union: { ...closed, anyOf: [closed] },
+      deep: nest(12),
+      untyped: city({ enum: ["a", 1] })
+    }
+    const taken = {
+      email: city({ ...text, format: "email" }),
+      named: city({ $ref: "#/$defs/City" }, { $defs }),
+      either: city({ anyOf: [text, { type: "null" }] }),
+      nested: nest(5),
+      listed: city({ type: "array", items: text, minItems: 1 })
+    }
+    const tools = Object.entries({ ...refused, ...taken }).map(([name, schema]) => dynamic(name, schema))
+    assert.deepStrictEqual(strictOf(yield* called(tools)), {
+      ...Object.fromEntries(Object.keys(refused).map((name) => [name, false])),
+      ...Object.fromEntries(Object.keys(taken).map((name) => [name, true]))
+    })
+  })
+
   test("MODEL-1 a schema without properties has them, as providers want it", function* () {
     const Nothing = Tool.make("nothing", {})
     const Anything = dynamic("anything", { type: "object" })

@@ -206,8 +206,8 @@ export interface Dialect {
   readonly transformer: LanguageModel.CodecTransformer
   /** True where a prompt with calls of tools is refused if no tool is offered. */
   readonly needsTools: boolean
-  /** The tools that may be offered with `strict: true`, of those whose schema is in the strict form. */
-  readonly strict: (schemas: ReadonlyArray<plainJson.JsonObject>) => boolean
+  /** Tests which tools may be offered with `strict: true`, of those whose schema is in the strict form. */
+  readonly strict: (schemas: ReadonlyArray<plainJson.JsonObject>) => (schema: plainJson.JsonObject) => boolean
 }
 
 /** Keywords that Anthropic compiles; a strict tool with another one is refused. */
@@ -234,22 +234,49 @@ const countUnions = (schema: unknown): number => {
   return childSchemas(schema).reduce<number>((count, child) => count + countUnions(child), own)
 }
 
+/** Keywords and formats that OpenAI compiles; a request with another one in a strict schema is refused. */
+const openAiKeywords = new Set(
+  (
+    "$defs type title description enum const anyOf properties required additionalProperties items format pattern " +
+    "multipleOf minimum exclusiveMinimum maximum exclusiveMaximum minItems maxItems"
+  ).split(" ")
+)
+const openAiFormats = new Set<unknown>("date-time time date duration email hostname ipv4 ipv6 uuid".split(" "))
+
+const maxOpenAiDepth = 10
+
+const isOpenAi = (schema: unknown, depth: number): boolean => {
+  if (!plainJson.isObject(schema) || depth > maxOpenAiDepth) return false
+  const { $ref, anyOf, format, pattern = "", type } = schema
+  if ($ref !== undefined) return Object.keys(schema).length === 1
+  return (
+    (anyOf === undefined ? type !== undefined : depth > 0) &&
+    (format === undefined || openAiFormats.has(format)) &&
+    !String(pattern).includes("(?") &&
+    Object.keys(schema).every((key) => openAiKeywords.has(key)) &&
+    childSchemas(schema).every((child) => isOpenAi(child, depth + 1))
+  )
+}
+
 const openAi: Dialect = {
   transformer: OpenAiStructuredOutput.toCodecOpenAI,
   needsTools: false,
-  strict: () => true
+  strict: () => (schema) => isOpenAi(schema, 0)
 }
 
 const anthropic: Dialect = {
   transformer: AnthropicStructuredOutput.toCodecAnthropic,
   needsTools: true,
-  strict: (schemas) =>
-    schemas.length <= anthropicTools &&
-    schemas.reduce((count, schema) => count + countUnions(schema), 0) <= anthropicUnions
+  strict: (schemas) => {
+    const isAllowed =
+      schemas.length <= anthropicTools &&
+      schemas.reduce((count, schema) => count + countUnions(schema), 0) <= anthropicUnions
+    return () => isAllowed
+  }
 }
 
 /** Google has no strict tools. */
-const google: Dialect = { ...openAi, strict: () => false }
+const google: Dialect = { ...openAi, strict: () => () => false }
 
 /** The dialect of a provider. That of OpenAI is the smallest, so that most others understand it. */
 export const dialectOf = (provider: string): Dialect => {
@@ -305,9 +332,9 @@ const toolOf = (tool: Tool.Any) => {
 
 const toTools = (tools: ReadonlyArray<Tool.Any>, dialect: Dialect): Array<SdkTool> => {
   const made = tools.map(toolOf)
-  const allowed = dialect.strict(made.flatMap(({ strict }) => (strict === undefined ? [] : [strict])))
+  const isAllowed = dialect.strict(made.flatMap(({ strict }) => (strict === undefined ? [] : [strict])))
   return made.map(({ strict, tool }) =>
-    tool.type === "function" ? { ...tool, strict: allowed && strict !== undefined } : tool
+    tool.type === "function" ? { ...tool, strict: strict !== undefined && isAllowed(strict) } : tool
   )
 }
 
