@@ -988,14 +988,14 @@ const indexCalls = (facts: FactsDraft, message: AssistantMessage): void => {
   // Changed in place until the end: a message can hold thousands of calls
   const callIds = HashMap.beginMutation(facts.callIds)
   const open = HashMap.beginMutation(facts.open)
-  const providerOpen = HashMap.beginMutation(facts.providerOpen)
+  let { providerOpen } = facts
   for (const part of message.content) {
     if (part.type === "tool-result") {
       HashMap.set(callIds, part.id, "provider answered")
-      HashMap.remove(providerOpen, part.id)
+      providerOpen = HashMap.remove(providerOpen, part.id)
     } else if (part.type === "tool-call" && part.providerExecuted === true) {
       HashMap.set(callIds, part.id, "provider")
-      HashMap.set(providerOpen, part.id, part)
+      providerOpen = HashMap.set(providerOpen, part.id, part)
     } else if (part.type === "tool-call") {
       HashMap.set(callIds, part.id, "us")
       HashMap.set(open, part.id, part)
@@ -1006,7 +1006,7 @@ const indexCalls = (facts: FactsDraft, message: AssistantMessage): void => {
   facts.positions = batch.length < 2 ? noPositions : positionsOf(batch)
   facts.callIds = HashMap.endMutation(callIds)
   facts.open = HashMap.endMutation(open)
-  facts.providerOpen = HashMap.endMutation(providerOpen)
+  facts.providerOpen = providerOpen
 }
 
 const positionsOf = (calls: ReadonlyArray<ToolCallPart>): ReadonlyMap<string, number> =>
@@ -1276,19 +1276,19 @@ const checkParts = (self: Facts, message: AssistantMessage, place: Place): Reaso
 export const makePartChecker = (self: Facts, place: Place, textsFit: boolean) => {
   // Only the changes by these parts: `self` may hold many calls
   const opened = new Map<string, ToolCallPart>()
-  const answered = new Set<string>()
+  let answered: Set<string> | undefined
 
   const find = (id: string): ToolCallPart | undefined =>
-    opened.get(id) ?? (answered.has(id) ? undefined : Option.getOrUndefined(HashMap.get(self.providerOpen, id)))
+    opened.get(id) ?? (answered?.has(id) ? undefined : Option.getOrUndefined(HashMap.get(self.providerOpen, id)))
 
   const someOpen = (): ReadonlyArray<string> => {
     const before = EffectIterable.take(HashMap.keys(self.providerOpen), maxNamedCalls)
-    const stillOpen = EffectIterable.filter(before, (id) => !answered.has(id) && !opened.has(id))
+    const stillOpen = EffectIterable.filter(before, (id) => !answered?.has(id) && !opened.has(id))
     return Array.from(EffectIterable.take(EffectIterable.appendAll(opened.keys(), stillOpen), maxNamedCalls))
   }
 
   const wasAnswered = (id: string): boolean => {
-    if (answered.has(id)) return true
+    if (answered?.has(id)) return true
     const answeredBy = Option.getOrUndefined(HashMap.get(self.callIds, id))
     return find(id) === undefined && (answeredBy === "us" || answeredBy === "provider answered")
   }
@@ -1308,6 +1308,7 @@ export const makePartChecker = (self: Facts, place: Place, textsFit: boolean) =>
     const mismatch = checkName(call, name, place)
     if (mismatch !== undefined) return mismatch
     opened.delete(id)
+    answered ??= new Set()
     answered.add(id)
     return undefined
   }

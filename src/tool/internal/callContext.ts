@@ -162,9 +162,11 @@ const filter = (context: Context.Context<never>, isKept: (key: string) => boolea
 export const over = (captured: Context.Context<never>): ((call: Context.Context<never>) => Context.Context<never>) => {
   const given = filter(captured, (key) => !ofPlace.has(key) && !fromCall.has(key))
   const defaults = filter(captured, (key) => fromCall.has(key))
+  const defaultKeys = [...defaults.mapUnsafe.keys()]
   return (call) => {
     const changed = Context.get(call, RunContext.CallReferences).filter(({ key }) => call.mapUnsafe.has(key))
     const kept = changed.length === 0 ? given : Context.omit(...changed)(given)
-    return Context.merge(Context.merge(defaults, call), kept)
+    const hasAll = defaultKeys.every((key) => call.mapUnsafe.has(key))
+    return Context.merge(hasAll ? call : Context.merge(defaults, call), kept)
   }
 }
