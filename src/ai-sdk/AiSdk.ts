@@ -193,6 +193,7 @@ const maxWarnings = 256
  * - Metadata of a part returns to the provider with the part: signatures of reasoning, ids of items, cache points.
  * - A warning of the provider is logged once.
  * - Interruption aborts the HTTP request.
+ * - A file in the result of a tool follows in a message of the user, where the API has only text for results (chat completions).
  * - Files by URL are passed on, never downloaded: a provider that does not load them itself refuses the prompt.
  *
  * @see {@link model} for an example

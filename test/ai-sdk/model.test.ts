@@ -307,9 +307,9 @@ describe("MODEL-1 answers", () => {
 })
 
 /** The prompt that the model receives. */
-const sent = (prompt: Prompt.RawInput) =>
+const sent = (prompt: Prompt.RawInput, provider?: string) =>
   Effect.gen(function* () {
-    const { calls, model } = handmade([{}])
+    const { calls, model } = handmade([{}], provider === undefined ? {} : { provider })
     yield* LanguageModel.generateText({ prompt }).pipe(Effect.provide(AiSdk.model(model)))
     return calls[0]?.prompt ?? []
   })
@@ -389,7 +389,7 @@ describe("MODEL-1 prompts", () => {
     assert.deepStrictEqual(prompt, expected)
   })
 
-  test("MODEL-1 a result is sent in the form of its model output", function* () {
+  test("MODEL-1 a result is sent in the form of its model output, and its files apart where results are text", function* () {
     const text = Prompt.textPart({ text: "Sunny" })
     const file = Prompt.filePart({ mediaType: "image/png", data: "AQID" })
     const results: Array<Parameters<typeof Prompt.toolResultPart>[0]> = [
@@ -407,13 +407,14 @@ describe("MODEL-1 prompts", () => {
         providerExecuted: false
       }
     ]
-    const [, message] = yield* sent([
+    const prompt = Prompt.make([
       {
         role: "assistant",
         content: results.map(({ id }) => Prompt.toolCallPart({ id, name: "t", params: {}, providerExecuted: false }))
       },
       { role: "tool", content: results.map((result) => Prompt.toolResultPart(result)) }
     ])
+    const [, message] = yield* sent(prompt, "openai.responses")
     assert(message?.role === "tool")
     assert.deepStrictEqual(
       message.content.map((part) => (part.type === "tool-result" ? part.output : part)),
@@ -433,6 +434,15 @@ describe("MODEL-1 prompts", () => {
         { type: "execution-denied", reason: "no" }
       ]
     )
+    const [, apart, files] = yield* sent(prompt, "openai.chat")
+    assert(apart?.role === "tool" && files?.role === "user")
+    const [, , third] = apart.content
+    const output = { type: "text" as const, value: "Sunny\n[image/png: see the next message]" }
+    assert.deepStrictEqual(third?.type === "tool-result" ? third.output : third, output)
+    assert.deepStrictEqual(files.content, [
+      { type: "text", text: "The files of the tool results:" },
+      { type: "file", mediaType: "image/png", data: { type: "data", data: "AQID" } }
+    ])
   })
 
   test("MODEL-1 an answer returns to its provider with its metadata, generated and streamed", function* () {

@@ -195,9 +195,37 @@ const toMessage = (message: Prompt.Message): LanguageModelV4Message => {
   }
 }
 
+type ModelOutput = NonNullable<Prompt.ToolResultPart["modelOutput"]>[number]
+
+const noteOf = (output: ModelOutput): ModelOutput => {
+  if (output.type === "text") return output
+  const name = output.fileName === undefined ? "" : ` ${output.fileName}`
+  return Prompt.textPart({ text: `[${output.mediaType}${name}: see the next message]` })
+}
+
+const withNotes = (part: Prompt.ToolMessagePart): Prompt.ToolMessagePart =>
+  part.type === "tool-result" && part.modelOutput !== undefined
+    ? Prompt.toolResultPart({ ...part, modelOutput: part.modelOutput.map(noteOf) })
+    : part
+
+/** Results of tools with notes in place of their files, and the files in a message of the user behind them. */
+const withFilesApart = (message: Prompt.Message): ReadonlyArray<Prompt.Message> => {
+  if (message.role !== "tool") return [message]
+  const outputs = message.content.flatMap((part) => (part.type === "tool-result" ? (part.modelOutput ?? []) : []))
+  const files = outputs.flatMap((output) => (output.type === "file" ? [output] : []))
+  if (files.length === 0) return [message]
+  const about = Prompt.textPart({ text: "The files of the tool results:" })
+  return [
+    Prompt.toolMessage({ content: message.content.map(withNotes), options: message.options }),
+    Prompt.userMessage({ content: [about, ...files] })
+  ]
+}
+
 /** A message without content is refused by providers. */
-export const toPrompt = (prompt: Prompt.Prompt): LanguageModelV4Prompt =>
-  prompt.content.map(toMessage).filter(({ content }) => content.length > 0)
+export const toPrompt = (prompt: Prompt.Prompt, dialect: Pick<Dialect, "filesInResults">): LanguageModelV4Prompt =>
+  (dialect.filesInResults ? prompt.content : prompt.content.flatMap(withFilesApart))
+    .map(toMessage)
+    .filter(({ content }) => content.length > 0)
 
 // Schemas
 
@@ -206,6 +234,8 @@ export interface Dialect {
   readonly transformer: LanguageModel.CodecTransformer
   /** True where a prompt with calls of tools is refused if no tool is offered. */
   readonly needsTools: boolean
+  /** False where the results of tools are text: their clients would send the bytes of a file as its text. */
+  readonly filesInResults: boolean
   /** Tests which tools may be offered with `strict: true`, of those whose schema is in the strict form. */
   readonly strict: (schemas: ReadonlyArray<plainJson.JsonObject>) => (schema: plainJson.JsonObject) => boolean
 }
@@ -261,12 +291,17 @@ const isOpenAi = (schema: unknown, depth: number): boolean => {
 const openAi: Dialect = {
   transformer: OpenAiStructuredOutput.toCodecOpenAI,
   needsTools: false,
+  filesInResults: true,
   strict: () => (schema) => isOpenAi(schema, 0)
 }
+
+/** Chat completions, of OpenAI and of many others. */
+const chat: Dialect = { ...openAi, filesInResults: false }
 
 const anthropic: Dialect = {
   transformer: AnthropicStructuredOutput.toCodecAnthropic,
   needsTools: true,
+  filesInResults: true,
   strict: (schemas) => {
     const isAllowed =
       schemas.length <= anthropicTools &&
@@ -281,7 +316,8 @@ const google: Dialect = { ...openAi, strict: () => () => false }
 /** The dialect of a provider. That of OpenAI is the smallest, so that most others understand it. */
 export const dialectOf = (provider: string): Dialect => {
   if (provider.includes("anthropic")) return anthropic
-  return provider.startsWith("google") ? google : openAi
+  if (provider.startsWith("google")) return google
+  return provider.endsWith(".chat") ? chat : openAi
 }
 
 // Tools
@@ -375,7 +411,7 @@ export const toCall = (
   dialect: Dialect
 ): Pick<LanguageModelV4CallOptions, "prompt" | "responseFormat"> & Tools => {
   const { prompt, responseFormat } = request
-  const common = { prompt: toPrompt(prompt), ...offered(request, dialect) }
+  const common = { prompt: toPrompt(prompt, dialect), ...offered(request, dialect) }
   if (responseFormat.type === "text") return common
   const { objectName: name, schema } = responseFormat
   const json = Tool.getJsonSchemaFromSchema(schema, { transformer: dialect.transformer })
