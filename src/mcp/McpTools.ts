@@ -24,6 +24,8 @@
  * 2025-03-26 and 2024-11-05. It offers a server neither sampling nor roots nor elicitation, and has no OAuth: pass a
  * token in `headers`. It follows no redirects: pass the URL that they lead to.
  *
+ * A child process inherits the environment of the host, with its keys, unless its command has an `env`, which replaces it.
+ *
  * @see https://modelcontextprotocol.io/specification/2025-11-25
  * @since 0.1.0
  */
@@ -265,7 +267,9 @@ export type ServicesOf<Servers> = Servers[keyof Servers] extends infer One
  *
  * const Servers = McpTools.layer({
  *   files: {
- *     command: ChildProcess.make("npx", ["-y", "@modelcontextprotocol/server-filesystem", "./notes"]),
+ *     command: ChildProcess.make("npx", ["-y", "@modelcontextprotocol/server-filesystem", "./notes"], {
+ *       env: { PATH: process.env["PATH"] }
+ *     }),
  *     approval: ({ name }) => name !== "files/read_text_file"
  *   },
  *   issues: {
