@@ -127,7 +127,8 @@ export {
    *   down, and a number below 1 counts as 1, as `NaN` does.
    * - `toolChoice`: see {@link ToolChoice}.
    * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
-   * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default.
+   * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default. A retry waits at least as long as the
+   *   provider asks (`retryAfter`).
    * - `modelMistakes`: how often per step the model is asked again after an answer
    *   its adapter could not read, default 2.
    * - `budget`: what to do when a request would become too long, default that of the

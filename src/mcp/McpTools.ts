@@ -56,6 +56,7 @@ import type * as Json from "../payload/Json.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
 import type * as Limits from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
+import * as agentReason from "../agent/internal/agentReason.ts"
 import * as base from "../payload/internal/base.ts"
 import * as fuel from "../payload/internal/fuel.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
@@ -317,7 +318,12 @@ export const layer = <const Servers extends { readonly [name: string]: StdioServ
     })
   )
 
-const errorOf = (server: string) => (reason: typeof ErrorReason.Type) => new McpToolsError({ server, reason })
+const errorOf = (server: string) => (reason: typeof ErrorReason.Type) => {
+  const error = new McpToolsError({ server, reason })
+  // the problem may quote the server
+  const text = reason._tag === "Unreachable" ? `The MCP server ${base.quote(server)} cannot be used` : error.message
+  return agentReason.showing(error, text)
+}
 
 /** Six attempts within about three seconds. */
 const defaultRetry = Schedule.exponential("100 millis").pipe(Schedule.upTo({ times: 5 }))

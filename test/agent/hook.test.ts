@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Cause, Deferred, Effect, Exit, Fiber, Ref, Result, Schedule, Schema, Stream } from "effect"
+import { Cause, Clock, Deferred, Effect, Exit, Fiber, Ref, Result, Schedule, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run, ToolRuntime } from "effect-emissary"
@@ -243,6 +243,24 @@ describe("the time of a run", () => {
     yield* TestClock.adjust("100 millis")
     yield* Fiber.join(fiber)
     assert.strictEqual(asked, 1)
+  })
+
+  test("MODEL-6 a retry waits at least as long as the provider asks, and the schedule where that is longer", function* () {
+    const limited = (retryAfter: number) => ({ fail: { reason: "RateLimitError" as const, retryAfter } })
+    const started = yield* Clock.currentTimeMillis
+    const times: Array<number> = []
+    const answers = [limited(7000), limited(10), { text: "done" }]
+    const model = ScriptedModel.layer(({ index }) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        times.push(now - started)
+        return answers[index] ?? { text: "too often" }
+      })
+    )
+    const running = agent.run("Go", { modelRetry: Schedule.spaced("100 millis") })
+    const fiber = yield* Effect.forkChild(Effect.provide(endsAs("Completed", running), [handlersOf([]), model]))
+    yield* TestClock.adjust("8 seconds")
+    yield* Fiber.join(fiber)
+    assert.deepStrictEqual(times, [0, 7000, 7100])
   })
 
   test("SOUND-3 L3 timeouts.step bounds the calls that a resumed run begins with", function* () {

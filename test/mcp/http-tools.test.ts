@@ -10,6 +10,7 @@ import type { AddressInfo } from "node:net"
 import { ScriptedModel } from "effect-emissary/testing"
 import packageJson from "../../package.json" with { type: "json" }
 import { call } from "../agent/fixtures.ts"
+import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 import { listen } from "./fixtures/sdk-server.ts"
 import { agent, calling, results, runCalls, typeOf, valueOf } from "./support.ts"
@@ -127,6 +128,8 @@ describe("MCP-1 a server of the official SDK over streamable HTTP", () => {
         const [result] = events.flatMap((event) => (event._tag === "ToolFinished" ? [event.result] : []))
         assert.deepStrictEqual(valueOf(result), { reason: "unreachable", outcome: "not_executed" })
         assert.strictEqual((yield* Effect.flip(McpTools.toolkit)).reason._tag, "Unreachable")
+        const error = yield* failsFor("PreparationFailed", Effect.provide(agent.run("Go"), ScriptedModel.layer([])))
+        assert.include(error.message, `The MCP server "demo" cannot be used`)
       }).pipe(Effect.provide(tools(server.url)))
     }
   )

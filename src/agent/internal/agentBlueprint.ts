@@ -84,11 +84,14 @@ const configProblem = (error: unknown): string | undefined => {
   return paths.includes("") ? undefined : `${paths.join(", ")} is not set, or not valid`
 }
 
+/** The problem of a context names keys and kinds, and none of its values. */
+const publicProblem = (error: unknown): string | undefined =>
+  error instanceof RunContext.RunContextError ? error.message : agentReason.publicTextOf(error)
+
 const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Effect.Effect<A, AgentError.Reason> =>
   // Sound: the services of the agent's own Effects are part of the agent's public signature.
   Effect.mapError(effect as Effect.Effect<A, unknown>, (error) => {
-    // The problem of a context names keys and kinds, and none of its values.
-    const problem = error instanceof RunContext.RunContextError ? error.message : configProblem(error)
+    const problem = publicProblem(error) ?? configProblem(error)
     return agentReason.makeReason("PreparationFailed", { part, error: nameOf(error), ...defined({ problem }) }, error)
   })
 

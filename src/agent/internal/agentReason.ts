@@ -57,6 +57,17 @@ export const makeReason = <Tag extends PlainTag>(
   return reason
 }
 
+const publicTexts = new WeakMap<object, string>()
+
+/** Lets the error of an agent show this text of the error behind it. It holds no secret and no text from outside. */
+export const showing = <E extends object>(error: E, text: string): E => {
+  publicTexts.set(error, text)
+  return error
+}
+
+export const publicTextOf = (error: unknown): string | undefined =>
+  typeof error === "object" && error !== null ? publicTexts.get(error) : undefined
+
 /** Keeps the error behind a reason for a copy of it: a schema class copies its fields. */
 export const copyCause = (from: Reason, to: Reason): void => {
   if (causes.has(from)) causes.set(to, causes.get(from))

@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -231,7 +232,9 @@ const requestWithRetries = (
       return yield* Effect.fromResult(yield* requestAnswer(step, action))
     })
     return Effect.retry(request, {
-      schedule,
+      schedule: Schedule.modifyDelay(schedule, ({ duration, input }) =>
+        Effect.succeed(input.retryAfter === undefined ? duration : Duration.max(duration, input.retryAfter))
+      ),
       while: (error) => error.isRetryable && mistakeOf(error) === undefined
     })
   })
