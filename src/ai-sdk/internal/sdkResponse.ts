@@ -199,6 +199,19 @@ const responseMetadata = ({
 
 // Answers
 
+const wholeTypes = [
+  "custom",
+  "tool-call",
+  "tool-result",
+  "source",
+  "file",
+  "reasoning-file",
+  "tool-approval-request"
+] as const
+
+/** A newer client may have kinds of parts that are not known here: they are left out. */
+const contentTypes: ReadonlySet<string> = new Set<LanguageModelV4Content["type"]>([...wholeTypes, "text", "reasoning"])
+
 const contentPart = (part: LanguageModelV4Content, tools: ReadonlySet<string>): Response.PartEncoded => {
   if (isNameless(part, tools)) return { type: "text", text: "", ...nameless(part) }
   return part.type === "text" || part.type === "reasoning"
@@ -231,8 +244,8 @@ export interface Asked {
 /** The parts of an answer. */
 export const toParts = (result: LanguageModelV4GenerateResult, { json, tools }: Asked): Array<Response.PartEncoded> => [
   responseMetadata(result.response ?? {}),
-  ...selectOutput(result.content, json ? result.structuredOutputText : undefined).map((part) =>
-    contentPart(part, tools)
+  ...selectOutput(result.content, json ? result.structuredOutputText : undefined).flatMap((part) =>
+    contentTypes.has(part.type) ? [contentPart(part, tools)] : []
   ),
   finish(result.finishReason, result.usage, result.providerMetadata)
 ]
@@ -248,12 +261,23 @@ export type StreamedPart = Exclude<LanguageModelV4StreamPart, { readonly type: I
 const isMessageStart = (part: LanguageModelV4StreamPart): boolean =>
   part.type === "custom" && part.kind.endsWith(".message_start")
 
+const streamTypes: ReadonlySet<string> = new Set<StreamedPart["type"]>([
+  ...wholeTypes,
+  "text-start",
+  "text-delta",
+  "text-end",
+  "reasoning-start",
+  "reasoning-delta",
+  "reasoning-end",
+  "tool-input-start",
+  "tool-input-delta",
+  "tool-input-end",
+  "response-metadata",
+  "finish"
+])
+
 export const isStreamed = (part: LanguageModelV4StreamPart): part is StreamedPart =>
-  !isMessageStart(part) &&
-  part.type !== "stream-start" &&
-  part.type !== "ping" &&
-  part.type !== "raw" &&
-  part.type !== "error"
+  !isMessageStart(part) && streamTypes.has(part.type)
 
 export const toStreamParts = (part: StreamedPart, { tools }: Asked): ReadonlyArray<Response.StreamPartEncoded> => {
   if (isNameless(part, tools)) {
