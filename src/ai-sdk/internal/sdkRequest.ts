@@ -328,10 +328,27 @@ const closed: LanguageModel.CodecTransformer = (schema) => {
   return { codec: schema, jsonSchema: Object.keys(definitions).length === 0 ? json : { ...json, $defs: definitions } }
 }
 
+const keywordsOfSchemas = new Set(["items", "prefixItems", "anyOf", "oneOf", "allOf", "additionalProperties"])
+
+const keywordsOfNames = new Set(["properties", "$defs", "definitions"])
+
+/** OpenAI refuses a list without `items`, such as a tuple; an empty one allows what its absence allows. */
+const withItems = (schema: Schema.Json): Schema.Json => {
+  if (plainJson.isArray(schema)) return schema.map(withItems)
+  if (!plainJson.isObject(schema)) return schema
+  const entries = Object.entries(schema).map(([key, value]): readonly [string, Schema.Json] => {
+    if (keywordsOfSchemas.has(key)) return [key, withItems(value)]
+    if (!keywordsOfNames.has(key) || !plainJson.isObject(value)) return [key, value]
+    return [key, Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withItems(inner)]))]
+  })
+  const bare = schema["type"] === "array" && schema["items"] === undefined
+  return Object.fromEntries(bare ? [...entries, ["items", {}]] : entries)
+}
+
 /** Providers refuse a tool whose schema is not that of an object, and OpenAI one without `properties`. */
 const inputSchema = (tool: Tool.Any): plainJson.JsonObject => {
-  // Sound: a JSON Schema is JSON.
-  const schema = Tool.getJsonSchema(tool, { transformer: closed }) as plainJson.JsonObject
+  // Sound: a JSON Schema is JSON, and the schema of an object stays one.
+  const schema = withItems(Tool.getJsonSchema(tool, { transformer: closed }) as Schema.Json) as plainJson.JsonObject
   const { $ref, additionalProperties, properties, type = "object" } = schema
   if ($ref !== undefined || type !== "object" || properties !== undefined) return schema
   return { ...schema, type, properties: {}, ...(additionalProperties === false ? { required: [] } : undefined) }
