@@ -34,14 +34,15 @@ const idAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /** Eight letters of one draw: a double has more than the 48 bits that they need. */
 const randomLetters = (draw: number): string => {
+  const letters = [0, 0, 0, 0, 0, 0, 0, 0]
   let rest = draw
-  const next = (): number => {
+  for (let i = 0; i < letters.length; i++) {
     rest *= idAlphabet.length
     const index = Math.floor(rest)
+    letters[i] = idAlphabet.charCodeAt(index)
     rest -= index
-    return idAlphabet.charCodeAt(index)
   }
-  return String.fromCharCode(next(), next(), next(), next(), next(), next(), next(), next())
+  return String.fromCharCode(...letters)
 }
 
 const randomId = (random: Effect.Success<typeof Random.Random>): string =>
