@@ -128,7 +128,7 @@ export {
    * - `toolChoice`: see {@link ToolChoice}.
    * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
    * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default. A retry waits at least as long as the
-   *   provider asks (`retryAfter`).
+   *   provider asks (`retryAfter`); where that is more than an hour the run fails.
    * - `modelMistakes`: how often per step the model is asked again after an answer
    *   its adapter could not read, default 2.
    * - `budget`: what to do when a request would become too long, default that of the

@@ -263,6 +263,14 @@ describe("the time of a run", () => {
     assert.deepStrictEqual(times, [0, 7000, 7100])
   })
 
+  test("MODEL-6 L3 a provider that asks for a pause of more than an hour fails the run", function* () {
+    const model = ScriptedModel.layer([{ fail: { reason: "RateLimitError", retryAfter: 3_600_001 } }, { text: "late" }])
+    const running = agent.run("Go", { modelRetry: Schedule.spaced("100 millis") })
+    const fiber = yield* Effect.forkChild(Effect.provide(failsFor("ModelFailed", running), [handlersOf([]), model]))
+    yield* TestClock.adjust("2 hours")
+    assert.strictEqual((yield* Fiber.join(fiber)).reason.retryAfterMillis, 3_600_001)
+  })
+
   test("SOUND-3 L3 timeouts.step bounds the calls that a resumed run begins with", function* () {
     const slow = Agent.make("slow", { toolkit: [Asking] })
     const model = ScriptedModel.layer([{ toolCalls: [call("a", "wait", { ms: 600 })] }, { text: "done" }])

@@ -219,6 +219,9 @@ const modelMistakes: ReadonlySet<AiError.AiErrorReason["_tag"]> = new Set([
   "InvalidOutputError"
 ])
 
+/** The longest pause that a provider can make a run wait; one that asks for more fails the run. */
+const maxPause = Duration.hours(1)
+
 const requestWithRetries = (
   step: Step,
   action: runTransition.ActionOf<"CallModel">,
@@ -235,7 +238,10 @@ const requestWithRetries = (
       schedule: Schedule.modifyDelay(schedule, ({ duration, input }) =>
         Effect.succeed(input.retryAfter === undefined ? duration : Duration.max(duration, input.retryAfter))
       ),
-      while: (error) => error.isRetryable && mistakeOf(error) === undefined
+      while: (error) =>
+        error.isRetryable &&
+        mistakeOf(error) === undefined &&
+        (error.retryAfter === undefined || Duration.isLessThanOrEqualTo(error.retryAfter, maxPause))
     })
   })
 
