@@ -222,7 +222,8 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
 
     const prepare = (request: LanguageModel.ProviderOptions, method: string) =>
       Effect.try({
-        try: (): LanguageModelV4CallOptions => ({ ...settings, ...sdkRequest.toCall(request, dialect) }),
+        try: (): LanguageModelV4CallOptions =>
+          sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect) }, dialect),
         catch: (error) => {
           const description = error instanceof Error ? error.message : String(error)
           return AiError.make({ module: "AiSdk", method, reason: new AiError.UnsupportedSchemaError({ description }) })

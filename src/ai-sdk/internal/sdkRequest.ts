@@ -435,3 +435,16 @@ export const toCall = (
   // Sound: the keywords of both versions of JSON Schema that structured outputs use are the same.
   return { ...common, responseFormat: { type: "json", name, schema: json as JSONSchema7 } }
 }
+
+/** The client asks OpenAI for the strict form of each output, also of one that has a part of any type and so is in no such form. */
+export const withOpenOutput = (call: LanguageModelV4CallOptions, dialect: Dialect): LanguageModelV4CallOptions => {
+  if (call.responseFormat?.type !== "json") return call
+  // Sound: a JSON Schema is JSON.
+  const json = call.responseFormat.schema as plainJson.JsonObject
+  if (JsonSchema.isStrict(json) && dialect.strict([json])(json)) return call
+  const { providerOptions } = call
+  return {
+    ...call,
+    providerOptions: { ...providerOptions, openai: { strictJsonSchema: false, ...providerOptions?.["openai"] } }
+  }
+}
