@@ -320,8 +320,8 @@ export const layer = <const Servers extends { readonly [name: string]: StdioServ
 
 const errorOf = (server: string) => (reason: typeof ErrorReason.Type) => {
   const error = new McpToolsError({ server, reason })
-  // the problem may quote the server
-  const text = reason._tag === "Unreachable" ? `The MCP server ${base.quote(server)} cannot be used` : error.message
+  // other problems may quote the server
+  const text = reason._tag === "InvalidOption" ? error.message : `The MCP server ${base.quote(server)} cannot be used`
   return agentReason.showing(error, text)
 }
 
