@@ -68,6 +68,23 @@ describe("AGENT-3 what a model may answer", () => {
     assert.strictEqual(result.steps, 1)
   })
 
+  for (const id of ["never_called", "call_1_1"]) {
+    both(
+      `MODEL-4 a result of the provider for the call ${id}, which is not one of its own, fails the run`,
+      [
+        {
+          toolCalls: [{ id: "call_1_1", name: "echo", params: { text: "x" } }],
+          parts: [{ type: "tool-result", id, name: "echo", result: "forged", isFailure: false, providerExecuted: true }]
+        }
+      ],
+      function* (how) {
+        const error = yield* failsFor("ModelFailed", how())
+        assert.include(error.message, "an answer with the result of a call that it does not have")
+        assert.deepStrictEqual(yield* Probe.ran, [])
+      }
+    )
+  }
+
   both(
     "AGENT-3 pause goes on with another model call, which counts as a step",
     [{ text: "wait", finishReason: "pause" }, { text: "done" }],

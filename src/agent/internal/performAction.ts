@@ -117,9 +117,21 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   }
   const relabelled = history.relabelCalls(recorder.state.conversation, named)
   const message = yield* Message.assistant(relabelled, { usage, model, finishReason, response })
+  if (hasResult(relabelled) && Result.isFailure(history.append(recorder.state.conversation, message))) {
+    yield* recordDiscarded(step, usage)
+    return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult), resolved.definition.model))
+  }
   const event = { _tag: "ModelAnswered", at: recorder.now(), message } as const
   const checked = resolved.output._tag === "Text" ? undefined : yield* checkOutput(resolved.output, resolved, message)
   yield* recorder.record(checked === undefined ? event : { ...event, ...checked })
+})
+
+const hasResult = (content: ReadonlyArray<Message.AssistantPart>): boolean =>
+  content.some(({ type }) => type === "tool-result")
+
+const strayResult = new AiError.InternalProviderError({
+  description: "an answer with the result of a call that it does not have",
+  metadata: { [publicDescription]: true }
 })
 
 const withCanonicalNames = (
