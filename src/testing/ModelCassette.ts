@@ -169,7 +169,7 @@ const makeModel = (backend: {
  * interrupted is not recorded; a failure of the model is. Streams are recorded with their chunks, without their times.
  *
  * Secrets are not written: values of secret keys (`Json.SecretNames`) and texts that look like an API key, a token or a
- * password become `[redacted]`, in requests and answers. Everything else of a prompt is in the file, in plain text.
+ * password become `[redacted]`, and numbers 0, in requests and answers. Everything else of a prompt is in the file, in plain text.
  *
  * **Gotchas**
  *

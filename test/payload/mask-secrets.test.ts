@@ -49,10 +49,17 @@ describe("MODEL-4 MODEL-5 OTEL-1 secrets in texts that leave the program", () =>
       "sk-1234567890abc": 1
     }
     assert.deepStrictEqual(maskJson(json), {
-      headers: { Authorization: "[redacted]", accept: "x" },
+      headers: { Authorization: ["[redacted]"], accept: "x" },
       list: [{ text: "use [redacted]" }],
       "[redacted]": 1
     })
+  })
+
+  it("JSON keeps its form, so that a recorded call still fits the schema of its tool", () => {
+    const login = { credentials: { user: "ann", pins: [1234, true, null] }, retries: 3 }
+    const expected = { credentials: { user: "[redacted]", pins: [0, true, null] }, retries: 3 }
+    assert.deepStrictEqual(maskJson(login), expected)
+    assert.deepStrictEqual(maskJson(expected), expected)
   })
 
   it("takes linear time", () => {

@@ -67,14 +67,18 @@ export const maskText = (text: string): string =>
       .replace(named, (_, before: string) => before + masked)
   )
 
-/** A copy of the JSON: values of secret keys become `[redacted]`, and each text, keys included, goes through {@link maskText}. */
-export const maskJson = (json: Schema.Json, names?: ReadonlySet<string>): Schema.Json => {
-  if (typeof json === "string") return maskText(json)
-  if (Array.isArray(json)) return json.map((item: Schema.Json) => maskJson(item, names))
+/**
+ * A copy of the JSON of the same form: texts below secret keys become `[redacted]` and numbers 0, and each other text and each
+ * key goes through {@link maskText}.
+ */
+export const maskJson = (json: Schema.Json, names?: ReadonlySet<string>, isSecret = false): Schema.Json => {
+  if (typeof json === "string") return isSecret ? masked : maskText(json)
+  if (typeof json === "number") return isSecret ? 0 : json
+  if (Array.isArray(json)) return json.map((item: Schema.Json) => maskJson(item, names, isSecret))
   if (!isObject(json)) return json
   const entries = Object.entries(json).map(([key, value]): [string, Schema.Json] => [
     maskText(key),
-    isSecretName(key, names) ? masked : maskJson(value, names)
+    maskJson(value, names, isSecret || isSecretName(key, names))
   ])
   return Object.fromEntries(entries)
 }
