@@ -27,6 +27,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
+import * as Record from "effect/Record"
 import type * as Schema from "effect/Schema"
 import * as Json from "../payload/Json.ts"
 import { maskJson } from "../payload/internal/maskSecrets.ts"
@@ -124,47 +125,24 @@ export const captureContent = (redactor?: Redactor): Layer.Layer<never> =>
 const powers = (first: number, base: number, count: number): ReadonlyArray<number> =>
   Array.from({ length: count }, (_, index) => first * base ** index)
 
-const histogram = (name: telemetry.Instrument, unit: string, description: string, boundaries: ReadonlyArray<number>) =>
-  Metric.histogram(name, { description, attributes: { unit }, boundaries })
-
-const makeInstruments = (): Record<telemetry.Instrument, Metric.Histogram<number>> => ({
-  "gen_ai.client.token.usage": histogram(
-    "gen_ai.client.token.usage",
-    "{token}",
-    "Number of input and output tokens used.",
-    powers(1, 4, 14)
-  ),
-  "gen_ai.client.operation.duration": histogram(
-    "gen_ai.client.operation.duration",
-    "s",
-    "GenAI operation duration.",
-    powers(0.01, 2, 14)
-  ),
-  "gen_ai.client.operation.time_to_first_chunk": histogram(
-    "gen_ai.client.operation.time_to_first_chunk",
+/** Unit, description and boundaries of each. */
+const instruments: Record<telemetry.Instrument, readonly [string, string, ReadonlyArray<number>]> = {
+  "gen_ai.client.token.usage": ["{token}", "Number of input and output tokens used.", powers(1, 4, 14)],
+  "gen_ai.client.operation.duration": ["s", "GenAI operation duration.", powers(0.01, 2, 14)],
+  "gen_ai.client.operation.time_to_first_chunk": [
     "s",
     "Time to receive the first chunk of a stream.",
     powers(0.01, 2, 14)
-  ),
-  "gen_ai.execute_tool.duration": histogram(
-    "gen_ai.execute_tool.duration",
-    "s",
-    "The duration of a single tool execution.",
-    powers(0.01, 2, 14)
-  ),
-  "gen_ai.invoke_agent.duration": histogram(
-    "gen_ai.invoke_agent.duration",
-    "s",
-    "The end-to-end duration of a single agent invocation.",
-    powers(0.1, 2, 13)
-  ),
-  "gen_ai.workflow.duration": histogram(
-    "gen_ai.workflow.duration",
-    "s",
-    "GenAI workflow duration.",
-    [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200]
+  ],
+  "gen_ai.execute_tool.duration": ["s", "The duration of a single tool execution.", powers(0.01, 2, 14)],
+  "gen_ai.invoke_agent.duration": ["s", "The end-to-end duration of a single agent invocation.", powers(0.1, 2, 13)],
+  "gen_ai.workflow.duration": ["s", "GenAI workflow duration.", [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200]]
+}
+
+const makeInstruments = (): Record<telemetry.Instrument, Metric.Histogram<number>> =>
+  Record.map(instruments, ([unit, description, boundaries], name) =>
+    Metric.histogram(name, { description, attributes: { unit }, boundaries })
   )
-})
 
 /** The attributes of a value are added to those that the program sets. */
 const makeRecorder = (): telemetry.Recorder => {
