@@ -146,11 +146,11 @@ const makeInstruments = (): Record<telemetry.Instrument, Metric.Histogram<number
 
 /** The attributes of a value are added to those that the program sets. */
 const makeRecorder = (): telemetry.Recorder => {
-  const instruments = makeInstruments()
+  const histograms = makeInstruments()
   return (context, instrument, value, attributes) => {
     const all: Record<string, string> = { ...Context.get(context, Metric.CurrentMetricAttributes) }
     for (const [name, text] of Object.entries(attributes)) if (text !== undefined) all[name] = text
-    instruments[instrument].updateUnsafe(value, Context.add(context, Metric.CurrentMetricAttributes, all))
+    histograms[instrument].updateUnsafe(value, Context.add(context, Metric.CurrentMetricAttributes, all))
   }
 }
 
