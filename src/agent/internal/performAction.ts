@@ -51,7 +51,7 @@ interface Step extends driver.ActiveRun {
   readonly deadline: number | undefined
 }
 
-/** Where there was no connection, without the parts of a URL that may hold a key. */
+/** The origin of the server that could not be reached. Other parts of the URL may hold a key. */
 const connectionProblem = (reason: AiError.AiErrorReason): string | undefined =>
   reason._tag === "NetworkError" && /^https?:/.test(reason.url) && URL.canParse(reason.url)
     ? `the connection to ${new URL(reason.url).origin} failed`

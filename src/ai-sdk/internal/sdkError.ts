@@ -58,7 +58,7 @@ const textOf = (value: unknown, key: string): string | undefined => {
 
 const childOf = (value: unknown, key: string): unknown => (Predicate.hasProperty(value, key) ? value[key] : undefined)
 
-/** Where the names of an error are found: in the error, or in the `error` of its parsed body. */
+/** The objects that may name the error: the error itself, and the `error` of its parsed body. */
 const placesOf = (error: unknown): ReadonlyArray<unknown> => {
   const data = childOf(error, "data")
   return [childOf(data, "error"), data, childOf(error, "error"), error]
