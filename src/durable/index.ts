@@ -1,0 +1,6 @@
+/**
+ * Agents and plans that survive their process, on one machine or on a fleet.
+ *
+ * @since 0.1.0
+ */
+export * as Session from "./Session.ts"
