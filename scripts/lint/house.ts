@@ -40,7 +40,7 @@ interface RuleContext {
 
 type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
 
-const rooms = ["payload", "ai-sdk", "tool", "conversation", "agent", "plan", "interop", "mcp", "node"]
+const rooms = ["payload", "ai-sdk", "tool", "conversation", "agent", "plan", "durable", "interop", "mcp", "node"]
 
 /** The rooms that each room may import, `internal/` included. `index` is the root barrel of the package. */
 const arrows: Record<string, ReadonlyArray<string>> = {
@@ -52,6 +52,7 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   plan: ["payload", "tool", "conversation", "agent"],
   interop: ["payload", "tool", "conversation"],
   mcp: ["payload", "tool", "conversation", "agent"],
+  durable: ["payload", "tool", "conversation", "agent", "plan"],
   node: ["payload", "conversation"],
   testing: rooms,
   index: ["payload", "tool", "conversation", "agent"]

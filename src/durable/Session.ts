@@ -3,8 +3,8 @@
  *
  * **When to use**
  *
- * Use it for chats and other work that goes on for longer than a request, a connection or a process. A session stores what
- * the user sent before the model is asked, runs one turn at a time, waits for approvals, and goes on by itself after its
+ * Use it for chats and other work that lasts longer than a request, a connection or a process. A session stores what
+ * the user sent before the model is asked, runs one turn at a time, waits for approvals, and continues by itself after its
  * process died. Use `Checkpoint` of `effect-emissary/plan` for one run of a plan, with its policies and the writes of its
  * steps.
  *
@@ -14,21 +14,21 @@
  * machines. The program is the same.
  *
  * A session stores its events in a journal, each with a sequence number that counts from 1. A reader that lost its
- * connection goes on after the last event that it saw. The state of a session is the fold of its events.
+ * connection continues after the last event that it saw. The state of a session is the fold of its events.
  *
  * Messages are answered one after the other. A message that comes while a turn is under way waits for its end; a message
  * that comes while calls wait for approval enters the conversation when these calls are decided.
  *
- * When a process dies in a turn, the turn goes on when the session is opened again: a model call in flight is made again, a
+ * When a process dies in a turn, the turn continues when the session is opened again: a model call in flight is made again, a
  * tool call that had started is settled `interrupted` with `outcome: "unknown"`, unless the tool is `Idempotent`, and agents
- * and plans inside go on from their own states.
+ * and plans inside continue from their own states.
  *
  * @since 0.1.0
  */
 
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
@@ -136,7 +136,7 @@ const renderReason = Reason.match({
   InvalidDecision: ({ error }) => error.message,
   InputInvalid: ({ problem }) => problem,
   EventsPruned: ({ first }) =>
-    `expected events that are kept, got ones before number ${first}. Read the history, and go on with the events after ${first - 1}`,
+    `expected events that are kept, got ones before number ${first}. Read the history, and continue with the events after ${first - 1}`,
   Elsewhere: ({ owner }) =>
     `expected no other process that runs the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or use Session.layerCluster`,
   TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
@@ -178,7 +178,7 @@ export class SessionError extends Schema.TaggedError<SessionError>("effect-emiss
 }
 
 /**
- * What a user sends: text, or text and file parts.
+ * The message of a user: text, or text and file parts.
  *
  * @category models
  * @since 0.1.0
@@ -266,7 +266,12 @@ export interface Service {
  */
 export class Session extends Context.Service<Session, Service>()("effect-emissary/durable/Session") {}
 
-/** An agent or a bound plan, or an Effect that finds one, as the class of an `Agent.Service` does. */
+/**
+ * An agent or a bound plan, or an Effect that finds one, as the class of an `Agent.Service` does.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export type Host<R> = agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>
 
 /**
@@ -275,7 +280,7 @@ export type Host<R> = agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Ag
  * **Details**
  *
  * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
- * - `idleTime`: a session that nobody uses for this long leaves the memory; default 1 minute.
+ * - `idleTime`: a session leaves the memory after this long without a call or a reader; default 1 minute.
  * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
  * - `keepEvents`: events that are kept for readers when a session has become longer; default all. The conversation is
  *   whole in any case.

@@ -51,7 +51,7 @@ export type Queued = typeof Queued.Type
 export const rememberedIds = 256
 
 /**
- * What is known of a session.
+ * The state of a session.
  *
  * - `sequence`: the number of its newest event.
  * - `received`: the newest ids of messages.
