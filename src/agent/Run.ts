@@ -16,7 +16,7 @@
  * | state | next |
  * |---|---|
  * | has an outcome | `Finished` with it |
- * | interrupted, some calls started | `RunTools`: each of them settled `interrupted` |
+ * | interrupted, some calls started | `RunTools`: each of them settled `interrupted`, none runs again |
  * | interrupted | `Finished`: `Interrupted` |
  * | the newest answer asks for more and used up the budget | `Finished`: `MaxSteps`, its calls stay open |
  * | has progress, which waits for decisions and has none | `Finished`: `AwaitingApproval` |
@@ -44,7 +44,7 @@
  * | `ProgressSaved` | facts added, requests set, decisions taken, the limit set, usage added | in a step |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
  * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`; with progress, from its requests to its decisions | with the digest of the request; also after the end |
- * | `ToolStarted` | `Requested` or `Approved` to `Started` | not after an interruption, not over the limit |
+ * | `ToolStarted` | `Requested` or `Approved` to `Started`, which keeps `idempotent` and the approval | not after an interruption, not over the limit |
  * | `ToolFinished` | result appended, call closed | a call that never started can only fail |
  * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added; with progress only a decision, by its path | |
  * | `RunInterrupted` | nothing starts any more | |
@@ -52,8 +52,10 @@
  * | `RunResumed` | clears outcome, interruption and the reported limit; `next` continues from there | |
  *
  * A call that is `Started` when a driver asks for the next action has been lost with
- * the process that ran it (never ask while a batch runs). It is settled `interrupted`
- * and not run again, unless it is an agent: then it continues from its own state.
+ * the process that ran it (never ask while a batch runs). Nobody knows whether it took
+ * effect. It is settled `interrupted` with the value `{ outcome: "unknown" }` and not run again,
+ * with two exceptions: an agent continues from its own state, and a call of a tool that is
+ * `Tool.Idempotent` is one of the calls to run, with `started: true`.
  *
  * Applying an event costs the same however long the run is.
  *
@@ -239,7 +241,9 @@ export {
    *   approval no longer holds. `arguments` are those that will run: checked, with defaults filled
    *   in. `digest` is that of the request.
    * - `ApprovalDecided`: the decision about a call, with who made it and its expiry where it has them.
-   * - `ToolStarted`: a call is about to run. From here on it never starts again.
+   * - `ToolStarted`: a call is about to run. There is one such event for a call. From here on it never
+   *   starts again, unless `idempotent` is `true`: its tool is `Tool.Idempotent`, so that a call that is
+   *   lost with its process runs a second time.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
    *   nothing was run for. `cause` names what ended the call unexpectedly, such as the
    *   class of a defect; its text is in the log.
@@ -272,7 +276,8 @@ export {
    *   - `Settled`: its result is known and nothing is to be run: it was denied, or its
    *     answer was cut off, or it carried the agent's output.
    *   - `Started`: it runs, or ran when the process died. `child` is the state of the
-   *     agent behind it, if there is one and it has begun.
+   *     agent behind it, if there is one and it has begun. With `idempotent` it may run again,
+   *     with `approved`, where it was approved.
    * - `revision` counts the events, the first one included.
    * - `limited`: the last answer used up the budget and asked for more.
    * - `step`: a model call that was announced and has not answered yet.

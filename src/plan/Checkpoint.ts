@@ -17,8 +17,9 @@
  *
  * Of an agent's run each answer of the model, and each start and result of a tool call are
  * written before the run continues. An answer that was written is not asked for again, and a
- * call that had started when the process died gets an `interrupted` result and never starts
- * again, unless an agent is behind it, which resumes from its own state.
+ * call that had started when the process died gets an `interrupted` result, whose value is
+ * `{ outcome: "unknown" }`, and never starts again. There are two exceptions: an agent behind a
+ * call resumes from its own state, and a call of a tool that is `Tool.Idempotent` runs again.
  *
  * One process at a time holds the lease of a key; every write and a heartbeat renew it. No
  * other process can take a run whose lease is valid. When a process died, another one can

@@ -11,6 +11,7 @@ import { digestOf } from "../decisions.ts"
 
 export const CallKind = Schema.Literals([
   "ok",
+  "twice",
   "fails",
   "unknown",
   "approved",
@@ -53,6 +54,8 @@ export interface Log {
   readonly events: Array<Run.Event>
   readonly states: Array<Run.State>
   readonly started: Array<string>
+  /** The calls of tools that ran, as often as they did. */
+  readonly ran: Array<string>
   readonly outcomes: Array<string>
   readonly final: Run.State
 }
@@ -66,6 +69,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   const events: Array<Run.Event> = []
   const states: Array<Run.State> = []
   const started: Array<string> = []
+  const ran: Array<string> = []
   const outcomes: Array<string> = []
   let ids = 0
   let turn = 0
@@ -179,8 +183,11 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
       } else if (name === "unknown") {
         finish(callId, name, ToolResult.failure("unknown_tool", "no such tool"))
       } else {
-        if (!call.started) emit({ _tag: "ToolStarted", at: at(), callId })
+        if (!call.started) {
+          emit({ _tag: "ToolStarted", at: at(), callId, ...(name.startsWith("twice") && { idempotent: true }) })
+        }
         running.push(call)
+        if (!name.endsWith("agent")) ran.push(`${name} ${callId}`)
       }
     }
     const script = plan.turns[turn - 1]
@@ -273,7 +280,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
       outcomes.push("crash")
     }
   }
-  return { events, states, started, outcomes, final: current() }
+  return { events, states, started, ran, outcomes, final: current() }
 }
 
 const RunStateOf = (state: Run.State, callId: string) => runTransition.openCall(state, callId)?.status

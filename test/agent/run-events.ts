@@ -86,7 +86,12 @@ export const saved = (
   facts: EventOf<"ProgressSaved">["facts"],
   rest: Partial<EventOf<"ProgressSaved">> = {}
 ): EventOf<"ProgressSaved"> => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
-export const toolStarted = (callId: string): EventOf<"ToolStarted"> => ({ _tag: "ToolStarted", at, callId })
+export const toolStarted = (callId: string, rest?: { readonly idempotent: true }): EventOf<"ToolStarted"> => ({
+  _tag: "ToolStarted",
+  at,
+  callId,
+  ...rest
+})
 export const finished = (callId: string, result?: ToolResult.ToolResult, name?: string): EventOf<"ToolFinished"> => ({
   _tag: "ToolFinished",
   at,

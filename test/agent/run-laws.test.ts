@@ -20,7 +20,7 @@ const options = (runs: number) => ({ arbitrary: { runs }, timeout: 300_000 })
 
 describe("laws of the run core, over random plans of answers, results, interruptions and crashes", () => {
   it.prop(
-    "AGENT-3 L6 folding the events makes the state, nothing starts twice, what was interrupted is settled",
+    "AGENT-3 L6 DUR-3 folding the events makes the state, only idempotent calls run twice, what was interrupted is settled",
     [Plan],
     ([plan]) => {
       const log = simulate(plan)
@@ -28,6 +28,17 @@ describe("laws of the run core, over random plans of answers, results, interrupt
       assert.isTrue(Equal.equals(folded, log.final))
       assert.strictEqual(folded.revision, log.events.length)
       assert.strictEqual(new Set(log.started).size, log.started.length, "a call started twice")
+      const again = log.ran.filter((call, index) => log.ran.indexOf(call) !== index)
+      assert.isTrue(
+        again.every((call) => call.startsWith("twice ")),
+        again.join()
+      )
+      for (const message of Conversation.messages(log.final.conversation)) {
+        if (message.role !== "tool" || message.result._tag === "Success" || message.result.type !== "interrupted")
+          continue
+        const wasStarted = log.started.includes(message.callId)
+        assert.deepStrictEqual(message.result.value, wasStarted ? { outcome: "unknown" } : undefined)
+      }
       assert.deepStrictEqual(log.final.usage, Message.sumUsage(log.events.map(usageOf)))
       for (const state of log.states) {
         const messages = Conversation.messages(state.conversation)
@@ -114,8 +125,10 @@ describe("laws of the run core, over random plans of answers, results, interrupt
       simulate(plan([{ ...turn, calls: ["ok"] }], [phase], { maxSteps: 1 })),
       simulate(plan([{ ...turn, output: "invalid" }], [phase], { structured: "always" })),
       simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "interrupt", after: 3 }, phase])),
-      simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "crash", after: 3 }, phase]))
+      simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "crash", after: 3 }, phase])),
+      simulate(plan([{ ...turn, calls: ["twice", "ok"] }], [{ ...phase, stop: "crash", after: 4 }, phase]))
     ]
+    assert.deepStrictEqual(logs.at(-1)?.ran, ["twice t1c0", "ok t1c1", "twice t1c0"])
     const outcomes = new Set(logs.flatMap(({ outcomes }) => outcomes))
     for (const outcome of ["Completed", "MaxSteps", "AwaitingApproval", "Interrupted", "InvalidOutput", "Stopped"]) {
       assert.isTrue(outcomes.has(outcome), outcome)

@@ -56,6 +56,13 @@ const states: Readonly<Record<string, Run.State>> = {
   "an approved call": go(waiting, decided("a", true)),
   "a denied call": go(waiting, decided("a", false)),
   "a started call": go(calling, toolStarted("a")),
+  "a started call of an idempotent tool": go(calling, toolStarted("a", { idempotent: true })),
+  "an interrupted call of an idempotent tool": go(calling, toolStarted("a", { idempotent: true }), interrupted("stop")),
+  "an approved call of an idempotent tool that started": go(
+    waiting,
+    decided("a", true),
+    toolStarted("a", { idempotent: true })
+  ),
   "an interrupted call": go(calling, toolStarted("a"), interrupted("stop")),
   "a run that ended interrupted": end(go(begun, interrupted())),
   "an agent as a call": withChild,

@@ -57,17 +57,20 @@ const live = Effect.fnUntraced(function* (seed: number, store: Layer.Layer<Versi
 })
 
 /** The work of one life of a process that runs an agent. */
-const liveAgent = Effect.fnUntraced(function* (store: Layer.Layer<VersionedStore.VersionedStore>) {
-  const ran: Array<string> = []
-  let asked = 0
-  const found = yield* agents
-    .run(key, {
-      called: (name) => Effect.map(Effect.yieldNow, () => void ran.push(name)),
-      asked: Effect.sync(() => void (asked += 1))
+const lifeOf =
+  <A, E>(run: (key: string, watch: Parameters<typeof agents.run>[1]) => Effect.Effect<A, E, Checkpoint.Checkpoint>) =>
+  (store: Layer.Layer<VersionedStore.VersionedStore>) =>
+    Effect.gen(function* () {
+      const ran: Array<string> = []
+      let asked = 0
+      const found = yield* run(key, {
+        called: (name) => Effect.map(Effect.yieldNow, () => void ran.push(name)),
+        asked: Effect.sync(() => void (asked += 1))
+      }).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))), Effect.exit)
+      return { found, ran, asked }
     })
-    .pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))), Effect.exit)
-  return { found, ran, asked }
-})
+
+const liveAgent = lifeOf(agents.run)
 
 /** The result of each call, by the id of the call. */
 const resultsOf = (found: Effect.Success<ReturnType<typeof liveAgent>>["found"]) => {
@@ -103,21 +106,46 @@ const atAnyWrite = Effect.fnUntraced(function* <A extends { readonly found: Exit
 })
 
 describe("PLAN-6 AGENT-7 L6 a process that runs an agent and ends at any write", () => {
-  test("repeats no call that started and no answer that was written", function* () {
+  const all = [...agents.calls, ...agents.repeatable].toSorted()
+
+  /** The calls that ran twice: only those of the tool that may. */
+  const repeated = (ran: ReadonlyArray<string>, place: string) => {
+    const again = ran.filter((call, index) => ran.indexOf(call) !== index)
+    for (const call of again) assert.include(agents.repeatable, call, place)
+    return again
+  }
+
+  test("DUR-3 repeats no call that started, unless its tool is idempotent, and no answer that was written", function* () {
     let lost = 0
+    const twice = new Set<string>()
     yield* atAnyWrite(liveAgent, ({ first, place, second, whole }) => {
-      assert.deepStrictEqual(whole.ran.toSorted(), agents.calls)
-      const ran = [...first.ran, ...second.ran]
-      assert.strictEqual(new Set(ran).size, ran.length, place)
+      assert.deepStrictEqual(whole.ran.toSorted(), all)
+      for (const call of repeated([...first.ran, ...second.ran], place)) twice.add(call)
       const expected = resultsOf(whole.found)
       for (const [id, result] of resultsOf(second.found)) {
-        if (result._tag === "Failure" && result.type === "interrupted") lost += 1
-        else assert.deepStrictEqual(result, expected.get(id), place)
+        if (result._tag === "Failure" && result.type === "interrupted") {
+          assert.notInclude(agents.repeatable, id)
+          assert.deepStrictEqual(result.value, { outcome: "unknown" })
+          lost += 1
+        } else assert.deepStrictEqual(result, expected.get(id), place)
       }
       // At most the answer that was not written
       assert.isAtMost(first.asked + second.asked, whole.asked + 1, place)
     })
     assert.isAbove(lost, 3)
+    assert.deepStrictEqual(Array.from(twice).toSorted(), agents.repeatable)
+  })
+
+  test("DUR-3 does the same where the agent is a step of a plan", function* () {
+    const twice = new Set<string>()
+    yield* atAnyWrite(lifeOf(agents.runInPlan), ({ first, place, second, whole }) => {
+      assert.deepStrictEqual(whole.ran.toSorted(), all)
+      assert(second.found._tag === "Success", place)
+      assert(second.found.value.outcome === "Completed")
+      assert.strictEqual(second.found.value.text, "done", place)
+      for (const call of repeated([...first.ran, ...second.ran], place)) twice.add(call)
+    })
+    assert.deepStrictEqual(Array.from(twice).toSorted(), agents.repeatable)
   })
 })
 

@@ -201,7 +201,7 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
   )
 
   it.live(
-    "AGENT-7 L6 repeats no call of an agent that had started, and no answer that was written",
+    "AGENT-7 L6 DUR-3 repeats no call of an agent that had started, and no answer that was written",
     () =>
       Effect.gen(function* () {
         const run = points.make(0)
@@ -212,7 +212,7 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
           .pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))))
         // In the middle of each call, and at the first and the last writes
         const inCalls = run.points.flatMap((point, index) => (point.endsWith("a step") ? [index + 1] : []))
-        assert.strictEqual(inCalls.length, 2 * agents.calls.length)
+        assert.strictEqual(inCalls.length, 2 * (agents.calls.length + agents.repeatable.length))
         const last = run.points.length
         const killAgent = Effect.fnUntraced(function* (killAt: number) {
           const { filename, log } = files(`agent-${killAt}`)
@@ -224,6 +224,8 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
             assert.strictEqual(result.text, "done")
           }).pipe(Effect.provide(open(filename)))
           const counts = executions.read(log)
+          for (const call of agents.repeatable)
+            assert.isAtLeast(counts.get(call) ?? 0, 1, `${call}, killed at ${killAt}`)
           for (const call of agents.calls) assert.isAtMost(counts.get(call) ?? 0, 1, `${call}, killed at ${killAt}`)
           assert.isAtMost(counts.get(executions.model) ?? 0, 6)
         })

@@ -509,11 +509,24 @@ const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.E
   })
   const tool = resolved.tools.tools.get(name)
   const prepared = { runnable, call }
-  if (Result.isFailure(call) || tool === undefined || runnable.started) return Effect.succeed(prepared)
+  if (runnable.child !== undefined) return Effect.succeed(prepared)
+  const lost: PreparedCall = { runnable, call: Result.fail(runTransition.lostCall) }
+  if (Result.isFailure(call) || tool === undefined) return Effect.succeed(runnable.started ? lost : prepared)
   const { contract } = call.success
+  if (runnable.started) {
+    // It began as a call of a tool that may have changed since
+    if (!isIdempotent(call.success)) return Effect.succeed(lost)
+    if (approved === undefined) return Effect.succeed(prepared)
+    return Effect.map(askFirst(step, tool, prepared, call.success), ({ asks }) =>
+      asks === undefined ? prepared : lost
+    )
+  }
   if (approved === undefined && contract.approval === "never") return Effect.succeed(prepared)
   return askFirst(step, tool, prepared, call.success)
 }
+
+/** The tool says that a second call with the same arguments has no further effect. */
+const isIdempotent = ({ contract }: toolCall.BoundCall): boolean => contract.annotations.idempotent === true
 
 /** The call, with the request for the approval that it needs. */
 const askFirst = (
@@ -596,14 +609,17 @@ const executeBatch = (step: Step, ready: ReadonlyArray<ReadyCall>): Effect.Effec
 
   const onStarted = (callId: string, index: number): Effect.Effect<void | false> => {
     if (mustWait(step)) return untilInterrupted
-    const { approved, started } = ready[index]?.runnable ?? {}
+    const one = ready[index]
+    const { approved, started } = one?.runnable ?? {}
     // Calls before this one take time
-    if (approved !== undefined && runTransition.isExpired(approved, recorder.now())) {
+    if (approved !== undefined && started !== true && runTransition.isExpired(approved, recorder.now())) {
       const { arguments: args, digest } = approved
       return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
     }
+    const event = { _tag: "ToolStarted", at: recorder.now(), callId } as const
+    const isRepeatable = one !== undefined && isIdempotent(one.call)
     const recorded =
-      started === true ? Effect.void : recorder.record({ _tag: "ToolStarted", at: recorder.now(), callId })
+      started === true ? Effect.void : recorder.record(isRepeatable ? { ...event, idempotent: true } : event)
     if (recorded === Exit.void) return mustWait(step) ? untilInterrupted : recorded
     return Effect.flatMap(recorded, () => (mustWait(step) ? untilInterrupted : Effect.void))
   }

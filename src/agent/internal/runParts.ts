@@ -155,6 +155,7 @@ export const userData: ReadonlyArray<string> = [
   "/**/event/arguments",
   "/**/events/*/arguments",
   "/**/status/arguments",
+  "/**/status/approved/arguments",
   "/**/result/value",
   "/**/output/value",
   "/**/outcome/output",
@@ -252,7 +253,11 @@ const OwnEvent = Schema.Union([
     digest: Schema.String
   }),
   Schema.TaggedStruct("ApprovalDecided", { at, callId: Schema.String, ...Verdict.fields }),
-  Schema.TaggedStruct("ToolStarted", { at, callId: Schema.String }),
+  Schema.TaggedStruct("ToolStarted", {
+    at,
+    callId: Schema.String,
+    idempotent: Schema.optionalKey(Schema.Literal(true))
+  }),
   Schema.TaggedStruct("ToolFinished", {
     at,
     message: Tool,
@@ -297,7 +302,13 @@ export type CallStatus =
   | { readonly _tag: "AwaitingApproval"; readonly arguments: Schema.Json; readonly digest: string }
   | typeof Approved.Type
   | { readonly _tag: "Settled"; readonly result: ToolResults.ToolResult }
-  | { readonly _tag: "Started"; readonly child?: State }
+  | {
+      readonly _tag: "Started"
+      /** It may run again: with `approved`, where it was approved. */
+      readonly idempotent?: true
+      readonly approved?: typeof Approved.Type
+      readonly child?: State
+    }
 
 export interface OpenCall {
   readonly part: Message.ToolCallPart
@@ -310,6 +321,8 @@ const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
   Approved,
   Schema.TaggedStruct("Settled", { result: Tool.fields.result }),
   Schema.TaggedStruct("Started", {
+    idempotent: Schema.optionalKey(Schema.Literal(true)),
+    approved: Schema.optionalKey(Approved),
     child: Schema.optionalKey(Schema.suspend((): Schema.Codec<State, unknown> => StateSchema))
   })
 ])

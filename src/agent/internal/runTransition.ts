@@ -122,8 +122,8 @@ type EventErrorReason = typeof EventErrorReason.Type
  *
  * - `Unexpected`: the event has no place in this state of the run.
  * - `UnknownCall`: the event names a call that is not open.
- * - `CallStatus`: the call is open, but not ready for this event; a call that has
- *   started, for example, never starts again.
+ * - `CallStatus`: the call is open, but not ready for this event; for a call that has
+ *   started, for example, there is no second `ToolStarted`.
  * - `Conversation`: the message does not continue the conversation.
  *
  * @category errors
@@ -154,8 +154,9 @@ export class EventError extends Schema.TaggedError<EventError>("effect-emissary/
  *   A call without one whose policy demands an approval gets an `ApprovalRequested` event instead
  *   of a `ToolStarted`; so does one whose approval has expired or has another digest than the
  *   request would have now.
- * - `started`: it is an agent that has begun already: no second `ToolStarted`, its run
- *   continues from `child`.
+ * - `started`: it was lost with its process: no second `ToolStarted`. The run of an agent
+ *   continues from `child`. Another call is that of an idempotent tool, and runs again. A driver
+ *   settles it with `lostCall` where it cannot run as it did: its approval or its tool has changed.
  */
 export interface RunnableCall {
   readonly part: Message.ToolCallPart
@@ -323,9 +324,7 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
         ? applyApprovalDecided(self, event)
         : applyProgressDecided(self, self.progress, event)
     case "ToolStarted":
-      return self.limited
-        ? outOfSteps(event)
-        : changeCall(self, event, event.callId, ["Requested", "Approved"], { _tag: "Started" })
+      return self.limited ? outOfSteps(event) : applyToolStarted(self, event)
     case "ToolFinished":
       return applyToolFinished(self, event)
     case "ChildEvent":
@@ -372,11 +371,16 @@ export const next = (self: State): Action => {
 
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
-/** The calls that started, which an interruption has cut off. */
+/** The calls that started, which an interruption has cut off. None of them runs again. */
 const recover = ({ calls }: State): ReadonlyArray<Settlement> =>
   calls.flatMap(({ part, status }) => (status._tag === "Started" ? [settleCall(part, lostCall)] : []))
 
-const lostCall = ToolResult.failure("interrupted", "The call was interrupted before it returned a result.")
+/** The result of a call that started and was lost with its process. */
+export const lostCall = ToolResult.failure(
+  "interrupted",
+  "The call was interrupted before it returned a result, and it is not known whether it took effect.",
+  { outcome: "unknown" }
+)
 
 const settleCall = (part: Message.ToolCallPart, result: ToolResult.ToolResult): Settlement => ({
   callId: part.id,
@@ -407,8 +411,13 @@ const nextForCalls = (self: State): Action => {
         settled.push(settleCall(part, status.result))
         break
       case "Started":
-        if (status.child === undefined) settled.push(settleCall(part, lostCall))
-        else if (!awaitsDecisions(status.child)) calls.push({ part, started: true, child: status.child })
+        if (status.child !== undefined) {
+          if (!awaitsDecisions(status.child)) calls.push({ part, started: true, child: status.child })
+        } else if (status.idempotent === true) {
+          calls.push(defined({ part, approved: status.approved, started: true }))
+        } else {
+          settled.push(settleCall(part, lostCall))
+        }
         break
       case "AwaitingApproval":
         break
@@ -665,6 +674,14 @@ const changeCall = (
   withCall(self, event, callId, expected, () =>
     updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, callId), status) })
   )
+
+const applyToolStarted = (self: State, event: EventOf<"ToolStarted">): ApplyResult =>
+  withCall(self, event, event.callId, ["Requested", "Approved"], (before) => {
+    const { callId, idempotent } = event
+    const approved = idempotent === true && before._tag === "Approved" ? before : undefined
+    const status: CallStatus = { _tag: "Started", ...defined({ idempotent, approved }) }
+    return updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, callId), status) })
+  })
 
 const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>
   withCall(self, event, event.callId, ["AwaitingApproval"], (status) => {

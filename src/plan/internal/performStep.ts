@@ -742,7 +742,9 @@ const runAgent = (
       release: () => recorder.release(),
       interruption: () => undefined,
       record: (event) => orStop(recorder.record({ _tag: "AgentChanged", at: event.at, step, event })),
-      emit: (event) => (sink.streaming ? orStop(recorder.emit({ _tag: "Agent", path: [], step, event })) : Effect.void)
+      // The agent waits for the last of these Effects, so for what was recorded before
+      emit: (event) =>
+        orStop(sink.streaming ? recorder.emit({ _tag: "Agent", path: [], step, event }) : recorder.delivered())
     }
     const { context } = recorder.state
     const { timeouts } = options
