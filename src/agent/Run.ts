@@ -52,7 +52,7 @@
  * | `RunResumed` | clears outcome, interruption and the reported limit; `next` continues from there | |
  *
  * A call that is `Started` when a driver asks for the next action has been lost with
- * the process that ran it (never ask while a batch runs). Nobody knows whether it took
+ * the process that ran it (never ask while a batch runs). It is not known whether it took
  * effect. It is settled `interrupted` with the value `{ outcome: "unknown" }` and not run again,
  * with two exceptions: an agent continues from its own state, and a call of a tool that is
  * `Tool.Idempotent` is one of the calls to run, with `started: true`.

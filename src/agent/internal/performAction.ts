@@ -525,7 +525,7 @@ const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.E
   return askFirst(step, tool, prepared, call.success)
 }
 
-/** The tool says that a second call with the same arguments has no further effect. */
+/** The tool states that a second call with the same arguments has no further effect. */
 const isIdempotent = ({ contract }: toolCall.BoundCall): boolean => contract.annotations.idempotent === true
 
 /** The call, with the request for the approval that it needs. */
