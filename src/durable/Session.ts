@@ -23,24 +23,57 @@
  * tool call that had started is settled `interrupted` with `outcome: "unknown"`, unless the tool is `Idempotent`, and agents
  * and plans inside continue from their own states.
  *
+ * **Example** (A chat)
+ *
+ * ```ts
+ * import { Effect, Layer, Stream } from "effect"
+ * import { Agent, Conversation, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/durable"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const support = Agent.make("support", { instructions: "You help customers." })
+ *
+ * const program = Effect.gen(function*() {
+ *   const first = yield* Session.ask("chat/42", "Hello, I am Ada.")
+ *   assert.strictEqual(first.text, "Welcome, Ada!")
+ *
+ *   const sessions = yield* Session.Session
+ *   const { sequence } = yield* sessions.send("chat/42", "Thank you.")
+ *   // any reader, now or later, sees the same events
+ *   const events = sessions.events("chat/42", { after: sequence }).pipe(
+ *     Stream.takeUntil(({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
+ *   )
+ *   yield* Stream.runDrain(events)
+ *   const history = yield* sessions.history("chat/42")
+ *   assert.strictEqual(Conversation.messageCount(history), 5)
+ * })
+ *
+ * const sessions = Session.layer([support]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }, { text: "You are welcome." }]))
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
  * @since 0.1.0
  */
 
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as EffectResult from "effect/Result"
 import * as Schema from "effect/Schema"
-import type * as Stream from "effect/Stream"
+import * as Stream from "effect/Stream"
 import * as Run from "../agent/Run.ts"
-import type * as agentTypes from "../agent/internal/agentTypes.ts"
 import * as runParts from "../agent/internal/runParts.ts"
-import type * as Conversation from "../conversation/Conversation.ts"
-import * as storage from "../conversation/internal/storage.ts"
-import type { JsonObject } from "../payload/Json.ts"
-import * as base from "../payload/internal/base.ts"
-import type { NonEmptyContent } from "../tool/ToolResult.ts"
-import * as sessionEvents from "./internal/sessionEvents.ts"
+import * as Message from "../conversation/Message.ts"
+import * as VersionedStore from "../conversation/VersionedStore.ts"
+import * as localSessions from "./internal/localSessions.ts"
+import type { Entry } from "./internal/sessionEvents.ts"
+import * as sessionTypes from "./internal/sessionTypes.ts"
 
 export {
   /**
@@ -49,12 +82,13 @@ export {
    * **Details**
    *
    * - `MessageReceived`: a message is stored; it waits until its turn begins.
-   * - `DecisionsReceived`: decisions about calls that wait are stored; the turn that takes them begins with `RunResumed`.
+   * - `DecisionsReceived`: decisions about calls that wait are stored.
+   * - `ResumeReceived`: a turn without a message is to begin.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
    *   takes.
-   * - `TurnFailed`: the turn failed with an `AgentError`, whose reason has the tag `error.reason`. The next message begins
-   *   the next turn from the state that the failed one left. `messageId` is that of a message that was dropped, because
-   *   it could not be added.
+   * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example.
+   *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
+   *   message if the turn could not take it.
    *
    * A turn ends with a `RunEvent` of `RunFinished`, or with `TurnFailed`.
    *
@@ -71,192 +105,127 @@ export {
   Entry
 } from "./internal/sessionEvents.ts"
 
-/**
- * A summary of a session.
- *
- * **Details**
- *
- * | status | meaning |
- * |---|---|
- * | `idle` | it waits for a message |
- * | `running` | a turn is under way, or begins as soon as a process has the session |
- * | `waiting` | calls wait for approval: `requests` |
- *
- * - `sequence`: the number of the newest event.
- * - `queue`: the ids of messages that no turn has taken.
- * - `outcome`: how the last turn ended, unless it failed with `failure`.
- * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
- *
- * @category models
- * @since 0.1.0
- */
-export const State = Schema.Struct({
-  agent: Schema.String,
-  status: Schema.Literals(["idle", "running", "waiting"]),
-  sequence: runParts.Count,
-  queue: Schema.Array(Schema.String),
-  requests: Schema.Array(Run.ApprovalRequest),
-  outcome: Schema.optionalKey(Run.Outcome),
-  failure: Schema.optionalKey(sessionEvents.Failure),
-  steps: runParts.Count,
-  usage: runParts.Usage
-})
-
-/** A summary of a session. */
-export interface State extends Schema.Schema.Type<typeof State> {}
-
-const Reason = Schema.TaggedUnion({
-  ...storage.reasons,
-  Busy: { status: Schema.String },
-  NotFound: {},
-  AgentUnknown: { agent: Schema.String, known: Schema.Array(Schema.String) },
-  AgentDiffers: { agent: Schema.String, found: Schema.String },
-  InvalidDecision: { error: Run.InvalidDecision },
-  InputInvalid: { problem: Schema.String },
-  EventsPruned: { first: runParts.Count },
-  Elsewhere: { owner: Schema.String, leaseUntil: Schema.DateTimeUtcFromMillis },
-  TurnFailed: { failure: sessionEvents.Failure },
-  Unreachable: { problem: Schema.String }
-})
-
-const names = (all: ReadonlyArray<string>): string => all.map(base.quote).join(", ")
-
-const renderReason = Reason.match({
-  StoreFailed: storage.renderReason,
-  Unreadable: storage.renderReason,
-  Damaged: storage.renderReason,
-  Refused: storage.renderReason,
-  Busy: ({ status }) =>
-    `expected a session that waits for a message, got one that is ${status}. Send the message with whenBusy "queue", or when the turn has ended`,
-  NotFound: () => "expected a session, got none under this id. Send it a message first",
-  AgentUnknown: ({ agent, known }) =>
-    `expected one of the agents ${names(known)}, got ${base.quote(agent)}. Add it to the agents of the layer, or name one of them`,
-  AgentDiffers: ({ agent, found }) =>
-    `expected a session of the agent ${base.quote(agent)}, got one of ${base.quote(found)}. Use another id`,
-  InvalidDecision: ({ error }) => error.message,
-  InputInvalid: ({ problem }) => problem,
-  EventsPruned: ({ first }) =>
-    `expected events that are kept, got ones before number ${first}. Read the history, and continue with the events after ${first - 1}`,
-  Elsewhere: ({ owner }) =>
-    `expected no other process that runs the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or use Session.layerCluster`,
-  TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
-  Unreachable: ({ problem }) => `the session cannot be reached: ${problem}. Try again with the same messageId`
-})
-
-/**
- * An operation on a session failed.
- *
- * **Details**
- *
- * | reason | meaning |
- * |---|---|
- * | `Busy` | the message was sent with `whenBusy: "reject"`, and a turn is under way; nothing was stored |
- * | `NotFound` | there is no session under the id |
- * | `AgentUnknown` | the layer has no agent with this name, or several and none was named |
- * | `AgentDiffers` | the session is one with another agent |
- * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
- * | `InputInvalid` | the message cannot be part of a conversation |
- * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
- * | `Elsewhere` | another process runs the session; of {@link layer} only |
- * | `TurnFailed` | the turn that was waited for failed, with this `AgentError` |
- * | `Unreachable` | the fleet did not answer; the message may have been stored: send it again with the same `messageId` |
- * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | as in `ConversationStoreError` |
- *
- * @category errors
- * @since 0.1.0
- */
-export class SessionError extends Schema.TaggedError<SessionError>("effect-emissary/durable/SessionError")(
-  "SessionError",
-  { id: Schema.String, reason: Reason }
-) {
+export {
   /**
+   * A summary of a session.
+   *
+   * **Details**
+   *
+   * | status | meaning |
+   * |---|---|
+   * | `idle` | it waits for a message |
+   * | `running` | a turn is under way, or begins as soon as a process has the session |
+   * | `waiting` | calls wait for approval: `requests` |
+   *
+   * - `sequence`: the number of the newest event.
+   * - `queue`: the ids of messages that no turn has taken.
+   * - `outcome`: the end of the last turn, unless that failed with `failure`.
+   * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
+   *
+   * @category models
    * @since 0.1.0
    */
-  override get message(): string {
-    return `session ${base.quote(this.id)}: ${renderReason(this.reason)}`
-  }
-}
-
-/**
- * The message of a user: text, or text and file parts.
- *
- * @category models
- * @since 0.1.0
- */
-export type Input = string | NonEmptyContent
-
-/**
- * Options of a message.
- *
- * **Details**
- *
- * - `messageId`: a message with an id that the session has received is not stored again, so that a client can send a
- *   message twice when it does not know whether the first one arrived. A session remembers its newest 256 ids. By default
- *   it is a new one.
- * - `agent`: the name of the agent of a session that begins with this message. It can be left out where the layer has only
- *   one. For a session that exists it has to be its agent.
- * - `context`: the `RunContext` of a session that begins with this message.
- * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"` fails
- *   with `Busy`.
- *
- * @category options
- * @since 0.1.0
- */
-export interface SendOptions {
-  readonly messageId?: string | undefined
-  readonly agent?: string | undefined
-  readonly context?: JsonObject | undefined
-  readonly whenBusy?: "queue" | "reject" | undefined
-}
-
-/**
- * A message is stored. `sequence` is the number of its `MessageReceived`: read the events after it to see the answer.
- *
- * @category models
- * @since 0.1.0
- */
-export const Receipt = Schema.Struct({ messageId: Schema.String, sequence: runParts.Count })
-
-/** A message is stored. */
-export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
-
-/**
- * The operations on sessions. Ids are any text.
- *
- * **Details**
- *
- * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
- * - `decide`: stores decisions about calls that wait. Fails with `InvalidDecision` if one is not about a request of `state`.
- *   A decision that the session has taken already is no error, if it is the same one.
- * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Returns
- *   whether there was one. Messages that wait are answered next.
- * - `events`: the events after the sequence number `after` (default 0: all), then those that happen. The stream does not end.
- *   A slow reader does not slow the session.
- * - `state`: the state of a session, `None` if there is none.
- * - `history`: the whole conversation.
- * - `remove`: deletes a session with its journal, interrupting its turn. Returns whether there was one.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Service {
-  readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<Receipt, SessionError>
-  readonly decide: (
-    id: string,
-    decisions: readonly [Run.Decision, ...Array<Run.Decision>]
-  ) => Effect.Effect<void, SessionError>
-  readonly interrupt: (
-    id: string,
-    options?: { readonly reason?: string | undefined }
-  ) => Effect.Effect<boolean, SessionError>
-  readonly events: (
-    id: string,
-    options?: { readonly after?: number | undefined }
-  ) => Stream.Stream<sessionEvents.Entry, SessionError>
-  readonly state: (id: string) => Effect.Effect<Option.Option<State>, SessionError>
-  readonly history: (id: string) => Effect.Effect<Conversation.Conversation, SessionError>
-  readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
-}
+  State,
+  /**
+   * An operation on a session failed.
+   *
+   * **Details**
+   *
+   * | reason | meaning |
+   * |---|---|
+   * | `Busy` | the message was sent with `whenBusy: "reject"`, and a turn is under way; nothing was stored |
+   * | `NotFound` | there is no session under the id |
+   * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none |
+   * | `AgentDiffers` | the session is one with another agent |
+   * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
+   * | `InputInvalid` | the message cannot be part of a conversation |
+   * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
+   * | `Elsewhere` | another process has the session |
+   * | `TurnFailed` | the turn that {@link ask} waited for failed |
+   * | `Unreachable` | the fleet did not answer; the message may be stored: send it again with the same `messageId` |
+   * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | as in `ConversationStoreError` |
+   *
+   * @category errors
+   * @since 0.1.0
+   */
+  SessionError,
+  /**
+   * The message of a user: text, or text and file parts.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Input,
+  /**
+   * Options of a message.
+   *
+   * **Details**
+   *
+   * - `messageId`: a message with an id that the session has received is not stored again, so a client can send a
+   *   message twice when it does not know whether the first one arrived. A session remembers its newest 256 ids. The default
+   *   is a new one.
+   * - `agent`: the name of the agent of a session that begins with this message. It can be left out where the layer has only
+   *   one. For a session that exists it has to be its agent.
+   * - `context`: the `RunContext` of a session that begins with this message.
+   * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"`
+   *   fails with `Busy`.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type SendOptions,
+  /**
+   * A message is stored. `sequence` is the number of its `MessageReceived`: read the events after it to see the answer.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Receipt,
+  /**
+   * The operations on sessions. Ids are any text.
+   *
+   * **Details**
+   *
+   * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
+   * - `decide`: stores decisions about calls that wait. Fails with `InvalidDecision` if one is not about a request of `state`.
+   *   A decision that the session has received already is no error, if it is the same one.
+   * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. Does nothing while a turn
+   *   is under way.
+   * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Returns
+   *   whether there was one. Messages that wait are answered next.
+   * - `events`: the events after the sequence number `after` (default 0: all), then those that happen. The stream does not
+   *   end. A slow reader does not slow the session.
+   * - `state`: the state of a session, `None` if there is none.
+   * - `history`: the whole conversation.
+   * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Service,
+  /**
+   * An agent or a bound plan, or an Effect that finds one, as the class of an `Agent.Service` does.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Hosted,
+  /**
+   * Options of {@link layer}.
+   *
+   * **Details**
+   *
+   * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
+   * - `idleTime`: a session leaves the memory after this long without a call, a reader or a turn; default 1 minute.
+   * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts` and others.
+   * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
+   *   session is stored as a snapshot. The conversation stays whole.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type Options
+} from "./internal/sessionTypes.ts"
 
 /**
  * Sessions by id.
@@ -264,33 +233,120 @@ export interface Service {
  * @category services
  * @since 0.1.0
  */
-export class Session extends Context.Service<Session, Service>()("effect-emissary/durable/Session") {}
+export class Session extends Context.Service<Session, sessionTypes.Service>()("effect-emissary/durable/Session") {}
 
 /**
- * An agent or a bound plan, or an Effect that finds one, as the class of an `Agent.Service` does.
+ * Sessions in this process, stored in a `VersionedStore`.
+ *
+ * **When to use**
+ *
+ * Use it for a server with one process, for tests, and for programs with an embedded database (`SqliteClient.layerStore`
+ * of `effect-emissary/node`). Processes that share a store may use it, too: a turn runs in one of them, and the others wait
+ * until it has ended. For several machines use {@link layerCluster}, which sends each message to the process that has the
+ * session.
+ *
+ * **Details**
+ *
+ * Agents are found by their names, and keep the services that the layer was built with. A session that another process left
+ * in a turn is resumed when the layer is built, or when the lease of that process has ended: `leaseTime`, default 30
+ * seconds. When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns
+ * continue in the next process.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <R>(
+  agents: readonly [sessionTypes.Hosted<R>, ...Array<sessionTypes.Hosted<R>>],
+  options?: sessionTypes.Options & {
+    readonly leaseTime?: Duration.Input | undefined
+    readonly drainTime?: Duration.Input | undefined
+  }
+): Layer.Layer<Session, never, R | VersionedStore.VersionedStore> =>
+  Layer.effect(
+    Session,
+    Effect.gen(function* () {
+      const host = yield* localSessions.hostOf(yield* VersionedStore.VersionedStore, agents, options ?? {})
+      return yield* localSessions.make(host)
+    })
+  )
+
+/**
+ * The end of a turn: the last answer of the model, and the outcome.
  *
  * @category models
  * @since 0.1.0
  */
-export type Host<R> = agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>
+export const Answer = Schema.Struct({ text: Schema.String, outcome: Run.Outcome, sequence: runParts.Count })
+
+/** The end of a turn. */
+export interface Answer extends Schema.Schema.Type<typeof Answer> {}
+
+/** A turn as far as a reader has seen it. */
+interface Watched {
+  readonly isOurs: boolean
+  readonly text: string
+}
+
+const watch =
+  (id: string, messageId: string) =>
+  (
+    seen: Watched,
+    { event, sequence }: Entry
+  ): readonly [Watched, ReadonlyArray<Effect.Effect<Answer, sessionTypes.SessionError>>] => {
+    if (event._tag === "TurnFailed" && (seen.isOurs || event.messageId === messageId)) {
+      const reason = { _tag: "TurnFailed" as const, failure: event.error }
+      return [seen, [Effect.fail(new sessionTypes.SessionError({ id, reason }))]]
+    }
+    if (event._tag !== "RunEvent") return [seen, []]
+    if (event.messageId === messageId) return [{ isOurs: true, text: "" }, []]
+    const { event: own } = event
+    if (own._tag === "ModelAnswered") return [{ ...seen, text: Message.text(own.message) }, []]
+    return own._tag === "RunFinished" && seen.isOurs
+      ? [seen, [Effect.succeed({ text: seen.text, outcome: own.outcome, sequence })]]
+      : [seen, []]
+  }
 
 /**
- * Options of {@link layer} and {@link layerCluster}.
+ * Sends a message and waits for the end of its turn.
  *
  * **Details**
  *
- * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
- * - `idleTime`: a session leaves the memory after this long without a call or a reader; default 1 minute.
- * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
- * - `keepEvents`: events that are kept for readers when a session has become longer; default all. The conversation is
- *   whole in any case.
+ * The turn continues when the caller leaves. With the same `messageId` the same answer is found again.
  *
- * @category options
+ * @category combinators
  * @since 0.1.0
  */
-export interface Options {
-  readonly namespace?: string | undefined
-  readonly idleTime?: Duration.Input | undefined
-  readonly run?: Omit<agentTypes.ResumeOptions, "input" | "decisions" | "onEvent" | "interruptWhen"> | undefined
-  readonly keepEvents?: number | undefined
-}
+export const ask = Effect.fn("Session.ask")(function* (
+  id: string,
+  input: sessionTypes.Input,
+  options?: sessionTypes.SendOptions
+): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
+  const sessions = yield* Session
+  const { messageId, sequence } = yield* sessions.send(id, input, options)
+  const ended = sessions.events(id, { after: sequence }).pipe(
+    Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, messageId)),
+    Stream.runHead
+  )
+  const found = yield* ended
+  // The events do not end
+  return yield* Option.getOrElse(found, () => Effect.die(new Error("the events of a session ended")))
+})
+
+/**
+ * Sends a message to each of many sessions, with `concurrency` (default 16) at a time, and returns their answers in order.
+ *
+ * **When to use**
+ *
+ * Use it to spread the inputs of a plan or agent over a fleet: each session runs on the machine that has it, and
+ * an item that was answered before is found again by its `messageId`.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const askMany = (
+  items: Iterable<{ readonly id: string; readonly input: sessionTypes.Input } & sessionTypes.SendOptions>,
+  options?: { readonly concurrency?: number | undefined }
+): Effect.Effect<ReadonlyArray<EffectResult.Result<Answer, sessionTypes.SessionError>>, never, Session> =>
+  Effect.forEach(items, ({ id, input, ...send }) => Effect.result(ask(id, input, send)), {
+    concurrency: options?.concurrency ?? 16
+  })

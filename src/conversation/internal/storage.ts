@@ -551,7 +551,7 @@ export const renderReason = Reason.match({
   Refused: ({ error }) => `refused, nothing was written: ${error.message}`
 })
 
-const reasonOf =
+export const reasonOf =
   (stored: string) =>
   (error: VersionedStoreError): Reason =>
     StoreReason.match(error.reason, {
@@ -675,9 +675,16 @@ const withBatches = (log: Log, count: number): ReadonlyArray<Segment> => {
   return count === 0 ? log.segments : [...older, { ...segment, batches: segment.batches + count }]
 }
 
-/** The places of all batches, one after the other: a head can claim more than there are, and the first one missing ends it. */
-function* placesOf({ segments }: Log): Generator<{ readonly segment: Segment; readonly batch: number }> {
-  for (const segment of segments) for (let batch = 0; batch < segment.batches; batch++) yield { segment, batch }
+/**
+ * The places of all batches from one on, one after the other: a head can claim more than there are, and the first one
+ * missing ends it.
+ */
+function* placesOf({ segments }: Log, from: number): Generator<{ readonly segment: Segment; readonly batch: number }> {
+  let before = 0
+  for (const segment of segments) {
+    for (let batch = Math.max(0, from - before); batch < segment.batches; batch++) yield { segment, batch }
+    before += segment.batches
+  }
 }
 
 /** The log of a head is no longer there. */
@@ -702,10 +709,21 @@ export interface Journal<in out H, in out E, in out I> {
     batches: ReadonlyArray<E>
   ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
   readonly input: (at: StoredHead<H>) => Effect.Effect<I, Conflict<H> | Reason>
-  /** All batches in their order. `Conflict` if the log was replaced while it was read. */
-  readonly batches: (at: StoredHead<H>) => Effect.Effect<ReadonlyArray<E>, Conflict<H> | Reason>
-  /** Deletes the values of retired generations. Those that are left stay in the head that is returned. */
-  readonly sweep: (at: StoredHead<H>) => Effect.Effect<StoredHead<H>>
+  /** Deletes the value that a retired generation began with. Its batches stay. */
+  readonly removeInput: (key: string, generation: string) => Effect.Effect<void, Reason>
+  /**
+   * The batches in their order, all or at most `count` from the number `from` on. `Conflict` if the log was replaced while
+   * it was read.
+   */
+  readonly batches: (
+    at: StoredHead<H>,
+    range?: { readonly from: number; readonly count?: number | undefined }
+  ) => Effect.Effect<ReadonlyArray<E>, Conflict<H> | Reason>
+  /**
+   * Deletes the values of retired generations, all or those that are not `kept`. Those that are left stay in the head that
+   * is returned.
+   */
+  readonly sweep: (at: StoredHead<H>, kept?: ReadonlySet<string>) => Effect.Effect<StoredHead<H>>
   /** Deletes a log in the version, or in any version, and returns whether there was one. */
   readonly remove: (key: string, version: string | undefined) => Effect.Effect<boolean, Conflict<H> | Reason>
   readonly list: (options: ListOptions | undefined) => Effect.Effect<Page, Reason>
@@ -845,15 +863,20 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
             inputKey(at.key, generation)
           ),
 
-    batches: (at) =>
-      Stream.fromIterable(placesOf(at.head)).pipe(
+    removeInput: (key, generation) => values.deleteAll([inputKey(key, generation)]),
+
+    batches: (at, { from, count = Number.POSITIVE_INFINITY } = { from: 0 }) =>
+      Stream.fromIterable(placesOf(at.head, from)).pipe(
+        Stream.take(count),
         Stream.mapEffect(({ batch, segment }) => readBatch(at, segment, batch), { concurrency }),
         Stream.runCollect
       ),
 
-    sweep: (at) =>
+    sweep: (at, kept) =>
       Effect.filter(at.head.retired, (generation) =>
-        Effect.match(removeGeneration(at.key, generation), { onFailure: () => true, onSuccess: () => false })
+        kept?.has(generation) === true
+          ? Effect.succeed(true)
+          : Effect.match(removeGeneration(at.key, generation), { onFailure: () => true, onSuccess: () => false })
       ).pipe(Effect.map((retired) => ({ ...at, head: { ...at.head, retired } }))),
 
     list: (range) =>

@@ -5,8 +5,12 @@
  * is the state of that run with what waits for it.
  */
 
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 
 const at = runParts.Time
@@ -24,16 +28,14 @@ export const Event = Schema.TaggedUnion({
     context: Schema.optionalKey(runParts.Context)
   },
   DecisionsReceived: { at, decisions: Schema.NonEmptyArray(runParts.Decision) },
+  ResumeReceived: { at },
   RunEvent: { event: runParts.Event, messageId: Schema.optionalKey(Schema.String) },
   TurnFailed: { at, error: Failure, messageId: Schema.optionalKey(Schema.String) }
 })
 
 export type Event = typeof Event.Type
 
-/** Values below these places were written by models, tools and users. */
-export const userData: ReadonlyArray<string> = runParts.userData
-
-export const Entry = Schema.Struct({ sequence: Schema.Int, event: Event })
+export const Entry = Schema.Struct({ sequence: runParts.Count, event: Event })
 
 export type Entry = typeof Entry.Type
 
@@ -41,31 +43,142 @@ export type Entry = typeof Entry.Type
 const Queued = Schema.Struct({
   messageId: Schema.String,
   input: ToolResult.NonEmptyContent,
-  at,
   context: Schema.optionalKey(runParts.Context)
 })
-
-export type Queued = typeof Queued.Type
-
-/** The newest ids of messages, oldest first: one of them again is no new message. */
-export const rememberedIds = 256
 
 /**
  * The state of a session.
  *
  * - `sequence`: the number of its newest event.
- * - `received`: the newest ids of messages.
- * - `decisions`: those that no turn has taken.
- * - `failure`: of the last turn, if that failed.
+ * - `received`: the newest messages and the numbers of their events, oldest first: one of them again is no new message.
+ * - `decisions`: those that no turn has taken. `decided`: the newest ones of all.
+ * - `isResumed`: a turn without a message was asked for.
+ * - `failure`: of the last turn, if that failed. `isHeld`: it could not even begin, so the next one waits for a new event.
  */
 export const Memory = Schema.Struct({
   agent: Schema.String,
   sequence: runParts.Count,
-  received: Schema.Array(Schema.String),
+  received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count })),
   queue: Schema.Array(Queued),
   decisions: Schema.Array(runParts.Decision),
+  decided: Schema.Array(runParts.Decision),
+  isResumed: Schema.Boolean,
+  isHeld: Schema.Boolean,
   failure: Schema.optionalKey(Failure),
   run: Schema.optionalKey(runParts.StateSchema)
 })
 
 export interface Memory extends Schema.Schema.Type<typeof Memory> {}
+
+/** A session without events. */
+export const empty = (agent: string): Memory => ({
+  agent,
+  sequence: 0,
+  received: [],
+  queue: [],
+  decisions: [],
+  decided: [],
+  isResumed: false,
+  isHeld: false
+})
+
+/** The number of messages, and of decisions, that a session remembers. */
+const remembered = 256
+
+const remember = <A>(all: ReadonlyArray<A>, added: ReadonlyArray<A>): ReadonlyArray<A> =>
+  [...all, ...added].slice(-remembered)
+
+const withoutFailure = ({ failure: _, ...memory }: Memory): Memory => ({ ...memory, isResumed: false })
+
+const applyRunEvent = (memory: Memory, { event, messageId }: EventOf<"RunEvent">): Result.Result<Memory, string> => {
+  const applied = memory.run === undefined ? Run.fold([event]) : Run.apply(memory.run, event)
+  if (Result.isFailure(applied)) return Result.fail(applied.failure.message)
+  const next = { ...memory, run: applied.success }
+  switch (event._tag) {
+    case "RunStarted":
+    case "RunResumed":
+      return Result.succeed(withoutFailure(next))
+    case "InputAdded":
+      return Result.succeed({ ...next, queue: next.queue.filter((queued) => queued.messageId !== messageId) })
+    default:
+      return Result.succeed({ ...next, decisions: undecided(memory.decisions, event) })
+  }
+}
+
+/** The decisions that an event does not record. The digest of a request is that of no other one. */
+const undecided = (decisions: ReadonlyArray<Run.Decision>, event: Run.Event): ReadonlyArray<Run.Decision> => {
+  if (decisions.length === 0) return decisions
+  if (event._tag === "ChildEvent") return undecided(decisions, event.event)
+  if (event._tag !== "ApprovalDecided") return decisions
+  return decisions.filter(({ callId, digest }) => callId !== event.callId || digest !== event.digest)
+}
+
+type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
+
+const applyFailure = (memory: Memory, { error, messageId }: EventOf<"TurnFailed">): Memory => ({
+  ...memory,
+  failure: error,
+  isResumed: false,
+  // A message or decision that the run refuses is refused again
+  isHeld: messageId !== undefined && error.reason !== "ConversationInvalid",
+  queue:
+    error.reason === "ConversationInvalid" ? memory.queue.filter((one) => one.messageId !== messageId) : memory.queue,
+  decisions: error.reason === "InvalidDecision" ? [] : memory.decisions
+})
+
+const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> => {
+  switch (event._tag) {
+    case "MessageReceived": {
+      const { context, input, messageId } = event
+      return Result.succeed({
+        ...memory,
+        isHeld: false,
+        received: remember(memory.received, [{ messageId, sequence: memory.sequence + 1 }]),
+        queue: [...memory.queue, { messageId, input, ...defined({ context }) }]
+      })
+    }
+    case "DecisionsReceived":
+      return Result.succeed({
+        ...memory,
+        isHeld: false,
+        decisions: [...memory.decisions, ...event.decisions],
+        decided: remember(memory.decided, event.decisions)
+      })
+    case "ResumeReceived":
+      return Result.succeed({ ...memory, isHeld: false, isResumed: true })
+    case "RunEvent":
+      return applyRunEvent(memory, event)
+    case "TurnFailed":
+      return Result.succeed(applyFailure(memory, event))
+  }
+}
+
+/** The state after some more events, or the event that does not fit. */
+export const applyAll = (self: Memory, events: Iterable<Event>): Result.Result<Memory, string> => {
+  let memory = self
+  for (const event of events) {
+    const applied = applyBody(memory, event)
+    if (Result.isFailure(applied)) return applied
+    memory = { ...applied.success, sequence: memory.sequence + 1 }
+  }
+  return Result.succeed(memory)
+}
+
+/** True for a run that is in a turn, or was when its process died. */
+const isUnderWay = ({ failure, run }: Memory): boolean =>
+  run !== undefined && run.outcome === undefined && failure === undefined
+
+/** True if a turn has to be run. */
+export const hasWork = (self: Memory): boolean =>
+  !self.isHeld && (isUnderWay(self) || self.isResumed || self.queue.length > 0 || waitingDecisions(self).length > 0)
+
+/** The decisions of the next turn: those about calls that still wait. */
+export const waitingDecisions = ({ decisions, run }: Memory): ReadonlyArray<Run.Decision> => {
+  if (run === undefined || decisions.length === 0) return []
+  const requests = Run.approvalRequests(run)
+  return decisions.filter((decision) => requests.some((request) => runTransition.concerns(decision, request)))
+}
+
+/** The message that the next turn takes: none while the turn before it has not ended. */
+export const nextMessage = (self: Memory): Memory["queue"][number] | undefined =>
+  isUnderWay(self) ? undefined : self.queue[0]
