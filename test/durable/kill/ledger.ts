@@ -1,0 +1,76 @@
+/**
+ * What runners did, in a file that outlives them: a line is in it before the work that it announces begins. A file of its
+ * own, so that it counts what the store under test does not know.
+ */
+import * as Effect from "effect/Effect"
+import { appendFileSync, closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
+
+export interface Line {
+  readonly at: number
+  readonly runner: string
+  readonly pid: number
+  /** `s3.7/desk/0/1`: the message, who asks, the round, the call in it. */
+  readonly key: string
+  readonly work: "model" | "idempotent" | "once"
+  readonly phase: "start" | "end"
+}
+
+export const sessionOf = (key: string): string => key.slice(0, key.indexOf("."))
+
+/** Writes for one runner. */
+export const open = (file: string, runner: string) => {
+  const write = (key: string, work: Line["work"], phase: Line["phase"]) =>
+    Effect.sync(() => {
+      const line: Line = { at: Date.now(), runner, pid: process.pid, key, work, phase }
+      appendFileSync(file, `${JSON.stringify(line)}\n`)
+    })
+  return {
+    /** Work between two lines. Where it is interrupted, the second one is missing. */
+    around: <A, E, R>(key: string, work: Line["work"], effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      Effect.andThen(write(key, work, "start"), Effect.tap(effect, write(key, work, "end")))
+  }
+}
+
+export type Ledger = ReturnType<typeof open>
+
+/** Reads the file: each call returns all lines that are in it by then. */
+export const reader = (file: string): (() => ReadonlyArray<Line>) => {
+  const lines: Array<Line> = []
+  let offset = 0
+  return () => {
+    if (!existsSync(file)) return lines
+    const descriptor = openSync(file, "r")
+    const bytes = Buffer.alloc(fstatSync(descriptor).size - offset)
+    readSync(descriptor, bytes, 0, bytes.length, offset)
+    closeSync(descriptor)
+    // A line that is being written is for the next time
+    const end = bytes.lastIndexOf("\n") + 1
+    offset += end
+    for (const line of bytes.subarray(0, end).toString().split("\n")) {
+      // Sound: `open` wrote it
+      if (line !== "") lines.push(JSON.parse(line) as Line)
+    }
+    return lines
+  }
+}
+
+/** The lines of work that a process began and did not end. */
+export const openWork = (lines: ReadonlyArray<Line>, pid: number): ReadonlyArray<Line> => {
+  const begun = new Map<string, Line>()
+  for (const line of lines) {
+    if (line.pid !== pid) continue
+    if (line.phase === "start") begun.set(line.key, line)
+    else begun.delete(line.key)
+  }
+  return [...begun.values()]
+}
+
+/** The keys that were started more than once, with all their lines. */
+export const startedTwice = (lines: ReadonlyArray<Line>, work: Line["work"]): ReadonlyArray<ReadonlyArray<Line>> => {
+  const byKey = new Map<string, Array<Line>>()
+  for (const line of lines) {
+    if (line.work !== work) continue
+    byKey.set(line.key, [...(byKey.get(line.key) ?? []), line])
+  }
+  return [...byKey.values()].filter((all) => all.filter(({ phase }) => phase === "start").length > 1)
+}

@@ -1,0 +1,107 @@
+/** Clients: each sends numbered messages to one session after the other, and remembers what was acknowledged. */
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import { type Random, random } from "../../random.ts"
+import * as agents from "./agents.ts"
+import type { Operations } from "./door.ts"
+import * as readers from "./readers.ts"
+
+/** A session as its clients know it. */
+export interface Record {
+  readonly id: string
+  readonly agent: string
+  /** Messages that were acknowledged, in order. */
+  readonly acknowledged: Array<string>
+  readonly readers: ReadonlyArray<readers.Reader>
+  readonly progress: readers.Progress
+  /** Errors that a client got, by reason: how often, and the newest text. */
+  readonly errors: Map<string, { times: number; text: string }>
+  /** The session was seen idle after its last message. */
+  settled: boolean
+}
+
+export interface Options {
+  readonly door: Operations
+  readonly seed: number
+  /** Sessions that have load at one time. */
+  readonly clients: number
+  /** Messages of a session. */
+  readonly messages: number
+  readonly readers: number
+  /** No session begins after it is true. */
+  readonly over: () => boolean
+  /** How long a session may take for what it has to do. */
+  readonly patience: number
+}
+
+const send = (door: Operations, { acknowledged, agent, errors, id }: Record, text: string) =>
+  door.send(id, text, `id of ${text}`, agent).pipe(
+    Effect.tapError(({ reason, text }) =>
+      Effect.sync(() => errors.set(reason, { times: (errors.get(reason)?.times ?? 0) + 1, text }))
+    ),
+    Effect.retry(Schedule.spaced(60)),
+    Effect.andThen(Effect.sync(() => acknowledged.push(text)))
+  )
+
+/** Approves what waits, until the turn of the newest message has ended, as far as a reader knows. */
+const untilSettled = Effect.fnUntraced(function* (door: Operations, { id, progress }: Record) {
+  while (!progress.settled || progress.waiting) {
+    if (progress.waiting) yield* Effect.ignore(door.approve(id))
+    yield* Effect.sleep(40)
+  }
+})
+
+/** Approves what waits, until the session says that it has nothing to do. */
+const untilIdle = Effect.fnUntraced(function* (door: Operations, record: Record) {
+  const { id, readers } = record
+  for (;;) {
+    const state = yield* Effect.option(door.state(id))
+    if (state._tag === "Some" && state.value !== undefined) {
+      const { queue, requests, sequence, status } = state.value
+      if (requests > 0) yield* Effect.ignore(door.approve(id))
+      // Readers get the rest, too
+      else if (status === "idle" && queue === 0 && readers.every(({ seen }) => seen.length >= sequence)) break
+    }
+    yield* Effect.sleep(100)
+  }
+  record.settled = true
+})
+
+const oneSession = Effect.fnUntraced(function* (options: Options, record: Record, dice: Random) {
+  const { door, messages, patience } = options
+  for (const reader of record.readers) {
+    const fork = readers.follow(door, record.id, reader, record.progress, random(dice.below(2 ** 31)))
+    yield* Effect.forkScoped(fork)
+  }
+  for (let number = 1; number <= messages; number++) {
+    record.progress.settled = false
+    yield* send(door, record, agents.label(record.id, number))
+    // Half of the messages come while a turn is under way
+    if (dice.chance(0.5)) yield* Effect.timeoutOption(untilSettled(door, record), "10 seconds")
+    else yield* Effect.sleep(dice.below(60))
+  }
+  yield* Effect.timeoutOption(untilSettled(door, record), patience)
+  yield* untilIdle(door, record)
+}, Effect.scoped)
+
+/** Puts load on sessions until it is over; all sessions are in `records`. */
+export const run = Effect.fnUntraced(function* (options: Options, records: Array<Record>) {
+  const client = Effect.fnUntraced(function* (number: number) {
+    const dice = random(options.seed * 1000 + number)
+    do {
+      const record: Record = {
+        id: `s${records.length + 1}`,
+        agent: dice.chance(0.3) ? agents.plan : agents.chat,
+        acknowledged: [],
+        readers: dice.times(options.readers, () => ({ seen: [], faults: [] })),
+        progress: { settled: false, waiting: false },
+        errors: new Map(),
+        settled: false
+      }
+      records.push(record)
+      yield* Effect.timeoutOption(oneSession(options, record, dice), options.patience)
+    } while (!options.over())
+  })
+  const clients = Array.from({ length: options.clients }, (_, index) => index)
+  yield* Effect.forEach(clients, client, { concurrency: "unbounded", discard: true })
+})

@@ -1,0 +1,54 @@
+/** Readers of one session, who lose their connection now and then and go on after the last event that they saw. */
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import type { Random } from "../../random.ts"
+import type { Operations, Seen } from "./door.ts"
+
+/** What a reader saw, and what was wrong. */
+export interface Reader {
+  readonly seen: Array<string>
+  readonly faults: Array<string>
+}
+
+const tag = /"_tag":"(MessageReceived|DecisionsReceived|TurnFailed|RunFinished)"/
+
+/** The last thing that began or ended a turn, and whether calls wait. */
+export interface Progress {
+  settled: boolean
+  waiting: boolean
+}
+
+const note = (progress: Progress, text: string): void => {
+  const found = tag.exec(text)?.[1]
+  if (found === undefined) return
+  progress.settled = found === "TurnFailed" || found === "RunFinished"
+  progress.waiting = found === "RunFinished" && text.includes(`"_tag":"AwaitingApproval"`)
+}
+
+/** Takes one event, which has to be the next one. */
+const take = (session: string, { faults, seen }: Reader, { sequence, text }: Seen): void => {
+  const next = seen.length + 1
+  if (sequence > next) faults.push(`${session}: number ${sequence} came where ${next} was to come`)
+  if (sequence < next) {
+    const same = seen[sequence - 1] === text ? "again" : `again with another text: ${seen[sequence - 1]} and ${text}`
+    faults.push(`${session}: number ${sequence} came ${same}`)
+    return
+  }
+  seen[sequence - 1] = text
+}
+
+/** Follows a session until it is interrupted. */
+export const follow = (door: Operations, session: string, reader: Reader, progress: Progress, dice: Random) =>
+  Effect.gen(function* () {
+    yield* door.events(session, reader.seen.length).pipe(
+      Stream.runForEach((entry) =>
+        Effect.sync(() => {
+          take(session, reader, entry)
+          note(progress, entry.text)
+        })
+      ),
+      Effect.timeoutOption(50 + dice.below(1500)),
+      Effect.ignore
+    )
+    yield* Effect.sleep(5 + dice.below(50))
+  }).pipe(Effect.forever)

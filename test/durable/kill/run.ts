@@ -1,0 +1,171 @@
+/**
+ * Load on sessions whose processes are killed, and the figures. It is small in the tests and large in `npm run kill`.
+ */
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { join } from "node:path"
+import { random } from "../../random.ts"
+import * as fleets from "./fleet.ts"
+import * as ledger from "./ledger.ts"
+import * as load from "./load.ts"
+import * as remote from "./remote.ts"
+import type * as tasks from "./task.ts"
+import * as trouble from "./trouble.ts"
+import * as verdict from "./verdict.ts"
+
+export interface Options {
+  readonly directory: string
+  readonly database: tasks.Database
+  /** Sessions that are not durable, in place of those under test. */
+  readonly naive?: boolean
+  readonly seed: number
+  readonly runners: number
+  readonly clients: number
+  readonly messages: number
+  readonly readers: number
+  /** The middle of the times that models and tools take, in milliseconds. */
+  readonly pace: number
+  readonly leaseMillis: number
+  /** The longest pause between two kills. */
+  readonly pause: number
+  readonly kills: number
+  readonly stops?: number
+  readonly deploys?: number
+  readonly restarts?: number
+  readonly restartDatabase?: Effect.Effect<void>
+  /** How long one session may take for its work. */
+  readonly patience: number
+}
+
+export interface Figures {
+  readonly seed: number
+  readonly seconds: number
+  readonly trouble: trouble.Trouble
+  readonly sessions: number
+  readonly messages: number
+  readonly events: number
+  readonly modelCalls: number
+  readonly toolCalls: number
+  /** Calls of idempotent tools that were started again, as they may be. */
+  readonly startedAgain: number
+  /** Errors that clients got and tried again after, by reason. */
+  readonly errors: ReadonlyMap<string, number>
+}
+
+export interface Result {
+  readonly figures: Figures
+  readonly verdict: verdict.Verdict
+}
+
+const figuresOf = (
+  records: ReadonlyArray<load.Record>,
+  lines: ReadonlyArray<ledger.Line>
+): Omit<Figures, "seed" | "seconds" | "trouble"> => {
+  const errors = new Map<string, number>()
+  for (const record of records) {
+    for (const [reason, { times }] of record.errors) errors.set(reason, (errors.get(reason) ?? 0) + times)
+  }
+  const starts = lines.filter(({ phase }) => phase === "start")
+  return {
+    sessions: records.length,
+    messages: records.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
+    events: records.reduce((sum, { readers }) => sum + Math.max(0, ...readers.map(({ seen }) => seen.length)), 0),
+    modelCalls: starts.filter(({ work }) => work === "model").length,
+    toolCalls: starts.filter(({ work }) => work !== "model").length,
+    startedAgain: ledger.startedTwice(lines, "idempotent").length,
+    errors
+  }
+}
+
+/** Runs it all. `say` hears how far it is. */
+export const run = Effect.fnUntraced(function* (options: Options, say: (line: string) => void = () => {}) {
+  const { database, directory, leaseMillis, pace, seed } = options
+  const file = join(directory, "ledger.jsonl")
+  const read = ledger.reader(file)
+  const runners = Array.from({ length: options.runners }, (_, index) => ({
+    runner: `runner-${index + 1}`,
+    database,
+    naive: options.naive ?? false,
+    ledger: file,
+    pace,
+    leaseMillis
+  }))
+  const fleet = yield* Effect.acquireRelease(
+    Effect.promise(() => fleets.make({ directory, runners })),
+    (fleet) => Effect.promise(() => fleet.close())
+  )
+  // One after the other: the first one makes the tables
+  for (const name of fleet.names) yield* Effect.promise(() => fleet.start(name).ready)
+
+  const began = Date.now()
+  const done = trouble.begin()
+  const records: Array<load.Record> = []
+  let over = false
+  const door = remote.make(fleet)
+  const loading = yield* Effect.forkScoped(load.run({ ...options, door, over: () => over }, records))
+  const saying = yield* Effect.forkScoped(
+    Effect.sync(() => {
+      const messages = records.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0)
+      say(`${done.kills} kills, ${records.length} sessions, ${messages} messages`)
+    }).pipe(Effect.delay("10 seconds"), Effect.forever)
+  )
+  yield* trouble.make(
+    {
+      fleet,
+      dice: random(seed),
+      kills: options.kills,
+      stops: options.stops ?? 0,
+      deploys: options.deploys ?? 0,
+      restarts: options.restarts ?? 0,
+      pause: options.pause,
+      leaseMillis,
+      lines: read,
+      restartDatabase: options.restartDatabase ?? Effect.void
+    },
+    done
+  )
+  over = true
+  yield* Fiber.join(loading)
+  yield* Fiber.interrupt(saying)
+  const lines = read()
+  const result: Result = {
+    figures: { seed, seconds: (Date.now() - began) / 1000, trouble: done, ...figuresOf(records, lines) },
+    verdict: yield* verdict.of(door, records, lines)
+  }
+  return result
+}, Effect.scoped)
+
+/** The result for people. */
+export const render = ({ figures, verdict }: Result): string => {
+  const { trouble } = figures
+  const { hits } = trouble
+  const errors = [...figures.errors].map(([reason, times]) => `${reason} ${times}`).join(", ")
+  const rows: ReadonlyArray<readonly [string, number | string]> = [
+    ["acknowledged messages lost, doubled or out of order", verdict.lost.length],
+    ["calls started twice, of tools that are not idempotent", verdict.startedTwice.length],
+    ["sessions stuck, or without an answer", verdict.stuck.length],
+    ["events out of order, twice or changed at a reader", verdict.disorder.length],
+    ["turns failed", verdict.failed.length],
+    ["kills", `${trouble.kills} (in a model call ${hits.model}, in a tool ${hits.tool}, else ${hits.neither})`],
+    ["kills of the runner that held a given session", trouble.holders],
+    ["runners stopped beyond the lease and continued", `${trouble.stops} (others went on in ${trouble.takenOver})`],
+    ["restarts of the database", trouble.restarts],
+    [
+      "rolling deploys with other instructions",
+      `${trouble.deploys} (${trouble.slowDeploys} runners did not end in 30 s)`
+    ],
+    ["sessions", figures.sessions],
+    ["messages acknowledged", figures.messages],
+    ["events at a reader", figures.events],
+    ["model calls", figures.modelCalls],
+    ["calls of tools", `${figures.toolCalls} (idempotent ones started again: ${figures.startedAgain})`],
+    ["errors of clients, who tried again", errors === "" ? "none" : errors],
+    ["seconds", figures.seconds.toFixed(0)],
+    ["seed", figures.seed]
+  ]
+  return ["| | |", "|---|---|", ...rows.map(([what, value]) => `| ${what} | ${value} |`)].join("\n")
+}
+
+/** Everything that is wrong, a line each. */
+export const faults = ({ verdict }: Result): ReadonlyArray<string> =>
+  Object.entries(verdict).flatMap(([kind, all]) => all.map((text: string) => `${kind}: ${text}`))

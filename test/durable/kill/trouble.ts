@@ -1,0 +1,149 @@
+/** What happens to the runners and to the database while there is load. The seed decides what, and when. */
+import * as Effect from "effect/Effect"
+import type { Random } from "../../random.ts"
+import type { Fleet } from "./fleet.ts"
+import * as ledger from "./ledger.ts"
+
+export interface Options {
+  readonly fleet: Fleet
+  readonly dice: Random
+  /** Processes to kill. */
+  readonly kills: number
+  /** How often each of these is done, spread over the kills. */
+  readonly stops: number
+  readonly deploys: number
+  readonly restarts: number
+  /** The longest pause between two of them. */
+  readonly pause: number
+  readonly leaseMillis: number
+  readonly lines: () => ReadonlyArray<ledger.Line>
+  readonly restartDatabase: Effect.Effect<void>
+}
+
+/** What was done. `hits` are kills by what the process was doing. */
+export interface Trouble {
+  kills: number
+  holders: number
+  stops: number
+  /** Stops in which another runner went on with a session of the one that was stopped. */
+  takenOver: number
+  deploys: number
+  slowDeploys: number
+  restarts: number
+  readonly hits: { model: number; tool: number; neither: number }
+}
+
+export const begin = (): Trouble => ({
+  kills: 0,
+  holders: 0,
+  stops: 0,
+  takenOver: 0,
+  deploys: 0,
+  slowDeploys: 0,
+  restarts: 0,
+  hits: { model: 0, tool: 0, neither: 0 }
+})
+
+/** Does it all; `done` counts while it goes on. */
+export const make = Effect.fnUntraced(function* (options: Options, done: Trouble) {
+  const { dice, fleet, leaseMillis, lines } = options
+  let version = 1
+
+  const count = (pid: number) => {
+    const work = ledger.openWork(lines(), pid)
+    done.kills += 1
+    done.hits.tool += work.some(({ work }) => work !== "model") ? 1 : 0
+    done.hits.model += work.length > 0 && work.every(({ work }) => work === "model") ? 1 : 0
+    done.hits.neither += work.length === 0 ? 1 : 0
+  }
+
+  /** A runner that works, by name: the one that did something for a random session last. */
+  const holder = (): string => {
+    const newest = lines().slice(-20)
+    const line = newest[dice.below(newest.length)]
+    return line === undefined ? dice.pick(fleet.names) : line.runner
+  }
+
+  /** Waits until a process has done something, not for long. */
+  const untilItWorks = Effect.fnUntraced(function* (name: string) {
+    for (let times = 0; times < 100; times++) {
+      const pid = fleet.current(name)?.pid
+      if (lines().some((line) => line.pid === pid)) break
+      yield* Effect.sleep(20)
+    }
+    yield* Effect.sleep(dice.below(100))
+  })
+
+  const kill = Effect.gen(function* () {
+    const byHolding = dice.chance(0.4)
+    const name = byHolding ? holder() : dice.pick(fleet.names)
+    // A few are killed while they start
+    if (dice.chance(0.85)) yield* untilItWorks(name)
+    const killed = yield* Effect.promise(() => fleet.kill(name))
+    if (killed !== undefined) {
+      count(killed.pid)
+      if (byHolding) done.holders += 1
+    }
+    // Sometimes it is away for so long that others have to go on
+    if (dice.chance(0.5)) yield* Effect.sleep(dice.below(2 * leaseMillis))
+    const runner = fleet.start(name)
+    // Sometimes the next trouble comes while it starts
+    if (dice.chance(0.7)) yield* Effect.promise(() => runner.ready)
+  })
+
+  /** Stops the process that holds a session until others have taken over, and lets it go on. */
+  const stop = Effect.gen(function* () {
+    const name = holder()
+    yield* Effect.promise(() => fleet.current(name)?.ready ?? Promise.resolve())
+    const stopped = fleet.stop(name)
+    if (stopped === undefined) return
+    const at = Date.now()
+    yield* Effect.sleep(leaseMillis * (2 + dice.next()))
+    const all = lines()
+    const held = new Set(ledger.openWork(all, stopped.pid).map(({ key }) => ledger.sessionOf(key)))
+    const elsewhere = all.some((line) => line.at > at && line.runner !== name && held.has(ledger.sessionOf(line.key)))
+    done.stops += 1
+    if (elsewhere) done.takenOver += 1
+    fleet.continue(stopped)
+  })
+
+  /** Other instructions for all agents, one runner after the other. */
+  const deploy = Effect.gen(function* () {
+    version += 1
+    for (const name of fleet.names) {
+      yield* Effect.promise(() => fleet.current(name)?.ready ?? Promise.resolve())
+      const inTime = yield* Effect.promise(() => fleet.deploy(name, version))
+      if (!inTime) done.slowDeploys += 1
+    }
+    done.deploys += 1
+  })
+
+  const restart = Effect.andThen(
+    options.restartDatabase,
+    Effect.sync(() => {
+      done.restarts += 1
+    })
+  )
+
+  /** The others, at random places among the kills. */
+  const others = [
+    ...dice.times(options.stops, () => stop),
+    ...dice.times(options.deploys, () => deploy),
+    ...dice.times(options.restarts, () => restart)
+  ].map((action) => ({ after: dice.below(options.kills), action }))
+
+  while (done.kills < options.kills) {
+    const before = done.kills
+    yield* Effect.sleep(dice.below(options.pause))
+    yield* kill
+    if (done.kills === before) continue
+    for (const { action } of others.filter(({ after }) => after === before)) {
+      yield* Effect.sleep(dice.below(options.pause))
+      yield* action
+    }
+  }
+  for (const name of fleet.names) {
+    yield* Effect.promise(() => fleet.current(name)?.ready ?? Promise.resolve())
+    if (fleet.current(name)?.over === true) yield* Effect.promise(() => fleet.start(name).ready)
+  }
+})

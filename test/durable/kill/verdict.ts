@@ -1,0 +1,112 @@
+/** What went wrong, in figures: after a run all of them are 0. */
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import * as agents from "./agents.ts"
+import type { Operations, Said } from "./door.ts"
+import * as ledger from "./ledger.ts"
+import type * as load from "./load.ts"
+
+export interface Verdict {
+  /** Acknowledged messages that are not in the conversation, are in it twice, or out of order. */
+  readonly lost: ReadonlyArray<string>
+  /** Calls of tools that are not idempotent and were started twice. */
+  readonly startedTwice: ReadonlyArray<string>
+  /** Sessions that did not end their work, or did not answer their last message. */
+  readonly stuck: ReadonlyArray<string>
+  /** Events that a reader saw twice, out of order, or that were others later. */
+  readonly disorder: ReadonlyArray<string>
+  /** Turns that failed: no work under test fails by itself. */
+  readonly failed: ReadonlyArray<string>
+}
+
+/** What is wrong with the messages of a user in a conversation. */
+const wrongMessages = ({ acknowledged, id }: load.Record, said: ReadonlyArray<Said>): ReadonlyArray<string> => {
+  const found = said.filter(({ role }) => role === "user").map(({ text }) => text)
+  const wrong = acknowledged.flatMap((text) => {
+    const times = found.filter((other) => other === text).length
+    return times === 1 ? [] : [`${text} is in the conversation ${times} times`]
+  })
+  const kept = found.filter((text) => acknowledged.includes(text))
+  const inOrder = kept.every((text, index) => text === acknowledged[index])
+  return wrong.length === 0 && !inOrder ? [`${id} has its messages in the order ${kept.join(", ")}`] : wrong
+}
+
+const unanswered = ({ acknowledged }: load.Record, said: ReadonlyArray<Said>): ReadonlyArray<string> => {
+  const last = acknowledged.at(-1)
+  if (last === undefined || said.some(({ text }) => text.includes(agents.answerTo(last)))) return []
+  return [`${last} has no answer`]
+}
+
+/** The events of a session, read again from the first one, against what its readers saw. */
+const reread = Effect.fnUntraced(function* (door: Operations, { id, readers }: load.Record, sequence: number) {
+  const stored = yield* door.events(id, 0).pipe(Stream.take(sequence), Stream.runCollect)
+  const faults = stored.flatMap(({ sequence }, index) =>
+    sequence === index + 1 ? [] : [`${id}: stored number ${sequence} came where ${index + 1} was to come`]
+  )
+  for (const { seen } of readers) {
+    seen.forEach((text, index) => {
+      const now = stored[index]?.text
+      if (now !== text) faults.push(`${id}: number ${index + 1} was ${text}, and is ${now ?? "no more there"}`)
+    })
+  }
+  return {
+    faults,
+    failed: stored.filter(({ text }) => text.includes(`"_tag":"TurnFailed"`)).map(({ text }) => `${id}: ${text}`)
+  }
+})
+
+const ofSession = Effect.fnUntraced(function* (door: Operations, record: load.Record) {
+  const { acknowledged, id, readers, settled } = record
+  const faults = readers.flatMap(({ faults }) => faults)
+  if (!settled) {
+    const errors = [...record.errors].map(([reason, { text, times }]) => `${times} times ${reason} (${text})`)
+    const state = yield* Effect.result(door.state(id))
+    const now = state._tag === "Success" ? JSON.stringify(state.success) : state.failure.message
+    const messages = `${acknowledged.length} messages acknowledged, errors: ${errors.join(", ") || "none"}`
+    return { lost: [], stuck: [`${id} (${record.agent}) is ${now}; ${messages}`], disorder: faults, failed: [] }
+  }
+  const said = yield* door.history(id)
+  const state = yield* door.state(id)
+  const { failed, faults: stored } = yield* reread(door, record, state?.sequence ?? 0)
+  return {
+    lost: wrongMessages(record, said),
+    stuck: unanswered(record, said),
+    disorder: [...faults, ...stored],
+    failed
+  }
+})
+
+const describe = (lines: ReadonlyArray<ledger.Line>): string =>
+  `${lines[0]?.key}: ${lines.map(({ at, phase, pid, runner }) => `${phase} by ${runner} (${pid}) at ${at}`).join(", ")}`
+
+export const of = Effect.fnUntraced(function* (
+  door: Operations,
+  records: ReadonlyArray<load.Record>,
+  lines: ReadonlyArray<ledger.Line>
+) {
+  const found = yield* Effect.forEach(
+    records,
+    (record) =>
+      ofSession(door, record).pipe(
+        Effect.retry({ times: 5 }),
+        Effect.timeout("30 seconds"),
+        Effect.catch((error) =>
+          Effect.succeed({
+            lost: [],
+            stuck: [`${record.id} cannot be read: ${error.message}`],
+            disorder: [],
+            failed: []
+          })
+        )
+      ),
+    { concurrency: 8 }
+  )
+  const verdict: Verdict = {
+    lost: found.flatMap(({ lost }) => lost),
+    startedTwice: ledger.startedTwice(lines, "once").map(describe),
+    stuck: found.flatMap(({ stuck }) => stuck),
+    disorder: found.flatMap(({ disorder }) => disorder),
+    failed: found.flatMap(({ failed }) => failed)
+  }
+  return verdict
+})
