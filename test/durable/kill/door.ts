@@ -76,7 +76,7 @@ const fromService = (sessions: Session.Service): Operations => ({
     if (first !== undefined) yield* sessions.decide(id, [first, ...rest])
     return requests.length
   }, Effect.mapError(failed)),
-  interrupt: (id) => Effect.mapError(sessions.interrupt(id, { reason: "a test" }), failed),
+  interrupt: (id) => Effect.mapError(sessions.interrupt(id), failed),
   events: (id, after) =>
     sessions.events(id, { after }).pipe(
       Stream.mapEffect((entry) =>

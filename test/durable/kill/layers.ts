@@ -3,8 +3,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { VersionedStore } from "effect-emissary"
+import { Session } from "effect-emissary/durable"
 import { SqliteClient } from "effect-emissary/node"
 import * as agents from "./agents.ts"
+import * as door from "./door.ts"
 import * as ledger from "./ledger.ts"
 import * as naive from "./naive.ts"
 import type * as tasks from "./task.ts"
@@ -24,8 +26,8 @@ export const runner = (task: tasks.Task) =>
   Layer.unwrap(
     Effect.gen(function* () {
       const { desk, layer, order } = yield* agents.make({ ...task, ledger: ledger.open(task.ledger, task.runner) })
-      const hosts = [desk, order] as const
-      const sessions = naive.layer(hosts)
+      const local = Session.layer([desk, order], { leaseTime: task.leaseMillis })
+      const sessions = task.naive === true ? naive.layer([desk, order]) : Layer.provide(door.layer, local)
       return sessions.pipe(
         Layer.provide(layer),
         Layer.provide(VersionedStore.layerSql().pipe(Layer.provide(client(task.database))))
