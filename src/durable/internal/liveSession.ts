@@ -113,6 +113,8 @@ const recentLimit = 256
 /** A reader looks this often for events that another process wrote. */
 const pollInterval = Duration.seconds(1)
 
+const shortestPoll = Duration.millis(20)
+
 /** A turn under way. */
 interface Turn {
   readonly stop: Deferred.Deferred<void>
@@ -442,10 +444,23 @@ export const open = Effect.fnUntraced(function* (
       Deferred.doneUnsafe(current.done, Exit.void)
       notify()
       if (Exit.isSuccess(exit)) return yield* settleIdle
-      if (Cause.hasInterruptsOnly(exit.cause)) return
-      if (failure === undefined) yield* Effect.logWarning(`session ${id}: no turn was run`, exit.cause)
+      if (Cause.hasInterruptsOnly(exit.cause) || failure !== undefined) return
+      const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+      if (error?.reason._tag === "Elsewhere") return yield* takeUp
+      yield* Effect.logWarning(`session ${id}: no turn was run`, exit.cause)
     })
     return Effect.asVoid(Effect.forkIn(ran, turns))
+  })
+
+  /** The process with the lease ends the turn, or dies and leaves it. */
+  const takeUp: Effect.Effect<void> = Effect.gen(function* () {
+    const lease = stored?.at.head.lease
+    const now = yield* DateTime.now
+    const rest = lease === undefined ? pollInterval : DateTime.distance(now, lease)
+    yield* Effect.sleep(Duration.clamp(rest, { minimum: shortestPoll, maximum: pollInterval }))
+    yield* Effect.ignore(alone(refresh))
+    notify()
+    yield* startTurns
   })
 
   const settleIdle = Effect.suspend(() => {
@@ -615,11 +630,13 @@ export const open = Effect.fnUntraced(function* (
     )
   })
 
-  const idle: LiveSession["idle"] = Effect.suspend(() => {
+  const untilIdle: LiveSession["idle"] = Effect.suspend(() => {
     if (failure !== undefined) return Effect.fail(failure)
     const isIdle = turn === undefined && (stored === undefined || !sessionEvents.hasWork(stored.memory))
-    return isIdle ? Effect.void : Effect.andThen(Deferred.await(changed), idle)
+    return isIdle ? Effect.void : Effect.andThen(Deferred.await(changed), untilIdle)
   })
+
+  const idle: LiveSession["idle"] = alone(refresh).pipe(Effect.andThen(startTurns), Effect.andThen(untilIdle))
 
   const stopTurn = Effect.suspend(() => {
     const current = turn
