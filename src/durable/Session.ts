@@ -60,18 +60,21 @@
  */
 
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as EffectResult from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import type { Sharding } from "effect/cluster/Sharding"
+import type { SqlClient } from "effect/sql/SqlClient"
 import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import * as Message from "../conversation/Message.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as localSessions from "./internal/localSessions.ts"
+import * as sessionEntity from "./internal/sessionEntity.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
 
@@ -269,6 +272,84 @@ export const layer = <R>(
       return yield* localSessions.make(host)
     })
   )
+
+/**
+ * Sessions of a fleet, in a process that runs some of them.
+ *
+ * **When to use**
+ *
+ * Use it where several machines, or several processes of one, share the sessions. Each session is in one of them at a time, and
+ * every process sends its calls there. Use {@link layerClient} in processes that only call.
+ *
+ * **Details**
+ *
+ * - A session is an entity of `effect/cluster`. The `Sharding` service decides which process has it: `SqliteRunner.layer` of
+ *   `effect-emissary/node` for one process, `NodeClusterHttp.layer` of `@effect/platform-node` for several.
+ * - A message that was sent is delivered although the process that has the session dies, or none is running. A session whose
+ *   process died continues in the next one as soon as the cluster has noticed.
+ * - A process that is shut down lets tool calls under way finish, for `drainTime` (default 10 seconds) at most. The next
+ *   process resumes the turn after the last event.
+ * - A session that is not used leaves the memory after `idleTime`, even while its events are read. It waits in the store.
+ * - `retention`: the messages of the cluster that were answered are deleted from its tables after this long; default 1 day.
+ *   The `SqlClient` is that of the cluster.
+ *
+ * **Example** (One process with a database in a file)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { Session } from "effect-emissary/durable"
+ * import { SqliteRunner } from "effect-emissary/node"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const support = Agent.make("support", { instructions: "You help customers." })
+ *
+ * const fleet = Session.layerCluster([support]).pipe(
+ *   Layer.provide(SqliteRunner.layer({ filename: ":memory:" })),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }]))
+ * )
+ * const answer = await Effect.runPromise(Effect.provide(Session.ask("chat/42", "Hello, I am Ada."), fleet))
+ * assert.strictEqual(answer.text, "Welcome, Ada!")
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerCluster = <R>(
+  agents: readonly [sessionTypes.Hosted<R>, ...Array<sessionTypes.Hosted<R>>],
+  options?: sessionTypes.Options & {
+    readonly drainTime?: Duration.Input | undefined
+    readonly retention?: Duration.Input | undefined
+  }
+): Layer.Layer<Session, never, R | VersionedStore.VersionedStore | Sharding | SqlClient> => {
+  const runner = Layer.unwrap(
+    Effect.gen(function* () {
+      const store = yield* VersionedStore.VersionedStore
+      const host = yield* localSessions.hostOf(store, agents, options ?? {})
+      return sessionEntity.layer(host, Duration.fromInputUnsafe(options?.retention ?? "1 day"))
+    })
+  )
+  return Layer.provideMerge(layerClient(options), runner)
+}
+
+/**
+ * Sessions of a fleet, in a process that runs none of them: a web server, for example.
+ *
+ * **Details**
+ *
+ * It needs neither the agents nor the store, only a `Sharding` service of a client: `NodeClusterHttp.layer` with
+ * `clientOnly: true`. Ids, options and errors are those of {@link layer}, and an operation that the fleet does not answer
+ * fails with `Unreachable`. A call waits while no runner is there: use `Effect.timeout`. A message that was sent is not lost
+ * when its caller leaves.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerClient = (options?: {
+  readonly namespace?: string | undefined
+}): Layer.Layer<Session, never, Sharding> =>
+  Layer.effect(Session, sessionEntity.makeService(options?.namespace ?? "session"))
 
 /**
  * The end of a turn: the last answer of the model, and the outcome.

@@ -1,0 +1,363 @@
+/**
+ * Sessions on a fleet: an entity of `effect/cluster` for each session that is used, and the service that calls them.
+ *
+ * The cluster decides which runner has a session. A call that stores something is a persisted message: it is delivered
+ * although its runner dies. Before a session stores what a turn has to answer, it sends itself the persisted message
+ * `Turn`, which is answered when no turn is left. So a session whose runner died is opened again by the next one.
+ *
+ * The entity is small. The session itself is in memory while it is called or has a turn; readers of its events do not keep
+ * it there.
+ */
+
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as PubSub from "effect/PubSub"
+import * as RcRef from "effect/RcRef"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type {
+  AlreadyProcessingMessage,
+  EntityNotAssignedToRunner,
+  MailboxFull,
+  PersistenceError
+} from "effect/cluster/ClusterError"
+import * as ClusterSchema from "effect/cluster/ClusterSchema"
+import * as Entity from "effect/cluster/Entity"
+import * as Rpc from "effect/rpc/Rpc"
+import * as runParts from "../../agent/internal/runParts.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
+import * as storage from "../../conversation/internal/storage.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import * as clusterTables from "./clusterTables.ts"
+import * as liveSession from "./liveSession.ts"
+import type { LocalHost } from "./localSessions.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import * as sessionTypes from "./sessionTypes.ts"
+import type { Service, SessionError } from "./sessionTypes.ts"
+
+// Messages between runners and clients of different releases: each has a version
+
+const Call = Schema.Struct({ id: Schema.String })
+
+const call = VersionedCodec.single({ what: "call of a session", value: Call }).schema
+
+const SendPayload = VersionedCodec.single({
+  what: "message to a session",
+  value: Schema.Struct({
+    ...Call.fields,
+    messageId: Schema.String,
+    input: Schema.Union([Schema.String, ToolResult.NonEmptyContent]),
+    agent: Schema.optionalKey(Schema.String),
+    context: Schema.optionalKey(runParts.Context),
+    whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"]))
+  }),
+  data: ["/input", "/context"]
+}).schema
+
+const DecidePayload = VersionedCodec.single({
+  what: "decisions for a session",
+  value: Schema.Struct({ ...Call.fields, decisions: Schema.NonEmptyArray(runParts.Decision) }),
+  data: runParts.userData
+}).schema
+
+const EventsPayload = VersionedCodec.single({
+  what: "reader of a session",
+  value: Schema.Struct({ ...Call.fields, after: Schema.Int })
+}).schema
+
+const receipt = VersionedCodec.single({ what: "receipt of a message", value: sessionTypes.Receipt }).schema
+
+const state = VersionedCodec.single({
+  what: "state of a session",
+  value: Schema.Struct({ state: Schema.OptionFromNullOr(sessionTypes.State) }),
+  data: runParts.userData
+}).schema
+
+const entry = VersionedCodec.single({
+  what: "event of a session",
+  value: sessionEvents.Entry,
+  data: runParts.userData
+}).schema
+
+const error = VersionedCodec.single({
+  what: "error of a session",
+  value: sessionTypes.SessionError,
+  member: "error"
+}).schema
+
+/** The call is delivered although its runner dies, and although its caller leaves. */
+const delivered = Context.make(ClusterSchema.Persisted, true).pipe(Context.add(ClusterSchema.Uninterruptible, "client"))
+
+const entityOf = (namespace: string) =>
+  Entity.make(`effect-emissary/Session/${namespace}`, [
+    Rpc.make("Send", { payload: SendPayload, success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Decide", { payload: DecidePayload, error }).annotateMerge(delivered),
+    Rpc.make("Resume", { payload: call, error }).annotateMerge(delivered),
+    // A runner that stops leaves the turn to the next one
+    Rpc.make("Turn", { payload: call }).annotateMerge(delivered).annotate(ClusterSchema.InterruptOnTermination, true),
+    Rpc.make("Events", { payload: EventsPayload, success: entry, error, stream: true }).annotate(
+      ClusterSchema.InterruptOnTermination,
+      true
+    ),
+    Rpc.make("Interrupt", { payload: call, success: Schema.Boolean, error }),
+    Rpc.make("State", { payload: call, success: state, error }),
+    Rpc.make("History", { payload: call, success: Conversation.Conversation, error }),
+    Rpc.make("Remove", { payload: call, success: Schema.Boolean, error })
+  ])
+
+/** Databases hold 255 characters of the id of an entity, and not all characters. The calls carry the id of the session. */
+const entityIdOf = (id: string): string => (/^[\x21-\x7e]{1,200}$/.test(id) ? id : storage.digestKey(id))
+
+// The runner
+
+/** Events that a slow reader finds in memory. It reads older ones from the journal. */
+const hubSize = 256
+
+/** The cluster keeps its messages in the database of the store, or in another one. */
+const storeFailed =
+  (id: string) =>
+  (cause: ClusterError): storage.Reason => ({
+    _tag: "StoreFailed",
+    error: storage.unavailable({
+      operation: "compareAndSet",
+      key: id,
+      storage: "cluster",
+      error: problems[cause._tag],
+      cause
+    })
+  })
+
+const reopening = Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
+
+const isElsewhere = ({ reason }: SessionError): boolean => reason._tag === "Elsewhere"
+
+/**
+ * The calls of one session.
+ *
+ * `live` is the session in memory: there while a call or a turn uses it, and for `idleTime` after that. Its events are
+ * published to the readers, who take part in that only while they read what is stored.
+ */
+const actorOf = Effect.fnUntraced(function* (
+  host: LocalHost["host"],
+  idleTime: Duration.Duration,
+  sendTurn: (id: string) => Effect.Effect<void, storage.Reason>
+) {
+  const scope = yield* Effect.scope
+  const hub = yield* PubSub.sliding<sessionEvents.Entry>(hubSize)
+  let sessionId = ""
+  let newest: number | undefined
+  let hasTurn = false
+
+  const onBusy = (id: string) =>
+    Effect.suspend(() => (hasTurn ? Effect.void : Effect.map(sendTurn(id), () => void (hasTurn = true))))
+
+  const publish = (entry: sessionEvents.Entry) => {
+    newest = entry.sequence
+    return PubSub.publish(hub, entry)
+  }
+
+  const live: RcRef.RcRef<liveSession.LiveSession, SessionError> = yield* RcRef.make({
+    acquire: Effect.gen(function* () {
+      const session = yield* liveSession.open(
+        { ...host, isExclusive: true, onBusy, onIdle: () => Effect.void },
+        sessionId
+      )
+      newest ??= sequenceOf(yield* session.state)
+      yield* Effect.forkScoped(Effect.ignore(Stream.runForEach(session.events(newest), publish)))
+      // In another scope than the one that this closes
+      const forget = Effect.forkIn(RcRef.invalidate(live), scope)
+      yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
+      return session
+    }),
+    idleTimeToLive: idleTime
+  })
+
+  const open = (id: string) => {
+    sessionId = id
+    return RcRef.get(live)
+  }
+
+  const use = <A>(id: string, run: (session: liveSession.LiveSession) => Effect.Effect<A, SessionError>) =>
+    Effect.scoped(Effect.flatMap(open(id), run))
+
+  /** The events after a number, up to another one that is stored. */
+  const between = (id: string, after: number, last: number) =>
+    last <= after
+      ? Stream.empty
+      : Stream.unwrap(Effect.map(open(id), (session) => session.events(after))).pipe(
+          Stream.takeUntil(({ sequence }) => sequence >= last)
+        )
+
+  const events = (id: string, after: number) =>
+    Effect.gen(function* () {
+      const published = yield* PubSub.subscribe(hub)
+      const last = sequenceOf(yield* use(id, (session) => session.state))
+      let seen = Math.max(after, last)
+      const following = Stream.flatMap(Stream.fromSubscription(published), (entry) => {
+        const before = seen
+        seen = Math.max(before, entry.sequence)
+        return entry.sequence === before + 1 ? Stream.succeed(entry) : between(id, before, entry.sequence)
+      })
+      return Stream.concat(between(id, after, last), following)
+    }).pipe(Stream.unwrap)
+
+  /** Waits until no turn is left, after what is being stored now. */
+  const settled = (session: liveSession.LiveSession) => Effect.andThen(session.state, session.idle)
+
+  const turn = (id: string) =>
+    use(id, (session) => {
+      hasTurn = true
+      return Effect.andThen(settled(session), () => {
+        hasTurn = false
+        // A message that was stored before that relies on this turn
+        return settled(session)
+      })
+    }).pipe(
+      Effect.tapError((error) => Effect.logWarning(`${error.message}. Its turn waits`)),
+      Effect.retry(reopening),
+      Effect.orDie
+    )
+
+  return {
+    events,
+    turn,
+    /** Another process has written although it does not have the session, or this one no longer has it: the cluster knows. */
+    use: <A>(id: string, run: (session: liveSession.LiveSession) => Effect.Effect<A, SessionError>) =>
+      Effect.retry(use(id, run), { while: isElsewhere, schedule: Schedule.spaced("1 second"), times: 5 })
+  }
+})
+
+const sequenceOf = (found: Option.Option<sessionTypes.State>): number =>
+  Option.match(found, { onNone: () => 0, onSome: ({ sequence }) => sequence })
+
+/** The sessions of a runner. */
+export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, retention: Duration.Duration) => {
+  const entity = entityOf(namespace)
+  const build = Effect.gen(function* () {
+    const client = yield* entity.client
+    const { events, turn, use } = yield* actorOf(host, idleTime, (id) =>
+      Effect.mapError(client(entityIdOf(id)).Turn({ id }, { discard: true }), storeFailed(id))
+    )
+    return entity.of({
+      Send: ({ payload: { id, input, ...options } }) => use(id, (session) => session.send(input, options)),
+      Decide: ({ payload: { decisions, id } }) => use(id, (session) => session.decide(decisions)),
+      Resume: ({ payload: { id } }) => use(id, (session) => session.resume),
+      Turn: ({ payload: { id } }) => turn(id),
+      Interrupt: ({ payload: { id } }) => use(id, (session) => session.interrupt),
+      Events: ({ payload: { after, id } }) => events(id, after),
+      State: ({ payload: { id } }) =>
+        Effect.map(
+          use(id, (session) => session.state),
+          (state) => ({ state })
+        ),
+      History: ({ payload: { id } }) => use(id, (session) => session.history),
+      Remove: ({ payload: { id } }) => use(id, (session) => session.remove)
+    })
+  })
+  return Layer.merge(
+    entity.toLayer(build, { concurrency: "unbounded", maxIdleTime: idleTime, disableFatalDefects: true }),
+    clusterTables.retention(entity.type, retention)
+  )
+}
+
+// The client
+
+/** The runner stopped before it answered. */
+interface Moved {
+  readonly _tag: "Moved"
+}
+
+type ClusterError = AlreadyProcessingMessage | EntityNotAssignedToRunner | MailboxFull | Moved | PersistenceError
+
+const problems: Readonly<Record<ClusterError["_tag"], string>> = {
+  AlreadyProcessingMessage: "a call is being answered already",
+  EntityNotAssignedToRunner: "no runner has it",
+  MailboxFull: "its runner has too much to do",
+  Moved: "its runner stopped",
+  PersistenceError: "the database of the cluster failed"
+}
+
+const trying = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")]).pipe(
+  Schedule.upTo({ duration: "30 seconds" })
+)
+
+/** A runner that stops interrupts what it has not answered. The caller is not interrupted. */
+const movedIfInterrupted = <E>(cause: Cause.Cause<E>): Effect.Effect<never, E | Moved> =>
+  Cause.hasInterruptsOnly(cause) ? Effect.fail({ _tag: "Moved" }) : Effect.failCause(cause)
+
+const isClusterError = (error: SessionError | ClusterError): error is ClusterError => error._tag !== "SessionError"
+
+const unreachable =
+  (id: string) =>
+  (error: SessionError | ClusterError): SessionError =>
+    isClusterError(error)
+      ? new sessionTypes.SessionError({ id, reason: { _tag: "Unreachable", problem: problems[error._tag] } })
+      : error
+
+/** The sessions that the runners have. Every call can be made twice, so one that was not answered is made again. */
+export const makeService = Effect.fnUntraced(function* (namespace: string) {
+  const client = yield* entityOf(namespace).client
+  type Client = ReturnType<typeof client>
+
+  const call = <A>(
+    id: string,
+    run: (session: Client) => Effect.Effect<A, SessionError | Exclude<ClusterError, Moved>>
+  ) =>
+    Effect.suspend(() => run(client(entityIdOf(id)))).pipe(
+      Effect.catchCause(movedIfInterrupted),
+      Effect.retry({ while: isClusterError, schedule: trying }),
+      Effect.mapError(unreachable(id))
+    )
+
+  const events = (id: string, after: number) =>
+    Stream.suspend(() => {
+      let seen = after
+      return Stream.suspend(() => client(entityIdOf(id)).Events({ id, after: seen })).pipe(
+        // The cluster asks the next runner the same question, so some come again
+        Stream.filter(({ sequence }) => {
+          const isNew = sequence > seen
+          if (isNew) seen = sequence
+          return isNew
+        }),
+        Stream.concat(Stream.fail<Moved>({ _tag: "Moved" })),
+        Stream.catchCause((cause) => Stream.fromEffect(movedIfInterrupted(cause))),
+        Stream.retry(
+          trying.pipe(
+            Schedule.setInputType<SessionError | ClusterError>(),
+            Schedule.while(({ input }) => isClusterError(input))
+          )
+        ),
+        Stream.mapError(unreachable(id))
+      )
+    })
+
+  const service: Service = {
+    send: Effect.fnUntraced(function* (id, input, options) {
+      const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
+      const { agent, context, whenBusy } = options ?? {}
+      return yield* call(id, (session) =>
+        session.Send({ id, messageId, input, ...defined({ agent, context, whenBusy }) })
+      )
+    }),
+    decide: (id, decisions) => call(id, (session) => session.Decide({ id, decisions })),
+    resume: (id) => call(id, (session) => session.Resume({ id })),
+    interrupt: (id) => call(id, (session) => session.Interrupt({ id })),
+    events: (id, options) => events(id, options?.after ?? 0),
+    state: (id) =>
+      Effect.map(
+        call(id, (session) => session.State({ id })),
+        ({ state }) => state
+      ),
+    history: (id) => call(id, (session) => session.History({ id })),
+    remove: (id) => call(id, (session) => session.Remove({ id }))
+  }
+  return service
+})

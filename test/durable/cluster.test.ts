@@ -1,0 +1,114 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Option, Result, Stream } from "effect"
+import { Sharding } from "effect/cluster"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { Agent, VersionedStore } from "effect-emissary"
+import { Session } from "effect-emissary/durable"
+import { SqliteRunner } from "effect-emissary/node"
+import { ScriptedModel } from "effect-emissary/testing"
+
+const echo = Agent.make("echo", { instructions: "You repeat." })
+
+const echoes = ScriptedModel.layer(({ messages }) => ({ text: `echo ${messages.at(-1)?.text}` }))
+
+const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
+
+const fleet = (options?: Parameters<typeof Session.layerCluster>[1]) =>
+  Session.layerCluster([echo], options).pipe(Layer.provideMerge(runner), Layer.provide(echoes))
+
+const sequences = (entries: ReadonlyArray<Session.Entry>) => entries.map(({ sequence }) => sequence)
+
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
+
+/** The time of tests passes slowly by itself: a cluster waits for many things. */
+const passing = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.raceFirst(effect, Effect.forever(Effect.andThen(TestClock.adjust("20 millis"), Effect.yieldNow)))
+
+describe("DUR-4 Session.layerCluster in one process", () => {
+  it.live("answers messages of any session, and shows all events", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const strange = ["plain", "with / and spaces", "\u0000", "\ud800", "ö".repeat(300)]
+      const answers = yield* Session.askMany(
+        strange.map((id) => ({ id, input: id })),
+        { concurrency: 3 }
+      )
+      assert.deepStrictEqual(
+        answers.map((answer) => Result.getOrThrow(answer).text),
+        strange.map((id) => `echo ${id}`)
+      )
+      for (const id of strange) {
+        const { sequence } = Option.getOrThrow(yield* sessions.state(id))
+        const entries = yield* sessions.events(id).pipe(Stream.take(sequence), Stream.runCollect)
+        assert.deepStrictEqual(sequences(entries), upTo(sequence))
+      }
+    }).pipe(Effect.provide(fleet()))
+  )
+
+  /** Counts the reads of stored sessions. A session in memory is not read. */
+  const counted = (count: () => void) =>
+    Layer.effect(
+      VersionedStore.VersionedStore,
+      Effect.map(VersionedStore.VersionedStore, (store) => ({
+        ...store,
+        get: (key: string) => Effect.suspend(() => (count(), store.get(key)))
+      }))
+    )
+
+  it.effect("an idle session leaves the memory and comes back, and its readers do not keep it there", () => {
+    let reads = 0
+    const layer = Session.layerCluster([echo], { idleTime: "1 minute" }).pipe(
+      Layer.provide(counted(() => reads++)),
+      Layer.provideMerge(runner),
+      Layer.provide(echoes)
+    )
+    return Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const sharding = yield* Sharding.Sharding
+      const reader = yield* Effect.forkChild(sessions.events("a").pipe(Stream.take(18), Stream.runCollect))
+      const { sequence } = yield* Session.ask("a", "one")
+      yield* Session.ask("b", "one")
+      assert.strictEqual(yield* sharding.activeEntityCount, 2)
+
+      reads = 0
+      yield* sessions.state("a")
+      assert.strictEqual(reads, 0)
+
+      yield* TestClock.adjust("3 minutes")
+      // the one with a reader
+      assert.strictEqual(yield* sharding.activeEntityCount, 1)
+      assert.strictEqual(reads, 0)
+      yield* sessions.state("a")
+      assert.isAbove(reads, 0)
+
+      const again = yield* Session.ask("a", "two")
+      assert.strictEqual(again.sequence, 2 * sequence)
+      yield* TestClock.adjust("3 minutes")
+      yield* Session.ask("a", "three")
+      assert.deepStrictEqual(sequences(yield* Fiber.join(reader)), upTo(18))
+      yield* TestClock.adjust("3 minutes")
+      assert.strictEqual(yield* sharding.activeEntityCount, 0)
+    }).pipe(Effect.provide(layer), passing)
+  })
+
+  it.effect("answered messages leave the tables of the cluster after the retention", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const rows = Effect.gen(function* () {
+        const [messages] = yield* sql<{ readonly n: number }>`SELECT COUNT(*) AS n FROM cluster_messages`
+        const [replies] = yield* sql<{ readonly n: number }>`SELECT COUNT(*) AS n FROM cluster_replies`
+        return [messages?.n, replies?.n]
+      })
+      yield* Session.askMany(upTo(300).map((id) => ({ id: `${id}`, input: "one" })))
+      // a message and a turn of each session
+      assert.deepStrictEqual(yield* rows, [600, 600])
+      yield* TestClock.adjust("5 minutes")
+      yield* Session.ask("late", "one")
+      yield* TestClock.adjust("3 minutes")
+      assert.deepStrictEqual(yield* rows, [602, 602])
+      yield* TestClock.adjust("4 minutes")
+      assert.deepStrictEqual(yield* rows, [2, 2])
+    }).pipe(Effect.provide(fleet({ retention: "10 minutes" })), passing)
+  )
+})
