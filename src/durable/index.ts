@@ -3,4 +3,5 @@
  *
  * @since 0.1.0
  */
+export * as Durable from "./Durable.ts"
 export * as Session from "./Session.ts"

@@ -76,6 +76,7 @@ import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as fuel from "../payload/internal/fuel.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
+import * as callContext from "../tool/internal/callContext.ts"
 import type * as PlanDefinition from "./PlanDefinition.ts"
 import type { PlanError } from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
@@ -569,9 +570,12 @@ export const runMany = <A, R>(
   { bands, concurrency, ...options }: livePlan.RunOptions & { readonly bands?: number | "unbounded" | undefined } = {}
 ): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>, never, R> =>
   Effect.flatMap(performStep.checkConcurrency(concurrency), (concurrency) =>
-    Effect.forEach(inputs, (input) => Effect.result(run(bound, input, { ...options, concurrency: bands })), {
-      concurrency
-    })
+    Effect.forEach(
+      inputs,
+      (input, index) =>
+        Effect.result(run(bound, input, { ...options, concurrency: bands })).pipe(callContext.at(`many/${index}`)),
+      { concurrency }
+    )
   )
 
 /**

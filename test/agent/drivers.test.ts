@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, type Layer, Schema, Stream } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, Queue, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import { Workflow, WorkflowEngine } from "effect/workflow"
 import { Agent, AgentEvent, Conversation, Message, type Run, ToolRuntime } from "effect-emissary"
+import { Durable } from "effect-emissary/durable"
 import type { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
@@ -180,22 +182,47 @@ const play = (plan: Plan, driver: Driver) =>
     }
   })
 
-const drivers: ReadonlyArray<readonly [string, Driver, Layer.Layer<never>]> = [
+const Played = Workflow.make("Played", { payload: {}, idempotencyKey: () => "played" })
+
+/** Drives it as the body of a workflow, which runs again from its beginning after each decision. */
+const playDurably: typeof play = (plan, driver) =>
+  Effect.gen(function* () {
+    const asked = yield* Queue.unbounded<Durable.Pending>()
+    let played: Effect.Success<ReturnType<typeof play>> | undefined
+    const body = play(plan, driver).pipe(
+      Effect.map((found) => void (played = found)),
+      Effect.provide(Durable.layer({ onApproval: (pending) => Queue.offer(asked, pending) })),
+      Effect.orDie
+    )
+    const decide = Effect.flatMap(Queue.take(asked), ({ request, token }) =>
+      Durable.decide(token, { ...request, approved: plan.approve, reason: "my reason" })
+    )
+    const engine = Layer.provideMerge(
+      Played.toLayer(() => body),
+      WorkflowEngine.layerMemory
+    )
+    yield* Effect.raceFirst(Played.execute({}), Effect.forever(decide)).pipe(Effect.provide(engine))
+    return played ?? (yield* Effect.die(new Error("the body did not end")))
+  })
+
+const drivers: ReadonlyArray<readonly [string, Driver, Layer.Layer<never>, typeof play?]> = [
   ["run inline", running, ToolRuntime.layerInline],
   ["run concurrent", running, ToolRuntime.layerConcurrent({ maxConcurrency: 2 })],
   ["stream inline", streaming, ToolRuntime.layerInline],
   ["stream concurrent", streaming, ToolRuntime.layerConcurrent()],
   ["JSON inline", stopping, ToolRuntime.layerInline],
-  ["JSON concurrent", stopping, ToolRuntime.layerConcurrent()]
+  ["JSON concurrent", stopping, ToolRuntime.layerConcurrent()],
+  ["durable inline", running, ToolRuntime.layerInline, playDurably],
+  ["durable stream concurrent", streaming, ToolRuntime.layerConcurrent(), playDurably]
 ]
 
 describe("L5 one loop, many drivers", () => {
   test.prop(
-    "L5 AGENT-3 run, stream and a driver that writes JSON between transitions return equal transcripts, no call runs twice",
+    "L5 AGENT-3 DUR-6 run, stream, a driver that writes JSON between transitions and a workflow return equal transcripts, no call runs twice",
     [Plan],
     function* ([plan]) {
-      const played = yield* Effect.forEach(drivers, ([, driver, runtime]) =>
-        play(plan, driver).pipe(inWorld(scriptOf(plan), runtime))
+      const played = yield* Effect.forEach(drivers, ([, driver, runtime, playAll = play]) =>
+        playAll(plan, driver).pipe(inWorld(scriptOf(plan), runtime))
       )
       const [first] = played
       played.forEach((one, i) => {

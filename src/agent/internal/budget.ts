@@ -14,6 +14,7 @@ import type * as AgentError from "../AgentError.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
+import * as durability from "./durability.ts"
 
 interface Sizes {
   readonly threshold: number
@@ -69,8 +70,16 @@ const compactTo = Effect.fnUntraced(function* (
   [conversation, overhead]: Part,
   model: LanguageModel.LanguageModel
 ) {
-  const compacted = yield* reduction.compact(conversation, { keepRecent: Math.max(1, keepRecent), summarize }).pipe(
-    Effect.provideService(LanguageModel.LanguageModel, model),
+  const summarizeOnce = (old: Conversation) =>
+    durability.code<string, unknown>({
+      name: "summary",
+      run: Effect.provideService(summarize(old), LanguageModel.LanguageModel, model),
+      is: (value) => typeof value === "string",
+      store: (error) => ({ type: agentBlueprint.nameOf(error), message: "", retryable: false }),
+      restore: ({ type }) => ({ _tag: type })
+    })
+  const options = { keepRecent: Math.max(1, keepRecent), summarize: summarizeOnce }
+  const compacted = yield* reduction.compact(conversation, options).pipe(
     Effect.mapError((error) => {
       const name = error instanceof ConversationError ? error.reason._tag : agentBlueprint.nameOf(error)
       const problem = `the Effect that summarizes old turns failed with ${name}`

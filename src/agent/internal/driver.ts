@@ -33,6 +33,7 @@ import * as AgentError from "../AgentError.ts"
 import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
+import * as durability from "./durability.ts"
 import type * as runParts from "./runParts.ts"
 import * as runSpans from "./runSpans.ts"
 import * as runTransition from "./runTransition.ts"
@@ -956,6 +957,19 @@ const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
 
 /** Runs an agent from its first event, or from a state, to its result. */
 export const runAgent = <A>(
+  machine: AgentMachine<A>,
+  begin: Begin,
+  caller?: Sink
+): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
+  durability.untilDecided(
+    isHanded(begin.options),
+    runToOutcome(machine, begin, caller),
+    (result) => (result.outcome === "AwaitingApproval" ? result.requests : []),
+    ({ state }, decisions) =>
+      runToOutcome(machine, { state, input: undefined, options: { ...begin.options, decisions } }, caller)
+  )
+
+const runToOutcome = <A>(
   machine: AgentMachine<A>,
   begin: Begin,
   caller?: Sink

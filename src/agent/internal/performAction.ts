@@ -37,6 +37,7 @@ import * as agentReason from "./agentReason.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
 import type * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
+import * as durability from "./durability.ts"
 import type * as runParts from "./runParts.ts"
 import * as runSpans from "./runSpans.ts"
 import * as runTransition from "./runTransition.ts"
@@ -248,7 +249,7 @@ const requestWithRetries = (
     })
     return Effect.retry(request, {
       schedule: Schedule.modifyDelay(schedule, ({ duration, input }) =>
-        Effect.succeed(input.retryAfter === undefined ? duration : Duration.max(duration, input.retryAfter))
+        durability.asDelay(input.retryAfter === undefined ? duration : Duration.max(duration, input.retryAfter))
       ),
       while: (error) =>
         error.isRetryable &&
@@ -302,6 +303,38 @@ function* requestAnswer(
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<Result.Result<modelMessages.ResponseContent, AiError.AiError>> {
   if (mustWait(step)) yield* untilInterrupted
+  const { answer, error } = yield* exchange(step, action)
+  if (error === undefined) return Result.succeed(answer)
+  yield* recordDiscarded(step, answer.usage ?? usageOfError(error))
+  return Result.fail(error)
+}
+
+/** Asks the model, or finds what it answered where the program runs again. Its deltas are the parts then. */
+const exchange = Effect.fnUntraced(function* (
+  step: Step,
+  action: runTransition.ActionOf<"CallModel">
+): Effect.fn.Return<durability.Exchange> {
+  const durable = yield* durability.Durability
+  if (durable === undefined) return yield* askModel(step, action)
+  let isNew = false
+  const asking = Effect.suspend(() => {
+    isNew = true
+    return askModel(step, action)
+  })
+  const found = yield* durable.exchange(`model/${action.step}`, asking)
+  if (!isNew && step.streaming) {
+    for (const part of found.answer.content) {
+      if (part.type === "text") yield* step.recorder.emit({ _tag: "TextDelta", delta: part.text })
+      if (part.type === "reasoning") yield* step.recorder.emit({ _tag: "ReasoningDelta", delta: part.text })
+    }
+  }
+  return found
+})
+
+const askModel = Effect.fnUntraced(function* (
+  step: Step,
+  action: runTransition.ActionOf<"CallModel">
+): Effect.fn.Return<durability.Exchange> {
   const accumulator = modelMessages.accumulator()
   const { calls, services } = step
   const sent = yield* Effect.result(
@@ -318,11 +351,8 @@ function* requestAnswer(
         )
   )
   const answer = accumulator.result()
-  const error = Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success)
-  if (error === undefined) return Result.succeed(answer)
-  yield* recordDiscarded(step, answer.usage ?? usageOfError(error))
-  return Result.fail(error)
-}
+  return { answer, error: Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success) }
+})
 
 const recordDiscarded = ({ recorder }: Step, usage: Message.TokenUsage | undefined): Effect.Effect<void> =>
   usage === undefined ? Effect.void : recorder.recordNow({ _tag: "AnswerDiscarded", usage })
@@ -657,7 +687,8 @@ const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): to
       return result
     })
   })
-  return { ...call, timeout: Duration.infinity, execute: Option.some(oneAtATime.withPermit(execute)) }
+  const body = Option.some(oneAtATime.withPermit(execute))
+  return { ...call, timeout: Duration.infinity, execute: body, delegates: true }
 }
 
 const runChild = (
@@ -694,6 +725,7 @@ const runChild = (
       : // It can have been cut off before its first input was recorded
         agent.resume(child, runTransition.hasInput(child) ? options : { ...options, input })
   return running.pipe(
+    callContext.at(call.id),
     Effect.flatMap((result) => {
       if (result.outcome === "AwaitingApproval") (end.suspended ??= new Set()).add(call.id)
       // A child that was stopped is stopped with this run: the call is then interrupted, and has not failed.

@@ -583,8 +583,11 @@ const makeTool =
   (id, createdAt) => ({ role: "tool", id, createdAt, callId, name, result })
 
 /** {@link tool} with the services of a context. The Effect is an Exit unless the id comes from one. */
-export const toolIn = (context: Context.Context<never>, fields: ToolFields): Effect.Effect<ToolMessage> =>
-  stampIn(context, undefined, makeTool(fields), optionalKeys)
+export const toolIn = (context: Context.Context<never>, fields: ToolFields): Effect.Effect<ToolMessage> => {
+  const stamped = stampIn(context, undefined, makeTool(fields), optionalKeys)
+  // Calls of a batch end in any order, so the id of a result depends on its call only
+  return Exit.isExit(stamped) ? stamped : callContext.at(fields.callId)(stamped)
+}
 
 let newestTime: DateTime.Utc = DateTime.makeUnsafe(0)
 

@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as driver from "../../agent/internal/driver.ts"
+import * as durability from "../../agent/internal/durability.ts"
 import * as runSpans from "../../agent/internal/runSpans.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -36,7 +37,13 @@ export const drive = (
   options: performStep.DriveOptions,
   sink: performStep.EventSink = { streaming: false, emit: () => Effect.void }
 ): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
-  Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, sink))
+  durability.untilDecided(
+    options.handed !== undefined,
+    Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, sink)),
+    (result) => (result.outcome === "Paused" ? planTransition.requestsOf(result) : []),
+    ({ state }, decisions) =>
+      driveWith(performStep.makeLearningRules(bound), { _tag: "Resume", state }, { ...options, decisions }, sink)
+  )
 
 const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =>
   Effect.gen(function* () {

@@ -10,11 +10,13 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
+import * as durability from "../../agent/internal/durability.ts"
 import type { Handed, Recorder } from "../../agent/internal/driver.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
@@ -26,6 +28,7 @@ import * as fuel from "../../payload/internal/fuel.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
+import * as callContext from "../../tool/internal/callContext.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
@@ -39,7 +42,7 @@ import * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
-import type * as planRunParts from "./planRunParts.ts"
+import * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
@@ -168,7 +171,10 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
   switch (target._tag) {
     case "Function": {
       const succeed = (output: Schema.Json) => succeededAttempt(delivery, output)
-      return settled(step, Effect.map(callFunction(target.target, { ...delivery, decision }), succeed))
+      const attempt = settled(step, Effect.map(callFunction(target.target, { ...delivery, decision }), succeed))
+      return Effect.flatMap(durability.Durability, (durable) =>
+        durable === undefined ? attempt : attemptStored(durable, doing, delivery, attempt)
+      )
     }
     case "Tool":
       return runTool(run, target, delivery, approved)
@@ -183,6 +189,59 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
             : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
         }
       })
+  }
+}
+
+/** The attempt of a function, with its time limit, or what came of it where the program runs again. */
+const attemptStored = (
+  durable: durability.Durability,
+  { live: { definition }, run }: StepRun,
+  delivery: Delivery,
+  attempt: Effect.Effect<Attempt>
+): Effect.Effect<Attempt> => {
+  let here: Attempt | undefined
+  const code = Effect.flatMap(withinLimit(definition, attempt), (ended) => {
+    here = ended
+    return attemptJson(ended)
+  })
+  const notStored = (problem: string) => failedAttempt("NotStored", problem, { again: false })
+  return Effect.match(durable.once(`step/${turnOf(run.recorder.state, definition.name)}`, code), {
+    onFailure: ({ problem }) => notStored(problem),
+    onSuccess: (found): Attempt => {
+      const stored = Option.getOrUndefined(decodeStored(found))
+      if (stored === undefined) return notStored("the result is stored by another version")
+      if (stored._tag === "Succeeded") return succeededAttempt(delivery, stored.output)
+      if (stored._tag !== "Failed") return stored
+      return here?._tag === "Failed" ? here : new FailedAttempt(stored)
+    }
+  })
+}
+
+const StoredAttempt = Schema.TaggedUnion({
+  Succeeded: { output: Schema.Json },
+  Failed: { failure: planRunParts.StepFailure, again: Schema.Boolean },
+  Paused: { reason: Schema.String },
+  Concluded: { answer: Schema.String }
+})
+
+const decodeStored = Schema.decodeUnknownOption(StoredAttempt)
+
+/** The attempt of a function as JSON. The error behind a failure stays in the process. */
+const attemptJson = (attempt: Attempt): Effect.Effect<Schema.Json> => {
+  switch (attempt._tag) {
+    case "Succeeded":
+      return Effect.match(requireJson(attempt.output), {
+        onFailure: ({ again, failure }): Schema.Json => ({ _tag: "Failed", failure: { ...failure }, again }),
+        onSuccess: (output): Schema.Json => ({ _tag: "Succeeded", output })
+      })
+    case "Failed":
+      return Effect.succeed({ _tag: "Failed", failure: { ...attempt.failure }, again: attempt.again })
+    case "Paused":
+      return Effect.succeed({ _tag: "Paused", reason: attempt.reason ?? "" })
+    case "Concluded":
+      return Effect.succeed({ _tag: "Concluded", answer: attempt.answer })
+    case "Stopped":
+      return Effect.interrupt
   }
 }
 
@@ -219,20 +278,29 @@ const attemptOnce = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Retu
 const readsMemory = ({ context, task }: PlanDefinition.StepDefinition): boolean =>
   [task, context ?? []].flat().some((reference) => "agent" in reference)
 
+const withinLimit = <E>(
+  { timeoutMillis }: PlanDefinition.StepDefinition,
+  attempt: Effect.Effect<Attempt, E>
+): Effect.Effect<Attempt, E> =>
+  timeoutMillis === undefined
+    ? attempt
+    : Effect.timeoutOrElse(attempt, {
+        duration: Duration.millis(timeoutMillis),
+        orElse: () => {
+          const message = `The step took longer than its timeout of ${timeoutMillis} ms`
+          return Effect.succeed(failedAttempt("Timeout", message, { retryable: true }))
+        }
+      })
+
 /** Runs the target, interruptibly; nothing interrupts the check of its output and the record of it. */
 const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { definition, output: schema, target } = doing.live
-  const { timeoutMillis } = definition
-  const limited =
-    timeoutMillis === undefined
+  const limited = Effect.flatMap(durability.Durability, (durable) =>
+    // A time limit that a durable program stores is that of the function itself
+    durable !== undefined && target._tag === "Function"
       ? attemptOnce(doing)
-      : Effect.timeoutOrElse(attemptOnce(doing), {
-          duration: Duration.millis(timeoutMillis),
-          orElse: () => {
-            const message = `The step took longer than its timeout of ${timeoutMillis} ms`
-            return Effect.succeed(failedAttempt("Timeout", message, { retryable: true }))
-          }
-        })
+      : withinLimit(definition, attemptOnce(doing))
+  )
   return Effect.flatMap(catchSelfInterruption(doing, limited), (attempt) =>
     attempt._tag !== "Succeeded"
       ? Effect.succeed(attempt)
@@ -280,7 +348,7 @@ const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.R
     const attempt = count + 1
     // Before the pause, so that a process that dies in it has counted the attempt
     yield* run.recorder.record({ _tag: "StepRetried", at: yield* DateTime.now, step, attempt, failure: tried.failure })
-    yield* doing.restore(Effect.sleep(Duration.millis(pause)))
+    yield* doing.restore(durability.sleep(Duration.millis(pause)))
     yield* doing.restore(run.sink.emit({ _tag: "StepStarted", path: [], step, attempt }))
   }
 })
@@ -312,7 +380,14 @@ const stepFinished = Effect.fnUntraced(function* (
 const saveMemory = ({ live: { target }, restore, run }: StepRun, output: Schema.Json) => {
   const save = target._tag === "Agent" ? run.bound.memories.get(target.name)?.save : undefined
   if (save === undefined || target._tag !== "Agent") return Effect.void
-  return Effect.mapError(restore(save(output)), (error) => {
+  const saved = durability.code<null, unknown>({
+    name: `memory/${target.name}`,
+    run: Effect.as(save(output), null),
+    is: Predicate.isNull,
+    store: planFailure.failureOf,
+    restore: (failure) => failure
+  })
+  return Effect.mapError(restore(saved), (error) => {
     const { type } = planFailure.failureOf(error)
     const problem = `The answer of the agent ${quote(target.name)} could not be saved in its memory: ${type}. Resume the run: the agent is not asked again.`
     const failed = new PlanError.PlanError({
@@ -331,11 +406,11 @@ const countAsked = (member: planTransition.Member | undefined, { digest }: planR
   return undecided && question?.digest === digest ? asked : asked + 1
 }
 
+/** The turn of a step in its run. */
+const turnOf = ({ iterations }: PlanRun.State, step: string): string => `${step}:${iterations}`
+
 /** The place in its run of what a step asks for: its turn. */
-const placeOf = ({ iterations, runId }: PlanRun.State, step: string): readonly [string, string] => [
-  runId,
-  `${step}:${iterations}`
-]
+const placeOf = (state: PlanRun.State, step: string): readonly [string, string] => [state.runId, turnOf(state, step)]
 
 const stepPaused = Effect.fnUntraced(function* (
   { live, run }: StepRun,
@@ -754,7 +829,8 @@ const runAgent = (
       child === undefined
         ? agent.run(input, { ...handed, context })
         : agent.resume(child, hasInput ? handed : { ...handed, input })
-    const attempt = Effect.map(running, (result) => agentAttempt(delivery, agent.name, result))
+    const placed = callContext.at(turnOf(recorder.state, step))(running)
+    const attempt = Effect.map(placed, (result) => agentAttempt(delivery, agent.name, result))
     return Effect.raceFirst(settled(step, attempt), Deferred.await(broken))
   })
 
@@ -830,6 +906,7 @@ const runPlan = (
       : Effect.succeed({ _tag: "Resume", state: child })
   return begin.pipe(
     Effect.flatMap((begin) => outer.nest(rules, begin, handed, { ...sink, emit })),
+    callContext.at(turnOf(recorder.state, step)),
     Effect.flatMap((result) => planAttempt(outer, delivery, result)),
     Effect.catch((error) => planErrorAttempt(outer, step, error))
   )
@@ -849,15 +926,18 @@ const recode = (schema: stepSchema.StepCodec, value: Schema.Json, what: string) 
 /** Advice for the author of a plan about a text. It is not for models. */
 export const outputAdvice = ". It is a text: the agent, or the plan, of this step needs an `output` of its own"
 
+const requireJson = (output: Schema.Json): Effect.Effect<Schema.Json, FailedAttempt> =>
+  Effect.mapError(Json.check(output, { what: "the output" }), ({ message }) =>
+    failedAttempt("OutputNotJson", `expected JSON: ${message}`, { again: false })
+  )
+
 /** The output as JSON that fits its schema. An agent answers in texts: one that does not fit, and is JSON, is that JSON. */
 const checkOutput = Effect.fnUntraced(function* (
   output: Schema.Json,
   schema: stepSchema.StepCodec | undefined,
   isAgent: boolean
 ): Effect.fn.Return<Schema.Json, FailedAttempt> {
-  const json = yield* Effect.mapError(Json.check(output, { what: "the output" }), ({ message }) =>
-    failedAttempt("OutputNotJson", `expected JSON: ${message}`, { again: false })
-  )
+  const json = yield* requireJson(output)
   if (schema === undefined) return json
   const recoded = recode(schema, json, "output")
   if (!isAgent || typeof json !== "string") return yield* Effect.mapError(recoded, misfit("OutputInvalid"))
@@ -936,8 +1016,15 @@ export const usesPredicates = (step: PlanDefinition.StepDefinition): boolean =>
 
 /** The failure of a predicate, and how the outcome of the run records it. */
 interface RouteFailure extends Failure {
+  readonly reason: planFailure.ReasonOf<"PredicateFailed">
   readonly recorded: planRunParts.StepFailure
 }
+
+const routeFailure = (reason: RouteFailure["reason"], cause?: unknown): RouteFailure => ({
+  reason,
+  recorded: { ...reason.failure, type: reason._tag, message: planFailure.explain(reason) },
+  ...(cause !== undefined && { cause })
+})
 
 /** The failure of a predicate; signals of steps are failures here. */
 const predicateFailed = Effect.fnUntraced(function* (
@@ -949,9 +1036,7 @@ const predicateFailed = Effect.fnUntraced(function* (
   const attempt = yield* attemptOfCause(`the predicate ${quote(predicate)} of step ${quote(step)}`, cause)
   const error = Cause.squash(cause)
   const failure = attempt._tag === "Failed" ? attempt.failure : planFailure.failureOf(error)
-  const reason = { _tag: "PredicateFailed", step, to, predicate, failure } as const
-  const recorded = { ...failure, type: reason._tag, message: planFailure.explain(reason) }
-  return yield* Effect.fail({ reason, cause: error, recorded })
+  return yield* Effect.fail(routeFailure({ _tag: "PredicateFailed", step, to, predicate, failure }, error))
 })
 
 const chooseTarget = Effect.fnUntraced(function* (
@@ -970,7 +1055,13 @@ const chooseTarget = Effect.fnUntraced(function* (
         const predicate = bound.predicates.get(name)
         if (predicate === undefined) return Effect.die(new Error(`no predicate ${quote(name)}`))
         const asked = Effect.suspend(() => predicate({ step, ...subject }))
-        return Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause))
+        return durability.code({
+          name: `route/${turnOf(recorder.state, step)}/${name}`,
+          run: Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause)),
+          is: Predicate.isBoolean,
+          store: ({ reason }) => reason.failure,
+          restore: (failure) => routeFailure({ _tag: "PredicateFailed", step, to, predicate: name, failure })
+        })
       }
       const holds = Effect.catchTag(condition.evaluate(when, subject, ask, tank), "PayloadError", (error) =>
         predicateFailed(step, to, condition.label(when), Cause.fail(error))

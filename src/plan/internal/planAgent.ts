@@ -131,7 +131,7 @@ const journalOf = ({ recorder }: driver.ActiveRun, before: PlanRun.State | undef
         const facts = yield* encodeProgress(events)
         const usage = history.usageDifference(total, reported)
         reported = total
-        const requests = outcome?._tag === "Paused" ? requestsOf(outcome) : []
+        const requests = outcome?._tag === "Paused" ? planTransition.requestsOf(outcome) : []
         const limited = outcome?._tag === "LimitReached"
         const at = yield* DateTime.now
         yield* restore(recorder.record({ _tag: "ProgressSaved", at, facts, requests, limited, ...defined({ usage }) }))
@@ -268,25 +268,6 @@ const concludedAnswer = Effect.fnUntraced(function* (schema: stepSchema.StepCode
     onSuccess: (): OutputCheck => ({ _tag: "Valid", value })
   })
 })
-
-type PausedOutcome = Extract<PlanRun.Outcome, { readonly _tag: "Paused" }>
-
-/**
- * A step that waits for a resume is a request with its name: it fails when it is
- * denied, and runs again when the plan is resumed, which takes one decision about anything
- * that waits; so does a step in the same parallel group without a decision. A call is never made
- * without its own decision.
- */
-const requestsOf = ({ pauses, requests }: PausedOutcome): ReadonlyArray<Run.ApprovalRequest> => [
-  ...requests,
-  ...pauses.map(({ callId, digest, path, reason, step }) => ({
-    callId,
-    name: step,
-    arguments: { reason },
-    digest,
-    ...(path.length === 0 ? undefined : { path })
-  }))
-]
 
 /** The place and tag of a failure, without the text of the error. */
 const failureProblem = (error: PlanError.PlanError): string | undefined => {

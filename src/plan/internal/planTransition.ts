@@ -358,6 +358,29 @@ const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<
     return [...own, ...inner]
   })
 
+/**
+ * A step that waits for a resume is a request with its name: it fails when it is
+ * denied, and runs again when the plan is resumed, which takes one decision about anything
+ * that waits; so does a step in the same parallel group without a decision. A call is never made
+ * without its own decision.
+ */
+export const requestsOf = ({
+  pauses,
+  requests
+}: Pick<
+  Extract<planRunParts.Outcome, { readonly _tag: "Paused" }>,
+  "pauses" | "requests"
+>): ReadonlyArray<Run.ApprovalRequest> => [
+  ...requests,
+  ...pauses.map(({ callId, digest, path, reason, step }) => ({
+    callId,
+    name: step,
+    arguments: { reason },
+    digest,
+    ...(path.length === 0 ? undefined : { path })
+  }))
+]
+
 /** A branch that was taken: after a step of it that ends without a route, the run continues at `rejoin`. */
 export type Rejoin = State["rejoins"][number]
 

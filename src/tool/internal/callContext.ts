@@ -116,16 +116,32 @@ export const asRun = <A, E, R>(
 export const keys = {
   capture: "effect-emissary/tool/Capture",
   currentCall: "effect-emissary/tool/CurrentCall",
+  durability: "effect-emissary/agent/Durability",
   messageId: "effect-emissary/conversation/MessageId",
   metrics: "effect-emissary/tool/Metrics",
+  place: "effect-emissary/tool/Place",
   toolRuntime: "effect-emissary/tool/ToolRuntime"
 } as const
+
+/**
+ * The place of a run in the runs around it, the same whenever the program runs again: the call or the step that it belongs
+ * to. Only a durable driver reads it. It is empty outside of every run.
+ */
+export const Place = Context.Reference<string>(keys.place, { defaultValue: () => "" })
+
+/** Runs an effect at a place inside the current one. */
+export const at =
+  (name: string) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.flatMap(Place, (place) => Effect.provideService(effect, Place, `${place}/${name}`))
 
 /** References that a call brings, and its ids. Where it brings none, those of the layer hold. */
 const fromCall: ReadonlySet<string> = new Set([
   keys.capture,
+  keys.durability,
   keys.messageId,
   keys.metrics,
+  keys.place,
   keys.toolRuntime,
   IdGenerator.IdGenerator.key,
   ...[

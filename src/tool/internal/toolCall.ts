@@ -218,6 +218,7 @@ export type Services = (
  * defect of the handler is an `unhandled_error` result. It is absent for a stub.
  * `deadline`, in milliseconds since the epoch, is
  * when the call has to be over: a moment after the run itself stops waiting.
+ * `delegates` is true where the body is the run of an agent, with calls of its own.
  */
 export interface BoundCall {
   readonly runId: string
@@ -229,6 +230,7 @@ export interface BoundCall {
   readonly deadline: number | undefined
   readonly result: JsonSchema.JsonSchema | undefined
   readonly execute: Option.Option<Effect.Effect<ToolResult.ToolResult>>
+  readonly delegates?: boolean | undefined
 }
 
 /** The result of a call that took too long, the same wherever the clock ran. */
