@@ -3,8 +3,8 @@
  *
  * **When to use**
  *
- * Use it where the program has workflows already, or where a run is one step of a longer business process. A chat with
- * somebody is a `Session`, and a plan on its own a `Checkpoint`.
+ * Use it where the program has workflows already, or where a run is one step of a longer business process. A chat
+ * with a user is a `Session`, and a plan on its own a `Checkpoint`.
  *
  * **Mental model**
  *
@@ -100,6 +100,7 @@ import * as Workflow from "effect/workflow/Workflow"
 import * as WorkflowEngine from "effect/workflow/WorkflowEngine"
 import * as Run from "../agent/Run.ts"
 import * as durability from "../agent/internal/durability.ts"
+import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Message from "../conversation/Message.ts"
 import * as Json from "../payload/Json.ts"
 import * as base from "../payload/internal/base.ts"
@@ -119,7 +120,7 @@ import * as modelRecord from "./internal/modelRecord.ts"
  *
  * **Gotchas**
  *
- * The token is no secret: it names the workflow, the execution and the digest of the request, and everybody who knows these can
+ * The token is no secret: it names the workflow, the execution and the digest of the request, and a caller who knows these can
  * make it. Check who is asking before you call {@link decide}.
  *
  * @category models
@@ -135,7 +136,7 @@ export interface Pending {
  *
  * **Details**
  *
- * `problem` says what was expected and what was found: the token is that of another request or none at all, or the decision has
+ * `problem` is the expected and the found value: the token is that of another request or none at all, or the decision has
  * expired or is too large.
  *
  * @category errors
@@ -177,7 +178,7 @@ const defaultMaxBytes = 1024 * 1024
 interface BodyRun {
   /** Unlike that of any other run of the body. */
   readonly incarnation: string
-  /** How often each name was used. */
+  /** The number of uses of each name. */
   readonly used: Map<string, number>
   /** Done when something in the body has to wait for the world outside. */
   readonly parked: Deferred.Deferred<void>
@@ -187,12 +188,19 @@ interface BodyRun {
 
 const bodyRuns = new WeakMap<WorkflowEngine.WorkflowInstance["Service"], BodyRun>()
 
-/** The run of the body that an instance stands for. Layers of one body share its names. */
-const bodyRunOf = (instance: WorkflowEngine.WorkflowInstance["Service"]): BodyRun => {
+let bodyRunCount = 0
+
+/** The run of the body of an instance. Layers of one body share its names. */
+const bodyRunOf = (
+  instance: WorkflowEngine.WorkflowInstance["Service"],
+  clock: Clock.Clock,
+  random: Context.Service.Shape<typeof Random.Random>
+): BodyRun => {
   const known = bodyRuns.get(instance)
   if (known !== undefined) return known
   const made: BodyRun = {
-    incarnation: crypto.randomUUID(),
+    // Another one in this process, and in any other one, also where random numbers are the same each time
+    incarnation: [bodyRunCount++, clock.currentTimeNanosUnsafe(), random.nextIntUnsafe()].join("-"),
     used: new Map(),
     parked: Deferred.makeUnsafe(),
     now: 0
@@ -251,24 +259,17 @@ const workflowClock = (clock: Clock.Clock, body: BodyRun): Clock.Clock => {
   }
 }
 
-/** The result of a call that had started when its process ended. Its tool may not run twice. */
-const unknownOutcome = ToolResult.failure(
-  "interrupted",
-  "The process ended while the tool was executing. It is not known whether the tool ran.",
-  { outcome: "unknown" }
-)
-
 const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApproval }: Options<R>) {
   const engine = yield* WorkflowEngine.WorkflowEngine
   const instance = yield* WorkflowEngine.WorkflowInstance
   const services = yield* Effect.context<R>()
-  const body = bodyRunOf(instance)
   const outside = {
     clock: yield* Clock.Clock,
     messageId: yield* Message.MessageId,
     random: yield* Random.Random,
     runtime: yield* toolCall.ToolRuntime
   }
+  const body = bodyRunOf(instance, outside.clock, outside.random)
 
   /** Inside an activity everything is as it is outside of a workflow: the activity is stored as a whole. */
   const outsideContext = Context.empty().pipe(
@@ -353,11 +354,11 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
         )
     let isStarted = startedIn !== body.incarnation
     const started = Effect.suspend(() => {
-      if (isStarted) return Effect.succeed<ToolResult.ToolResult>(unknownOutcome)
+      if (isStarted) return Effect.succeed<ToolResult.ToolResult>(runTransition.lostCall)
       isStarted = !isRepeatable
       return dispatchSafely(call)
     })
-    const found = yield* perform(name, Effect.orDie(Effect.flatMap(started, encodeJson)))
+    const found = yield* perform(name, Effect.orDie(Effect.flatMap(started, encodeResult)))
     return Option.getOrElse(decodeResult(found), () => unreadable)
   })
 
@@ -443,10 +444,6 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
   )
 })
 
-// Sound: a codec to JSON encodes to JSON.
-const encodeJson = (result: ToolResult.ToolResult) =>
-  Effect.map(encodeResult(result), (json) => json as unknown as Schema.Json)
-
 const unreadable = ToolResult.failure("result_not_stored", "the result was stored by another version of this library")
 
 /**
@@ -480,7 +477,7 @@ const unreadable = ToolResult.failure("result_not_stored", "the result was store
  *
  * `timeouts.step` and `timeouts.total` are not stored. Use `timeouts.tool` and the timeouts of steps.
  *
- * Give each run a workflow of its own: a decision about one of two runs in a body interrupts the calls of the other.
+ * Start a workflow of its own for each run: a decision about one of two runs in a body interrupts the calls of the other.
  *
  * @category layers
  * @since 0.1.0
@@ -501,7 +498,7 @@ const refuse = (problem: string) => Effect.fail(new DecisionRefused({ problem })
  * **Details**
  *
  * The decision carries the digest of the request, as in `agent.resume`: it counts for that call with those arguments, and for no
- * other. The first decision about a request counts. The run goes on when all that it asked for at a time is decided. A decision
+ * other. The first decision about a request counts. The run resumes when all requests that it waits with are decided. A decision
  * with `expiresAt` has to be taken before that; the run asks again where it was not.
  *
  * **Gotchas**

@@ -21,7 +21,7 @@ export class NotStored extends Data.TaggedError("NotStored")<{ readonly problem:
   }
 }
 
-/** What a request to a model came to. An answer that cannot be used has an error beside it. */
+/** A request to a model that has ended. An answer that cannot be used has an error beside it. */
 export interface Exchange {
   readonly answer: ResponseContent
   readonly error: AiError | undefined
@@ -103,7 +103,7 @@ export const asDelay = (duration: Duration.Duration): Effect.Effect<Duration.Dur
   )
 
 /**
- * Runs something to its end. Where its program is durable it waits for decisions and goes on, and a part of another run
+ * Runs something to its end. Where its program is durable it waits for decisions and resumes, and a part of another run
  * (`isPart`) leaves that to the run around it.
  */
 export const untilDecided = <A, E>(

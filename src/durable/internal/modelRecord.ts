@@ -1,6 +1,6 @@
 /**
- * A request to a model and what came of it, as JSON that a durable program stores: the answer in the form of this library, and
- * an error of the model without what it says about the connection.
+ * A request to a model that has ended, as JSON that a durable program stores: the answer in the form of this library, and
+ * an error of the model without headers and bodies of its connection.
  */
 
 import * as Effect from "effect/Effect"
@@ -58,10 +58,8 @@ const originOf = (url: string): string => (URL.canParse(url) ? new URL(url).orig
 const reasonJson = (reason: AiError.AiErrorReason): Effect.Effect<Schema.Json> =>
   encodeReason(reason).pipe(
     Effect.map((encoded): Schema.Json => {
-      // Sound: a codec to JSON encodes to JSON.
-      const json = encoded as unknown as Schema.Json
-      if (!isObject(json)) return json
-      const { cause: _cause, http: _http, ...rest } = json
+      if (!isObject(encoded)) return encoded
+      const { cause: _cause, http: _http, ...rest } = encoded
       return typeof rest["url"] === "string" ? { ...rest, url: originOf(rest["url"]) } : rest
     }),
     Effect.orElseSucceed(() => ({ _tag: reason._tag }))
@@ -77,8 +75,7 @@ export const encode = Effect.fnUntraced(function* ({ answer, error }: Exchange) 
   }
   const about = defined({ finishReason, model, response, usage })
   const wire = { version: 1 as const, answer: { content, approvals, ...about }, ...defined({ error: stored }) }
-  // Sound: a codec to JSON encodes to JSON.
-  return (yield* Effect.orDie(encodeWire(wire))) as unknown as Schema.Json
+  return yield* Effect.orDie(encodeWire(wire))
 })
 
 /** The exchange that was stored. What cannot be read is an error that is not tried again. */
