@@ -115,8 +115,7 @@ import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
-import * as Deferred from "effect/Deferred"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
@@ -126,7 +125,6 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
 import type { Agent } from "../agent/Agent.ts"
@@ -139,6 +137,7 @@ import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as conversationCodec from "../conversation/internal/conversationCodec.ts"
+import * as claimedLog from "../conversation/internal/claimedLog.ts"
 import * as storage from "../conversation/internal/storage.ts"
 import * as Digest from "../payload/Digest.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
@@ -539,19 +538,6 @@ interface Options {
 export const layer = (options?: Options): Layer.Layer<Checkpoint, never, VersionedStore.VersionedStore> =>
   Layer.effect(Checkpoint, makeService(options ?? {}))
 
-type Lease = Effect.Success<ReturnType<typeof leaseOptions>>
-
-const leaseOptions = (options: Options) => {
-  const time = Duration.fromInputUnsafe(options.leaseTime ?? "30 seconds")
-  const heartbeat =
-    options.heartbeat === undefined ? Duration.times(time, 1 / 3) : Duration.fromInputUnsafe(options.heartbeat)
-  const isFast = Duration.isLessThanOrEqualTo(Duration.times(heartbeat, 2), time)
-  if (Duration.isGreaterThan(heartbeat, Duration.zero) && isFast) return Effect.succeed({ time, heartbeat })
-  const found = `the leaseTime ${Duration.format(time)} with the heartbeat ${Duration.format(heartbeat)}`
-  const expected = "a leaseTime above zero, and a heartbeat above zero of at most half of it"
-  return Effect.die(new Error(`Checkpoint.layer: expected ${expected}, got ${found}`))
-}
-
 type Head = checkpointRecord.Head
 
 type StoredHead = storage.StoredHead<Head>
@@ -757,15 +743,7 @@ const kindOfAgent = ({ agents }: Store, name: string): AgentKind => ({
 const isOpen = (status: Status): boolean => status === "claimed" || status === "running"
 
 /** No other process may take the run now. */
-const isLeased = (head: Head, now: DateTime.Utc): boolean =>
-  isOpen(head.status) && head.lease !== undefined && DateTime.isGreaterThan(head.lease, now)
-
-/** The head of a run that no process works on any more. */
-const release = ({ lease: _, ...head }: Head, status: Status, updated: DateTime.Utc): Head => ({
-  ...head,
-  status,
-  updated
-})
+const isLeased = (head: Head, now: DateTime.Utc): boolean => isOpen(head.status) && claimedLog.isLeased(head, now)
 
 /** The stamp of each pending write: of the value that it replaces, where that can be read. */
 const findPending = (store: Store, fork: string | undefined, writes: ReadonlyArray<checkpointRecord.PendingWrite>) =>
@@ -821,11 +799,16 @@ const checkKind = <S, E, B, X>(kind: Kind<S, E, B, X>, head: Head): Effect.Effec
   return changed === undefined ? Effect.void : Effect.fail(changed)
 }
 
+const runActive = ({ owner, status }: Head, leaseUntil: DateTime.Utc): Reason => ({
+  _tag: "RunActive",
+  owner,
+  status,
+  leaseUntil
+})
+
 const checkLease = ({ head }: StoredHead): Effect.Effect<void, Reason> =>
   Effect.flatMap(DateTime.now, (now) =>
-    head.lease !== undefined && isLeased(head, now)
-      ? Effect.fail<Reason>({ _tag: "RunActive", owner: head.owner, status: head.status, leaseUntil: head.lease })
-      : Effect.void
+    head.lease !== undefined && isLeased(head, now) ? Effect.fail(runActive(head, head.lease)) : Effect.void
   )
 
 /** The state of a run, folded from its events, with the decisions in them; `undefined` if it has none. */
@@ -865,21 +848,18 @@ interface Start<B> {
 }
 
 /** Takes keys: begins runs, and takes over those that no process works on. */
-const makeClaims = (lease: Lease) => {
-  const renewed = Effect.map(DateTime.now, (updated) => ({ updated, lease: DateTime.addDuration(updated, lease.time) }))
-
+const makeClaims = (lease: claimedLog.Lease) => {
   const begin = Effect.fnUntraced(function* <S, E, B, X>(
     { head, runs }: Kind<S, E, B, X>,
     key: string,
     found: Option.Option<StoredHead>,
     start: Start<B>
   ) {
-    const times = yield* renewed
     const fork = Option.match(found, { onNone: () => start.policy === "fork", onSome: ({ head }) => head.fork })
     const counts = { revision: 0, iterations: 0, completed: 0, pending: [] }
-    const at = yield* runs.begin(key, found, {
+    const at = yield* claimedLog.begin(runs, lease, key, found, {
       input: (generation) => ({ ...start.begin, generation }),
-      head: (log) => ({ ...log, ...times, ...counts, ...head, status: "claimed", fork })
+      head: (fields): Head => ({ ...fields, ...counts, ...head, status: "claimed", fork })
     })
     const claim: Claim<S, B> = { at, begin: start.begin, state: undefined, before: undefined, taken: [] }
     return claim
@@ -894,17 +874,18 @@ const makeClaims = (lease: Lease) => {
     if (given !== undefined && !Equal.equals(yield* canonicalInput(kind, given), yield* canonicalInput(kind, begun))) {
       return yield* Effect.fail<Reason>({ _tag: "InputDiffers", status: head.status })
     }
-    const { state, taken } = yield* stateOf(kind, at)
-    const claim: Claim<S, B> = { at, begin: begun, state, before: head, taken }
+    const claim: Claim<S, B> = { at, begin: begun, before: head, ...(yield* stateOf(kind, at)) }
+    const { state } = claim
     if (head.status === "done") {
       if (state !== undefined && kind.summary(state).status === "done") return claim
       return yield* Effect.fail(storage.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
     }
-    const times = yield* renewed
-    const owner = yield* storage.nonce
     const status: Status = state === undefined ? "claimed" : "running"
-    const epoch = head.epoch + 1
-    return { ...claim, at: yield* runs.append(at, (head) => ({ ...head, ...times, status, epoch, owner }), []) }
+    const change = (head: Head): Head => ({ ...head, status })
+    const taken = Effect.catchTag(claimedLog.takeOver(runs, lease, at, { change }), "Leased", (leased) =>
+      Effect.fail(runActive(leased.at.head, leased.until))
+    )
+    return { ...claim, at: yield* taken }
   })
 
   /** Claims a key for a new run, by its policy, or without one to resume the run that is there. */
@@ -935,9 +916,9 @@ const makeClaims = (lease: Lease) => {
   return claim
 }
 
-const leaseLost = ({ owner }: Head, found: Option.Option<StoredHead>): Reason => ({
+const leaseLost = ({ found, head }: claimedLog.Lost<Head>): Reason => ({
   _tag: "LeaseLost",
-  owner,
+  owner: head.owner,
   found: Option.match(found, {
     onNone: () => "none: the run was removed",
     onSome: ({ head }) => `that of the owner ${base.quote(head.owner)} (status ${head.status})`
@@ -946,149 +927,90 @@ const leaseLost = ({ owner }: Head, found: Option.Option<StoredHead>): Reason =>
 
 /** A claimed run while this process works on it. */
 interface ClaimedRun<S> {
-  at: StoredHead
   /** The state after the last event that is written. */
   state: S | undefined
-  /** The error that stops the run. */
-  failure: CheckpointError | undefined
   hasCommitted: boolean
-  /** True once nothing more is to be written: the key is released, or the run was done before. */
-  isOver: boolean
 }
 
 /** Writes the events of a claimed run with its head, and the values of its steps. */
-const makeWriter = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
-  const { runs, summary } = kind
+const makeWriter = <S, E, B, X>(store: Store, lease: claimedLog.Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
+  const { runs: journal, summary } = kind
   const { at, state } = claim
   const fork = at.head.fork ? at.key : undefined
-  const gate = Semaphore.makeUnsafe(1)
-  const stop = Deferred.makeUnsafe<never, CheckpointError>()
-  const run: ClaimedRun<S> = { at, state, failure: undefined, hasCommitted: false, isOver: at.head.status === "done" }
+  const errorOf = (reason: Reason) => new CheckpointError({ key: at.key, reason })
+  const error = (reason: storage.Reason | claimedLog.Lost<Head>) =>
+    errorOf(reason._tag === "Lost" ? leaseLost(reason) : reason)
+  const log = claimedLog.make({ journal, lease, at, error })
+  log.isOver = at.head.status === "done"
+  const run: ClaimedRun<S> = { state, hasCommitted: false }
   let newest = state
   let unwritten: ReadonlyArray<E> = []
 
-  /** One write at a time, which an interruption waits for. */
-  const alone = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.uninterruptible(gate.withPermit(effect))
-
-  const fail = (reason: Reason): Effect.Effect<never, CheckpointError> => {
-    run.failure ??= new CheckpointError({ key: at.key, reason })
-    return Effect.andThen(Deferred.fail(stop, run.failure), Effect.fail(run.failure))
-  }
-
-  /**
-   * Appends to the run. A head in another version can still be what this run wrote, where the store failed and wrote
-   * even so; otherwise another process has the key.
-   */
-  const append = (
-    change: (head: Head) => Head,
-    batches: ReadonlyArray<ReadonlyArray<E>> = []
-  ): Effect.Effect<void, Reason> =>
-    Effect.suspend(() => runs.append(run.at, change, batches)).pipe(
-      Effect.map((written) => void (run.at = written)),
-      Effect.catchTag("Conflict", ({ found }) => {
-        const { epoch, generation, owner } = run.at.head
-        const now = Option.getOrUndefined(found)?.head
-        const isMine = now?.generation === generation && now.epoch === epoch && now.owner === owner
-        if (Option.isNone(found) || !isMine) return Effect.fail(leaseLost(run.at.head, found))
-        run.at = found.value
-        return append(change, batches)
-      })
-    )
-
   /** Does the writes that the head names; the next write of the head leaves them out. */
   const settleWrites = Effect.fnUntraced(function* (state: S) {
-    for (const pending of run.at.head.pending) {
+    for (const pending of log.at.head.pending) {
       const output = kind.output(state, pending.record)
-      if (Option.isSome(output)) yield* performWrite(store, fork, summary(state).run, pending, output.value)
+      if (Option.isNone(output)) continue
+      yield* Effect.mapError(performWrite(store, fork, summary(state).run, pending, output.value), errorOf)
     }
-    run.at = { ...run.at, head: { ...run.at.head, pending: [] } }
+    log.at = { ...log.at, head: { ...log.at.head, pending: [] } }
   })
 
   const commit = Effect.fnUntraced(function* (events: ReadonlyArray<E>, next: S) {
-    yield* Effect.mapError(kind.check(next), storage.refused)
+    yield* Effect.mapError(kind.check(next), (error) => errorOf(storage.refused(error)))
     const pending = yield* findPending(store, fork, kind.writes(run.state, next))
     const now = summary(next)
-    const updated = yield* DateTime.now
     const ends = !isOpen(now.status)
     // A run ends after its writes
     const isLast = ends && pending.length === 0
-    yield* append(
-      ({ outcome: _, ...head }) => {
-        const until = DateTime.addDuration(updated, lease.time)
-        const advanced: Head = { ...head, ...now, status: "running", pending, lease: until, updated }
-        return isLast ? release(advanced, now.status, updated) : advanced
-      },
-      [events]
-    )
+    const write = isLast ? log.release : log.append
+    const status: Status = isLast ? now.status : "running"
+    yield* write(({ outcome: _, ...head }) => ({ ...head, ...now, status, pending }), [events])
     unwritten = unwritten.slice(events.length)
     run.state = next
     run.hasCommitted = true
-    run.isOver = isLast
     if (pending.length === 0) return
     yield* settleWrites(next)
-    if (!ends) return
-    yield* append((head) => release({ ...head, pending: [] }, now.status, updated))
-    run.isOver = true
+    if (ends) yield* log.release((head) => ({ ...head, pending: [], status: now.status }))
   })
 
   return {
     run,
-    stop,
-    alone,
-    fail,
-    append,
+    log,
     /** True if nothing has happened since the claim, but that the run was resumed: the caller was refused. */
     isIdle: () => unwritten.length < 2,
     /** Removes the run, which has not begun. */
-    discard: Effect.suspend(() => Effect.ignore(runs.remove(run.at.key, run.at.version))),
+    discard: Effect.suspend(() => Effect.ignore(journal.remove(log.at.key, log.at.version))),
     /** Adds events, which the next `flush` writes. */
     add: (events: ReadonlyArray<E>, state: S): void => {
       unwritten = [...unwritten, ...events]
       newest = state
     },
     /** Writes all events that are not written. A write that fails stops the run; a run that was done before writes nothing. */
-    flush: alone(
+    flush: log.alone(
       Effect.suspend(() => {
-        if (run.failure !== undefined) return Effect.fail(run.failure)
-        if (run.isOver || newest === undefined || unwritten.length === 0) return Effect.void
-        return Effect.catch(commit(unwritten, newest), fail)
+        if (log.failure !== undefined) return Effect.fail(log.failure)
+        if (log.isOver || newest === undefined || unwritten.length === 0) return Effect.void
+        return Effect.catch(commit(unwritten, newest), log.stop)
       })
     ),
     /** Completes what the last owner left: its writes, then the values of retired generations. */
-    tidy: alone(
+    tidy: log.alone(
       Effect.gen(function* () {
-        if (run.isOver) return
-        if (run.state !== undefined && run.at.head.pending.length > 0) yield* settleWrites(run.state)
-        run.at = yield* runs.sweep(run.at)
-      }).pipe(Effect.catch(fail))
+        if (log.isOver) return
+        if (run.state !== undefined && log.at.head.pending.length > 0) yield* settleWrites(run.state)
+        yield* log.sweep
+      }).pipe(Effect.catch(log.stop))
     )
   }
 }
 
 type Session<S, E> = ReturnType<typeof openSession<S, E, unknown, unknown>>
 
-/** Works on a claimed run: writes what happens, and holds the lease. Every append renews it, and stops the run when it is lost. */
-const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
+/** Works on a claimed run: writes what happens, and holds the lease. */
+const openSession = <S, E, B, X>(store: Store, lease: claimedLog.Lease, kind: Kind<S, E, B, X>, claim: Claim<S, B>) => {
   const { before } = claim
-  const { add, alone, append, discard, fail, flush, isIdle, run, stop, tidy } = makeWriter(store, lease, kind, claim)
-
-  const renew = Effect.gen(function* () {
-    const now = yield* DateTime.now
-    const { lease: until } = run.at.head
-    // Every write renews the lease, so a beat is of use only where nothing happened
-    const fresh = Duration.subtract(lease.time, Duration.times(lease.heartbeat, 0.5))
-    const isFresh = until !== undefined && Duration.isGreaterThan(DateTime.distance(now, until), fresh)
-    if (isFresh || run.failure !== undefined || run.isOver) return
-    yield* Effect.catch(
-      append((head) => ({ ...head, lease: DateTime.addDuration(now, lease.time) })),
-      (reason) => {
-        const isValid = until !== undefined && DateTime.isGreaterThan(until, now)
-        // The store may answer again before the lease ends
-        return reason._tag !== "LeaseLost" && isValid ? Effect.void : Effect.ignore(fail(reason))
-      }
-    )
-  })
+  const { add, discard, flush, isIdle, log, run, tidy } = makeWriter(store, lease, kind, claim)
 
   const statusOfExit = (exit: Exit.Exit<unknown, unknown>): Status => {
     if (Exit.isFailure(exit)) return Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "failed"
@@ -1101,37 +1023,32 @@ const openSession = <S, E, B, X>(store: Store, lease: Lease, kind: Kind<S, E, B,
     add,
     flush,
     tidy,
-    /** Renews the lease, for ever. */
-    beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew))),
+    beat: log.beat,
     /** Releases the key of a run whose events do not hold its end. */
     settle: (exit: Exit.Exit<unknown, unknown>) =>
-      alone(
+      log.alone(
         Effect.gen(function* () {
-          if (run.isOver || run.failure?.reason._tag === "LeaseLost") return
-          run.isOver = true
-          const now = yield* DateTime.now
-          const isUntouched = Exit.isFailure(exit) && run.failure === undefined && !run.hasCommitted
+          if (log.isOver || log.isLost) return
+          log.isOver = true
+          const isUntouched = Exit.isFailure(exit) && log.failure === undefined && !run.hasCommitted
           const isRefused = isUntouched && isIdle() && Cause.hasFails(exit.cause)
           if (isRefused && before === undefined) return yield* discard
           const isRestored = isUntouched && before !== undefined && (isRefused || !isOpen(before.status))
           const status = isRestored ? before.status : statusOfExit(exit)
-          const released = append((head) =>
-            // Released already, where the store failed and wrote even so
-            isOpen(head.status) ? release(head, status, now) : head
-          )
-          yield* Effect.catch(released, (reason) => {
-            const error = new CheckpointError({ key: run.at.key, reason })
+          // Released already, where the store failed and wrote even so
+          const released = log.release((head) => (isOpen(head.status) ? { ...head, status } : head))
+          yield* Effect.catch(released, (error) =>
             // A run that failed has its error; the lease ends by itself
-            return Exit.isFailure(exit) ? Effect.logWarning(error.message) : Effect.fail(error)
-          })
+            Exit.isFailure(exit) ? Effect.logWarning(error.message) : Effect.fail(error)
+          )
         })
       ),
     /** Stops the run for a write that died. */
-    abort: (cause: Cause.Cause<CheckpointError>) => Deferred.failCause(stop, cause),
+    abort: log.abort,
     /** Fails when the run has to stop. */
-    stopped: Deferred.await(stop),
+    stopped: log.stopped,
     /** The error that stopped the run, instead of the one that the run made of it. */
-    explain: <Error>(error: Error): Error | CheckpointError => run.failure ?? error
+    explain: <Error>(error: Error): Error | CheckpointError => log.failure ?? error
   }
 }
 
@@ -1238,7 +1155,7 @@ const overload = <P extends Operation, Q extends Operation>(onPlan: P, onAgent: 
 }
 
 const makeService = Effect.fnUntraced(function* (options: Options) {
-  const lease = yield* leaseOptions(options)
+  const lease = yield* claimedLog.leaseOf("Checkpoint.layer", options)
   const store = makeStore(yield* VersionedStore.VersionedStore, options.namespace ?? "plan")
   // The journal of plans reads the heads of all runs, as that of agents does
   const { plans: anyRuns } = store

@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
+import * as claimedLog from "../../conversation/internal/claimedLog.ts"
 import * as storage from "../../conversation/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -38,9 +39,7 @@ const headOf = <Kind extends string, Name extends string>(kind: Kind, name: Name
     name: Schema.String,
     digest: Schema.String,
     fork: Schema.Boolean,
-    ...storage.logFields,
-    lease: Schema.optionalKey(runParts.Time),
-    updated: runParts.Time,
+    ...claimedLog.headFields,
     run: Schema.optionalKey(Schema.String),
     revision: runParts.Count,
     iterations: runParts.Count,

@@ -1,0 +1,282 @@
+/**
+ * Logs (`storage.Journal`) that one process at a time has claimed.
+ *
+ * {@link begin} and {@link takeOver} claim a log and return its head; {@link make} works on it. The head names the owner of
+ * the claim and the end of its lease. Every append renews the lease, and changes the head by compare-and-set: a process whose
+ * log was taken by another one, with a new epoch and owner, writes nothing more. Its next append fails.
+ *
+ * Each process compares a lease with its own clock. `exclusive` is for owners that something else guarantees, such as the
+ * shards of a cluster.
+ *
+ * **Example** (A log of numbers that another process takes)
+ *
+ * ```ts
+ * import { Effect, Option, Schema } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { VersionedCodec } from "effect-emissary/payload"
+ * import * as claimedLog from "#src/conversation/internal/claimedLog.ts"
+ * import * as storage from "#src/conversation/internal/storage.ts"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const journal = storage.make({
+ *     store: yield* VersionedStore.VersionedStore,
+ *     namespace: "numbers",
+ *     head: VersionedCodec.single({ what: "numbers", value: Schema.Struct(claimedLog.headFields) }),
+ *     batch: storage.batchCodec({ what: "batch of numbers", kind: "numbers", events: Schema.Array(Schema.Finite) })
+ *   })
+ *   const lease = yield* claimedLog.leaseOf("numbers", {})
+ *   const first = yield* claimedLog.begin(journal, lease, "primes", Option.none(), { head: (fields) => fields })
+ *   const primes = claimedLog.make({ journal, lease, at: first, error: ({ _tag }) => _tag })
+ *   yield* primes.alone(primes.append((head) => head, [[2, 3]]))
+ *
+ *   const leased = yield* Effect.flip(claimedLog.takeOver(journal, lease, primes.at))
+ *   assert.strictEqual(leased._tag, "Leased")
+ *   yield* claimedLog.takeOver(journal, lease, primes.at, { exclusive: true })
+ *   return yield* Effect.flip(primes.alone(primes.append((head) => head, [[5]])))
+ * })
+ *
+ * assert.strictEqual(await Effect.runPromise(Effect.provide(program, VersionedStore.layerMemory)), "Lost")
+ * ```
+ */
+
+import type * as Cause from "effect/Cause"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Semaphore from "effect/Semaphore"
+import * as storage from "./storage.ts"
+
+/** The fields of the Schema of a head whose log can be claimed. */
+export const headFields = {
+  ...storage.logFields,
+  lease: Schema.optionalKey(Schema.DateTimeUtcFromString),
+  updated: Schema.DateTimeUtcFromString
+}
+
+/** A head whose log can be claimed. Without `lease` no process has it. */
+export interface Head extends storage.Log {
+  readonly lease?: DateTime.Utc
+  readonly updated: DateTime.Utc
+}
+
+/** `time`: how long a process that died keeps its claim. `heartbeat`: the time after which a claim is renewed if nothing is written. */
+export interface Lease {
+  readonly time: Duration.Duration
+  readonly heartbeat: Duration.Duration
+}
+
+/** The lease of these options: 30 seconds, with a heartbeat of a third of that. Dies with any heartbeat above half of it. */
+export const leaseOf = (
+  what: string,
+  options: { readonly leaseTime?: Duration.Input | undefined; readonly heartbeat?: Duration.Input | undefined }
+): Effect.Effect<Lease> => {
+  const time = Duration.fromInputUnsafe(options.leaseTime ?? "30 seconds")
+  const heartbeat =
+    options.heartbeat === undefined ? Duration.times(time, 1 / 3) : Duration.fromInputUnsafe(options.heartbeat)
+  const isFast = Duration.isLessThanOrEqualTo(Duration.times(heartbeat, 2), time)
+  if (Duration.isGreaterThan(heartbeat, Duration.zero) && isFast) return Effect.succeed({ time, heartbeat })
+  const found = `the leaseTime ${Duration.format(time)} with the heartbeat ${Duration.format(heartbeat)}`
+  const expected = "a leaseTime above zero, and a heartbeat above zero of at most half of it"
+  return Effect.die(new Error(`${what}: expected ${expected}, got ${found}`))
+}
+
+/** The owner has a valid lease. */
+export const isLeased = ({ lease }: Head, now: DateTime.Utc): boolean =>
+  lease !== undefined && DateTime.isGreaterThan(lease, now)
+
+/** Another process has the log until then. Nothing was written. */
+export interface Leased<out H> {
+  readonly _tag: "Leased"
+  readonly at: storage.StoredHead<H>
+  readonly until: DateTime.Utc
+}
+
+/** The claim was lost: `head` is that of this process, `found` the one that is there now. Nothing was written. */
+export interface Lost<out H> {
+  readonly _tag: "Lost"
+  readonly head: H
+  readonly found: Option.Option<storage.StoredHead<H>>
+}
+
+const renewed = ({ time }: Lease): Effect.Effect<Required<Pick<Head, "lease" | "updated">>> =>
+  Effect.map(DateTime.now, (updated) => ({ updated, lease: DateTime.addDuration(updated, time) }))
+
+/** Begins a log in place of `before`, and claims it. */
+export const begin = Effect.fnUntraced(function* <H extends Head, B, I>(
+  journal: storage.Journal<H, B, I>,
+  lease: Lease,
+  key: string,
+  before: Option.Option<storage.StoredHead<H>>,
+  log: { readonly head: (fields: Head) => H; readonly input?: ((generation: string) => I) | undefined }
+) {
+  const times = yield* renewed(lease)
+  return yield* journal.begin(key, before, { ...log, head: (fields) => log.head({ ...fields, ...times }) })
+})
+
+/** Claims a log with a new epoch and a new owner. Fails with {@link Leased} while another process has it, unless `exclusive`. */
+export const takeOver = Effect.fnUntraced(function* <H extends Head, B, I>(
+  journal: storage.Journal<H, B, I>,
+  lease: Lease,
+  at: storage.StoredHead<H>,
+  options?: { readonly change?: ((head: H) => H) | undefined; readonly exclusive?: boolean | undefined }
+) {
+  const times = yield* renewed(lease)
+  const { lease: until } = at.head
+  if (options?.exclusive !== true && until !== undefined && isLeased(at.head, times.updated)) {
+    return yield* Effect.fail<Leased<H>>({ _tag: "Leased", at, until })
+  }
+  const owner = yield* storage.nonce
+  const change = options?.change ?? ((head: H) => head)
+  return yield* journal.append(at, (head) => ({ ...change(head), ...times, epoch: head.epoch + 1, owner }), [])
+})
+
+/**
+ * A log that this process has claimed, with heads `H`, batches `B`, and values `I` that a generation begins with.
+ *
+ * - `at`: the newest head.
+ * - `isOver`: nothing more is to be written. `beat` then does nothing.
+ * - `failure`: the error that stopped the work. `isLost`: another process has the log, or it was removed.
+ * - `alone`: one write at a time, which an interruption waits for.
+ * - `append`: writes batches, then the head that `change` makes of the head with them and with a renewed lease. One that
+ *   failed may have taken place: nothing but a `release` can follow.
+ * - `release`: the same without a lease, so that any process can take the log.
+ * - `replace`: begins a new generation in place of this one, whose values `sweep` deletes, and keeps the claim.
+ * - `sweep`: deletes the values of retired generations. The next write of the head leaves them out.
+ * - `stop`, `abort`: make `stopped` fail; the first error counts.
+ * - `beat`: renews the lease, for ever. It stops the work when the claim is lost, or when the store fails until its end.
+ */
+export interface ClaimedLog<in out H, in B, in I, in out X> {
+  at: storage.StoredHead<H>
+  isOver: boolean
+  readonly failure: X | undefined
+  readonly isLost: boolean
+  readonly alone: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  readonly append: (change: (head: H) => H, batches?: ReadonlyArray<B>) => Effect.Effect<void, X>
+  readonly release: (change: (head: H) => H, batches?: ReadonlyArray<B>) => Effect.Effect<void, X>
+  readonly replace: (log: {
+    readonly head: (head: H) => H
+    readonly input?: ((generation: string) => I) | undefined
+  }) => Effect.Effect<void, X>
+  readonly sweep: Effect.Effect<void>
+  readonly stop: (error: X) => Effect.Effect<never, X>
+  readonly abort: (cause: Cause.Cause<X>) => Effect.Effect<boolean>
+  readonly stopped: Effect.Effect<never, X>
+  readonly beat: Effect.Effect<never>
+}
+
+const withoutLease = <H extends Head>(head: H): H => {
+  const { lease: _, ...rest } = head
+  // Sound: a head can have no lease, and nothing else was removed.
+  return rest as H
+}
+
+const isOf = (log: storage.Log, { epoch, generation, owner }: storage.Log): boolean =>
+  log.generation === generation && log.epoch === epoch && log.owner === owner
+
+/** Works on a log that this process has claimed. `error` makes the error of the service of a reason. */
+export const make = <H extends Head, B, I, X>(options: {
+  readonly journal: storage.Journal<H, B, I>
+  readonly lease: Lease
+  readonly at: storage.StoredHead<H>
+  readonly error: (reason: storage.Reason | Lost<H>) => X
+}): ClaimedLog<H, B, I, X> => {
+  const { at, error, journal, lease } = options
+  const gate = Semaphore.makeUnsafe(1)
+  const stopping = Deferred.makeUnsafe<never, X>()
+  const mine: Pick<ClaimedLog<H, B, I, X>, "at" | "isOver"> & { isLost: boolean; failure: X | undefined } = {
+    at,
+    isOver: false,
+    isLost: false,
+    failure: undefined
+  }
+  /** The log that `replace` began last: the head can name it although the store failed. */
+  let replacement: storage.Log | undefined
+
+  const isMine = (head: storage.Log): boolean =>
+    isOf(head, mine.at.head) || (replacement !== undefined && isOf(head, replacement))
+
+  /** A head in another version can still be what this process wrote, where the store failed and wrote even so. */
+  const write = (
+    operation: (at: storage.StoredHead<H>) => Effect.Effect<storage.StoredHead<H>, storage.Conflict<H> | storage.Reason>
+  ): Effect.Effect<void, storage.Reason | Lost<H>> =>
+    Effect.suspend(() => operation(mine.at)).pipe(
+      Effect.map((written) => void (mine.at = written)),
+      Effect.catchTag("Conflict", ({ found }) => {
+        if (Option.isNone(found) || !isMine(found.value.head)) {
+          mine.isLost = true
+          return Effect.fail<Lost<H>>({ _tag: "Lost", head: mine.at.head, found })
+        }
+        mine.at = found.value
+        return write(operation)
+      })
+    )
+
+  const append = (change: (head: H) => H, batches: ReadonlyArray<B> = []): Effect.Effect<void, X> =>
+    Effect.flatMap(renewed(lease), (times) =>
+      Effect.mapError(
+        write((at) => journal.append(at, (head) => change({ ...head, ...times }), batches)),
+        error
+      )
+    )
+
+  const stop = (failure: X): Effect.Effect<never, X> =>
+    Effect.suspend(() => {
+      const first = (mine.failure ??= failure)
+      return Effect.andThen(Deferred.fail(stopping, first), Effect.fail(first))
+    })
+
+  const renew = Effect.gen(function* () {
+    const now = yield* DateTime.now
+    const { lease: until } = mine.at.head
+    // Every write renews the lease, so a beat is of use only where nothing happened
+    const fresh = Duration.subtract(lease.time, Duration.times(lease.heartbeat, 0.5))
+    const isFresh = until !== undefined && Duration.isGreaterThan(DateTime.distance(now, until), fresh)
+    if (isFresh || mine.failure !== undefined || mine.isOver) return
+    const next = DateTime.addDuration(now, lease.time)
+    yield* Effect.catch(
+      write((at) => journal.append(at, (head) => ({ ...head, lease: next }), [])),
+      (reason) =>
+        // The store may answer again before the lease ends
+        reason._tag !== "Lost" && until !== undefined && DateTime.isGreaterThan(until, now)
+          ? Effect.void
+          : Effect.ignore(stop(error(reason)))
+    )
+  })
+
+  const alone = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.uninterruptible(gate.withPermit(effect))
+
+  return Object.assign(mine, {
+    alone,
+    append,
+    stop,
+    release: (change: (head: H) => H, batches?: ReadonlyArray<B>) =>
+      Effect.map(
+        append((head) => withoutLease(change(withoutLease(head))), batches),
+        () => void (mine.isOver = true)
+      ),
+    replace: (log: Parameters<ClaimedLog<H, B, I, X>["replace"]>[0]) =>
+      Effect.flatMap(renewed(lease), (times) => {
+        const begun = (at: storage.StoredHead<H>) =>
+          journal.begin(at.key, Option.some(at), {
+            ...log,
+            head: (fields) => {
+              replacement = fields
+              return log.head({ ...at.head, ...fields, ...times })
+            }
+          })
+        return Effect.mapError(write(begun), error)
+      }),
+    sweep: Effect.map(
+      Effect.suspend(() => journal.sweep(mine.at)),
+      (swept) => void (mine.at = swept)
+    ),
+    abort: (cause: Cause.Cause<X>) => Deferred.failCause(stopping, cause),
+    stopped: Deferred.await(stopping),
+    beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew)))
+  })
+}

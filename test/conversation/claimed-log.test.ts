@@ -1,0 +1,230 @@
+/** Logs that one process at a time has claimed: what checkpoints and sessions rely on. */
+import { assert, describe } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, Option, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import * as claimedLog from "#src/conversation/internal/claimedLog.ts"
+import * as storage from "#src/conversation/internal/storage.ts"
+import { VersionedStore } from "effect-emissary"
+import { VersionedCodec } from "effect-emissary/payload"
+import { testWith } from "../test.ts"
+import { changed } from "./store/changed.ts"
+
+const Head = Schema.Struct({ title: Schema.String, ...claimedLog.headFields })
+type Head = typeof Head.Type
+
+const Begin = Schema.Struct({ generation: Schema.String, sum: Schema.Finite })
+
+/** The writes that fail from now on, before they take place or after. */
+interface Faults {
+  readonly fails: (key: string) => boolean
+  readonly when: "before" | "after"
+}
+let faults: Faults | undefined
+
+const store = changed((store) => ({
+  compareAndSet: (key, expected, value) => {
+    if (faults?.fails(key) !== true) return store.compareAndSet(key, expected, value)
+    const error = { operation: "compareAndSet" as const, key, storage: "test", error: "Down", cause: undefined }
+    const down = Effect.fail(storage.unavailable(error))
+    return faults.when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)
+  }
+})).pipe(Layer.provideMerge(VersionedStore.layerMemory))
+
+const test = testWith(Layer.effectDiscard(Effect.sync(() => void (faults = undefined))).pipe(Layer.provideMerge(store)))
+
+const failing = <A, E, R>(effect: Effect.Effect<A, E, R>, next: Faults): Effect.Effect<A, E, R> =>
+  Effect.ensuring(
+    Effect.suspend(() => {
+      faults = next
+      return effect
+    }),
+    Effect.sync(() => void (faults = undefined))
+  )
+
+const isHead = (key: string) => key.startsWith("numbers/head/")
+
+const same = (head: Head): Head => head
+
+/** A log that this process has begun, and the journal that every process has. */
+const begun = Effect.gen(function* () {
+  const journal = storage.make({
+    store: yield* VersionedStore.VersionedStore,
+    namespace: "numbers",
+    head: VersionedCodec.single({ what: "numbers", value: Head }),
+    input: VersionedCodec.single({ what: "beginning of numbers", value: Begin }),
+    batch: storage.batchCodec({ what: "batch of numbers", kind: "numbers", events: Schema.Array(Schema.Finite) })
+  })
+  const lease = yield* claimedLog.leaseOf("numbers", { leaseTime: "30 seconds" })
+  const at = yield* claimedLog.begin(journal, lease, "k", Option.none(), {
+    head: (fields) => ({ title: "Primes", ...fields }),
+    input: (generation) => ({ generation, sum: 0 })
+  })
+  const work = (at: storage.StoredHead<Head>) =>
+    claimedLog.make({ journal, lease, at, error: (reason: storage.Reason | claimedLog.Lost<Head>) => reason })
+  const head = Effect.map(journal.head("k"), Option.getOrThrow)
+  return { journal, lease, work, log: work(at), head, read: Effect.flatMap(head, journal.batches) }
+})
+
+const tagOf = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.map(Effect.flip(effect), ({ _tag }) => _tag)
+
+describe("DUR-1 a log that a process has claimed", () => {
+  test("DUR-1 is taken by another process once its lease has ended, and then not written by the first one", function* () {
+    const { head, journal, lease, log, read, work } = yield* begun
+    yield* log.append((head) => ({ ...head, title: "Two" }), [[2]])
+    yield* TestClock.adjust("29 seconds")
+    assert.strictEqual(yield* tagOf(claimedLog.takeOver(journal, lease, log.at)), "Leased")
+    yield* TestClock.adjust("1 second")
+    const taken = work(yield* claimedLog.takeOver(journal, lease, log.at))
+    assert.deepStrictEqual([taken.at.head.epoch, taken.at.head.title], [2, "Two"])
+    assert.notStrictEqual(taken.at.head.owner, log.at.head.owner)
+    const lost = yield* Effect.flip(log.append(same, [[3]]))
+    assert(lost._tag === "Lost")
+    assert.strictEqual(lost.head.owner, log.at.head.owner)
+    assert.strictEqual(Option.getOrThrow(lost.found).head.owner, taken.at.head.owner)
+    assert.isTrue(log.isLost)
+    yield* taken.append(same, [[5]])
+    assert.deepStrictEqual(yield* read, [[2], [5]])
+    assert.strictEqual((yield* head).head.owner, taken.at.head.owner)
+  })
+
+  test("DUR-4 is taken at once by an owner that something else guarantees", function* () {
+    const { journal, lease, log } = yield* begun
+    yield* claimedLog.takeOver(journal, lease, log.at, { exclusive: true })
+    assert.strictEqual(yield* tagOf(log.append(same)), "Lost")
+  })
+
+  test("DUR-1 that was removed is lost", function* () {
+    const { journal, log } = yield* begun
+    yield* journal.remove("k", undefined)
+    const lost = yield* Effect.flip(log.append(same))
+    assert(lost._tag === "Lost")
+    assert.isTrue(Option.isNone(lost.found))
+  })
+
+  test("DUR-1 is taken by one of two", function* () {
+    const { journal, lease, log } = yield* begun
+    yield* TestClock.adjust("1 minute")
+    yield* claimedLog.takeOver(journal, lease, log.at)
+    assert.strictEqual(yield* tagOf(claimedLog.takeOver(journal, lease, log.at)), "Conflict")
+  })
+
+  test("DUR-1 released, it can be taken at once", function* () {
+    const { head, journal, lease, log, read } = yield* begun
+    yield* log.release((head) => ({ ...head, title: "Done" }), [[2]])
+    assert.isTrue(log.isOver)
+    const found = yield* head
+    assert.deepStrictEqual([found.head.lease, found.head.title], [undefined, "Done"])
+    yield* claimedLog.takeOver(journal, lease, found)
+    assert.deepStrictEqual(yield* read, [[2]])
+  })
+
+  test("DUR-1 a write that failed and took place even so is not that of another process", function* () {
+    const { head, log, read } = yield* begun
+    assert.strictEqual(yield* tagOf(failing(log.append(same, [[2]]), { fails: isHead, when: "after" })), "StoreFailed")
+    yield* log.release((head) => ({ ...head, title: "Done" }))
+    assert.deepStrictEqual([(yield* head).head.title, log.isLost], ["Done", false])
+    assert.deepStrictEqual(yield* read, [[2]])
+  })
+
+  for (const when of ["before", "after"] as const) {
+    test(`DUR-2 a replacement whose write failed (${when} it took place) leaves the claim with its process`, function* () {
+      const { head, journal, log, read } = yield* begun
+      yield* log.append(same, [[2], [3]])
+      const replaced = log.replace({ head: same, input: (generation) => ({ generation, sum: 5 }) })
+      assert.strictEqual(yield* tagOf(failing(replaced, { fails: isHead, when })), "StoreFailed")
+      yield* log.append(same, [[7]])
+      const { sum } = yield* journal.input(yield* head)
+      assert.deepStrictEqual([sum, yield* read], when === "before" ? [0, [[2], [3], [7]]] : [5, [[7]]])
+    })
+  }
+
+  test("DUR-2 a new generation begins with its input, keeps the claim, and the old values are deleted", function* () {
+    const { head, journal, log, read } = yield* begun
+    yield* log.append(same, [[2], [3]])
+    const { lease: _, ...before } = log.at.head
+    yield* log.replace({ head: same, input: (generation) => ({ generation, sum: 5 }) })
+    assert.deepStrictEqual(log.at.head.retired, [before.generation])
+    assert.isTrue(claimedLog.isLeased(log.at.head, log.at.head.updated))
+    yield* log.append(same, [[5]])
+    yield* log.sweep
+    yield* log.append(same, [[7]])
+    const found = yield* head
+    assert.deepStrictEqual([found.head.retired, (yield* journal.input(found)).sum], [[], 5])
+    assert.deepStrictEqual(yield* read, [[5], [7]])
+    const { list } = yield* VersionedStore.VersionedStore
+    const { keys } = yield* list({ prefix: journal.journalKey("k") })
+    assert.strictEqual(keys.length, 3)
+    assert.isTrue(keys.every((key) => key.includes(found.head.generation)))
+  })
+
+  test("DUR-1 its lease is renewed where nothing is written, and not where something was", function* () {
+    const { head, log } = yield* begun
+    yield* Effect.forkScoped(log.beat)
+    const first = (yield* head).version
+    yield* TestClock.adjust("9 seconds")
+    yield* log.append(same)
+    const written = (yield* head).version
+    yield* TestClock.adjust("2 seconds")
+    assert.notStrictEqual(first, written)
+    assert.strictEqual((yield* head).version, written)
+    yield* TestClock.adjust("10 seconds")
+    assert.notStrictEqual((yield* head).version, written)
+    yield* TestClock.adjust("10 minutes")
+    assert.isUndefined(log.failure)
+    log.isOver = true
+    const last = (yield* head).version
+    yield* TestClock.adjust("1 minute")
+    assert.strictEqual((yield* head).version, last)
+  })
+
+  test("DUR-1 stops when the heartbeat finds another owner, or the store fails until the lease ends", function* () {
+    for (const [expected, harm] of [
+      ["Lost", (one: Effect.Success<typeof begun>) => one.journal.remove("k", undefined)],
+      ["StoreFailed", () => Effect.sync(() => void (faults = { fails: isHead, when: "before" }))]
+    ] as const) {
+      const one = yield* begun
+      yield* Effect.forkScoped(one.log.beat)
+      const stopped = yield* Effect.forkChild(tagOf(one.log.stopped))
+      yield* harm(one)
+      yield* TestClock.adjust("29 seconds")
+      assert.strictEqual(one.log.failure === undefined, expected === "StoreFailed")
+      yield* TestClock.adjust("11 seconds")
+      assert.strictEqual(yield* Fiber.join(stopped), expected)
+      assert.strictEqual(one.log.failure?._tag, expected)
+      faults = undefined
+      yield* one.journal.remove("k", undefined)
+    }
+  })
+
+  test("DUR-1 writes one at a time, and an interruption waits for the write", function* () {
+    const { log } = yield* begun
+    const gate = yield* Deferred.make<void>()
+    const order: Array<string> = []
+    const first = yield* Effect.forkChild(
+      log.alone(
+        Effect.andThen(
+          Deferred.await(gate),
+          Effect.sync(() => void order.push("first"))
+        )
+      )
+    )
+    yield* Effect.yieldNow
+    const second = yield* Effect.forkChild(log.alone(Effect.sync(() => void order.push("second"))))
+    const stopping = yield* Effect.forkChild(Fiber.interrupt(first))
+    yield* Effect.yieldNow
+    assert.deepStrictEqual(order, [])
+    yield* Deferred.succeed(gate, undefined)
+    yield* Fiber.join(stopping)
+    yield* Fiber.join(second)
+    assert.deepStrictEqual(order, ["first", "second"])
+  })
+
+  test("DUR-1 the first error stops it", function* () {
+    const { log } = yield* begun
+    const [first, second] = [storage.damaged("k", "first"), storage.damaged("k", "second")]
+    assert.strictEqual(yield* Effect.flip(log.stop(first)), first)
+    assert.strictEqual(yield* Effect.flip(log.stop(second)), first)
+    assert.strictEqual(yield* Effect.flip(log.stopped), first)
+  })
+})
