@@ -303,6 +303,15 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
       return yield* Effect.interruptible(Effect.never)
     })
 
+  /**
+   * Waits for a deferred. The engine interrupts a body that has ever waited for one when its completion arrives, which can be
+   * after its value was read; a tool that runs by then would be lost.
+   */
+  const awaitDeferred = <A>(
+    name: string,
+    waiting: Effect.Effect<A, never, WorkflowEngine.WorkflowEngine | WorkflowEngine.WorkflowInstance>
+  ): Effect.Effect<A> => Effect.tap(parkable(waiting), () => Effect.sync(() => instance.awaitedDeferreds.delete(name)))
+
   /** The result of an activity, which is stored once. */
   const perform = (
     name: string,
@@ -410,13 +419,13 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
       Effect.flatMap(Effect.result(once(name, Effect.flatMap(ask, modelRecord.encode))), modelRecord.decode),
     sleep: Effect.fnUntraced(function* (duration) {
       const name = nameOf(body, `${yield* callContext.Place}/sleep`)
-      yield* parkable(DurableClock.sleep({ name, duration }))
+      yield* awaitDeferred(DurableClock.make({ name, duration }).deferred.name, DurableClock.sleep({ name, duration }))
       body.now += Duration.toMillis(duration)
     }),
     decisions: Effect.fnUntraced(function* (requests) {
       const asked = yield* Effect.forEach(requests, decisionOf)
       return yield* Effect.forEach(asked, ({ deferred, request: { callId, digest, path } }) =>
-        Effect.map(parkable(DurableDeferred.await(deferred)), (found): Run.Decision => {
+        Effect.map(awaitDeferred(deferred.name, DurableDeferred.await(deferred)), (found): Run.Decision => {
           const about = { callId, digest, ...(path !== undefined && { path }) }
           const stored = Option.getOrUndefined(decodeDecision(found))
           if (stored === undefined) return { ...about, approved: false, reason: "the decision cannot be read" }

@@ -185,6 +185,31 @@ for (const [name, engine] of engines) {
       }).pipe(Effect.scoped)
     )
 
+    it.live("DUR-6 a decision that comes while the run is asking loses no call", () =>
+      Effect.gen(function* () {
+        const log = yield* makeLog
+        const onApproval = ({ request, token }: Durable.Pending) =>
+          Effect.orDie(Durable.decide(token, { ...request, approved: true }))
+        const registered = Body.toLayer(() =>
+          Effect.map(clerk.run("Go"), ({ text }) => text).pipe(
+            Effect.provide(Durable.layer({ onApproval })),
+            Effect.orDie
+          )
+        )
+        const slow = Tools.toLayer({
+          look: () => Effect.succeed(""),
+          note: () => Effect.succeed(""),
+          pay: ({ text }) => Effect.as(Effect.andThen(Effect.sleep("50 millis"), log.add(`pay ${text}`)), "paid")
+        })
+        const value = yield* Body.execute({ id: "1" }).pipe(
+          Effect.provide(registered),
+          Effect.provide([slow, ScriptedModel.layer(toolModel), engine])
+        )
+        assert.strictEqual(value, "Done.")
+        assert.deepStrictEqual(yield* log.read, ["pay 3", "pay 4"])
+      }).pipe(Effect.scoped)
+    )
+
     it.live("DUR-6 a typed error of the model survives its activity, and modelRetry reads it", () =>
       Effect.gen(function* () {
         const script: ScriptedModel.Script = [

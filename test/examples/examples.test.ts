@@ -134,6 +134,18 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "        query orders [orders]",
     "  chat gpt-5.2 [shop] 150 8"
   ],
+  workflow: [
+    "A process begins.",
+    "(get_order begins)",
+    "(get_order ends)",
+    "(reserve begins) (the process is killed)",
+    "A process begins.",
+    "May I refund 25 EUR?",
+    "A process begins.",
+    "(refund begins)",
+    "(refund ends)",
+    "You have your 25 EUR back."
+  ],
   "sub-agent": [
     "writer starts",
     `calls research {"input":"How high is Mont Blanc?"}`,
@@ -150,6 +162,8 @@ const expected: Record<string, ReadonlyArray<string>> = {
 const times: Record<string, Record<string, number>> = {
   // A refund runs once, and only after the yes
   approval: { "(refund runs)": 1, "(get_balance runs)": 1 },
+  // No call that had begun is made twice
+  workflow: { "(get_order begins)": 1, "(reserve begins)": 1, "(refund begins)": 1 },
   // Paid once, after the yes; the invoice is not read again
   "plan-approval": { "(pays 250 for 7)": 1 },
   // No secret is repeated
@@ -164,6 +178,7 @@ const cites: Record<string, string> = {
   approval: "TOOL-7 ",
   "decode-untrusted": "L2 ",
   telemetry: "OTEL-2 ",
+  workflow: "DUR-6 ",
   ...planCites
 }
 

@@ -1,0 +1,124 @@
+/** A process with a runner of a cluster on a SQLite file. It starts the workflow, or finds it, and waits for its result. */
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect, Layer, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Workflow } from "effect/workflow"
+import { Agent, Conversation } from "effect-emissary"
+import { Durable } from "effect-emissary/durable"
+import { Plan, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+import { writeSync } from "node:fs"
+import { clusterEngine } from "../engines.ts"
+
+export interface Task {
+  readonly filename: string
+  /** The milliseconds that each call takes. */
+  readonly millis: number
+  /** True if the process approves its own requests. */
+  readonly decides: boolean
+  /** A request of an earlier process, to decide at the start. */
+  readonly pending?: Durable.Pending | undefined
+}
+
+// Sound: the test writes it.
+const { decides, filename, millis, pending } = JSON.parse(process.argv.at(-1) ?? "") as Task
+
+const print = (line: string) => Effect.sync(() => void writeSync(1, `${line}\n`))
+
+/** A call that takes its time, between two lines. */
+const slowly = <A>(name: string, value: A) =>
+  Effect.gen(function* () {
+    yield* print(`begin ${name}`)
+    yield* Effect.sleep(millis)
+    yield* print(`end ${name}`)
+    return value
+  })
+
+const parameters = Schema.Struct({ text: Schema.String })
+const Look = Tool.make("look", { parameters, success: Schema.String }).annotate(Tool.Idempotent, true)
+const Note = Tool.make("note", { parameters, success: Schema.String })
+const Pay = Tool.make("pay", { parameters, success: Schema.String, needsApproval: true })
+const Tools = Toolkit.make(Look, Note, Pay)
+
+const handlers = Tools.toLayer({
+  look: ({ text }) => slowly(`look ${text}`, `saw ${text}`),
+  note: ({ text }) => slowly(`note ${text}`, `noted ${text}`),
+  pay: ({ text }) => slowly(`pay ${text}`, `paid ${text}`)
+})
+
+const inner = Agent.make("inner", { instructions: "Inner.", toolkit: Tools })
+const outer = Agent.make("outer", {
+  instructions: "Outer.",
+  toolkit: [...Object.values(Tools.tools), Agent.asTool(inner, { name: "delegate", description: "Asks another agent" })]
+})
+
+const call = (name: string, text: string) => ({
+  id: `${name}-${text}`,
+  name,
+  params: name === "delegate" ? { input: text } : { text }
+})
+
+const turns: Record<string, ReadonlyArray<ScriptedModel.Turn>> = {
+  "Outer.": [
+    { toolCalls: [call("look", "1"), call("note", "2")] },
+    { toolCalls: [call("delegate", "3")] },
+    { toolCalls: [call("pay", "4")] },
+    { text: "Done." }
+  ],
+  "Inner.": [{ toolCalls: [call("note", "5"), call("look", "6")] }, { text: "So." }]
+}
+
+const model = ScriptedModel.layer(({ messages }) => {
+  const who = messages[0]?.text ?? ""
+  const i = messages.filter(({ role }) => role === "assistant").length
+  return slowly(`model ${who}${i}`, turns[who]?.[i] ?? { text: "the end" })
+})
+
+const Body = Workflow.make("Body", {
+  payload: { id: Schema.String },
+  success: Schema.Json,
+  idempotencyKey: ({ id }) => id
+})
+
+const approve = ({ request, token }: Durable.Pending) =>
+  Effect.orDie(Durable.decide(token, { ...request, approved: true }))
+
+const onApproval = (pending: Durable.Pending) =>
+  Effect.andThen(print(`asks ${JSON.stringify(pending)}`), decides ? approve(pending) : Effect.void)
+
+const body = Effect.gen(function* () {
+  const plan = yield* Plan.make(
+    Step.make("prepare", { target: () => slowly("prepare", "Go") }),
+    Step.make("work", { target: outer })
+  )
+  const result = yield* Plan.run(yield* Plan.bind(plan), "Start")
+  return result.outcome === "Completed" ? result.text : result.outcome
+}).pipe(Effect.provide(Durable.layer({ onApproval })), Effect.orDie)
+
+/** The same agent by itself, for its transcript. */
+const Transcript = Workflow.make("Transcript", {
+  payload: { id: Schema.String },
+  success: Schema.Json,
+  idempotencyKey: ({ id }) => id
+})
+
+const transcript = Effect.gen(function* () {
+  const { conversation } = yield* outer.run("Go")
+  // Sound: a transcript is JSON.
+  return Conversation.transcript(conversation) as ReadonlyArray<object> as ReadonlyArray<Schema.JsonObject>
+}).pipe(Effect.provide(Durable.layer({ onApproval })), Effect.orDie)
+
+const workflows = Layer.mergeAll(
+  Body.toLayer(() => body),
+  Transcript.toLayer(() => transcript)
+)
+
+Effect.gen(function* () {
+  if (pending !== undefined) yield* approve(pending)
+  yield* print(`result ${JSON.stringify(yield* Body.execute({ id: "1" }))}`)
+  yield* print(`transcript ${JSON.stringify(yield* Transcript.execute({ id: "1" }))}`)
+}).pipe(
+  Effect.provide(workflows.pipe(Layer.provide([handlers, model]))),
+  Effect.provide(clusterEngine(filename)),
+  NodeRuntime.runMain
+)
