@@ -18,6 +18,8 @@ const { values } = parseArgs({
     runners: { type: "string", default: "3" },
     clients: { type: "string", default: "8" },
     pause: { type: "string", default: "1500" },
+    restarts: { type: "string", default: "" },
+    deploys: { type: "string", default: "" },
     port: { type: "string", default: "54329" },
     database: { type: "string", default: "postgres" },
     write: { type: "boolean", default: false },
@@ -52,8 +54,8 @@ const options: runs.Options = {
   pause: whole("pause"),
   kills,
   stops: Math.ceil(kills / 12),
-  deploys: Math.ceil(kills / 40),
-  restarts: server ? Math.ceil(kills / 25) : 0,
+  deploys: values.deploys === "" ? Math.ceil(kills / 40) : Number(values.deploys),
+  restarts: server ? Number(values.restarts === "" ? Math.ceil(kills / 25) : values.restarts) : 0,
   ...(server && { restartDatabase: Effect.promise(server.restart) }),
   patience: 90_000
 }

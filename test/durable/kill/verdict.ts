@@ -2,7 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as agents from "./agents.ts"
-import type { Operations, Said } from "./door.ts"
+import { DoorError, type Operations, type Said } from "./door.ts"
 import * as ledger from "./ledger.ts"
 import type * as load from "./load.ts"
 
@@ -37,9 +37,16 @@ const unanswered = ({ acknowledged }: load.Record, said: ReadonlyArray<Said>): R
   return [`${last} has no answer`]
 }
 
+/** A read that has to end soon. */
+const within = <A>(what: string, read: Effect.Effect<A, DoorError>) =>
+  Effect.timeoutOrElse(read, {
+    duration: "10 seconds",
+    orElse: () => Effect.fail(new DoorError({ reason: "Timeout", text: `no ${what} in 10 seconds` }))
+  })
+
 /** The events of a session, read again from the first one, against what its readers saw. */
 const reread = Effect.fnUntraced(function* (door: Operations, { id, readers }: load.Record, sequence: number) {
-  const stored = yield* door.events(id, 0).pipe(Stream.take(sequence), Stream.runCollect)
+  const stored = yield* within("events", door.events(id, 0).pipe(Stream.take(sequence), Stream.runCollect))
   const faults = stored.flatMap(({ sequence }, index) =>
     sequence === index + 1 ? [] : [`${id}: stored number ${sequence} came where ${index + 1} was to come`]
   )
@@ -65,8 +72,8 @@ const ofSession = Effect.fnUntraced(function* (door: Operations, record: load.Re
     const messages = `${acknowledged.length} messages acknowledged, errors: ${errors.join(", ") || "none"}`
     return { lost: [], stuck: [`${id} (${record.agent}) is ${now}; ${messages}`], disorder: faults, failed: [] }
   }
-  const said = yield* door.history(id)
-  const state = yield* door.state(id)
+  const said = yield* within("history", door.history(id))
+  const state = yield* within("state", door.state(id))
   const { failed, faults: stored } = yield* reread(door, record, state?.sequence ?? 0)
   return {
     lost: wrongMessages(record, said),
@@ -88,8 +95,7 @@ export const of = Effect.fnUntraced(function* (
     records,
     (record) =>
       ofSession(door, record).pipe(
-        Effect.retry({ times: 5 }),
-        Effect.timeout("30 seconds"),
+        Effect.retry({ times: 2 }),
         Effect.catch((error) =>
           Effect.succeed({
             lost: [],
