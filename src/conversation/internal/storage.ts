@@ -729,13 +729,17 @@ export interface Journal<in out H, in out E, in out I> {
   readonly list: (options: ListOptions | undefined) => Effect.Effect<Page, Reason>
 }
 
-/** Logs in a store. Without `input` they begin with their head alone. */
+/**
+ * Logs in a store. Without `input` they begin with their head alone. With `keepsGenerations` the batches of a generation may be
+ * read after another one replaced it.
+ */
 export const make = <H extends Log, E, I extends { readonly generation: string } = never>(options: {
   readonly store: Service
   readonly namespace: string
   readonly head: VersionedCodec.VersionedCodec<H>
   readonly batch: VersionedCodec.VersionedCodec<Batch<E>>
   readonly input?: VersionedCodec.VersionedCodec<I> | undefined
+  readonly keepsGenerations?: boolean | undefined
 }): Journal<H, E, I> => {
   const { store } = options
   const values = documents(store)
@@ -769,7 +773,8 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
         Effect.fnUntraced(function* () {
           const found = yield* head(key)
           // No head will ever name the values of this generation
-          if (isReplaced(next, found)) yield* Effect.ignore(removeGeneration(key, next.generation))
+          const isGarbage = next.segments.length === 0 || options.keepsGenerations !== true
+          if (isGarbage && isReplaced(next, found)) yield* Effect.ignore(removeGeneration(key, next.generation))
           return yield* conflict(expected, found)
         })
       )

@@ -137,7 +137,8 @@ export const make = Effect.fnUntraced(function* (
         // A session that was lost is opened again
         yield* Effect.forkScoped(Effect.catch(session.lost, () => RcMap.invalidate(sessions, id)))
         return session
-      }),
+        // The map keeps failures as it keeps sessions
+      }).pipe(Effect.tapError(() => RcMap.invalidate(sessions, id))),
     idleTimeToLive: local.idleTime
   })
 

@@ -106,7 +106,14 @@ const batchOf = (firsts: ReadonlyArray<number>, sequence: number): number => {
 
 /** The journals of sessions under a namespace of a store. */
 export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
-  const log = storage.make({ store, namespace, head: headCodec, batch: batchCodec, input: snapshotCodec })
+  const log = storage.make({
+    store,
+    namespace,
+    head: headCodec,
+    batch: batchCodec,
+    input: snapshotCodec,
+    keepsGenerations: true
+  })
 
   const damaged = (id: string, problem: string) => storage.damaged(log.journalKey(id), problem)
 

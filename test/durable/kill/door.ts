@@ -8,8 +8,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { Conversation, VersionedStore } from "effect-emissary"
-import { inspect } from "node:util"
+import { Conversation } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 
 export class DoorError extends Schema.TaggedError<DoorError>()("DoorError", {
@@ -56,12 +55,8 @@ export class Door extends Context.Service<Door, Operations>()("test/durable/kill
 
 const encodeEntry = Schema.encodeEffect(Schema.toCodecJson(Session.Entry))
 
-const failed = (error: Session.SessionError | Schema.SchemaError) => {
-  if (error._tag === "SchemaError") return new DoorError({ reason: error._tag, text: error.message })
-  const { reason } = error
-  const cause = reason._tag === "StoreFailed" ? `. ${inspect(VersionedStore.causeOf(reason.error), { depth: 4 })}` : ""
-  return new DoorError({ reason: reason._tag, text: `${error.message}${cause}` })
-}
+const failed = (error: Session.SessionError | Schema.SchemaError) =>
+  new DoorError({ reason: error._tag === "SessionError" ? error.reason._tag : error._tag, text: error.message })
 
 const fromService = (sessions: Session.Service): Operations => ({
   send: (id, text, messageId, agent) =>
