@@ -8,11 +8,13 @@
 
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
@@ -22,6 +24,7 @@ import * as Stream from "effect/Stream"
 import type { AgentError } from "../../agent/AgentError.ts"
 import * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as driver from "../../agent/internal/driver.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -39,8 +42,9 @@ import type { Decisions, Reason, SendOptions } from "./sessionTypes.ts"
  * The sessions of one layer.
  *
  * - `agents`: by name. They require nothing.
+ * - `context`: that of the layer. Turns run in it, not in that of the caller who happens to begin one.
  * - `isExclusive`: a cluster decides which process has a session. It takes over without waiting for a lease.
- * - `onBusy`: called before something is stored that a turn has to answer. After it the session is opened again, here or
+ * - `onBusy`: called before something is stored that makes a turn due. After it the session is opened again, here or
  *   elsewhere, if this process dies.
  * - `onIdle`: called when no turn is left to run.
  * - `leaseTime`: the time for which a process that died keeps a session.
@@ -49,6 +53,7 @@ import type { Decisions, Reason, SendOptions } from "./sessionTypes.ts"
  */
 export interface Host {
   readonly agents: ReadonlyMap<string, agentTypes.Agent<unknown>>
+  readonly context: Context.Context<never>
   readonly sessions: SessionLog
   readonly isExclusive: boolean
   readonly onBusy: (id: string) => Effect.Effect<void, storage.Reason>
@@ -62,7 +67,8 @@ export interface Host {
 /**
  * A session in memory.
  *
- * - `idle`: waits until no turn is under way or due. A call that waits for approval is no turn.
+ * - `idle`: takes the session, and waits until no turn is under way or due. A call that waits for approval is no turn.
+ *   Fails if the turn that is due cannot be run here. `untilIdle` only waits.
  * - `drain`: ends the turn between two events, without recording an interruption, so that the next owner resumes it there.
  *   Tool calls under way may finish. Nothing starts any more.
  * - `lost`: fails when this process can no longer write to the session.
@@ -80,6 +86,7 @@ export interface LiveSession {
   readonly history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
   readonly remove: Effect.Effect<boolean, sessionTypes.SessionError>
   readonly idle: Effect.Effect<void, sessionTypes.SessionError>
+  readonly untilIdle: Effect.Effect<void, sessionTypes.SessionError>
   readonly drain: Effect.Effect<void>
   readonly lost: Effect.Effect<never, sessionTypes.SessionError>
 }
@@ -115,6 +122,9 @@ const pollInterval = Duration.seconds(1)
 
 const shortestPoll = Duration.millis(20)
 
+/** The first so many characters of an error are stored. */
+const longestMessage = 10_000
+
 /** A turn under way. */
 interface Turn {
   readonly stop: Deferred.Deferred<void>
@@ -125,6 +135,8 @@ interface Turn {
   pending: Array<Event>
   state: Run.State | undefined
   isMuted: boolean
+  /** True when the end of the run is stored. */
+  isEnded: boolean
 }
 
 const makeTurn = (state: Run.State | undefined): Turn => ({
@@ -133,7 +145,8 @@ const makeTurn = (state: Run.State | undefined): Turn => ({
   done: Deferred.makeUnsafe(),
   pending: [],
   state,
-  isMuted: false
+  isMuted: false,
+  isEnded: false
 })
 
 const contentOf = (input: sessionTypes.Input): ToolResult.NonEmptyContent =>
@@ -172,6 +185,26 @@ const bare = ({ callId, path, ...decision }: Run.Decision): Run.Decision => ({
   ...defined({ path })
 })
 
+/** The events that end a run as `Interrupted`. */
+const endingOf = Effect.fnUntraced(function* (state: Run.State) {
+  const events: Array<Run.Event> = []
+  const context = yield* Effect.context<never>()
+  const recorder = new driver.AgentRecorder({
+    state,
+    first: undefined,
+    apply: Run.apply,
+    views: () => [],
+    hook: (event) => Effect.sync(() => void events.push(event)),
+    context
+  })
+  yield* driver.interrupt({ context, recorder }, undefined)
+  yield* recorder.delivered()
+  return events.map((event): Event => ({ _tag: "RunEvent", event }))
+})
+
+/** The error of a turn as it is stored. */
+const failureOf = (reason: string, message: string) => ({ reason, message: message.slice(0, longestMessage) })
+
 /** Opens a session, which may not exist yet, and runs the turns that it is to run. */
 export const open = Effect.fnUntraced(function* (
   host: Host,
@@ -186,7 +219,10 @@ export const open = Effect.fnUntraced(function* (
   let recent: Array<Entry> = []
   let turn: Turn | undefined
   let failure: sessionTypes.SessionError | undefined
+  let unable: sessionTypes.SessionError | undefined
   let isClosing = false
+  let isPaused = false
+  let noSnapshotBefore = 0
 
   const fail = (reason: Reason) => new sessionTypes.SessionError({ id, reason })
 
@@ -213,9 +249,12 @@ export const open = Effect.fnUntraced(function* (
 
   const ensureAlive = Effect.suspend(() => (failure === undefined ? Effect.void : Effect.fail(failure)))
 
-  /** One write at a time, which an interruption waits for. */
+  /** One at a time, to its end: a caller that is interrupted leaves it. */
   const alone = <A>(effect: Effect.Effect<A, sessionTypes.SessionError>): Effect.Effect<A, sessionTypes.SessionError> =>
-    gate.withPermit(Effect.uninterruptible(Effect.andThen(ensureAlive, effect)))
+    Effect.flatMap(
+      Effect.forkIn(gate.withPermit(Effect.andThen(ensureAlive, effect)), turns, { startImmediately: true }),
+      Fiber.join
+    )
 
   const untilStored = Schedule.exponential("50 millis").pipe(
     Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, Duration.seconds(1)))),
@@ -229,6 +268,15 @@ export const open = Effect.fnUntraced(function* (
     Effect.suspend(() => (stored === undefined ? Effect.die(new Error("a session to write to")) : write(stored))).pipe(
       Effect.retry({ schedule: untilStored, while: (error) => error._tag === "StoreFailed" }),
       Effect.map((next) => void (stored = next)),
+      Effect.catchDefect((defect) => {
+        const error = storage.unavailable({
+          operation: "compareAndSet",
+          storage: "store",
+          error: "Defect",
+          cause: defect
+        })
+        return Effect.fail<storage.Reason>({ _tag: "StoreFailed", error })
+      }),
       Effect.catch((error) => {
         if (error._tag === "Refused") return Effect.fail(fail(error))
         if (error._tag !== "Conflict") return giveUp(error)
@@ -255,19 +303,28 @@ export const open = Effect.fnUntraced(function* (
     if (Option.getOrUndefined(head)?.version === stored?.at.version) return
     stored = Option.getOrUndefined(yield* Effect.mapError(sessions.load(id), fail))
     recent = []
+    notify()
   })
 
-  /** Becomes the owner, unless another process has the lease. */
-  const claim = Effect.gen(function* () {
-    if (stored === undefined || stored.at.head.owner === owner) return
-    const { head } = stored.at
-    const now = yield* DateTime.now
-    const isLeased = head.lease !== undefined && DateTime.isGreaterThan(head.lease, now)
-    if (isLeased && !isExclusive) return yield* fail({ _tag: "Elsewhere", owner: head.owner })
-    yield* change((before) =>
-      sessions.append(before, [], (head) => ({ ...withLease(head, leaseFrom(now), now), owner, epoch: head.epoch + 1 }))
-    )
+  /** Fails if another process has the lease. */
+  const ensureFree = Effect.gen(function* () {
+    if (stored === undefined || stored.at.head.owner === owner || isExclusive) return
+    const { lease, owner: other } = stored.at.head
+    const isLeased = lease !== undefined && DateTime.isGreaterThan(lease, yield* DateTime.now)
+    if (isLeased) yield* fail({ _tag: "Elsewhere", owner: other })
   })
+
+  /** Becomes the owner, for a turn with a lease. */
+  const claim = (forTurn: boolean) =>
+    Effect.gen(function* () {
+      if (stored === undefined || stored.at.head.owner === owner) return
+      yield* ensureFree
+      const now = yield* DateTime.now
+      const lease = forTurn ? leaseFrom(now) : undefined
+      yield* change((before) =>
+        sessions.append(before, [], (head) => ({ ...withLease(head, lease, now), owner, epoch: head.epoch + 1 }))
+      )
+    })
 
   const write = Effect.fnUntraced(function* (events: Arr.NonEmptyReadonlyArray<Event>) {
     const now = yield* DateTime.now
@@ -280,7 +337,9 @@ export const open = Effect.fnUntraced(function* (
     const entries = events.map((event, index) => ({ sequence: from + index + 1, event }))
     recent = [...recent, ...entries].slice(-recentLimit)
     notify()
-    if (stored !== undefined && sessions.needsSnapshot(stored)) yield* compact
+    if (stored !== undefined && sessions.needsSnapshot(stored) && stored.memory.sequence >= noSnapshotBefore) {
+      yield* compact
+    }
   })
 
   /** Makes a snapshot. A state that is too large for one stays in its events. */
@@ -292,6 +351,7 @@ export const open = Effect.fnUntraced(function* (
     }).pipe(
       Effect.catch((error) => {
         if (error._tag !== "StoreFailed" && error._tag !== "Conflict") {
+          noSnapshotBefore = before.memory.sequence * 2
           return Effect.logDebug(`session ${id}: no snapshot was made`, storage.renderReason(error))
         }
         // It may be there even so
@@ -321,6 +381,8 @@ export const open = Effect.fnUntraced(function* (
         current.state = state
         const written = isDeferred(event) ? Effect.void : flush(current)
         return Effect.andThen(written, () => {
+          if (event._tag === "RunFinished" && !current.isMuted) current.isEnded = true
+          if (current.isMuted) return Effect.never
           if (!isClosing || hasStartedTool(state)) return Effect.void
           Deferred.doneUnsafe(current.settled, Exit.void)
           return isEnding(event) && state.outcome !== undefined ? Effect.void : Effect.never
@@ -342,24 +404,40 @@ export const open = Effect.fnUntraced(function* (
         onFailure: (cause) => {
           current.isMuted = true
           // The events cannot be stored: they are beyond the limits, for example
-          const refusal = Option.getOrUndefined(Cause.findErrorOption(cause))
-          if (failure === undefined && refusal !== undefined) refused.set(current, refusal)
+          if (failure === undefined) refused.set(current, cause)
           Deferred.doneUnsafe(current.stop, Exit.void)
-          return Effect.never
+          return Effect.void
         }
       }
     )
 
-  const refused = new WeakMap<Turn, sessionTypes.SessionError>()
+  const refused = new WeakMap<Turn, Cause.Cause<sessionTypes.SessionError>>()
 
-  const failTurn = (error: { readonly reason: string; readonly message: string }, messageId: string | undefined) =>
-    alone(
-      Effect.gen(function* () {
-        const isQueued = stored?.memory.queue.some((queued) => queued.messageId === messageId) === true
-        const at = yield* DateTime.now
-        yield* write([{ _tag: "TurnFailed", at, error, ...(isQueued ? defined({ messageId }) : undefined) }])
-      })
-    )
+  /** What is stored of an error. */
+  const explain = (cause: Cause.Cause<AgentError | sessionTypes.SessionError>) =>
+    Effect.gen(function* () {
+      const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+      if (error !== undefined) return failureOf(error.reason._tag, error.message)
+      yield* Effect.logError(`session ${id}: the turn died`, cause)
+      return failureOf("Defect", "the turn ended unexpectedly; the log has the error")
+    })
+
+  const failTurn = (error: sessionEvents.Failure, messageId: string | undefined) =>
+    Effect.gen(function* () {
+      const isQueued = stored?.memory.queue.some((queued) => queued.messageId === messageId) === true
+      const at = yield* DateTime.now
+      yield* write([{ _tag: "TurnFailed", at, error, ...(isQueued ? defined({ messageId }) : undefined) }])
+    })
+
+  /** Records the end of a run that was stopped before it could do that. */
+  const endTurn = (messageId: string | undefined) =>
+    Effect.gen(function* () {
+      const run = stored?.memory.run
+      const ending =
+        run !== undefined && run.outcome === undefined ? yield* Effect.exit(endingOf(run)) : Exit.succeed([])
+      if (Exit.isSuccess(ending) && Arr.isArrayNonEmpty(ending.value)) return yield* write(ending.value)
+      yield* failTurn(failureOf("Interrupted", "the turn was interrupted"), messageId)
+    })
 
   /** Runs the agent until its run ends or is stopped. */
   const runAgent = (agent: agentTypes.Agent<unknown>, current: Turn, memory: Memory) => {
@@ -398,34 +476,18 @@ export const open = Effect.fnUntraced(function* (
     { exit, messageId }: { readonly exit: Exit.Exit<unknown, AgentError>; readonly messageId: string | undefined }
   ) {
     const refusal = refused.get(current)
-    if (refusal !== undefined) {
-      return yield* failTurn({ reason: refusal.reason._tag, message: refusal.message }, messageId)
-    }
-    if (current.isMuted) return
+    const problem = refusal ?? (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) ? exit.cause : undefined)
+    if (refusal === undefined && current.isMuted) return
     current.pending = []
-    if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
-      const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-      if (error === undefined) yield* Effect.logError(`session ${id}: the turn died`, exit.cause)
-      const shown =
-        error === undefined
-          ? { reason: "Defect", message: "the turn ended unexpectedly; the log has the error" }
-          : { reason: error.reason._tag, message: error.message }
-      return yield* failTurn(shown, messageId)
-    }
-    // Stopped before the run could record its end
-    if (stored?.memory.run?.outcome === undefined) {
-      yield* failTurn({ reason: "Interrupted", message: "the turn was interrupted" }, messageId)
-    }
+    if (problem !== undefined) yield* alone(failTurn(yield* explain(problem), messageId))
+    else if (!current.isEnded) yield* alone(endTurn(messageId))
   })
 
   const runTurn = Effect.fnUntraced(function* (current: Turn) {
-    yield* alone(claim)
+    const agent = yield* agentNamed(stored?.memory.agent)
+    yield* alone(claim(true))
     if (stored === undefined || !sessionEvents.hasWork(stored.memory)) return
     const { memory } = stored
-    const agent = host.agents.get(memory.agent)
-    if (agent === undefined) {
-      return yield* fail({ _tag: "AgentUnknown", agent: memory.agent, known: Array.from(host.agents.keys()) })
-    }
     current.state = memory.run
     const ran = runAgent(agent, current, memory)
     const ended = yield* isExclusive ? ran : Effect.raceFirst(ran, renew)
@@ -435,22 +497,31 @@ export const open = Effect.fnUntraced(function* (
   /** Runs turns while there are some. */
   const startTurns: Effect.Effect<void> = Effect.suspend(() => {
     const isDue = stored !== undefined && sessionEvents.hasWork(stored.memory)
-    if (!isDue || turn !== undefined || isClosing || failure !== undefined) return Effect.void
+    if (!isDue || turn !== undefined || isClosing || isPaused || failure !== undefined) return Effect.void
+    unable = undefined
     const current = makeTurn(stored?.memory.run)
     turn = current
     const ran = Effect.gen(function* () {
       const exit = yield* Effect.exit(runTurn(current))
       turn = undefined
       Deferred.doneUnsafe(current.done, Exit.void)
+      const isElsewhere = Exit.isFailure(exit) && reasonOf(exit.cause)._tag === "Elsewhere"
+      if (Exit.isFailure(exit) && !isElsewhere) unable = fail(reasonOf(exit.cause))
       notify()
-      if (Exit.isSuccess(exit)) return yield* settleIdle
+      if (Exit.isSuccess(exit)) return yield* Effect.ignore(alone(settleIdle))
       if (Cause.hasInterruptsOnly(exit.cause) || failure !== undefined) return
-      const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-      if (error?.reason._tag === "Elsewhere") return yield* takeUp
+      if (isElsewhere) return yield* takeUp
       yield* Effect.logWarning(`session ${id}: no turn was run`, exit.cause)
     })
-    return Effect.asVoid(Effect.forkIn(ran, turns))
+    const apart = Effect.updateContext(ran, (_: Context.Context<never>) => host.context)
+    return Effect.asVoid(Effect.forkIn(apart, turns))
   })
+
+  const reasonOf = (cause: Cause.Cause<sessionTypes.SessionError>): Reason =>
+    Option.match(Cause.findErrorOption(cause), {
+      onNone: () => ({ _tag: "TurnFailed", failure: failureOf("Defect", Cause.pretty(cause)) }),
+      onSome: ({ reason }) => reason
+    })
 
   /** The process with the lease ends the turn, or dies and leaves it. */
   const takeUp: Effect.Effect<void> = Effect.gen(function* () {
@@ -463,15 +534,11 @@ export const open = Effect.fnUntraced(function* (
     yield* startTurns
   })
 
+  /** With the gate. */
   const settleIdle = Effect.suspend(() => {
-    if (stored !== undefined && sessionEvents.hasWork(stored.memory)) return startTurns
-    return Effect.ignore(
-      alone(
-        Effect.suspend(() =>
-          stored !== undefined && sessionEvents.hasWork(stored.memory) ? Effect.void : host.onIdle(id)
-        )
-      )
-    )
+    const isDue = stored !== undefined && sessionEvents.hasWork(stored.memory)
+    if (isDue) return startTurns
+    return turn === undefined && failure === undefined ? host.onIdle(id) : Effect.void
   })
 
   const withMemory = <A>(use: (memory: Memory) => A): Effect.Effect<A, sessionTypes.SessionError> =>
@@ -479,79 +546,88 @@ export const open = Effect.fnUntraced(function* (
       stored === undefined ? Effect.fail(fail({ _tag: "NotFound" })) : Effect.succeed(use(stored.memory))
     )
 
-  const agentFor = (options: SendOptions | undefined): Effect.Effect<string, sessionTypes.SessionError> => {
+  const agentNamed = (
+    name: string | undefined
+  ): Effect.Effect<agentTypes.Agent<unknown>, sessionTypes.SessionError> => {
+    const agent = name === undefined ? undefined : host.agents.get(name)
     const known = Array.from(host.agents.keys())
-    const agent = options?.agent ?? (known.length === 1 ? known[0] : undefined)
-    return agent === undefined || !host.agents.has(agent)
-      ? Effect.fail(fail({ _tag: "AgentUnknown", known, ...defined({ agent }) }))
+    return agent === undefined
+      ? Effect.fail(fail({ _tag: "AgentUnknown", known, ...defined({ agent: name }) }))
       : Effect.succeed(agent)
   }
 
   /** Stores events that a turn has to answer, and begins it. */
   const receive = (events: Arr.NonEmptyReadonlyArray<Event>) =>
     Effect.gen(function* () {
-      yield* claim
-      yield* Effect.mapError(host.onBusy(id), fail)
-      yield* write(events)
+      yield* claim(false)
+      if (stored === undefined || !sessionEvents.hasWork(stored.memory)) yield* Effect.mapError(host.onBusy(id), fail)
+      // Nothing was stored if it was refused
+      yield* Effect.tapError(write(events), () => settleIdle)
+      yield* startTurns
     })
 
   const send: LiveSession["send"] = Effect.fnUntraced(function* (input, options) {
     const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
     yield* Effect.mapError(checkInput(input), fail)
-    const receipt = alone(
-      Effect.gen(function* () {
-        yield* refresh
-        const agent = stored === undefined ? yield* agentFor(options) : stored.memory.agent
-        if (options?.agent !== undefined && options.agent !== agent) {
-          return yield* fail({ _tag: "AgentDiffers", agent: options.agent, found: agent })
-        }
-        const known = stored?.memory.received.find((received) => received.messageId === messageId)
-        if (known !== undefined) return known
-        const isBusy = stored !== undefined && stateOf(stored.memory, turn !== undefined).status === "running"
-        if (isBusy && options?.whenBusy === "reject") return yield* fail({ _tag: "Busy", status: "running" })
-        const at = yield* DateTime.now
-        if (stored === undefined) yield* create(agent, at)
-        const { context } = options ?? {}
-        yield* receive([
-          { _tag: "MessageReceived", at, messageId, agent, input: contentOf(input), ...defined({ context }) }
-        ])
-        return { messageId, sequence: stored?.memory.sequence ?? 0 }
-      })
-    )
-    return yield* Effect.tap(receipt, () => startTurns)
+    return yield* alone(store(messageId, input, options ?? {}))
   })
 
+  const store = (
+    messageId: string,
+    input: sessionTypes.Input,
+    { agent: wanted, context, whenBusy }: SendOptions
+  ): Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError> =>
+    Effect.gen(function* () {
+      yield* refresh
+      const found = stored?.memory
+      const only = host.agents.size === 1 ? Array.from(host.agents.keys())[0] : undefined
+      const agent = found?.agent ?? wanted ?? only
+      if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
+        return yield* fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
+      }
+      const { name } = yield* agentNamed(agent)
+      const known = found?.received.find((received) => received.messageId === messageId)
+      if (known !== undefined) return known
+      const isBusy = found !== undefined && stateOf(found, turn !== undefined).status === "running"
+      if (isBusy && whenBusy === "reject") return yield* fail({ _tag: "Busy", status: "running" })
+      const at = yield* DateTime.now
+      // Another process made it
+      if (found === undefined && !(yield* create(name, at))) {
+        return yield* store(messageId, input, { agent: wanted, context, whenBusy })
+      }
+      const content = contentOf(input)
+      yield* receive([{ _tag: "MessageReceived", at, messageId, agent: name, input: content, ...defined({ context }) }])
+      return { messageId, sequence: stored?.memory.sequence ?? 0 }
+    })
+
+  /** Whether this process made it. */
   const create = Effect.fnUntraced(function* (agent: string, updated: DateTime.Utc) {
     const created = yield* sessions.create(id, agent, { updated }).pipe(
-      Effect.catchTag("Conflict", () =>
-        Effect.flatMap(sessions.load(id), (found) =>
-          Option.isSome(found)
-            ? Effect.succeed(found.value)
-            : Effect.fail(storage.damaged(id, "expected a session, got none"))
-        )
-      ),
+      Effect.catchTag("Conflict", () => Effect.undefined),
       Effect.mapError(fail)
     )
+    if (created === undefined) return false
     stored = created
     owner = created.at.head.owner
+    return true
   })
 
   const decide: LiveSession["decide"] = (decisions) =>
-    Effect.tap(
-      alone(
-        Effect.gen(function* () {
-          yield* refresh
-          const memory = yield* withMemory((memory) => memory)
-          const [first, ...others] = decisions.filter(
-            (decision) => !memory.decided.some((one) => isSame(decision, one))
-          )
-          if (first === undefined) return
-          const fresh: Decisions = [first, ...others]
-          yield* checkDecisions(memory, fresh)
-          yield* receive([{ _tag: "DecisionsReceived", at: yield* DateTime.now, decisions: Arr.map(fresh, bare) }])
-        })
-      ),
-      () => startTurns
+    alone(
+      Effect.gen(function* () {
+        yield* refresh
+        const memory = yield* withMemory((memory) => memory)
+        const requests = memory.run === undefined ? [] : Run.approvalRequests(memory.run)
+        const isKnown = (decision: Run.Decision) => {
+          const isOpen = requests.some((request) => runTransition.concerns(decision, request))
+          return (isOpen ? memory.decisions : memory.decided).some((one) => isSame(decision, one))
+        }
+        const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
+        if (first === undefined) return
+        const fresh: Decisions = [first, ...others]
+        yield* checkDecisions(memory, fresh)
+        yield* receive([{ _tag: "DecisionsReceived", at: yield* DateTime.now, decisions: Arr.map(fresh, bare) }])
+      })
     )
 
   const checkDecisions = Effect.fnUntraced(function* ({ decisions, run }: Memory, fresh: Decisions) {
@@ -568,20 +644,17 @@ export const open = Effect.fnUntraced(function* (
     if (Result.isFailure(decided)) return yield* refuse(decided.failure)
   })
 
-  const resume: LiveSession["resume"] = Effect.tap(
-    alone(
-      Effect.gen(function* () {
-        yield* refresh
-        const isBusy = yield* withMemory((memory) => turn !== undefined || sessionEvents.hasWork(memory))
-        if (!isBusy) yield* receive([{ _tag: "ResumeReceived", at: yield* DateTime.now }])
-      })
-    ),
-    () => startTurns
+  const resume: LiveSession["resume"] = alone(
+    Effect.gen(function* () {
+      yield* refresh
+      const isBusy = yield* withMemory((memory) => turn !== undefined || sessionEvents.hasWork(memory))
+      if (!isBusy) yield* receive([{ _tag: "ResumeReceived", at: yield* DateTime.now }])
+    })
   )
 
   const interrupt: LiveSession["interrupt"] = Effect.suspend(() => {
     const current = turn
-    if (current === undefined) return Effect.as(alone(Effect.andThen(refresh, claim)), false)
+    if (current === undefined) return Effect.as(alone(Effect.andThen(refresh, ensureFree)), false)
     Deferred.doneUnsafe(current.stop, Exit.void)
     return Effect.as(Effect.andThen(Deferred.await(current.done), ensureAlive), true)
   })
@@ -591,6 +664,8 @@ export const open = Effect.fnUntraced(function* (
     Effect.suspend(() => {
       if (failure !== undefined) return Effect.fail(failure)
       const waiting = Deferred.await(changed)
+      // It was removed
+      if (stored === undefined && after > 0) return Effect.fail(fail({ _tag: "NotFound" }))
       if (stored === undefined || stored.memory.sequence <= after) {
         const isFollowed = isExclusive || turn !== undefined
         const waited = isFollowed
@@ -604,39 +679,59 @@ export const open = Effect.fnUntraced(function* (
       }
       const first = sessions.firstKept(stored)
       if (after + 1 < first) return Effect.fail(fail({ _tag: "EventsPruned", first }))
-      return sessions.entries(stored, after + 1).pipe(
-        Effect.catch((error) =>
-          // A new generation began, or the events were pruned, since
-          error._tag === "Conflict" ? Effect.as(alone(refresh), []) : Effect.fail(fail(error))
-        ),
+      const before = stored
+      return sessions.entries(before, after + 1).pipe(
+        Effect.catch((error) => {
+          if (error._tag !== "Conflict") return Effect.fail(fail(error))
+          // The events were pruned since, or the session was removed
+          const isSame = () => stored?.at.head.generation === before.at.head.generation
+          const lost = fail(storage.damaged(before.at.key, `expected the event ${after + 1}, got nothing`))
+          return Effect.andThen(alone(refresh), () => (isSame() ? Effect.fail(lost) : Effect.succeed([])))
+        }),
         Effect.flatMap((entries) => (entries.length === 0 ? entriesAfter(after) : Effect.succeed(entries)))
       )
     })
 
-  const remove: LiveSession["remove"] = Effect.gen(function* () {
-    yield* interrupt
-    return yield* alone(
-      Effect.gen(function* () {
-        const removed = yield* Effect.mapError(
-          Effect.catchTag(sessions.log.remove(id, undefined), "Conflict", Effect.die),
-          fail
-        )
-        stored = undefined
-        recent = []
-        yield* host.onIdle(id)
-        notify()
-        return removed
+  const remove: LiveSession["remove"] = Effect.suspend(() => {
+    isPaused = true
+    return Effect.andThen(interrupt, alone(removeStored))
+  }).pipe(
+    Effect.ensuring(
+      Effect.suspend(() => {
+        isPaused = false
+        return startTurns
       })
     )
+  )
+
+  const removeStored = Effect.gen(function* () {
+    const removing = Effect.catchTag(sessions.log.remove(id, undefined), "Conflict", Effect.die)
+    const removed = yield* Effect.mapError(removing, fail)
+    stored = undefined
+    recent = []
+    yield* host.onIdle(id)
+    notify()
+    return removed
   })
 
   const untilIdle: LiveSession["idle"] = Effect.suspend(() => {
-    if (failure !== undefined) return Effect.fail(failure)
+    const error = failure ?? unable
+    if (error !== undefined) return Effect.fail(error)
     const isIdle = turn === undefined && (stored === undefined || !sessionEvents.hasWork(stored.memory))
     return isIdle ? Effect.void : Effect.andThen(Deferred.await(changed), untilIdle)
   })
 
-  const idle: LiveSession["idle"] = alone(refresh).pipe(Effect.andThen(startTurns), Effect.andThen(untilIdle))
+  /** What another process has is waited for. */
+  const take = Effect.catchIf(
+    claim(false),
+    ({ reason }) => reason._tag === "Elsewhere" && failure === undefined,
+    () => Effect.void
+  )
+
+  const idle: LiveSession["idle"] = alone(Effect.andThen(refresh, take)).pipe(
+    Effect.andThen(startTurns),
+    Effect.andThen(untilIdle)
+  )
 
   const stopTurn = Effect.suspend(() => {
     const current = turn
@@ -654,7 +749,7 @@ export const open = Effect.fnUntraced(function* (
   const release = Effect.suspend(() => {
     if (stored === undefined || stored.at.head.owner !== owner) return Effect.void
     const { base, memory } = stored
-    const isLong = memory.sequence - base > recentLimit / 4
+    const isLong = memory.sequence - base > Math.max(recentLimit / 4, base / 16)
     return Effect.gen(function* () {
       if (isLong) yield* compact
       const now = yield* DateTime.now
@@ -667,7 +762,8 @@ export const open = Effect.fnUntraced(function* (
   const drain: LiveSession["drain"] = Effect.suspend(() => {
     if (isClosing) return turn === undefined ? Effect.void : Deferred.await(turn.done)
     isClosing = true
-    return Effect.andThen(stopTurn, Effect.ignore(alone(release)))
+    // A store that does not answer
+    return Effect.andThen(stopTurn, Effect.timeoutOption(Effect.ignore(alone(release)), host.drainTime))
   })
 
   yield* Effect.addFinalizer((exit) => Effect.andThen(drain, Scope.close(turns, exit)))
@@ -682,6 +778,7 @@ export const open = Effect.fnUntraced(function* (
     interrupt,
     remove,
     idle,
+    untilIdle,
     drain,
     lost: Deferred.await(lost),
     events: (after) =>

@@ -3,6 +3,8 @@
  * turn. A mark in the store names each session that has a turn to run, so that another process can find it.
  */
 
+import type * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -62,6 +64,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
     idleTime: Duration.fromInputUnsafe(options.idleTime ?? "1 minute"),
     host: {
       agents: yield* agentsOf(hosted),
+      context: yield* Effect.context<never>(),
       sessions: sessionLog.make(store, namespace, options.keepEvents ?? Number.POSITIVE_INFINITY),
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
@@ -72,7 +75,10 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   return local
 })
 
-/** A mark has no content, but a new version each time it is set: the process that set an older one cannot remove it. */
+/**
+ * A mark has no content, but a new version each time it is set. It is set by the owner of a session that is idle, before it
+ * stores what makes a turn due, and removed by an owner that saw it before it found the session idle.
+ */
 const makeMarks = ({ namespace, store }: LocalHost) => {
   const prefix = `${storage.rootKey(namespace)}busy/`
   const versions = new Map<string, string>()
@@ -85,16 +91,25 @@ const makeMarks = ({ namespace, store }: LocalHost) => {
       Effect.catchTag("VersionedStoreError", (error) => Effect.fail(reason(error)))
     )
 
+  /** A mark that stays is removed by the next process that finds nothing to do. */
+  const remove = (id: string, version: string) => Effect.ignore(store.delete(prefix + id, { version }))
+
   return {
-    set: (id: string) => (versions.has(id) ? Effect.void : set(id, Option.none())),
-    remove: (id: string) =>
+    set: (id: string) => Effect.suspend(() => set(id, Option.fromUndefinedOr(versions.get(id)))),
+    isOurs: (id: string) => versions.has(id),
+    forget: (id: string) => Effect.sync(() => void versions.delete(id)),
+    find: (id: string) =>
+      Effect.map(
+        store.get(prefix + id),
+        Option.map(({ version }) => version)
+      ),
+    remove,
+    removeOurs: (id: string) =>
       Effect.suspend(() => {
         const version = versions.get(id)
         versions.delete(id)
-        // A mark that stays is removed by the next process that finds nothing to do
-        return version === undefined ? Effect.void : Effect.ignore(store.delete(prefix + id, { version }))
+        return version === undefined ? Effect.void : remove(id, version)
       }),
-    /** Takes over a mark, to remove it when its session is idle. */
     list: (after: string | undefined) =>
       Effect.map(
         store.list({ prefix, ...(after === undefined ? undefined : { after: prefix + after }) }),
@@ -123,19 +138,30 @@ export const make = Effect.fnUntraced(function* (
     ...local.host,
     isExclusive: false,
     onBusy: (id) => Effect.andThen(marks.set(id), stay(id)),
-    onIdle: marks.remove
+    onIdle: marks.removeOurs
   }
+
+  const fork = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.asVoid(
+      Effect.forkIn(
+        Effect.updateContext(effect, (_: Context.Context<never>) => local.host.context),
+        scope
+      )
+    )
 
   const sessions: RcMap.RcMap<string, liveSession.LiveSession, sessionTypes.SessionError> = yield* RcMap.make({
     lookup: (id: string) =>
       Effect.gen(function* () {
-        const session = yield* liveSession.open(host, id)
+        // RcMap would keep the error
+        const session = yield* Effect.tapError(liveSession.open(host, id), () => RcMap.invalidate(sessions, id))
         yield* Effect.acquireRelease(
           Effect.sync(() => resident.add(session)),
           () => Effect.sync(() => resident.delete(session))
         )
         // A session that was lost is opened again
-        yield* Effect.forkScoped(Effect.catch(session.lost, () => RcMap.invalidate(sessions, id)))
+        const forget = Effect.andThen(marks.forget(id), RcMap.invalidate(sessions, id))
+        yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
+        yield* stay(id)
         return session
         // The map keeps failures as it keeps sessions
       }).pipe(Effect.tapError(() => RcMap.invalidate(sessions, id))),
@@ -158,20 +184,43 @@ export const make = Effect.fnUntraced(function* (
       : Effect.retry(effect, { while: isElsewhere, schedule: Schedule.spaced(pollInterval) })
 
   /** Keeps a session in memory until it is idle. */
-  const stay = (id: string): Effect.Effect<void> =>
-    Effect.asVoid(Effect.forkIn(Effect.ignore(using(id, ({ idle }) => idle)), scope))
+  const stay = (id: string): Effect.Effect<void> => fork(Effect.ignore(using(id, ({ untilIdle }) => untilIdle)))
 
-  const wake = (id: string) =>
-    Effect.andThen(
-      marks.set(id),
-      using(id, ({ idle }) => Effect.andThen(idle, marks.remove(id)))
-    )
+  const waking = new Set<string>()
+
+  /** Runs the turn that another process left, when its lease has ended. */
+  const wake = (id: string): Effect.Effect<void, unknown> =>
+    Effect.gen(function* () {
+      const mark = yield* marks.find(id)
+      if (Option.isNone(mark)) return
+      const head = marks.isOurs(id) ? Option.none() : yield* local.host.sessions.log.head(id)
+      const lease = Option.getOrUndefined(head)?.head.lease
+      const rest = lease === undefined ? 0 : Duration.toMillis(DateTime.distance(yield* DateTime.now, lease))
+      if (rest > 0) {
+        yield* Effect.sleep(Duration.millis(rest + 1))
+        return yield* wake(id)
+      }
+      yield* using(id, ({ idle }) => idle)
+      yield* marks.remove(id, mark.value)
+    })
+
+  const wakeOnce = (id: string) =>
+    Effect.suspend(() => {
+      if (waking.has(id)) return Effect.void
+      waking.add(id)
+      return fork(
+        Effect.ensuring(
+          Effect.ignore(wake(id)),
+          Effect.sync(() => void waking.delete(id))
+        )
+      )
+    })
 
   /** Resumes sessions that another process left in a turn. */
   const sweep = (after: string | undefined): Effect.Effect<void, VersionedStore.VersionedStoreError> =>
     Effect.flatMap(marks.list(after), ({ ids, next }) =>
       Effect.andThen(
-        Effect.forEach(ids, (id) => Effect.forkIn(Effect.ignore(wake(id)), scope), { discard: true }),
+        Effect.forEach(ids, wakeOnce, { discard: true }),
         Option.isSome(next) ? sweep(next.value) : Effect.void
       )
     )
@@ -180,7 +229,7 @@ export const make = Effect.fnUntraced(function* (
     Effect.suspend(() => Effect.forEach(resident, ({ drain }) => drain, { concurrency: "unbounded", discard: true }))
   )
   yield* sweep(undefined).pipe(
-    Effect.catch((error) => Effect.logWarning(`sessions: ${error.message}`)),
+    Effect.catchCause((cause) => Effect.logWarning("sessions: the store was not searched for turns", cause)),
     Effect.andThen(Effect.sleep(local.host.leaseTime)),
     Effect.forever,
     Effect.forkScoped
@@ -197,7 +246,27 @@ export const make = Effect.fnUntraced(function* (
     resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),
     interrupt: Effect.fn("Session.interrupt")((id) => using(id, ({ interrupt }) => interrupt)),
     events: (id, options) =>
-      Stream.unwrap(Effect.map(RcMap.get(sessions, id), ({ events }) => events(options?.after ?? 0))),
+      Stream.suspend(() => {
+        let seen = options?.after ?? 0
+        return Stream.unwrap(
+          Effect.map(
+            Effect.suspend(() => RcMap.get(sessions, id)),
+            ({ events }) => events(seen)
+          )
+        ).pipe(
+          Stream.map((entry) => {
+            seen = entry.sequence
+            return entry
+          }),
+          // Another process took the session over
+          Stream.retry(
+            Schedule.spaced(pollInterval).pipe(
+              Schedule.setInputType<sessionTypes.SessionError>(),
+              Schedule.while(({ input }) => isElsewhere(input))
+            )
+          )
+        )
+      }),
     state: Effect.fn("Session.state")((id) => using(id, ({ state }) => state)),
     history: Effect.fn("Session.history")((id) => using(id, ({ history }) => history)),
     remove: Effect.fn("Session.remove")((id) => using(id, ({ remove }) => remove))

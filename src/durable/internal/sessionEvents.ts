@@ -18,6 +18,8 @@ const at = runParts.Time
 /** An error as readers of a session see it. */
 export const Failure = Schema.Struct({ reason: Schema.String, message: Schema.String })
 
+export type Failure = typeof Failure.Type
+
 /** The members are in the order in which a session has them first. */
 export const Event = Schema.TaggedUnion({
   MessageReceived: {
@@ -39,11 +41,12 @@ export const Entry = Schema.Struct({ sequence: runParts.Count, event: Event })
 
 export type Entry = typeof Entry.Type
 
-/** A message that no turn has taken. */
+/** A message that no turn has taken. `hasFailed`: one turn failed before it could. */
 const Queued = Schema.Struct({
   messageId: Schema.String,
   input: ToolResult.NonEmptyContent,
-  context: Schema.optionalKey(runParts.Context)
+  context: Schema.optionalKey(runParts.Context),
+  hasFailed: Schema.optionalKey(Schema.Literal(true))
 })
 
 /**
@@ -115,16 +118,32 @@ const undecided = (decisions: ReadonlyArray<Run.Decision>, event: Run.Event): Re
 
 type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
 
-const applyFailure = (memory: Memory, { error, messageId }: EventOf<"TurnFailed">): Memory => ({
-  ...memory,
-  failure: error,
-  isResumed: false,
-  // A message or decision that the run refuses is refused again
-  isHeld: messageId !== undefined && error.reason !== "ConversationInvalid",
-  queue:
-    error.reason === "ConversationInvalid" ? memory.queue.filter((one) => one.messageId !== messageId) : memory.queue,
-  decisions: error.reason === "InvalidDecision" ? [] : memory.decisions
-})
+/** Reasons for which a message, or decisions, would fail again, or are not to be tried again. */
+const final: ReadonlySet<string> = new Set(["ConversationInvalid", "OptionsInvalid", "Refused", "Interrupted"])
+
+/**
+ * What could not even begin waits for a new event, and is tried once more: a message that fails twice must not keep those
+ * behind it from being answered.
+ */
+const applyFailure = (memory: Memory, { error, messageId }: EventOf<"TurnFailed">): Memory => {
+  const { decisions, queue } = memory
+  const isMeant = (queued: Memory["queue"][number]) => queued.messageId === messageId
+  const areRefused = error.reason === "InvalidDecision" && decisions.length > 0
+  const isOver = final.has(error.reason) || queue.some((queued) => isMeant(queued) && queued.hasFailed === true)
+  const next = {
+    ...memory,
+    failure: error,
+    isResumed: false,
+    queue: areRefused
+      ? queue
+      : isOver
+        ? queue.filter((queued) => !isMeant(queued))
+        : queue.map((queued) => (isMeant(queued) ? { ...queued, hasFailed: true as const } : queued)),
+    decisions: areRefused || final.has(error.reason) ? [] : decisions
+  }
+  const isTried = !areRefused && !isOver && queue.some(isMeant)
+  return { ...next, isHeld: isTried || waitingDecisions(next).length > 0 }
+}
 
 const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> => {
   switch (event._tag) {
