@@ -314,7 +314,7 @@ describe("DUR-1 turns that fail", () => {
     }).pipe(Effect.provide(t.over(failing({ fail: { reason: "InternalProviderError" } }, 1))))
   )
 
-  it.live("a preparation that fails keeps the message for the next event, and a second failure gives it up", () =>
+  it.live("a preparation that fails keeps the message for the next event, and drops it when that fails, too", () =>
     Effect.gen(function* () {
       let isDown = true
       let prepared = 0

@@ -413,7 +413,7 @@ export const open = Effect.fnUntraced(function* (
 
   const refused = new WeakMap<Turn, Cause.Cause<sessionTypes.SessionError>>()
 
-  /** What is stored of an error. */
+  /** The part of an error that is stored. */
   const explain = (cause: Cause.Cause<AgentError | sessionTypes.SessionError>) =>
     Effect.gen(function* () {
       const error = Option.getOrUndefined(Cause.findErrorOption(cause))
@@ -600,7 +600,7 @@ export const open = Effect.fnUntraced(function* (
       return { messageId, sequence: stored?.memory.sequence ?? 0 }
     })
 
-  /** Whether this process made it. */
+  /** Returns false if another process was faster. */
   const create = Effect.fnUntraced(function* (agent: string, updated: DateTime.Utc) {
     const created = yield* sessions.create(id, agent, { updated }).pipe(
       Effect.catchTag("Conflict", () => Effect.undefined),
@@ -721,7 +721,7 @@ export const open = Effect.fnUntraced(function* (
     return isIdle ? Effect.void : Effect.andThen(Deferred.await(changed), untilIdle)
   })
 
-  /** What another process has is waited for. */
+  /** A session that another process has is waited for. */
   const take = Effect.catchIf(
     claim(false),
     ({ reason }) => reason._tag === "Elsewhere" && failure === undefined,

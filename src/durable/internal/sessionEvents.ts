@@ -122,7 +122,7 @@ type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
 const final: ReadonlySet<string> = new Set(["ConversationInvalid", "OptionsInvalid", "Refused", "Interrupted"])
 
 /**
- * What could not even begin waits for a new event, and is tried once more: a message that fails twice must not keep those
+ * A turn that could not even begin waits for a new event, and is tried once more: a message that fails twice must not keep those
  * behind it from being answered.
  */
 const applyFailure = (memory: Memory, { error, messageId }: EventOf<"TurnFailed">): Memory => {
