@@ -51,6 +51,22 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "/total/amount: expected number, got string",
     "/total/currency: expected a required value, got nothing"
   ],
+  fleet: [
+    "A fleet on SQLite",
+    "You: Where is parcel 7?",
+    "Clerk: Parcel 7 is in Lisbon.",
+    "You: Where is parcel 8?",
+    " runs track 8)",
+    " is killed)",
+    " runs track 8)",
+    "Clerk: Parcel 8 is in Lisbon.",
+    " is back)",
+    "You: Then refund parcel 8, please.",
+    " runs refund 8)",
+    " is killed)",
+    "Clerk: I do not know whether parcel 8 was refunded. A person will look.",
+    "events, none missing, none twice)"
+  ],
   mcp: [
     "Tools: shop/find_order, shop/refund, shop/advise",
     "shop/find_order -> validation_error",
@@ -166,6 +182,8 @@ const times: Record<string, Record<string, number>> = {
   workflow: { "(get_order begins)": 1, "(reserve begins)": 1, "(refund begins)": 1 },
   // Paid once, after the yes; the invoice is not read again
   "plan-approval": { "(pays 250 for 7)": 1 },
+  // The call that was lost with its runner is not repeated
+  fleet: { " runs refund 8)": 1 },
   // No secret is repeated
   "decode-untrusted": { "sk-123": 0 }
 }
@@ -177,6 +195,7 @@ const planCites = Object.fromEntries(
 const cites: Record<string, string> = {
   approval: "TOOL-7 ",
   "decode-untrusted": "L2 ",
+  fleet: "DUR-9 ",
   telemetry: "OTEL-2 ",
   workflow: "DUR-6 ",
   ...planCites
