@@ -25,7 +25,7 @@ const times = {
   entityTerminationTimeout: "2 seconds"
 } as const
 
-/** What a process that runs sessions needs. Others reach it at `port`. */
+/** The services of a process that runs sessions. Others reach it at `port`. */
 export const runner = (address: string, port: number) =>
   Layer.merge(
     NodeClusterHttp.layer({
@@ -36,7 +36,7 @@ export const runner = (address: string, port: number) =>
     VersionedStore.layerSql({ table: "fleet_sessions" })
   ).pipe(Layer.provideMerge(database(address)))
 
-/** What a process that only calls needs. */
+/** The services of a process that only calls. */
 export const client = (address: string) =>
   NodeClusterHttp.layer({ transport: "http", storage: "sql", clientOnly: true, shardingConfig: times }).pipe(
     Layer.provide(database(address))

@@ -74,7 +74,16 @@ const converse = Effect.fnUntraced(function* (screen: view.View, address: string
   const start = (number: number) => startRunner(screen, `runner ${number}`, [address, base + number], working)
   const seen: Array<number> = []
 
-  const say = (text: string) => Effect.andThen(screen.line(`You: ${text}`), Session.ask(chat, text))
+  // The reader that prints the answers may be a little behind
+  const isPrinted = (sequence: number): Effect.Effect<void> =>
+    Effect.suspend(() =>
+      (seen.at(-1) ?? 0) < sequence ? Effect.andThen(Effect.sleep("20 millis"), isPrinted(sequence)) : Effect.void
+    )
+  const say = (text: string) =>
+    screen.line(`You: ${text}`).pipe(
+      Effect.andThen(Session.ask(chat, text)),
+      Effect.tap(({ sequence }) => isPrinted(sequence))
+    )
   const killWhoWorks = Effect.tap(Queue.take(working), ({ kill }) => kill)
 
   yield* Effect.all([start(1), start(2)], { concurrency: 2 })
@@ -88,10 +97,8 @@ const converse = Effect.fnUntraced(function* (screen: view.View, address: string
   yield* screen.line(`(${killed.name} is back)`)
   yield* Queue.clear(working)
 
-  const [, last] = yield* Effect.all([killWhoWorks, say("Then refund parcel 8, please.")], { concurrency: 2 })
+  yield* Effect.all([killWhoWorks, say("Then refund parcel 8, please.")], { concurrency: 2 })
 
-  // The reader may be a little behind
-  while ((seen.at(-1) ?? 0) < last.sequence) yield* Effect.sleep("50 millis")
   const isWhole = seen.every((sequence, index) => sequence === index + 1)
   yield* screen.line(
     isWhole ? `(${seen.length} events, none missing, none twice)` : `(events are missing: ${seen.join(", ")})`
