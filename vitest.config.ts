@@ -13,7 +13,7 @@ const processTests = [
   "test/ai-sdk/env.test.ts",
   "test/agent/otlp.test.ts",
   "test/conversation/store*.test.ts",
-  "test/durable/kill.test.ts",
+  "test/durable/{fleet,kill}.test.ts",
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",
   "test/plan/checkpoint-{approval,kill,store}.test.ts",

@@ -100,15 +100,23 @@ describe("DUR-4 Session.layerCluster in one process", () => {
         const [replies] = yield* sql<{ readonly n: number }>`SELECT COUNT(*) AS n FROM cluster_replies`
         return [messages?.n, replies?.n]
       })
-      yield* Session.askMany(upTo(300).map((id) => ({ id: `${id}`, input: "one" })))
-      // a message and a turn of each session
-      assert.deepStrictEqual(yield* rows, [600, 600])
+      yield* Session.ask("early", "one")
+      // a message and a turn, each with its answer
+      assert.deepStrictEqual(yield* rows, [2, 2])
+      // as many sessions would take long
+      yield* sql`WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1200)
+        INSERT INTO cluster_messages (id, shard_id, entity_type, entity_id, kind, processed, request_id, last_reply_id)
+        SELECT n, shard_id, entity_type, entity_id, kind, processed, n, last_reply_id
+        FROM (SELECT * FROM cluster_messages LIMIT 1), numbers`
+      // one that no runner has answered, and one that is not to a session
+      yield* sql`UPDATE cluster_messages SET processed = FALSE, shard_id = 'other:1' WHERE id = 1`
+      yield* sql`UPDATE cluster_messages SET entity_type = 'Other' WHERE id = 2`
       yield* TestClock.adjust("5 minutes")
       yield* Session.ask("late", "one")
       yield* TestClock.adjust("3 minutes")
-      assert.deepStrictEqual(yield* rows, [602, 602])
+      assert.deepStrictEqual(yield* rows, [1204, 4])
       yield* TestClock.adjust("4 minutes")
-      assert.deepStrictEqual(yield* rows, [2, 2])
+      assert.deepStrictEqual(yield* rows, [4, 2])
     }).pipe(Effect.provide(fleet({ retention: "10 minutes" })), passing)
   )
 })
