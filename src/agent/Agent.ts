@@ -141,6 +141,18 @@ export {
    * - `onEvent`: the hook that keeps the run, see {@link Entry}.
    * - `interruptWhen`: asked after every event, those of agents used as tools included
    *   (`ChildEvent`); an `Interruption` ends the run there.
+   * - `onChange`: what happens when the agent was edited since the state. It holds for agents inside, too.
+   *   - `"compatible"` (default): the run continues if no change is breaking. Instructions, model, limits, output and
+   *     tools without an open call may change. The tool of an open call may change as `ToolContract.compare` allows:
+   *     its parameters may widen, its result may narrow, its words may change. The agent may not be renamed.
+   *   - `"refuse"`: a run continues under the definition of its state only.
+   *   - `"accept"`: the run continues in any case. A call whose tool is gone or whose arguments no longer fit fails, and
+   *     the model reads why.
+   *
+   *   What is refused fails with `Run.DefinitionChanged`, which lists the changes, before anything is recorded. What is
+   *   continued records them in its `RunResumed`. A decision about an open call counts as long as its tool is
+   *   compatible, its arguments stay as they are and its `approval` is the same; otherwise the call asks again.
+   *   A decision about the call of an agent counts for the same definition of that agent only.
    *
    * @category options
    * @since 0.1.0

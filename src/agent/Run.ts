@@ -144,7 +144,8 @@ export {
    * **Details**
    *
    * An `ApprovalRequest` with `approved` added is a decision. It names the `digest` of the request,
-   * and is refused for any other one: for other arguments, another turn, another contract of the tool.
+   * and is refused for any other one: for other arguments, another turn, another contract of the tool. A run that is
+   * resumed after an edit keeps its requests, see `onChange` of `Agent.ResumeOptions`.
    * A denied call is never dispatched: the model sees a `denied` result with the `reason`. `path` is
    * that of the request; it can be left out, unless calls of several agents have the same id and digest.
    * `decidedBy` names who decided. From `expiresAt` on a decision no longer counts: it is refused, and
@@ -218,7 +219,7 @@ export {
    *   the agent's definition. `conversation` is the history that the run starts from, with
    *   instructions and without the new user message (an `InputAdded`); it may end in open
    *   calls. `depth` is 0 for a run that a program started, and one more than its parent's
-   *   for an agent that is a tool.
+   *   for an agent that is a tool. `parts` are short digests of the parts of the definition, for the list of changes.
    * - `InputAdded`: a user message, with a fresh budget of steps. While calls are open the
    *   message waits: it enters the conversation together with the result of the last of them.
    * - `ConversationFitted`: the conversation passed the agent's budget. From here on models
@@ -228,7 +229,7 @@ export {
    * - `ModelAnswered`: the whole message, with usage and finish reason, call ids already unique
    *   in the conversation. `output` is present when the agent has an output schema and this
    *   answer was read as its output. `outputCall` is the id of the call of the synthetic
-   *   output tool.
+   *   output tool. `contracts` are those of called tools that no earlier event has.
    * - `AnswerDiscarded`: an answer cannot be used, because the request broke off or the provider's adapter refused it.
    *   `usage` is what it cost. An error of which no tokens were reported makes no event.
    * - `ModelMistaken`: the provider's adapter refused the answer, for an unknown tool or
@@ -239,11 +240,12 @@ export {
    *   budget is used up. `usage` is the usage since the event before.
    * - `ApprovalRequested`: a call needs a decision before it may run, or another one, because its
    *   approval no longer holds. `arguments` are those that will run: checked, with defaults filled
-   *   in. `digest` is that of the request.
+   *   in. `digest` is that of the request. `contract` is present if it is no longer that of the answer.
    * - `ApprovalDecided`: the decision about a call, with who made it and its expiry where it has them.
    * - `ToolStarted`: a call is about to run. There is one such event for a call. From here on it never
    *   starts again, unless `idempotent` is `true`: its tool is `Tool.Idempotent`, so that a call that is
-   *   lost with its process runs a second time.
+   *   lost with its process runs a second time. `contract` is as in
+   *   `ApprovalRequested`.
    * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
    *   nothing was run for. `cause` names what ended the call unexpectedly, such as the
    *   class of a defect; its text is in the log.
@@ -251,7 +253,8 @@ export {
    * - `RunInterrupted`: the run was stopped. Calls that had started still get their results.
    * - `RunFinished`: the run ended. It continues after a `RunResumed`.
    * - `RunResumed`: without `maxSteps` the budget stays as it was, without `context` the
-   *   RunContext does.
+   *   RunContext does. `change` is present if the run continues under another definition: its digest, its
+   *   parts, and what changed.
    *
    * @category models
    * @since 0.1.0
@@ -285,6 +288,9 @@ export {
    * - `progress`: progress of an answer that comes from no model. There are no open
    *   calls meanwhile, and user messages wait.
    * - `fresh`: no model call was answered since the run was started or resumed.
+   * - `definition` is the digest of the definition that the run began with, `resumedAs` that of the newest one if the run
+   *   was resumed under another. `parts` are those of the newest one, `contracts` those that calls of the run were made
+   *   for: the `contract` of an open call is the digest of one of them.
    *
    * @category models
    * @since 0.1.0

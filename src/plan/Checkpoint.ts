@@ -727,7 +727,11 @@ const kindOfAgent = ({ agents }: Store, name: string): AgentKind => ({
   input: checkpointRecord.agentCodecs.input,
   conversation: ({ conversation }) => conversation,
   changed: (head) => {
-    const reason = new Run.DefinitionChanged({ expected: base.quote(name), found: base.quote(head.name) })
+    const reason = new Run.DefinitionChanged({
+      expected: base.quote(name),
+      found: base.quote(head.name),
+      changes: [{ path: "/name", was: base.quote(head.name), now: base.quote(name), breaking: true }]
+    })
     return head.name === name ? undefined : new AgentError({ agent: name, reason })
   },
   fold: (events) => Effect.succeed(Run.fold(events)),

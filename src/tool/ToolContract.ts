@@ -13,7 +13,9 @@ import * as Tool from "effect/ai/Tool"
 import type { JsonObject } from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
+import * as compareSchemas from "../payload/internal/compareSchemas.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
+import { truncateText } from "../payload/internal/base.ts"
 import { defined, inheritedNames } from "../payload/internal/plainJson.ts"
 import * as contractDigest from "./internal/contractDigest.ts"
 import * as ToolSettings from "./ToolSettings.ts"
@@ -182,6 +184,118 @@ export const make = (options: {
  */
 export const digest = (contract: Omit<ToolContract, "description" | "digest">): Effect.Effect<string, PayloadError> =>
   Effect.suspend(() => Effect.fromResult(contractDigest.digestOf(contract)))
+
+/**
+ * One difference between two definitions: the part at `path`, what it was, what it is now, and whether what relied on the
+ * old one can break. `was` and `now` are texts for people, `"nothing"` for a part that is absent.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Change = Schema.Struct({
+  path: Schema.String,
+  was: Schema.String,
+  now: Schema.String,
+  breaking: Schema.Boolean
+}).annotate({ identifier: "Change" })
+
+/** @since 0.1.0 */
+export interface Change extends Schema.Schema.Type<typeof Change> {}
+
+/**
+ * The differences of a contract from an older one, and which of them break a call that was made for the older one.
+ *
+ * **When to use**
+ *
+ * Use it to review an edit of a tool before a deploy: a change that is not `breaking` lets runs with open calls of the tool
+ * continue, and lets definitions that hold the older contract be bound to the new tool.
+ *
+ * **Details**
+ *
+ * - Parameters may only widen: arguments that fit the older schema fit the new one. An optional parameter may be added to
+ *   a closed object, a required one may not, and a default may not change.
+ * - `success` and `failure` may only narrow: a result of the new tool fits the older schema.
+ * - `readonly` and `idempotent` may be gained and not lost, `destructive` and `openWorld` lost and not gained. `strict` may
+ *   not be gained.
+ * - The name may not change. Timeout and approval may.
+ * - Words for people and models do not count: the description and, inside schemas, `title`, `description` and `examples`.
+ *
+ * The comparison of schemas is conservative. It knows the common keywords; one that it does not know has to be equal.
+ *
+ * **Example** (An optional parameter and a required one)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolContract } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const contractOf = (fields: Schema.Struct.Fields) =>
+ *   Effect.runSync(ToolContract.fromTool(Tool.make("pay", { parameters: Schema.Struct(fields) })))
+ *
+ * const old = contractOf({ amount: Schema.Finite })
+ * const optional = contractOf({ amount: Schema.Finite, note: Schema.optionalKey(Schema.String) })
+ * const required = contractOf({ amount: Schema.Finite, currency: Schema.String })
+ *
+ * assert(ToolContract.compare(old, optional).every((change) => !change.breaking))
+ * const breaking = ToolContract.compare(old, required).filter((change) => change.breaking)
+ * assert.deepStrictEqual(breaking, [
+ *   { path: "/parameters/required", was: "nothing", now: "\"currency\"", breaking: true }
+ * ])
+ * ```
+ *
+ * @category comparing
+ * @since 0.1.0
+ */
+export const compare = (
+  was: Omit<ToolContract, "timeout" | "digest">,
+  now: Omit<ToolContract, "timeout" | "digest">
+): ReadonlyArray<Change> => [
+  ...(was.name === now.name ? [] : [changeOf("/name", was.name, now.name, true)]),
+  ...schemaChanges("parameters", was.parameters, now.parameters, "wider"),
+  ...schemaChanges("success", was.success, now.success, "narrower"),
+  ...schemaChanges("failure", was.failure, now.failure, "narrower"),
+  ...(was.approval === now.approval ? [] : [changeOf("/approval", was.approval, now.approval, false)]),
+  ...hints.flatMap(([name, absent, safer]) => {
+    const [left, right] = [was.annotations[name] ?? absent, now.annotations[name] ?? absent]
+    return left === right ? [] : [changeOf(`/annotations/${name}`, left, right, right !== safer)]
+  })
+]
+
+/** The annotations that count: the default of each, and the value that breaks nothing. */
+const hints = [
+  ["readonly", Tool.Readonly.defaultValue(), true],
+  ["destructive", Tool.Destructive.defaultValue(), false],
+  ["idempotent", Tool.Idempotent.defaultValue(), true],
+  ["openWorld", Tool.OpenWorld.defaultValue(), false],
+  ["strict", false, false]
+] as const
+
+const changeOf = (
+  path: string,
+  was: Schema.Json | undefined,
+  now: Schema.Json | undefined,
+  breaking: boolean
+): Change => ({ path, was: shortText(was), now: shortText(now), breaking })
+
+const shortText = (value: Schema.Json | undefined): string =>
+  value === undefined ? "nothing" : truncateText(JSON.stringify(value), 60)
+
+/** A schema that is absent accepts every value. `allowed` is the way in which it may change. */
+const schemaChanges = (
+  part: "parameters" | "success" | "failure",
+  was: JsonObject | undefined,
+  now: JsonObject | undefined,
+  allowed: compareSchemas.Relation
+): ReadonlyArray<Change> => {
+  if (was === undefined || now === undefined) {
+    const relation = was === undefined ? "narrower" : "wider"
+    return was === now ? [] : [changeOf(`/${part}`, was, now, relation !== allowed)]
+  }
+  return compareSchemas
+    .compare(was, now)
+    .map(({ now, path, relation, was }) => changeOf(`/${part}${path}`, was, now, relation !== allowed))
+}
 
 const defaultTimeout: Duration.Input = ToolSettings.Timeout.defaultValue()
 

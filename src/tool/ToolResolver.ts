@@ -11,7 +11,6 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import { appendToken, own } from "../payload/internal/plainJson.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as contractDigest from "./internal/contractDigest.ts"
@@ -58,7 +57,7 @@ const explainReason = BindErrorReason.match({
  * - `UnknownTool`: the resolver has no tool of that name; `available` lists those
  *   it has.
  * - `ContractMismatch`: it has one that no longer fits; `part` and `path` (a JSON
- *   Pointer) name the first difference of the two schemas.
+ *   Pointer) name the first difference of the two schemas that breaks a call.
  * - `InvalidContract`: a schema of the contract is not acceptable.
  *
  * @category errors
@@ -95,9 +94,10 @@ export class ToolResolver extends Context.Service<
  *
  * **Details**
  *
- * A contract fits when its schemas are those of the tool here; the order of keys
- * and words for people (`title`, `description` ...) do not count, and result
- * schemas count only where the contract carries them. The words for the model come from the
+ * A contract fits when the tool here is compatible with it, as `ToolContract.compare` decides: arguments
+ * for the contract fit the tool here, and its results fit the contract. An optional parameter that the
+ * tool here has more binds, a required one does not. Words for people (`title`, `description` ...) do not count,
+ * and result schemas count only where the contract carries them. The words for the model come from the
  * contract. Of two approvals the stricter one counts, of two timeouts the shorter one, and
  * annotations are those of the tool here. Arguments have to fit the parameters of the tool
  * here, then those of the contract.
@@ -255,14 +255,17 @@ const makeResolver = (tools: Effect.Success<ReturnType<typeof entriesOf>>): Tool
   })
 }
 
+const parts = ["parameters", "success", "failure"] as const
+
+/** The first change that breaks a call made for the contract. Approval and annotations are dealt with by the binding. */
 const contractMismatch = (
   contract: ToolContract.ToolContract,
   here: ToolContract.ToolContract
 ): BindErrorReason | undefined => {
-  for (const part of ["parameters", "success", "failure"] as const) {
-    const expected = contract[part]
-    const difference = expected === undefined ? undefined : compareValues(expected, here[part])
-    if (difference !== undefined) return { _tag: "ContractMismatch", part, ...difference }
+  for (const { breaking, now, path, was } of ToolContract.compare(contract, here)) {
+    const part = parts.find((one) => path === `/${one}` || path.startsWith(`/${one}/`))
+    if (!breaking || part === undefined) continue
+    return { _tag: "ContractMismatch", part, path: path.slice(part.length + 1), expected: was, found: now }
   }
   return undefined
 }
@@ -272,63 +275,3 @@ const refuseInvalid = (bound: Effect.Effect<boundTool.BoundTool, ToolContract.To
     bound,
     ({ path, problem, tool }) => new BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
   )
-
-interface Difference {
-  readonly path: string
-  readonly expected: string
-  readonly found: string
-}
-
-/** The kind of a value: a JSON Schema, a map of names to JSON Schemas, or plain data. */
-type KeyRole = "schema" | "names" | "data"
-
-const annotationKeys = new Set("$comment $schema deprecated description examples readOnly title writeOnly".split(" "))
-
-const nameMapKeys = new Set(
-  "$defs definitions dependencies dependentRequired dependentSchemas patternProperties properties".split(" ")
-)
-
-const dataKeys = new Set(["const", "default", "enum"])
-
-const roleOf = (key: string, parent: KeyRole): KeyRole => {
-  if (parent !== "schema") return parent === "names" ? "schema" : "data"
-  if (nameMapKeys.has(key)) return "names"
-  return dataKeys.has(key) ? "data" : "schema"
-}
-
-type Container = { readonly [token: string]: Schema.Json }
-
-const isContainer = (value: Schema.Json | undefined): value is Container => typeof value === "object" && value !== null
-
-/** The member of an object or an array. The order of `required` does not count. */
-const memberOf = (value: Container, token: string, role: KeyRole): Schema.Json | undefined => {
-  const member = own(value, token)
-  return role === "schema" && token === "required" && Array.isArray(member) ? member.map(String).sort() : member
-}
-
-const formatValue = (value: Schema.Json | undefined): string => {
-  if (value === undefined) return "nothing"
-  const text = JSON.stringify(value)
-  return text.length <= 60 ? text : `${text.slice(0, 57)}...`
-}
-
-/** The first difference of two schemas. */
-const compareValues = (
-  expected: Schema.Json | undefined,
-  found: Schema.Json | undefined,
-  role: KeyRole = "schema"
-): Difference | undefined => {
-  const isArray = Array.isArray(expected)
-  if (!isContainer(expected) || !isContainer(found) || isArray !== Array.isArray(found)) {
-    return expected === found ? undefined : { path: "", expected: formatValue(expected), found: formatValue(found) }
-  }
-  const inside = isArray ? "data" : role
-  const added = Object.keys(found).filter((key) => !Object.hasOwn(expected, key))
-  for (const key of [...Object.keys(expected), ...added]) {
-    if (inside === "schema" && annotationKeys.has(key)) continue
-    const [left, right] = [memberOf(expected, key, inside), memberOf(found, key, inside)]
-    const difference = compareValues(left, right, isArray ? role : roleOf(key, role))
-    if (difference !== undefined) return { ...difference, path: appendToken("", key) + difference.path }
-  }
-  return undefined
-}

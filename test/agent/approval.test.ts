@@ -479,7 +479,7 @@ describe("TOOL-7 approvals", () => {
           isNew = true
           const approved = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
           for (const resumed of [state, Result.getOrThrow(Run.applyAll(state, approved))]) {
-            yield* failsFor("DefinitionChanged", payer.resume(resumed))
+            yield* failsFor("DefinitionChanged", payer.resume(resumed, { onChange: "refuse" }))
           }
           assert.strictEqual(yield* problemOf(payer.run(undefined, { conversation, decisions })), "changed")
           assert.deepStrictEqual(ran, [])

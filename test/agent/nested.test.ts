@@ -381,7 +381,7 @@ describe("TRUST-6 agents in definitions", () => {
     yield* AgentDefinition.codec.encode(holding)
   })
 
-  test("TRUST-6 a state is not resumed with another inner agent, unless Effects find the difference", function* () {
+  test("TRUST-6 a state of another inner agent is refused on demand, unless Effects find the difference", function* () {
     const parentOf = (instructions: string | Effect.Effect<string>) =>
       Agent.make("outer", {
         toolkit: [
@@ -390,7 +390,10 @@ describe("TRUST-6 agents in definitions", () => {
       })
     const first = yield* Effect.provide(parentOf("A.").run("Go"), everywhere([{ text: "x" }]))
     const other = parentOf("B.")
-    const refused = yield* failsFor("DefinitionChanged", Effect.provide(other.resume(first.state), everywhere([])))
+    const refused = yield* failsFor(
+      "DefinitionChanged",
+      Effect.provide(other.resume(first.state, { onChange: "refuse" }), everywhere([]))
+    )
     assert.strictEqual(refused.reason.found, first.state.definition)
     const found = (text: string) => parentOf(Effect.succeed(text))
     const dynamic = yield* Effect.provide(found("A.").run("Go"), everywhere([{ text: "x" }]))

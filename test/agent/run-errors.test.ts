@@ -68,8 +68,12 @@ describe("errors of a run", () => {
       [agentReason.makeReason("ToolSetInvalid", { problem: "two tools" }), ["two tools"]],
       [agentReason.makeReason("StubWithoutRuntime", { tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
       [
-        new Run.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
-        ["sha256:1", "sha256:2", "instructions"]
+        new Run.DefinitionChanged({
+          expected: "sha256:1",
+          found: "sha256:2",
+          changes: [{ path: "/instructions", was: "a1", now: "b2", breaking: false }]
+        }),
+        ["sha256:1", "sha256:2", "/instructions was a1, now b2", "compatible"]
       ],
       [new Run.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
       [agentReason.makeReason("ConversationInvalid", { problem: "open calls" }), ["open calls"]],

@@ -238,7 +238,7 @@ describe("AGENT-7 interruption, resumption and recovery", () => {
   })
 
   it("AGENT-3 the error about a state of another definition names both", () => {
-    const changed = new Run.DefinitionChanged({ expected: "sha256:2", found: "sha256:1" })
+    const changed = new Run.DefinitionChanged({ expected: "sha256:2", found: "sha256:1", changes: [] })
     assert.include(changed.message, "expected a state of the definition sha256:2, found one of sha256:1")
   })
 })

@@ -216,10 +216,10 @@ describe("AGENT-2 run", () => {
     }
   )
 
-  test("AGENT-3 resuming under another definition is refused", world([{ text: "hi" }]), function* () {
+  test("AGENT-3 DUR-10 onChange: refuse resumes under no other definition", world([{ text: "hi" }]), function* () {
     const { state } = yield* agent.run("Hello")
     const other = Agent.make("tester", { instructions: "Other.", toolkit })
-    const error = yield* failsFor("DefinitionChanged", other.resume(state))
+    const error = yield* failsFor("DefinitionChanged", other.resume(state, { onChange: "refuse" }))
     assert.strictEqual(error.state, state)
   })
 

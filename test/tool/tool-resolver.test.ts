@@ -101,6 +101,32 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     })
   }
 
+  const optional = (p: Parameters<Change>[0]) => JSON.parse(text(p).replace(/"days":.*?\},(?="unit")/u, ""))
+  test(
+    "DUR-10 a tool here with one more optional parameter binds, and takes what the contract has",
+    layer,
+    function* () {
+      const contract = yield* changed(optional)
+      assert.notInclude(text(contract.parameters), "days")
+      const bound = yield* resolve(contract)
+      assert.notInclude(text(bound.contract.parameters), "days")
+      const set = yield* boundTool.makeSet([bound])
+      assert.deepStrictEqual(
+        yield* call(set, "weather", { city: "Rome", unit: "c" }),
+        ToolResult.success({ degrees: 4 })
+      )
+    }
+  )
+
+  test("DUR-10 a contract with wider results binds, one with narrower results does not", layer, function* () {
+    const own = yield* weather
+    const degrees = (type: Schema.Json) => ({ ...own.success, properties: { degrees: { type } } })
+    assert.strictEqual((yield* resolve(yield* ToolContract.make({ ...own, success: degrees("number") }))).kind, "local")
+    const narrow = yield* ToolContract.make({ ...own, success: degrees("null") })
+    const { reason } = yield* Effect.flip(resolve(narrow))
+    assert.deepInclude(reason, { _tag: "ContractMismatch", part: "success", path: "/properties/degrees/type" })
+  })
+
   test("result schemas count where the contract carries them", layer, function* () {
     const { failure: _failure, success: _success, ...bare } = yield* weather
     assert.strictEqual((yield* resolve(bare)).kind, "local")

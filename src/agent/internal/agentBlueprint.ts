@@ -32,11 +32,11 @@ import * as agentReason from "./agentReason.ts"
 import * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
+import type { State } from "./runParts.ts"
 
 /** An agent for one run: its definition and model, its tools as models see them, and its output. */
-export interface ResolvedAgent<out A> {
+export interface ResolvedAgent<out A> extends agentData.RunDefinition {
   readonly definition: agentData.AgentDefinition
-  readonly digest: string
   readonly model: LanguageModel.LanguageModel
   readonly tools: boundTool.ToolSet
   /** Names of the tools that only a tool runtime can execute. */
@@ -241,8 +241,8 @@ const modelOf = ({
 export const checkTree = (definition: agentData.AgentDefinition) =>
   Effect.mapError(agentData.treeOf(definition), invalidDefinition)
 
-const digestOfRun = (definition: agentData.AgentDefinition) =>
-  Effect.mapError(agentData.digestOfRun(definition), invalidDefinition)
+const definitionOfRun = (definition: agentData.AgentDefinition) =>
+  Effect.mapError(agentData.ofRun(definition), invalidDefinition)
 
 /** The digest of a tool with the agent that it is. */
 export const digestOfTool = (tool: agentData.Tool) =>
@@ -282,7 +282,7 @@ export const fromDefinition = Effect.fnUntraced(function* (
     budget: undefined,
     output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
     define: () => Effect.succeed(definition),
-    resolve: withModel(once(Effect.map(digestOfRun(definition), (digest) => ({ ...offered, definition, digest }))))
+    resolve: withModel(once(Effect.map(definitionOfRun(definition), (run) => ({ ...offered, definition, ...run }))))
   }
   return blueprint
 })
@@ -296,7 +296,7 @@ export const fromConfig = (
   // The agents in it are described as far as they are known without running them.
   const parts = Effect.flatMap(
     describe(name, config, bound === undefined ? bindTools(config) : Effect.succeed(bound), asRoot, false),
-    (described) => Effect.map(digestOfRun(described.definition), (digest) => ({ ...described, digest }))
+    (described) => Effect.map(definitionOfRun(described.definition), (run) => ({ ...described, ...run }))
   )
   const isStatic = perRunOf(config) === undefined && (bound !== undefined || config.toolkit === undefined)
   return {
@@ -449,6 +449,19 @@ export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
     ? Option.some(agent[outputSchemaKey])
     : Option.none()
 
+const changesKey = "~effect-emissary/agent/Agent/Changes"
+
+type ChangesSince = (state: State) => Effect.Effect<ReadonlyArray<ToolContract.Change>>
+
+/** The member of an agent that compares it with the definition that a state was run with. Copies of an agent keep it. */
+const withChanges = (changes: ChangesSince): { readonly [changesKey]: ChangesSince } => ({ [changesKey]: changes })
+
+const hasChanges = (agent: object): agent is { readonly [changesKey]: ChangesSince } => changesKey in agent
+
+/** The changes of an agent since a state, as far as the agent can be known before it runs. */
+export const changesSince = (agent: object, state: State): ReturnType<ChangesSince> =>
+  hasChanges(agent) ? agent[changesKey](state) : Effect.succeed([])
+
 /** Provides the services that were captured for an effect. */
 export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
 
@@ -471,7 +484,8 @@ export const makeAgent = <A>(
     stream: (input, options = {}) => stream({ input, options }),
     resume: (state, { input, ...options } = {}) => run({ state, input, options }),
     resumeStream: (state, { input, ...options } = {}) => stream({ state, input, options }),
-    ...withOutputSchema(output)
+    ...withOutputSchema(output),
+    ...withChanges((state) => within(driver.changesSince(machine, state)))
   }
 }
 

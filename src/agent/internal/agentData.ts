@@ -528,11 +528,42 @@ const withoutPerRun = ({ perRun = [], ...definition }: AgentDefinition): AgentDe
 const withoutPerRunBehind = (tool: Tool): Tool =>
   tool.agent === undefined ? tool : { ...tool, agent: withoutPerRun(tool.agent) }
 
+/** A definition as a run has it: its digest, its parts for the list of what changed, and the digests of its agents by tool. */
+export interface RunDefinition {
+  readonly digest: string
+  readonly parts: { readonly [path: string]: string }
+  readonly agents: ReadonlyMap<string, string>
+}
+
+const short = (digest: string): string => digest.replace("sha256:", "").slice(0, 12)
+
+/** Each part by its path: plain where it is short, else the beginning of its digest. */
+const partsOf = Effect.fnUntraced(function* (definition: AgentDefinition) {
+  const { instructions, maxSteps, model, modelOptions, output, perRun, reasoning, tools } = definition
+  const parts: Record<string, string> = { "/maxSteps": String(maxSteps) }
+  if (model !== undefined) parts["/model"] = model
+  if (reasoning !== undefined) parts["/reasoning"] = reasoning
+  if (perRun !== undefined) parts["/perRun"] = perRun.join(" ")
+  if (instructions !== undefined) parts["/instructions"] = short(yield* Digest.sha256(instructions))
+  if (output !== undefined) parts["/output"] = short(yield* Digest.sha256({ ...output }))
+  if (Object.keys(modelOptions).length > 0) parts["/modelOptions"] = short(yield* Digest.sha256(modelOptions))
+  const agents = new Map<string, string>()
+  for (const [index, tool] of tools.entries()) {
+    const digest = yield* digestOfTool(tool, `/tools/${index}`)
+    parts[plainJson.appendToken("/tools", tool.name)] = short(digest)
+    if (tool.agent !== undefined) agents.set(tool.name, digest)
+  }
+  return { parts, agents }
+})
+
 /**
- * The digest by which a state is resumed: without what Effects find for each run, except the tools of the agent that runs
+ * The definition by which a state is resumed: without what Effects find for each run, except the tools of the agent that runs
  * itself, which are known then.
  */
-export const digestOfRun = (definition: AgentDefinition): Effect.Effect<string, PayloadError.PayloadError> => {
+export const ofRun = Effect.fnUntraced(function* (
+  definition: AgentDefinition
+): Effect.fn.Return<RunDefinition, PayloadError.PayloadError> {
   const tools = definition.tools.map(withoutPerRunBehind)
-  return digest({ ...withoutPerRun({ ...definition, tools: [] }), tools })
-}
+  const known = { ...withoutPerRun({ ...definition, tools: [] }), tools }
+  return { digest: yield* digest(known), ...(yield* partsOf(known)) }
+})

@@ -68,6 +68,9 @@ export interface Entry {
   readonly state: State
 }
 
+/** The changes of a definition under which a state is resumed: none, those that break no open call, or all. */
+export type OnChange = "refuse" | "compatible" | "accept"
+
 /** Options that hold for a fresh run and for a resumed one. */
 export interface ResumeOptions {
   readonly input?: Input
@@ -84,10 +87,11 @@ export interface ResumeOptions {
   readonly interruptWhen?:
     | ((event: Event, state: State) => Interruption | undefined | Effect.Effect<Interruption | undefined>)
     | undefined
+  readonly onChange?: OnChange | undefined
 }
 
 /** Options of a fresh run. */
-export interface Options extends Omit<ResumeOptions, "input"> {
+export interface Options extends Omit<ResumeOptions, "input" | "onChange"> {
   readonly conversation?: Conversation | undefined
   readonly instructions?: "keep" | "replace" | undefined
   readonly context?: JsonObject | undefined

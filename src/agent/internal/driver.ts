@@ -28,11 +28,13 @@ import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
+import type * as ToolContract from "../../tool/ToolContract.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as AgentError from "../AgentError.ts"
 import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
+import * as definitionChange from "./definitionChange.ts"
 import * as durability from "./durability.ts"
 import type * as runParts from "./runParts.ts"
 import * as runSpans from "./runSpans.ts"
@@ -560,7 +562,7 @@ export interface Sink {
 export interface ParentRun extends Sink, Parent<runParts.Event, agentTypes.AgentEvent<unknown>> {}
 
 /** Options that a run without a model passes down to the agents inside it. */
-export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
+export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry" | "onChange">
 
 /**
  * Passed by a run to an agent that it runs as a part of itself. An agent that the code of a tool or a step runs gets
@@ -632,7 +634,9 @@ export interface ActiveRun {
  *
  * - `model`: the name of its model, for spans.
  * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
- * - `accept`: refuses the states that it cannot continue.
+ * - `parts`: those of its definition, see {@link definitionChange.partChanges}.
+ * - `contractOf`: the contract of a tool.
+ * - `changes`: the changes of what is open in a state of another definition.
  * - `start`: begins a run with it.
  * - `decode`: the answer of a run that is `Completed`.
  */
@@ -643,7 +647,9 @@ export interface PreparedRun<out A> {
   readonly structured: runParts.StructuredSteps
   readonly instructions: string | undefined
   readonly stepTimeout: boolean
-  readonly accept: (state: runParts.State) => Effect.Effect<void, AgentError.Reason>
+  readonly parts: runParts.Parts
+  readonly contractOf: (name: string) => runParts.CallContract | undefined
+  readonly changes: (state: runParts.State) => Effect.Effect<ReadonlyArray<ToolContract.Change>>
   readonly start: (run: ActiveRun) => Performer
   readonly decode: (text: string, output: Schema.Json | undefined) => Effect.Effect<A, ReadonlyArray<Problem>>
 }
@@ -793,7 +799,7 @@ export const interrupt = Effect.fnUntraced(function* (
 export interface Begin {
   readonly state?: runParts.State
   readonly input: agentTypes.Input
-  readonly options: agentTypes.Options
+  readonly options: agentTypes.Options & Pick<agentTypes.ResumeOptions, "onChange">
 }
 
 /** A whole number of calls. A budget below one still allows the one call that every run makes. */
@@ -822,20 +828,57 @@ const checkOptions = (first: runParts.EventOf<"RunStarted">): Effect.Effect<unkn
     agentReason.makeReason("OptionsInvalid", { problem: error.message }, error)
   )
 
-/** The state to begin with, and the event that made it where the run is fresh. */
+const changesIn = (agent: string, prepared: PreparedRun<unknown>, state: runParts.State) =>
+  Effect.map(prepared.changes(state), (inside) => definitionChange.changesOf(state, { ...prepared, agent }, inside))
+
+/** The changes of an agent since a state. One that cannot be prepared reports that when it runs. */
+export const changesSince = (
+  { name, prepare }: AgentMachine<unknown>,
+  state: runParts.State
+): Effect.Effect<ReadonlyArray<ToolContract.Change>> =>
+  Effect.scoped(
+    Effect.matchEffect(prepare, {
+      onFailure: () => Effect.succeed([]),
+      onSuccess: (prepared) =>
+        prepared.digest === definitionChange.definitionOf(state) ? Effect.succeed([]) : changesIn(name, prepared, state)
+    })
+  )
+
+/** The record of a definition that is not that of the state, if it is not. */
+function* changeOf(
+  agent: string,
+  prepared: PreparedRun<unknown>,
+  state: runParts.State,
+  onChange: agentTypes.OnChange | undefined
+): Effect.fn.Return<runParts.DefinitionChange | undefined, AgentError.Reason> {
+  if (prepared.digest === definitionChange.definitionOf(state)) return undefined
+  const changes = yield* changesIn(agent, prepared, state)
+  return yield* Effect.fromResult(definitionChange.judge(state, { ...prepared, agent }, changes, onChange))
+}
+
+/** The contracts of the calls that a conversation leaves open. */
+const contractsFor = ({ contractOf }: PreparedRun<unknown>, conversation: history.Conversation) => {
+  const names = new Set(history.openCalls(conversation).map(({ name }) => name))
+  const contracts = Array.from(names).flatMap((name) => contractOf(name) ?? [])
+  return contracts.length === 0 ? undefined : contracts
+}
+
+/** The beginning of a run: its state, the event that made it where it is fresh, and the change of its definition. */
+interface Beginning {
+  readonly state: runParts.State
+  readonly first: runParts.EventOf<"RunStarted"> | undefined
+  readonly change: runParts.DefinitionChange | undefined
+}
+
 function* firstState(
   agent: string,
   prepared: PreparedRun<unknown>,
   { input, options, state }: Begin,
   context: runParts.State["context"],
   depth: number
-): Effect.fn.Return<
-  { readonly state: runParts.State; readonly first: runParts.EventOf<"RunStarted"> | undefined },
-  AgentError.Reason
-> {
+): Effect.fn.Return<Beginning, AgentError.Reason> {
   if (state !== undefined) {
-    yield* prepared.accept(state)
-    return { state, first: undefined }
+    return { state, first: undefined, change: yield* changeOf(agent, prepared, state, options.onChange) }
   }
   const conversation = yield* startConversation(prepared, options)
   if (input === undefined && !runTransition.hasUserMessage(conversation)) {
@@ -853,10 +896,12 @@ function* firstState(
     maxSteps: maxStepsOf(options.maxSteps ?? prepared.maxSteps),
     structured: prepared.structured,
     context,
-    conversation
+    conversation,
+    parts: prepared.parts,
+    ...defined({ contracts: contractsFor(prepared, conversation) })
   }
   if (options.context !== undefined) yield* checkOptions(first)
-  return { state: runTransition.start(first), first }
+  return { state: runTransition.start(first), first, change: undefined }
 }
 
 const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.Effect<agentTypes.Result<A>> => {
@@ -903,12 +948,13 @@ const openRun = Effect.fnUntraced(function* (
   { options, recorder }: ActiveRun,
   performer: Performer,
   maxSteps: runParts.MaxSteps,
-  { input, state }: Begin
+  { input, state }: Begin,
+  change: runParts.DefinitionChange | undefined
 ) {
   const { decisions } = options
   const ownSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
   if (state === undefined) recorder.begin()
-  else yield* recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps: ownSteps }) })
+  else yield* recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps: ownSteps, change }) })
   if (decisions !== undefined && decisions.length > 0) {
     yield* performer.ask(new Set(decisions.map(({ callId }) => callId)))
     const decided = runTransition.decide(recorder.state, decisions, recorder.now())
@@ -942,13 +988,13 @@ const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine }
 
 const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
   const { begin, emit, maxDepth, options, parent, refuse, runDeadline, streaming } = placed
-  const { first, prepared, state } = yield* Effect.mapError(beginRun(placed), refuse)
+  const { change, first, prepared, state } = yield* Effect.mapError(beginRun(placed), refuse)
   placed.described?.began(prepared, state, first !== undefined)
   const context = yield* Effect.context<never>()
   const recorder = recorderOf(state, first, options, emit, parent, context)
   const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, context }
   const performer = prepared.start(run)
-  const open = openRun(run, performer, prepared.maxSteps, begin)
+  const open = openRun(run, performer, prepared.maxSteps, begin, change)
   yield* runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
   const result = yield* resultOf(prepared, recorder.state)
   yield* recorder.emit({ _tag: "RunFinished", result })

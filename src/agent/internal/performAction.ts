@@ -25,7 +25,8 @@ import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
-import { defined, getAt, isObject, own, publicDescription } from "../../payload/internal/plainJson.ts"
+import { appendToken, defined, getAt, isObject, own, publicDescription } from "../../payload/internal/plainJson.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
@@ -36,6 +37,7 @@ import type * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
 import type * as agentTypes from "./agentTypes.ts"
+import * as definitionChange from "./definitionChange.ts"
 import * as driver from "./driver.ts"
 import * as durability from "./durability.ts"
 import type * as runParts from "./runParts.ts"
@@ -122,10 +124,51 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
     yield* recordDiscarded(step, usage)
     return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult), resolved.definition.model))
   }
-  const event = { _tag: "ModelAnswered", at: recorder.now(), message } as const
+  const contracts = newContracts(step, message)
+  const event = { _tag: "ModelAnswered", at: recorder.now(), message, ...defined({ contracts }) } as const
   const checked = resolved.output._tag === "Text" ? undefined : yield* checkOutput(resolved.output, resolved, message)
   yield* recorder.record(checked === undefined ? event : { ...event, ...checked })
 })
+
+type Resolved = agentBlueprint.ResolvedAgent<unknown>
+
+/** The digest of a contract. An approval of a call of an agent is about that agent, so its definition counts, too. */
+const digestOf = ({ agents }: Resolved, { digest, name }: ToolContract.ToolContract): string => {
+  const agent = agents.get(name)
+  return agent === undefined ? digest : `${digest} ${agent}`
+}
+
+/** A contract as a run keeps it. */
+const keptOf = (resolved: Resolved, contract: ToolContract.ToolContract): runParts.CallContract => {
+  const { annotations, approval, failure, name, parameters, success } = contract
+  const digest = digestOf(resolved, contract)
+  return { name, parameters, ...defined({ success, failure }), approval, annotations, digest }
+}
+
+const contractOf = (resolved: Resolved, name: string): runParts.CallContract | undefined => {
+  const tool = resolved.tools.tools.get(name)
+  return tool === undefined || tool.kind === "provider" ? undefined : keptOf(resolved, tool.contract)
+}
+
+/** The contracts of called tools that the run does not have yet. */
+const newContracts = ({ recorder, resolved }: Step, message: Message.AssistantMessage) => {
+  const names = new Set(Message.toolCalls(message).map(({ name }) => name))
+  const contracts = Array.from(names).flatMap((name) => {
+    const contract = name === resolved.outputTool ? undefined : contractOf(resolved, name)
+    const isKnown = contract?.digest === runTransition.newestContract(recorder.state, name)?.digest
+    return contract === undefined || isKnown ? [] : [contract]
+  })
+  return contracts.length === 0 ? undefined : contracts
+}
+
+/** The contract of a call that is another one than the run has for it. */
+const changedContract = (
+  { recorder, resolved }: Step,
+  { contract, id }: toolCall.BoundCall
+): { readonly contract?: runParts.CallContract } =>
+  runTransition.openCall(recorder.state, id)?.contract === digestOf(resolved, contract)
+    ? {}
+    : { contract: keptOf(resolved, contract) }
 
 const hasResult = (content: ReadonlyArray<Message.AssistantPart>): boolean =>
   content.some(({ type }) => type === "tool-result")
@@ -515,7 +558,7 @@ const grace = 1000
 interface PreparedCall {
   readonly runnable: runTransition.RunnableCall
   readonly call: Result.Result<toolCall.BoundCall, ToolResult.Failure>
-  readonly asks?: Pick<runParts.EventOf<"ApprovalRequested">, "arguments" | "digest"> | undefined
+  readonly asks?: Pick<runParts.EventOf<"ApprovalRequested">, "arguments" | "digest" | "contract"> | undefined
 }
 
 /** A call that may run now. */
@@ -544,8 +587,10 @@ const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.E
   if (Result.isFailure(call) || tool === undefined) return Effect.succeed(runnable.started ? lost : prepared)
   const { contract } = call.success
   if (runnable.started) {
-    // It began as a call of a tool that may have changed since
-    if (!isIdempotent(call.success)) return Effect.succeed(lost)
+    // It began as a call of a tool that may have changed since, so that the same arguments may not be the same call
+    const began = runTransition.openCall(recorder.state, id)?.contract
+    const isSame = began === undefined || began === digestOf(resolved, contract)
+    if (!isSame || !isIdempotent(call.success)) return Effect.succeed(lost)
     if (approved === undefined) return Effect.succeed(prepared)
     return Effect.map(askFirst(step, tool, prepared, call.success), ({ asks }) =>
       asks === undefined ? prepared : lost
@@ -558,24 +603,51 @@ const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.E
 /** The tool states that a second call with the same arguments has no further effect. */
 const isIdempotent = ({ contract }: toolCall.BoundCall): boolean => contract.annotations.idempotent === true
 
+/**
+ * True for an approval that still holds: it is about these arguments and this contract, or about one that this contract is
+ * compatible with, which asks for approvals as that did.
+ */
+const isApproved = (
+  { recorder: { state }, resolved }: Step,
+  { arguments: checked, contract, id }: toolCall.BoundCall,
+  { digest }: NonNullable<runTransition.RunnableCall["approved"]>,
+  asked: string
+): Effect.Effect<boolean> => {
+  if (asked === digest) return Effect.succeed(true)
+  const was = runTransition.contractOf(state, runTransition.openCall(state, id)?.contract)
+  if (was === undefined || was.approval !== contract.approval) return Effect.succeed(false)
+  if (resolved.agents.has(contract.name)) return Effect.succeed(false)
+  if (ToolContract.compare(was, contract).some(({ breaking }) => breaking)) return Effect.succeed(false)
+  const before = runTransition.callDigest(state, id, { contract: was.digest, arguments: checked })
+  return Effect.map(before, (found) => found === digest)
+}
+
 /** The call, with the request for the approval that it needs. */
 const askFirst = (
-  { recorder }: Step,
+  step: Step,
   tool: boundTool.BoundTool,
   prepared: PreparedCall,
-  { arguments: checked, context, contract, id }: toolCall.BoundCall
+  call: toolCall.BoundCall
 ): Effect.Effect<PreparedCall> => {
+  const { arguments: checked, context, contract, id } = call
   const { approved } = prepared.runnable
-  const { conversation } = recorder.state
-  const ask = Effect.map(
-    Effect.suspend(() =>
-      runTransition.callDigest(recorder.state, id, { contract: contract.digest, arguments: checked })
-    ),
-    (digest): PreparedCall => ({ ...prepared, asks: { arguments: checked, digest } })
+  const { conversation } = step.recorder.state
+  const digestOfCall = Effect.suspend(() =>
+    runTransition.callDigest(step.recorder.state, id, {
+      contract: digestOf(step.resolved, contract),
+      arguments: checked
+    })
   )
+  const asking = (digest: string): PreparedCall => ({
+    ...prepared,
+    asks: { arguments: checked, digest, ...changedContract(step, call) }
+  })
+  const ask = Effect.map(digestOfCall, asking)
   // The tool may have changed since it was approved
   if (approved !== undefined) {
-    return Effect.map(ask, (asked) => (asked.asks?.digest === approved.digest ? prepared : asked))
+    return Effect.flatMap(digestOfCall, (digest) =>
+      Effect.map(isApproved(step, call, approved, digest), (holds) => (holds ? prepared : asking(digest)))
+    )
   }
   const asked = {
     callId: id,
@@ -646,10 +718,7 @@ const executeBatch = (step: Step, ready: ReadonlyArray<ReadyCall>): Effect.Effec
       const { arguments: args, digest } = approved
       return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
     }
-    const event = { _tag: "ToolStarted", at: recorder.now(), callId } as const
-    const isRepeatable = one !== undefined && isIdempotent(one.call)
-    const recorded =
-      started === true ? Effect.void : recorder.record(isRepeatable ? { ...event, idempotent: true } : event)
+    const recorded = started === true ? Effect.void : recordStarted(step, callId, one?.call)
     if (recorded === Exit.void) return mustWait(step) ? untilInterrupted : recorded
     return Effect.flatMap(recorded, () => (mustWait(step) ? untilInterrupted : Effect.void))
   }
@@ -668,6 +737,14 @@ const executeBatch = (step: Step, ready: ReadonlyArray<ReadyCall>): Effect.Effec
     const [error] = end.fatal
     return error === undefined ? Effect.void : Effect.fail(recorder.fail(error.reason))
   })
+}
+
+const recordStarted = (step: Step, callId: string, call: toolCall.BoundCall | undefined) => {
+  const { recorder } = step
+  const event = { _tag: "ToolStarted", at: recorder.now(), callId } as const
+  if (call === undefined) return recorder.record(event)
+  const idempotent = isIdempotent(call) ? { idempotent: true as const } : undefined
+  return recorder.record({ ...event, ...idempotent, ...changedContract(step, call) })
 }
 
 /** Calls of agents run through the driver, so that their events and approvals are this run's. */
@@ -699,11 +776,12 @@ const runChild = (
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {
   const { recorder, streaming } = step
-  const { defects, modelMistakes, modelRetry, timeouts } = step.options
+  const { defects, modelMistakes, modelRetry, onChange, timeouts } = step.options
   const inherited: agentTypes.ResumeOptions = {
     defects,
     modelMistakes,
     modelRetry,
+    onChange,
     timeouts: { tool: timeouts?.tool }
   }
   const { input: text } = call.arguments
@@ -733,7 +811,7 @@ const runChild = (
       return isStopped ? untilInterrupted : Effect.succeed(toToolResult(agent.name, result))
     }),
     Effect.catch((error) => {
-      if (error.reason._tag === "MaxDepth") end.fatal.push(error)
+      if (error.reason._tag === "MaxDepth" || error.reason._tag === "DefinitionChanged") end.fatal.push(error)
       return Effect.succeed(failureResult(agent.name, error))
     })
   )
@@ -784,15 +862,17 @@ const prepareResolved = <A>(
   resolved: agentBlueprint.ResolvedAgent<A>,
   ofAgent: agentTypes.Budget | undefined
 ): driver.PreparedRun<A> => {
-  const { definition, digest, output } = resolved
+  const { definition, digest, output, parts } = resolved
   return {
     digest,
+    parts,
+    contractOf: (name) => contractOf(resolved, name),
+    changes: (state) => openChanges(resolved, state),
     model: definition.model,
     maxSteps: definition.maxSteps,
     structured: structuredSteps(resolved),
     instructions: definition.instructions,
     stepTimeout: true,
-    accept: (state) => acceptState(digest, state),
     start: (run) => {
       const { budget = ofAgent } = run.options
       const { context } = run
@@ -823,9 +903,18 @@ const structuredSteps = ({ output, tools }: agentBlueprint.ResolvedAgent<unknown
   return tools.tools.size > 0 ? "fallback" : "always"
 }
 
-const acceptState = Effect.fnUntraced(function* (digest: string, { definition, progress }: runParts.State) {
-  // A model cannot continue the answer of a plan.
-  if (progress !== undefined || definition !== digest) {
-    return yield* new runTransition.DefinitionChanged({ expected: digest, found: definition })
+/** The changes of what is open in a state: of its calls, and of the agents inside it that continue. */
+const openChanges = Effect.fnUntraced(function* ({ tools }: Resolved, state: runParts.State) {
+  const changes = [...definitionChange.callChanges(state, (name) => tools.tools.get(name)?.contract)]
+  if (state.progress !== undefined) {
+    changes.push({ path: "/progress", was: "the answer of a plan", now: "the answer of a model", breaking: true })
   }
+  for (const { part, status } of state.calls) {
+    const tool = tools.tools.get(part.name)
+    const behind = tool && agentBlueprint.agentOf(tool.tool)
+    if (behind === undefined || status._tag !== "Started" || status.child === undefined) continue
+    const inside = yield* agentBlueprint.changesSince(yield* behind.agent, status.child)
+    changes.push(...definitionChange.inPart(`${appendToken("/tools", part.name)}/agent`, inside))
+  }
+  return changes
 })

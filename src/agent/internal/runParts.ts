@@ -22,6 +22,7 @@ import * as reduction from "../../conversation/internal/reduction.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined, parsePointer, toSchemaIssue } from "../../payload/internal/plainJson.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
 /**
@@ -152,6 +153,12 @@ const History: Schema.Codec<history.Conversation, unknown> = conversationCodec.W
 export const userData: ReadonlyArray<string> = [
   "/**/content/*/arguments",
   "/**/requests/*/arguments",
+  "/**/contract/parameters",
+  "/**/contract/success",
+  "/**/contract/failure",
+  "/**/contracts/*/parameters",
+  "/**/contracts/*/success",
+  "/**/contracts/*/failure",
   "/**/event/arguments",
   "/**/events/*/arguments",
   "/**/status/arguments",
@@ -214,6 +221,36 @@ export const Outcome = Schema.TaggedUnion({
 
 export type Outcome = typeof Outcome.Type
 
+const { approval, annotations, failure, name, parameters, success } = ToolContract.ToolContract.fields
+
+/** The contract of a call as it was when the call was made: what is compared when the run is resumed under another definition. */
+export const CallContract = Schema.Struct({
+  name,
+  parameters,
+  success,
+  failure,
+  approval,
+  annotations,
+  digest: Schema.String
+}).annotate({ identifier: "CallContract" })
+
+export interface CallContract extends Schema.Schema.Type<typeof CallContract> {}
+
+/** The parts of a definition by their places: short digests, and plain texts where they are short. For people. */
+export const Parts = Schema.Record(Schema.String, Schema.String)
+
+export type Parts = typeof Parts.Type
+
+/** The definition that a run continues with. */
+export const DefinitionChange = Schema.Struct({
+  definition: Schema.String,
+  parts: Parts,
+  structured: Schema.optionalKey(StructuredSteps),
+  changes: Schema.Array(ToolContract.Change)
+})
+
+export interface DefinitionChange extends Schema.Schema.Type<typeof DefinitionChange> {}
+
 const at = Time
 
 const OwnEvent = Schema.Union([
@@ -226,7 +263,9 @@ const OwnEvent = Schema.Union([
     maxSteps: MaxSteps,
     structured: StructuredSteps,
     context: Context,
-    conversation: History
+    conversation: History,
+    parts: Schema.optionalKey(Parts),
+    contracts: Schema.optionalKey(Schema.Array(CallContract))
   }),
   Schema.TaggedStruct("InputAdded", { at, message: User, maxSteps: MaxSteps }),
   Schema.TaggedStruct("ConversationFitted", { at, view: History, report: reduction.ReductionReport }),
@@ -235,7 +274,8 @@ const OwnEvent = Schema.Union([
     at,
     message: Assistant,
     output: Schema.optionalKey(OutputCheck),
-    outputCall: Schema.optionalKey(Schema.String)
+    outputCall: Schema.optionalKey(Schema.String),
+    contracts: Schema.optionalKey(Schema.Array(CallContract))
   }),
   Schema.TaggedStruct("AnswerDiscarded", { at, usage: Usage }),
   Schema.TaggedStruct("ModelMistaken", { at, problem: Schema.String }),
@@ -250,13 +290,15 @@ const OwnEvent = Schema.Union([
     at,
     callId: Schema.String,
     arguments: Schema.Json,
-    digest: Schema.String
+    digest: Schema.String,
+    contract: Schema.optionalKey(CallContract)
   }),
   Schema.TaggedStruct("ApprovalDecided", { at, callId: Schema.String, ...Verdict.fields }),
   Schema.TaggedStruct("ToolStarted", {
     at,
     callId: Schema.String,
-    idempotent: Schema.optionalKey(Schema.Literal(true))
+    idempotent: Schema.optionalKey(Schema.Literal(true)),
+    contract: Schema.optionalKey(CallContract)
   }),
   Schema.TaggedStruct("ToolFinished", {
     at,
@@ -269,7 +311,8 @@ const OwnEvent = Schema.Union([
   Schema.TaggedStruct("RunResumed", {
     at,
     maxSteps: Schema.optionalKey(MaxSteps),
-    context: Schema.optionalKey(Context)
+    context: Schema.optionalKey(Context),
+    change: Schema.optionalKey(DefinitionChange)
   })
 ])
 
@@ -313,6 +356,8 @@ export type CallStatus =
 export interface OpenCall {
   readonly part: Message.ToolCallPart
   readonly status: CallStatus
+  /** The digest of its contract, which is one of the `contracts` of the state. */
+  readonly contract?: string
 }
 
 const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
@@ -369,7 +414,9 @@ const StateBody = Schema.Struct({
   steps: Count,
   totalSteps: Count,
   usage: Usage,
-  calls: Schema.Array(Schema.Struct({ callId: Schema.String, status: CallStatus })),
+  calls: Schema.Array(
+    Schema.Struct({ callId: Schema.String, status: CallStatus, contract: Schema.optionalKey(Schema.String) })
+  ),
   pending: Schema.Array(Schema.Struct({ message: User, maxSteps: MaxSteps })),
   answer: Schema.optional(Answer),
   limited: Schema.Boolean,
@@ -377,6 +424,9 @@ const StateBody = Schema.Struct({
   mistakes: Schema.Array(Schema.String),
   progress: Schema.optional(Progress),
   fresh: Schema.Boolean,
+  parts: Schema.optional(Parts),
+  contracts: Schema.optional(Schema.Array(CallContract)),
+  resumedAs: Schema.optional(Schema.String),
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
   outcome: Schema.optional(Outcome),
   startedAt: Time,
@@ -412,6 +462,9 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
   readonly mistakes: StateFields["mistakes"]
   readonly progress: StateFields["progress"]
   readonly fresh: StateFields["fresh"]
+  readonly parts: StateFields["parts"]
+  readonly contracts: StateFields["contracts"]
+  readonly resumedAs: StateFields["resumedAs"]
   readonly interrupted: StateFields["interrupted"]
   readonly outcome: StateFields["outcome"]
   readonly startedAt: StateFields["startedAt"]
@@ -440,6 +493,9 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
     this.mistakes = fields.mistakes
     this.progress = fields.progress
     this.fresh = fields.fresh
+    this.parts = fields.parts
+    this.contracts = fields.contracts
+    this.resumedAs = fields.resumedAs
     this.interrupted = fields.interrupted
     this.outcome = fields.outcome
     this.startedAt = fields.startedAt
@@ -487,12 +543,12 @@ const isState = (u: unknown): u is State => u instanceof State
 
 /** The open calls of the conversation with their statuses, or the problem. */
 const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
-  const statuses = new Map(body.calls.map(({ callId, status }) => [callId, status]))
+  const known = new Map(body.calls.map(({ callId, ...call }) => [callId, call]))
   const calls: Array<OpenCall> = []
   for (const part of history.openCalls(body.conversation)) {
-    const status = statuses.get(part.id)
-    if (status === undefined) return `expected the status of the open call ${JSON.stringify(part.id)}`
-    calls.push({ part, status })
+    const call = known.get(part.id)
+    if (call === undefined) return `expected the status of the open call ${JSON.stringify(part.id)}`
+    calls.push({ part, ...call })
   }
   return calls.length === body.calls.length
     ? calls
@@ -500,7 +556,7 @@ const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
 }
 
 const bodyOf = ({ calls, ...state }: State): StateBody =>
-  defined({ ...state, calls: calls.map(({ part, status }) => ({ callId: part.id, status })) })
+  defined({ ...state, calls: calls.map(({ part, ...call }) => ({ callId: part.id, ...call })) })
 
 /** A state without its version. */
 export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(

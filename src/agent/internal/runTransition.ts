@@ -16,12 +16,33 @@ import * as history from "../../conversation/internal/history.ts"
 import * as Digest from "../../payload/Digest.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as runParts from "./runParts.ts"
 import type { ApprovalRequest, CallStatus, Decision, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
 
 /** The open call with this id. */
 export const openCall = (self: State, callId: string): OpenCall | undefined => self.calls[indexOfCall(self, callId)]
+
+/** The contract with this digest, if the state has it. */
+export const contractOf = ({ contracts }: State, digest: string | undefined): runParts.CallContract | undefined =>
+  contracts?.find((contract) => contract.digest === digest)
+
+/** The newest contract of a tool that the run knows. */
+export const newestContract = ({ contracts }: State, name: string): runParts.CallContract | undefined =>
+  contracts?.findLast((contract) => contract.name === name)
+
+/** With more contracts. Older ones of their tools stay while a call has them. */
+const withContracts = (
+  known: StateFields["contracts"] = [],
+  more: ReadonlyArray<runParts.CallContract>,
+  calls: ReadonlyArray<OpenCall>
+): ReadonlyArray<runParts.CallContract> => {
+  const isKept = ({ digest, name }: runParts.CallContract) =>
+    !more.some((one) => one.digest === digest) &&
+    (!more.some((one) => one.name === name) || calls.some(({ contract }) => contract === digest))
+  return [...known.filter(isKept), ...more]
+}
 
 /** In the order of the answer, of which calls may be gone: the search goes back from the place there. */
 const indexOfCall = ({ calls, conversation }: State, callId: string): number => {
@@ -31,23 +52,45 @@ const indexOfCall = ({ calls, conversation }: State, callId: string): number => 
 }
 
 /**
- * The state was made by another definition of the agent: another name, model, set of
- * tools, output or text of instructions. What Effects find for each run, the
- * instructions or the model, does not count.
+ * A state was not resumed, because the definition of its agent or plan has changed in a way that the option `onChange`
+ * does not allow.
+ *
+ * **Details**
+ *
+ * `expected` is the digest of the definition that was to resume it, `found` that of the state. `changes` are the
+ * differences: the part at `path` (a JSON Pointer), what it `was`, what it is `now`, and whether the change is `breaking`.
+ * What Effects find for each run, the instructions or the model, is not among them. See `Agent.ResumeOptions`.
  *
  * @category reasons
  * @since 0.1.0
  */
 export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("effect-emissary/agent/DefinitionChanged")(
   "DefinitionChanged",
-  { expected: Schema.String, found: Schema.String }
+  { expected: Schema.String, found: Schema.String, changes: Schema.Array(ToolContract.Change) }
 ) {
   /**
    * @since 0.1.0
    */
   override get message(): string {
-    return `expected a state of the definition ${this.expected}, found one of ${this.found}. Resume it with the agent it was made by (its name, model, instructions, tools and options, as they were), or start a new run from its conversation.`
+    return `expected a state of the definition ${this.expected}, found one of ${this.found}. ${renderChanges(this.changes)}`
   }
+}
+
+/** The changes that an error lists in its message. */
+const maxShown = 5
+
+/** The changes of a definition, the breaking ones if there are any, and what to do next. */
+export const renderChanges = (changes: ReadonlyArray<ToolContract.Change>): string => {
+  const breaking = changes.filter((change) => change.breaking)
+  const shown = breaking.length > 0 ? breaking : changes
+  const lines = shown
+    .slice(0, maxShown)
+    .map(({ now, path, was }) => `${path === "" ? "the whole" : path} was ${was}, now ${now}`)
+  const more = shown.length > maxShown ? [`${shown.length - maxShown} more`] : []
+  const list = [...lines, ...more].join("; ")
+  return breaking.length > 0
+    ? `Breaking changes: ${list}. Undo them, finish the run with the old definition, or resume it with onChange: "accept".`
+    : `Changes: ${list || "not known"}. None of them is breaking: resume it with onChange: "compatible".`
 }
 
 /** The problem of a decision that its type does not allow. */
@@ -244,7 +287,10 @@ export const start = (event: EventOf<"RunStarted">): State => {
     steps: lastAssistant === undefined ? 0 : answersSinceUser(event.conversation),
     totalSteps: 0,
     usage: {},
-    calls: lastAssistant === undefined ? [] : openCallsOf(event.conversation, lastAssistant),
+    calls: lastAssistant === undefined ? [] : openCallsOf(event.conversation, lastAssistant, event.contracts),
+    parts: event.parts,
+    contracts: event.contracts,
+    resumedAs: undefined,
     pending: [],
     limited: false,
     mistakes: [],
@@ -264,7 +310,8 @@ const answersSinceUser = (conversation: history.Conversation): number => {
 /** The open calls of the newest answer. Those of an answer that was cut off never run. */
 const openCallsOf = (
   conversation: history.Conversation,
-  { finishReason }: Message.AssistantMessage
+  { finishReason }: Message.AssistantMessage,
+  contracts: StateFields["contracts"]
 ): ReadonlyArray<OpenCall> => {
   const stop = stopReasonOf(finishReason)
   const status: CallStatus =
@@ -274,7 +321,10 @@ const openCallsOf = (
           _tag: "Settled",
           result: ToolResult.failure("interrupted", `The call was not run, because its answer was cut off (${stop}).`)
         }
-  return history.openCalls(conversation).map((part) => ({ part, status }))
+  return history.openCalls(conversation).map((part) => {
+    const contract = contracts?.findLast(({ name }) => name === part.name)
+    return contract === undefined ? { part, status } : { part, status, contract: contract.digest }
+  })
 }
 
 /**
@@ -314,11 +364,11 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
     case "ApprovalRequested":
       return self.limited
         ? outOfSteps(event)
-        : changeCall(self, event, event.callId, ["Requested", "Approved"], {
+        : changeCall(self, event, ["Requested", "Approved"], () => ({
             _tag: "AwaitingApproval",
             arguments: event.arguments,
             digest: event.digest
-          })
+          }))
     case "ApprovalDecided":
       return self.progress === undefined
         ? applyApprovalDecided(self, event)
@@ -345,10 +395,16 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
         mistakes: [],
         fresh: true,
         maxSteps: event.maxSteps ?? self.maxSteps,
-        context: event.context ?? self.context
+        context: event.context ?? self.context,
+        ...(event.change && changedFields(self, event.change))
       })
   }
 }
+
+const changedFields = (
+  self: State,
+  { definition, parts, structured }: runParts.DefinitionChange
+): Partial<StateFields> => ({ resumedAs: definition, parts, structured: structured ?? self.structured })
 
 /**
  * The next task of a driver. Ask when nothing of the run is under way.
@@ -586,9 +642,10 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
     }
   }
   const { purpose } = self.step
+  const contracts = event.contracts === undefined ? self.contracts : withContracts(self.contracts, event.contracts, [])
   return Result.flatMap(appendMessage(self, event, message), (histories) =>
-    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message)), (calls) =>
-      updateState(self, event, answerFields(self, event, purpose, histories, calls))
+    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message, contracts)), (calls) =>
+      updateState(self, event, { ...answerFields(self, event, purpose, histories, calls), contracts })
     )
   )
 }
@@ -648,7 +705,7 @@ const settleOutput = (
 
 const withStatus = (calls: ReadonlyArray<OpenCall>, index: number, status: CallStatus): ReadonlyArray<OpenCall> => {
   const call = calls[index]
-  return call === undefined ? calls : calls.with(index, { part: call.part, status })
+  return call === undefined ? calls : calls.with(index, { ...call, status })
 }
 
 const withCall = (
@@ -666,21 +723,28 @@ const withCall = (
 
 const changeCall = (
   self: State,
-  event: Event,
-  callId: string,
+  event: EventOf<"ApprovalRequested" | "ToolStarted">,
   expected: ReadonlyArray<CallStatus["_tag"]>,
-  status: CallStatus
+  statusAfter: (before: CallStatus) => CallStatus
 ): ApplyResult =>
-  withCall(self, event, callId, expected, () =>
-    updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, callId), status) })
-  )
+  withCall(self, event, event.callId, expected, (before) => {
+    const index = indexOfCall(self, event.callId)
+    const calls = withStatus(self.calls, index, statusAfter(before))
+    const { contract } = event
+    const call = calls[index]
+    if (contract === undefined || call === undefined) return updateState(self, event, { calls })
+    const changed = calls.with(index, { ...call, contract: contract.digest })
+    return updateState(self, event, {
+      calls: changed,
+      contracts: withContracts(self.contracts, [contract], changed)
+    })
+  })
 
 const applyToolStarted = (self: State, event: EventOf<"ToolStarted">): ApplyResult =>
-  withCall(self, event, event.callId, ["Requested", "Approved"], (before) => {
-    const { callId, idempotent } = event
+  changeCall(self, event, ["Requested", "Approved"], (before) => {
+    const { idempotent } = event
     const approved = idempotent === true && before._tag === "Approved" ? before : undefined
-    const status: CallStatus = { _tag: "Started", ...defined({ idempotent, approved }) }
-    return updateState(self, event, { calls: withStatus(self.calls, indexOfCall(self, callId), status) })
+    return { _tag: "Started", ...defined({ idempotent, approved }) }
   })
 
 const applyApprovalDecided = (self: State, event: EventOf<"ApprovalDecided">): ApplyResult =>

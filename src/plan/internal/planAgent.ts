@@ -13,6 +13,7 @@ import type * as Run from "../../agent/Run.ts"
 import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as definitionChange from "../../agent/internal/definitionChange.ts"
 import * as driver from "../../agent/internal/driver.ts"
 import type { Decision, OutputCheck } from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
@@ -49,10 +50,10 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     structured: "never",
     instructions: undefined,
     stepTimeout: false,
-    accept: (state) =>
-      state.definition === digest
-        ? Effect.void
-        : Effect.fail(new runTransition.DefinitionChanged({ expected: digest, found: state.definition })),
+    parts: {},
+    contractOf: () => undefined,
+    changes: (state) =>
+      Effect.succeed([{ path: "", was: definitionChange.definitionOf(state), now: digest, breaking: true }]),
     start: (run) => ({
       ask: () => Effect.void,
       perform: (action) => (action._tag === "RunTools" ? refuseCalls(run, action) : answerMessage(bound, run, action))
@@ -298,7 +299,7 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
     return agentReason.makeReason("MaxDepth", { limit: maxDepth }, error)
   }
   if (reason._tag === "PlanChanged") {
-    return new runTransition.DefinitionChanged({ expected: reason.found, found: reason.expected })
+    return new runTransition.DefinitionChanged({ expected: reason.found, found: reason.expected, changes: [] })
   }
   const details = { error: reason._tag, ...defined({ problem: failureProblem(error) }) }
   return agentReason.makeReason("DelegateFailed", details, error)

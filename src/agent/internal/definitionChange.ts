@@ -1,0 +1,103 @@
+/**
+ * A state that is resumed under another definition: what changed, and if the run may continue.
+ */
+
+import * as Result from "effect/Result"
+import { appendToken, own } from "../../payload/internal/plainJson.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
+import type { OnChange } from "./agentTypes.ts"
+import type * as runParts from "./runParts.ts"
+import * as runTransition from "./runTransition.ts"
+
+type Changes = ReadonlyArray<ToolContract.Change>
+
+/** The definition that resumes. */
+export interface Current {
+  readonly agent: string
+  readonly digest: string
+  readonly parts: runParts.Parts
+  readonly structured: runParts.StructuredSteps
+}
+
+/** The digest of the definition that a state was last run with. */
+export const definitionOf = ({ definition, resumedAs }: runParts.State): string => resumedAs ?? definition
+
+/** The changes as those of a part. */
+export const inPart = (path: string, changes: Changes): Changes =>
+  changes.map((change) => ({ ...change, path: path + change.path }))
+
+/** The digest of a part in a list of parts. */
+export const shortDigest = (digest: string): string => digest.replace("sha256:", "").slice(0, 12)
+
+/** The parts that differ, none of which breaks anything by itself. */
+export const partChanges = (was: runParts.Parts | undefined, now: Current, found: string): Changes => {
+  if (was === undefined) {
+    return [{ path: "", was: shortDigest(found), now: shortDigest(now.digest), breaking: false }]
+  }
+  const paths = new Set([...Object.keys(was), ...Object.keys(now.parts)])
+  return Array.from(paths).flatMap((path) => {
+    const [left = "nothing", right = "nothing"] = [own(was, path), own(now.parts, path)]
+    return left === right ? [] : [{ path, was: left, now: right, breaking: false }]
+  })
+}
+
+/** The changes of the contracts of calls that are open and not settled. */
+export const callChanges = (
+  state: runParts.State,
+  contractOf: (name: string) => ToolContract.ToolContract | undefined
+): Changes => {
+  const seen = new Set<string>()
+  return state.calls.flatMap(({ contract: digest = "", part: { name }, status }) => {
+    const key = `${digest} ${name}`
+    if (status._tag === "Settled" || seen.has(key)) return []
+    seen.add(key)
+    const [was, now] = [runTransition.contractOf(state, digest), contractOf(name)]
+    const path = appendToken("/tools", name)
+    if (was !== undefined && now !== undefined) {
+      return was.digest === now.digest ? [] : inPart(path, ToolContract.compare(was, now))
+    }
+    if (was === undefined && now === undefined) return []
+    return [
+      {
+        path,
+        was: was === undefined ? "no recorded contract" : "the tool of an open call",
+        now: now === undefined ? "nothing" : shortDigest(now.digest),
+        breaking: true
+      }
+    ]
+  })
+}
+
+/** All changes: of the name, of what is open, and of the parts that are not in those. */
+export const changesOf = (state: runParts.State, now: Current, inside: Changes): Changes => {
+  const renamed = state.agent === now.agent ? [] : [{ path: "/name", was: state.agent, now: now.agent, breaking: true }]
+  const parts = partChanges(state.parts, now, definitionOf(state))
+  const covers = ({ path }: ToolContract.Change) =>
+    path !== "" && inside.some((one) => one.path === path || one.path.startsWith(`${path}/`))
+  return [...renamed, ...inside, ...parts.filter((part) => !covers(part))]
+}
+
+/** True if a run may continue under these changes. */
+export const isAllowed = (changes: Changes, onChange: OnChange): boolean =>
+  onChange === "accept" || (onChange === "compatible" && !changes.some(({ breaking }) => breaking))
+
+/** The record of the new definition of a resumed run, or the error that refuses it. */
+export const judge = (
+  state: runParts.State,
+  now: Current,
+  changes: Changes,
+  onChange: OnChange = "compatible"
+): Result.Result<runParts.DefinitionChange, runTransition.DefinitionChanged> => {
+  const { digest: definition, parts, structured } = now
+  if (!isAllowed(changes, onChange)) {
+    return Result.fail(
+      new runTransition.DefinitionChanged({ expected: definition, found: definitionOf(state), changes })
+    )
+  }
+  return Result.succeed({
+    definition,
+    parts,
+    changes,
+    ...(structured === state.structured ? undefined : { structured })
+  })
+}
