@@ -144,7 +144,8 @@ export {
    * - `onChange`: what happens when the agent was edited since the state. It holds for agents inside, too.
    *   - `"compatible"` (default): the run continues if no change is breaking. Instructions, model, limits, output and
    *     tools without an open call may change. The tool of an open call may change as `ToolContract.compare` allows:
-   *     its parameters may widen, its result may narrow, its words may change. The agent may not be renamed.
+   *     its parameters may widen, its result may narrow, its words may change. A call that had started and was lost with
+   *     its process needs no tool. The agent may not be renamed.
    *   - `"refuse"`: a run continues under the definition of its state only.
    *   - `"accept"`: the run continues in any case. A call whose tool is gone or whose arguments no longer fit fails, and
    *     the model reads why.

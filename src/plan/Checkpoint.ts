@@ -132,6 +132,7 @@ import { AgentError } from "../agent/AgentError.ts"
 import type { AgentEvent } from "../agent/AgentEvent.ts"
 import * as Run from "../agent/Run.ts"
 import type * as agentTypes from "../agent/internal/agentTypes.ts"
+import * as definitionChange from "../agent/internal/definitionChange.ts"
 import type * as runParts from "../agent/internal/runParts.ts"
 import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Conversation from "../conversation/Conversation.ts"
@@ -737,7 +738,11 @@ const kindOfAgent = ({ agents }: Store, name: string): AgentKind => ({
   fold: (events) => Effect.succeed(Run.fold(events)),
   check: ({ conversation }) => conversationCodec.checkCount(Conversation.messageCount(conversation)),
   summary: (state) =>
-    summarize(state, { digest: state.definition, iterations: state.totalSteps, completed: state.totalSteps }),
+    summarize(state, {
+      digest: definitionChange.definitionOf(state),
+      iterations: state.totalSteps,
+      completed: state.totalSteps
+    }),
   writes: () => [],
   output: () => Option.none(),
   taken: (events) => events.flatMap((event) => decisionsIn(event, []))

@@ -138,7 +138,7 @@ describe("DUR-10 runs outlive edits", () => {
         assert.strictEqual(result.outcome, "Completed")
         assert.deepStrictEqual(ran, [{ amount: 5 }])
         const change = changeIn(events)
-        assert.strictEqual(change?.definition, result.state.resumedAs)
+        assert.strictEqual(change?.definition, result.state.basis?.definition)
         assert.deepStrictEqual(pluck(change?.changes ?? [], "path"), [path])
         assert.deepStrictEqual(breaking(change?.changes), [])
         const kept = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(events))
@@ -303,7 +303,7 @@ describe("DUR-10 runs outlive edits", () => {
   test("a state without contracts is refused while a call is open", world(asks), function* () {
     const state = yield* waiting()
     const wire = yield* Run.stateCodec.encode(state)
-    const { contracts: _, parts: __, ...older } = Object(wire["state"])
+    const { basis: _, ...older } = Object(wire["state"])
     const calls = older.calls.map(({ contract: _, ...rest }: { contract?: string }) => rest)
     const old = yield* Run.stateCodec.decode({ ...wire, state: { ...older, calls } })
     const other = yield* version({ instructions: "Pay on time." })

@@ -197,7 +197,7 @@ describe("PLAN-6 AGENT-7 an agent under a key", () => {
   testStored("is refused to another definition, failed or done, and stays as it is", function* (checkpoint) {
     const { layer, resume, run } = yield* shop()
     const edited = Agent.make("clerk", { toolkit, instructions: "Be short." })
-    const changed = fails(Effect.provide(checkpoint.resume(edited, { key }), layer([])))
+    const changed = fails(Effect.provide(checkpoint.resume(edited, { key, onChange: "refuse" }), layer([])))
     yield* Effect.flip(run({}, down))
     const none = Effect.provide(checkpoint.resume(clerk, { key: "other" }), layer([]))
     assert.strictEqual(yield* fails(none), "CheckpointError NothingToResume")

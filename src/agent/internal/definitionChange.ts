@@ -20,7 +20,7 @@ export interface Current {
 }
 
 /** The digest of the definition that a state was last run with. */
-export const definitionOf = ({ definition, resumedAs }: runParts.State): string => resumedAs ?? definition
+export const definitionOf = ({ basis, definition }: runParts.State): string => basis?.definition ?? definition
 
 /** The changes as those of a part. */
 export const inPart = (path: string, changes: Changes): Changes =>
@@ -41,15 +41,21 @@ export const partChanges = (was: runParts.Parts | undefined, now: Current, found
   })
 }
 
-/** The changes of the contracts of calls that are open and not settled. */
+/** Nothing runs for a call that is settled, and one that started and was lost runs again under the same contract only. */
+const needsNoTool = ({ status }: runParts.OpenCall): boolean =>
+  status._tag === "Settled" || (status._tag === "Started" && status.child === undefined)
+
+/** The changes of the contracts of the open calls that need a tool. */
 export const callChanges = (
   state: runParts.State,
   contractOf: (name: string) => ToolContract.ToolContract | undefined
 ): Changes => {
   const seen = new Set<string>()
-  return state.calls.flatMap(({ contract: digest = "", part: { name }, status }) => {
+  return state.calls.flatMap((call) => {
+    const { contract: digest = "", part } = call
+    const { name } = part
     const key = `${digest} ${name}`
-    if (status._tag === "Settled" || seen.has(key)) return []
+    if (needsNoTool(call) || seen.has(key)) return []
     seen.add(key)
     const [was, now] = [runTransition.contractOf(state, digest), contractOf(name)]
     const path = appendToken("/tools", name)
@@ -71,7 +77,7 @@ export const callChanges = (
 /** All changes: of the name, of what is open, and of the parts that are not in those. */
 export const changesOf = (state: runParts.State, now: Current, inside: Changes): Changes => {
   const renamed = state.agent === now.agent ? [] : [{ path: "/name", was: state.agent, now: now.agent, breaking: true }]
-  const parts = partChanges(state.parts, now, definitionOf(state))
+  const parts = partChanges(state.basis?.parts, now, definitionOf(state))
   const covers = ({ path }: ToolContract.Change) =>
     path !== "" && inside.some((one) => one.path === path || one.path.startsWith(`${path}/`))
   return [...renamed, ...inside, ...parts.filter((part) => !covers(part))]

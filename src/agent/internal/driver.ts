@@ -635,6 +635,7 @@ export interface ActiveRun {
  * - `model`: the name of its model, for spans.
  * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
  * - `parts`: those of its definition, see {@link definitionChange.partChanges}.
+ * - `isOf`: true for a state of the same definition.
  * - `contractOf`: the contract of a tool.
  * - `changes`: the changes of what is open in a state of another definition.
  * - `start`: begins a run with it.
@@ -648,6 +649,7 @@ export interface PreparedRun<out A> {
   readonly instructions: string | undefined
   readonly stepTimeout: boolean
   readonly parts: runParts.Parts
+  readonly isOf: (state: runParts.State) => boolean
   readonly contractOf: (name: string) => runParts.CallContract | undefined
   readonly changes: (state: runParts.State) => Effect.Effect<ReadonlyArray<ToolContract.Change>>
   readonly start: (run: ActiveRun) => Performer
@@ -851,7 +853,7 @@ function* changeOf(
   state: runParts.State,
   onChange: agentTypes.OnChange | undefined
 ): Effect.fn.Return<runParts.DefinitionChange | undefined, AgentError.Reason> {
-  if (prepared.digest === definitionChange.definitionOf(state)) return undefined
+  if (prepared.isOf(state)) return undefined
   const changes = yield* changesIn(agent, prepared, state)
   return yield* Effect.fromResult(definitionChange.judge(state, { ...prepared, agent }, changes, onChange))
 }

@@ -866,6 +866,8 @@ const prepareResolved = <A>(
   return {
     digest,
     parts,
+    // A model cannot continue the answer of a plan
+    isOf: (state) => definitionChange.definitionOf(state) === digest && state.progress === undefined,
     contractOf: (name) => contractOf(resolved, name),
     changes: (state) => openChanges(resolved, state),
     model: definition.model,

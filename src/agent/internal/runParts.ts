@@ -241,6 +241,18 @@ export const Parts = Schema.Record(Schema.String, Schema.String)
 
 export type Parts = typeof Parts.Type
 
+/**
+ * What a resume compares: the newest definition of the run, its parts, and the contracts that calls were made for. A state
+ * from before these were recorded has none.
+ */
+const Basis = Schema.Struct({
+  definition: Schema.String,
+  parts: Schema.optionalKey(Parts),
+  contracts: Schema.Array(CallContract)
+})
+
+export interface Basis extends Schema.Schema.Type<typeof Basis> {}
+
 /** The definition that a run continues with. */
 export const DefinitionChange = Schema.Struct({
   definition: Schema.String,
@@ -356,7 +368,7 @@ export type CallStatus =
 export interface OpenCall {
   readonly part: Message.ToolCallPart
   readonly status: CallStatus
-  /** The digest of its contract, which is one of the `contracts` of the state. */
+  /** The digest of its contract, which is one of those in the `basis` of the state. */
   readonly contract?: string
 }
 
@@ -424,9 +436,7 @@ const StateBody = Schema.Struct({
   mistakes: Schema.Array(Schema.String),
   progress: Schema.optional(Progress),
   fresh: Schema.Boolean,
-  parts: Schema.optional(Parts),
-  contracts: Schema.optional(Schema.Array(CallContract)),
-  resumedAs: Schema.optional(Schema.String),
+  basis: Schema.optional(Basis),
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
   outcome: Schema.optional(Outcome),
   startedAt: Time,
@@ -462,9 +472,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
   readonly mistakes: StateFields["mistakes"]
   readonly progress: StateFields["progress"]
   readonly fresh: StateFields["fresh"]
-  readonly parts: StateFields["parts"]
-  readonly contracts: StateFields["contracts"]
-  readonly resumedAs: StateFields["resumedAs"]
+  readonly basis: StateFields["basis"]
   readonly interrupted: StateFields["interrupted"]
   readonly outcome: StateFields["outcome"]
   readonly startedAt: StateFields["startedAt"]
@@ -493,9 +501,7 @@ export class State extends Pipeable.Class implements StateFields, Inspectable.In
     this.mistakes = fields.mistakes
     this.progress = fields.progress
     this.fresh = fields.fresh
-    this.parts = fields.parts
-    this.contracts = fields.contracts
-    this.resumedAs = fields.resumedAs
+    this.basis = fields.basis
     this.interrupted = fields.interrupted
     this.outcome = fields.outcome
     this.startedAt = fields.startedAt

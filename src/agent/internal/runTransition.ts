@@ -25,23 +25,24 @@ import type { ApprovalRequest, CallStatus, Decision, Event, EventOf, OpenCall, S
 export const openCall = (self: State, callId: string): OpenCall | undefined => self.calls[indexOfCall(self, callId)]
 
 /** The contract with this digest, if the state has it. */
-export const contractOf = ({ contracts }: State, digest: string | undefined): runParts.CallContract | undefined =>
-  contracts?.find((contract) => contract.digest === digest)
+export const contractOf = ({ basis }: State, digest: string | undefined): runParts.CallContract | undefined =>
+  basis?.contracts.find((contract) => contract.digest === digest)
 
 /** The newest contract of a tool that the run knows. */
-export const newestContract = ({ contracts }: State, name: string): runParts.CallContract | undefined =>
-  contracts?.findLast((contract) => contract.name === name)
+export const newestContract = ({ basis }: State, name: string): runParts.CallContract | undefined =>
+  basis?.contracts.findLast((contract) => contract.name === name)
 
 /** With more contracts. Older ones of their tools stay while a call has them. */
 const withContracts = (
-  known: StateFields["contracts"] = [],
+  { basis, definition }: State,
   more: ReadonlyArray<runParts.CallContract>,
   calls: ReadonlyArray<OpenCall>
-): ReadonlyArray<runParts.CallContract> => {
+): runParts.Basis => {
   const isKept = ({ digest, name }: runParts.CallContract) =>
     !more.some((one) => one.digest === digest) &&
     (!more.some((one) => one.name === name) || calls.some(({ contract }) => contract === digest))
-  return [...known.filter(isKept), ...more]
+  const kept = basis?.contracts.filter(isKept) ?? []
+  return { definition, ...basis, contracts: [...kept, ...more] }
 }
 
 /** In the order of the answer, of which calls may be gone: the search goes back from the place there. */
@@ -280,17 +281,15 @@ const quoteAll = (ids: ReadonlyArray<string>): string => ids.map((id) => JSON.st
  * @since 0.1.0
  */
 export const start = (event: EventOf<"RunStarted">): State => {
-  const { _tag, at, ...fields } = event
+  const { _tag, at, contracts, parts, ...fields } = event
   const { lastAssistant } = history.asHistory(event.conversation)
   return new runParts.State({
     ...fields,
     steps: lastAssistant === undefined ? 0 : answersSinceUser(event.conversation),
     totalSteps: 0,
     usage: {},
-    calls: lastAssistant === undefined ? [] : openCallsOf(event.conversation, lastAssistant, event.contracts),
-    parts: event.parts,
-    contracts: event.contracts,
-    resumedAs: undefined,
+    calls: lastAssistant === undefined ? [] : openCallsOf(event.conversation, lastAssistant, contracts),
+    basis: parts && { definition: event.definition, parts, contracts: contracts ?? [] },
     pending: [],
     limited: false,
     mistakes: [],
@@ -311,7 +310,7 @@ const answersSinceUser = (conversation: history.Conversation): number => {
 const openCallsOf = (
   conversation: history.Conversation,
   { finishReason }: Message.AssistantMessage,
-  contracts: StateFields["contracts"]
+  contracts: ReadonlyArray<runParts.CallContract> | undefined
 ): ReadonlyArray<OpenCall> => {
   const stop = stopReasonOf(finishReason)
   const status: CallStatus =
@@ -404,7 +403,10 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
 const changedFields = (
   self: State,
   { definition, parts, structured }: runParts.DefinitionChange
-): Partial<StateFields> => ({ resumedAs: definition, parts, structured: structured ?? self.structured })
+): Partial<StateFields> => ({
+  basis: { definition, parts, contracts: self.basis?.contracts ?? [] },
+  structured: structured ?? self.structured
+})
 
 /**
  * The next task of a driver. Ask when nothing of the run is under way.
@@ -642,10 +644,10 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
     }
   }
   const { purpose } = self.step
-  const contracts = event.contracts === undefined ? self.contracts : withContracts(self.contracts, event.contracts, [])
+  const basis = event.contracts === undefined ? self.basis : withContracts(self, event.contracts, [])
   return Result.flatMap(appendMessage(self, event, message), (histories) =>
-    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message, contracts)), (calls) =>
-      updateState(self, event, { ...answerFields(self, event, purpose, histories, calls), contracts })
+    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message, basis?.contracts)), (calls) =>
+      updateState(self, event, { ...answerFields(self, event, purpose, histories, calls), basis })
     )
   )
 }
@@ -736,7 +738,7 @@ const changeCall = (
     const changed = calls.with(index, { ...call, contract: contract.digest })
     return updateState(self, event, {
       calls: changed,
-      contracts: withContracts(self.contracts, [contract], changed)
+      basis: withContracts(self, [contract], changed)
     })
   })
 

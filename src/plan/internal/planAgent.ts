@@ -51,6 +51,7 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     instructions: undefined,
     stepTimeout: false,
     parts: {},
+    isOf: (state) => definitionChange.definitionOf(state) === digest,
     contractOf: () => undefined,
     changes: (state) =>
       Effect.succeed([{ path: "", was: definitionChange.definitionOf(state), now: digest, breaking: true }]),
