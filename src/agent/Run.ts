@@ -288,7 +288,7 @@ export {
    * - `progress`: progress of an answer that comes from no model. There are no open
    *   calls meanwhile, and user messages wait.
    * - `fresh`: no model call was answered since the run was started or resumed.
-   * - `definition` is the digest of the definition that the run began with. `basis` is what a resume compares: the newest
+   * - `definition` is the digest of the definition that the run began with. `basis` is the part that a resume compares: the newest
    *   `definition`, its `parts`, and the `contracts` that calls were made for. The `contract` of an open call is the
    *   digest of one of them.
    *

@@ -242,7 +242,7 @@ export const Parts = Schema.Record(Schema.String, Schema.String)
 export type Parts = typeof Parts.Type
 
 /**
- * What a resume compares: the newest definition of the run, its parts, and the contracts that calls were made for. A state
+ * The part of a state that a resume compares: the newest definition of the run, its parts, and the contracts that calls were made for. A state
  * from before these were recorded has none.
  */
 const Basis = Schema.Struct({
