@@ -384,7 +384,8 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
         const task = current
         if (task === undefined || task.kind === "journal" || (task.kind !== "hook" && !isClosed)) return Effect.void
         cutTask(task)
-        const warned = Effect.suspend(() => (task.kind === "hook" && isMuted ? warnOfCut : Effect.void))
+        // A caller who interrupts the run knows it
+        const warned = Effect.suspend(() => (task.kind === "hook" && isMuted && !isClosed ? warnOfCut : Effect.void))
         return Effect.andThen(Effect.exit(Deferred.await(task.done)), warned)
       }),
     close: () => {
