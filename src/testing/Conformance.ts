@@ -5,7 +5,8 @@
  */
 
 import * as Arbitrary from "effect/Arbitrary"
-import type * as Context from "effect/Context"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -23,6 +24,7 @@ import * as ConversationStore from "../conversation/ConversationStore.ts"
 import * as Message from "../conversation/Message.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import type * as history from "../conversation/internal/history.ts"
+import { Session } from "../durable/Session.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
@@ -31,7 +33,8 @@ import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as toolCall from "../tool/internal/toolCall.ts"
 import * as Arbitraries from "./Arbitraries.ts"
-import { endWithin, expectEqual, makeCheck, show, type Check } from "./internal/checks.ts"
+import { endWithin, expectEqual, makeCheck, realClock, show, type Check } from "./internal/checks.ts"
+import * as sessionRules from "./internal/sessionRules.ts"
 
 export { ConformanceError, type Check } from "./internal/checks.ts"
 
@@ -155,6 +158,73 @@ export const toolRuntime = <E = never>(
   [...toolRules, ...(options?.context === false ? [] : [contextRule])].map((rule) =>
     makeCheck(name, rule.name, runToolRule(runtime, rule, options))
   )
+
+/**
+ * The checks for sessions: messages and their order, receipts, numbered events, decisions, interruption, failure, removal,
+ * and a layer that is built again.
+ *
+ * **When to use**
+ *
+ * Use in the tests of a `Session` service of your own, or of a layer over a store of your own. The suite depends on
+ * no test framework: register each check as a test, or run them one after another.
+ *
+ * **Details**
+ *
+ * The layer is a function of the agents that it has to host, which require nothing. It has to run them in this process. Each
+ * check builds it for itself, and removes its sessions before and after: their ids start with `conformance/`. A process
+ * that is killed is not checked.
+ *
+ * - `durable`: sessions outlive the layer, and the layer built again finds them. Default `true`.
+ * - `limit`: of a check, in real time. One that takes longer fails and names the event that did not happen. Default 20 seconds.
+ *
+ * **Example** (Checking sessions in memory)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/durable"
+ * import { Conformance } from "effect-emissary/testing"
+ * const checks = Conformance.session(
+ *   "memory",
+ *   (agents) => Layer.provide(Session.layer(agents), VersionedStore.layerMemory),
+ *   { durable: false }
+ * )
+ *
+ * // with @effect/vitest: for (const { name, check } of checks) it.live(name, () => check)
+ * await Effect.runPromise(Effect.forEach(checks, ({ check }) => check, { concurrency: 8, discard: true }))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const session = <E = never>(
+  name: string,
+  layer: (agents: sessionRules.Fixture["agents"]) => Layer.Layer<Session, E>,
+  options?: StoreOptions & { readonly limit?: Duration.Input | undefined }
+): ReadonlyArray<Check> =>
+  [...sessionRules.rules, ...(options?.durable === false ? [] : sessionRules.durableRules)].map((rule, index) => {
+    const id = `conformance/${index}`
+    const progress = { expected: "the layer of sessions to be built" }
+    const program = Effect.gen(function* () {
+      const fixture = yield* sessionRules.makeFixture
+      const open: sessionRules.Input["open"] = (use) =>
+        Effect.scoped(
+          Effect.flatMap(Layer.build(Layer.fresh(layer(fixture.agents))), (context) =>
+            use(Context.get(context, Session))
+          )
+        )
+      const clear = open((sessions) =>
+        Effect.forEach(rule.ids, (more) => sessions.remove(id + more), { discard: true })
+      )
+      const expectNext = (expected: string) => Effect.sync(() => void (progress.expected = expected))
+      if (options?.durable !== false) yield* clear
+      yield* rule.check({ id, fixture, open, expectNext })
+      if (options?.durable !== false) yield* clear
+    })
+    const limit = Duration.fromInputUnsafe(options?.limit ?? "20 seconds")
+    const timed = Effect.provideService(Effect.scoped(program), Clock.Clock, realClock)
+    return makeCheck(name, rule.name, endWithin(limit, progress, timed))
+  })
 
 const expectSome = <A>(what: string, found: Option.Option<A>): Effect.Effect<A, string> =>
   Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(`${what}: expected a value, got none`)
