@@ -13,6 +13,7 @@ const processTests = [
   "test/ai-sdk/env.test.ts",
   "test/agent/otlp.test.ts",
   "test/conversation/store*.test.ts",
+  "test/durable/conformance.test.ts",
   "test/durable/{fleet,kill}.test.ts",
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",
