@@ -14,7 +14,7 @@ const processTests = [
   "test/agent/otlp.test.ts",
   "test/conversation/store*.test.ts",
   "test/durable/conformance.test.ts",
-  "test/durable/{fleet,kill}.test.ts",
+  "test/durable/{fleet,kill,workflow}.test.ts",
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",
   "test/plan/checkpoint-{approval,kill,store}.test.ts",

@@ -266,8 +266,7 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
   const outside = {
     clock: yield* Clock.Clock,
     messageId: yield* Message.MessageId,
-    random: yield* Random.Random,
-    runtime: yield* toolCall.ToolRuntime
+    random: yield* Random.Random
   }
   const body = bodyRunOf(instance, outside.clock, outside.random)
 
@@ -276,7 +275,7 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
     Context.add(Clock.Clock, outside.clock),
     Context.add(Random.Random, outside.random),
     Context.add(Message.MessageId, outside.messageId),
-    Context.add(toolCall.ToolRuntime, outside.runtime),
+    Context.add(toolCall.Performance, undefined),
     Context.add(durability.Durability, undefined),
     Context.add(callContext.Place, "")
   )
@@ -351,7 +350,10 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
    * Executes a call as an activity. A tool that is not idempotent has another activity before that, which names the run of the body
    * that it starts in: in any other one it may have run already.
    */
-  const callOnce = Effect.fnUntraced(function* (call: toolCall.BoundCall) {
+  const callOnce = Effect.fnUntraced(function* (
+    call: toolCall.BoundCall,
+    execute: Effect.Effect<ToolResult.ToolResult>
+  ) {
     const place = yield* callContext.Place
     const name = nameOf(body, `${place}/tool/${call.id}`)
     const isRepeatable = call.contract.annotations.idempotent === true
@@ -365,31 +367,23 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
     const started = Effect.suspend(() => {
       if (isStarted) return Effect.succeed<ToolResult.ToolResult>(runTransition.lostCall)
       isStarted = !isRepeatable
-      return dispatchSafely(call)
+      return executeSafely(call, execute)
     })
     const found = yield* perform(name, Effect.orDie(Effect.flatMap(started, encodeResult)))
     return Option.getOrElse(decodeResult(found), () => unreadable)
   })
 
-  /** A runtime that interrupts itself has failed; the engine would run it again. */
-  const dispatchSafely = (call: toolCall.BoundCall): Effect.Effect<ToolResult.ToolResult> =>
-    Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(
-        Effect.suspend(() => outside.runtime.dispatch(call)),
-        { startImmediately: true }
-      )
-      const exit = yield* Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber))
-      if (Exit.isSuccess(exit)) return exit.value
-      const current = yield* toolCall.CurrentCall
-      return yield* toolCall.unhandledFailure(call.contract.name, exit.cause, current)
-    })
-
-  const dispatch = (call: toolCall.BoundCall): Effect.Effect<ToolResult.ToolResult> =>
-    call.delegates === true
-      ? outside.runtime.dispatch(call)
-      : Effect.catchTag(callOnce(call), "NotStored", ({ problem }) =>
+  const performCall = (
+    call: toolCall.BoundCall,
+    dispatch: (call: toolCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
+  ): Effect.Effect<ToolResult.ToolResult> => {
+    const execute = Effect.suspend(() => dispatch(call))
+    return call.delegates === true
+      ? execute
+      : Effect.catchTag(callOnce(call, execute), "NotStored", ({ problem }) =>
           Effect.succeed(ToolResult.failure("result_not_stored", problem))
         )
+  }
 
   const decisionOf = Effect.fnUntraced(function* (request: Run.ApprovalRequest) {
     const { callId, digest } = request
@@ -446,12 +440,24 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
   })
   return Context.empty().pipe(
     Context.add(durability.Durability, durable),
-    Context.add(toolCall.ToolRuntime, { ...outside.runtime, dispatch }),
+    Context.add(toolCall.Performance, performCall),
     Context.add(Message.MessageId, messageId),
     Context.add(Clock.Clock, workflowClock(outside.clock, body)),
     Context.add(Random.Random, random)
   )
 })
+
+/** A runtime that interrupts itself has failed; the engine would run it again. */
+const executeSafely = (
+  call: toolCall.BoundCall,
+  execute: Effect.Effect<ToolResult.ToolResult>
+): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(execute, { startImmediately: true })
+    const exit = yield* Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber))
+    if (Exit.isSuccess(exit)) return exit.value
+    return yield* toolCall.unhandledFailure(call.contract.name, exit.cause, yield* toolCall.CurrentCall)
+  })
 
 const unreadable = ToolResult.failure("result_not_stored", "the result was stored by another version of this library")
 
@@ -460,14 +466,14 @@ const unreadable = ToolResult.failure("result_not_stored", "the result was store
  *
  * **When to use**
  *
- * Provide it in the body of a workflow, around the agents and plans that the body runs. It wraps the `ToolRuntime` of the body.
+ * Provide it in the body of a workflow, around the agents and plans that the body runs.
  *
  * **Details**
  *
  * | what | in the workflow |
  * |---|---|
  * | model call, retry of it, summary of `Agent.compact` | an activity each |
- * | tool call | an activity under the id of the call |
+ * | tool call | an activity under the id of the call, with all that wraps the `ToolRuntime` |
  * | function step, predicate, `save` of a memory | an activity each |
  * | agent as a tool or as a step, plan as a step | its own calls are activities |
  * | request for an approval, pause of a plan | a `DurableDeferred`, see {@link decide} |
@@ -484,7 +490,8 @@ const unreadable = ToolResult.failure("result_not_stored", "the result was store
  * Code that is not in the table runs each time that the body does: instructions and toolkits that are Effects, policies of
  * approvals, hooks. It has to come to the same again.
  *
- * `timeouts.step` and `timeouts.total` are not stored. Use `timeouts.tool` and the timeouts of steps.
+ * `timeouts.step`, `timeouts.total` and the timeout of a step that is an agent are not stored: a call that they cut off is made
+ * again when the body runs again. Those of tools and of functions are stored.
  *
  * Start a workflow of its own for each run: a decision about one of two runs in a body interrupts the calls of the other.
  *

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer, Queue, Random, Ref, Schedule, Schema } from "effect"
+import { Deferred, Duration, Effect, Layer, Queue, Random, Ref, Schedule, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { type AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Workflow, WorkflowEngine } from "effect/workflow"
@@ -207,6 +207,110 @@ for (const [name, engine] of engines) {
         )
         assert.strictEqual(value, "Done.")
         assert.deepStrictEqual(yield* log.read, ["pay 3", "pay 4"])
+      }).pipe(Effect.scoped)
+    )
+
+    it.live("DUR-6 a runtime inside the layer, and runs of code in a tool: each call is still made once", () =>
+      Effect.gen(function* () {
+        const log = yield* makeLog
+        const seen: Array<string> = []
+        const nested = Tools.toLayer(
+          Effect.map(LanguageModel.LanguageModel, (model) => ({
+            look: ({ text }: typeof parameters.Type) =>
+              // An agent in the code of a tool is a part of the tool's activity
+              Agent.make("helper")
+                .ask(text)
+                .pipe(
+                  Effect.provideService(LanguageModel.LanguageModel, model),
+                  Effect.orDie,
+                  Effect.andThen(log.add(`look ${text}`)),
+                  Effect.as("saw")
+                ),
+            note: ({ text }: typeof parameters.Type) => Effect.as(log.add(`note ${text}`), "noted"),
+            pay: ({ text }: typeof parameters.Type) => Effect.as(log.add(`pay ${text}`), "paid")
+          }))
+        )
+        const inside = ToolRuntime.around((call, next) =>
+          Effect.andThen(
+            Effect.sync(() => void seen.push(call.id)),
+            next
+          )
+        )
+        const model: ScriptedModel.TurnFunction = ({ messages, tools }) => {
+          if (tools.length === 0) return Effect.as(log.add("helper"), { text: "Here." })
+          const answers = messages.filter(({ role }) => role === "assistant").length
+          return (
+            [
+              { toolCalls: [call("a", "look", "1"), call("b", "note", "2")] },
+              { toolCalls: [call("c", "pay", "3")] },
+              { text: "Done." }
+            ][answers] ?? { text: "the end" }
+          )
+        }
+        const { bodies, value } = yield* inWorkflow(
+          Effect.map(clerk.run("Go"), ({ text }) => text).pipe(
+            Effect.provide(inside),
+            Effect.provide(ToolRuntime.layerConcurrent())
+          )
+        ).pipe(Effect.provide(Layer.provideMerge(nested, ScriptedModel.layer(model))), Effect.provide(engine))
+        assert.strictEqual(value, "Done.")
+        assert.isAtLeast(bodies, 2)
+        assert.deepStrictEqual([...(yield* log.read)].sort(), ["helper", "look 1", "note 2", "pay 3"])
+        assert.deepStrictEqual([...seen].sort(), ["a", "b", "c"])
+      }).pipe(Effect.scoped)
+    )
+
+    it.live("DUR-6 two runs at once in one body", () =>
+      Effect.gen(function* () {
+        const log = yield* makeLog
+        const model: ScriptedModel.TurnFunction = ({ messages }) =>
+          Effect.gen(function* () {
+            const about = messages[1]?.text ?? ""
+            yield* log.add(`model ${about} ${messages.length}`)
+            yield* Effect.sleep(about === "x" ? "20 millis" : "1 millis")
+            return messages.length === 2 ? { toolCalls: [call("n", "note", about)] } : { text: `Noted ${about}.` }
+          })
+        const { value } = yield* inWorkflow(
+          Effect.gen(function* () {
+            const both = yield* Effect.all([clerk.run("x"), clerk.run("y")], { concurrency: "unbounded" })
+            const asked = yield* Agent.make("last", { instructions: "Last.", toolkit: Tools }).run("z")
+            return [...both, asked].map(({ text }) => text)
+          })
+        ).pipe(Effect.provide([handlersOf(log), ScriptedModel.layer(model), engine]))
+        assert.deepStrictEqual(value, ["Noted x.", "Noted y.", "Noted z."])
+        const once = ["x", "y", "z"].flatMap((about) => [`model ${about} 2`, `model ${about} 4`, `note ${about}`])
+        assert.deepStrictEqual([...(yield* log.read)].sort(), once.sort())
+      }).pipe(Effect.scoped)
+    )
+
+    it.live("DUR-6 a timeout ends the run and not the body; an interrupted workflow stops its tools", () =>
+      Effect.gen(function* () {
+        const stopped = yield* Deferred.make<void>()
+        const started = yield* Deferred.make<void>()
+        const hangs = Tools.toLayer({
+          look: () => Effect.never,
+          note: () =>
+            Effect.andThen(Deferred.succeed(started, undefined), Effect.never).pipe(
+              Effect.onInterrupt(() => Deferred.succeed(stopped, undefined))
+            ),
+          pay: () => Effect.never
+        })
+        const ofTool = (tool: string) => ScriptedModel.layer(() => ({ toolCalls: [call("a", tool, "1")] }))
+        const { value } = yield* inWorkflow(
+          Effect.map(clerk.run("Go", { timeouts: { total: "100 millis" } }), ({ outcome }) => outcome)
+        ).pipe(Effect.provide([hangs, ofTool("look"), engine]))
+        assert.strictEqual(value, "Interrupted")
+
+        const registered = Body.toLayer(() =>
+          Effect.map(clerk.run("Go"), ({ outcome }) => outcome).pipe(Effect.provide(Durable.layer()), Effect.orDie)
+        )
+        yield* Effect.gen(function* () {
+          const id = yield* Body.execute({ id: "2" }, { discard: true })
+          yield* Deferred.await(started)
+          const instance = yield* WorkflowEngine.WorkflowEngine
+          yield* instance.interruptUnsafe(Body, id)
+          yield* Deferred.await(stopped)
+        }).pipe(Effect.provide(registered), Effect.provide([hangs, ofTool("note"), engine]))
       }).pipe(Effect.scoped)
     )
 

@@ -118,6 +118,7 @@ export const keys = {
   currentCall: "effect-emissary/tool/CurrentCall",
   durability: "effect-emissary/agent/Durability",
   messageId: "effect-emissary/conversation/MessageId",
+  performance: "effect-emissary/tool/Performance",
   metrics: "effect-emissary/tool/Metrics",
   place: "effect-emissary/tool/Place",
   toolRuntime: "effect-emissary/tool/ToolRuntime"
@@ -141,6 +142,7 @@ const fromCall: ReadonlySet<string> = new Set([
   keys.durability,
   keys.messageId,
   keys.metrics,
+  keys.performance,
   keys.place,
   keys.toolRuntime,
   IdGenerator.IdGenerator.key,

@@ -62,6 +62,20 @@ export const ToolRuntime = Context.Reference<ToolRuntime>(callContext.keys.toolR
   defaultValue: () => ({ dispatch: local, concurrency: 1, stubs: false })
 })
 
+/**
+ * Performs each call around the dispatch of whatever runtime is in use: a durable program finds the results that it has
+ * stored. Unlike a wrapper of the runtime it stays where another runtime is provided.
+ */
+export const Performance = Context.Reference<
+  ((call: BoundCall, dispatch: ToolRuntime["dispatch"]) => Effect.Effect<ToolResult.ToolResult>) | undefined
+>(callContext.keys.performance, { defaultValue: () => undefined })
+
+const runtimeIn = (context: Context.Context<never>): ToolRuntime => {
+  const runtime = Context.get(context, ToolRuntime)
+  const perform = Context.get(context, Performance)
+  return perform === undefined ? runtime : { ...runtime, dispatch: (call) => perform(call, runtime.dispatch) }
+}
+
 /** A call of a batch while it is executed. */
 export class CallUnderWay {
   readonly call: BoundCall
@@ -544,7 +558,7 @@ const runBatch = <E, R>(
   isTraced: boolean,
   resume: (end: Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E>) => void
 ): Effect.Effect<void> => {
-  const runtime = Context.get(context, ToolRuntime)
+  const runtime = runtimeIn(context)
   const clock = Context.get(context, Clock.Clock)
   const atOnce = runtime.concurrency === "unbounded" ? Infinity : Math.max(1, runtime.concurrency || 1)
   const isMeasured = Context.get(context, telemetry.Metrics) !== undefined
