@@ -56,6 +56,8 @@ const Pay = Tool.make("pay", { parameters, success: Schema.String, needsApproval
 const Note = Tool.make("note", { parameters, success: Schema.String })
 const Tools = Toolkit.make(Look, Pay, Note)
 
+const Signing = Toolkit.make(Tool.make("sign", { success: Schema.String, needsApproval: true }))
+
 /** The tools that ran, in order. */
 const makeLog = Effect.map(Ref.make<ReadonlyArray<string>>([]), (ref) => ({
   add: (what: string) => Ref.update(ref, (all) => [...all, what]),
@@ -223,13 +225,14 @@ for (const [name, engine] of engines) {
         const nested = Tools.toLayer(
           Effect.map(LanguageModel.LanguageModel, (model) => ({
             look: ({ text }: typeof parameters.Type) =>
-              // An agent in the code of a tool is a part of the tool's activity
-              Agent.make("helper")
-                .ask(text)
+              // An agent in the code of a tool is a part of the tool's activity, and nobody waits for its approvals
+              Agent.make("helper", { toolkit: Signing })
+                .run(text)
                 .pipe(
                   Effect.provideService(LanguageModel.LanguageModel, model),
+                  Effect.provide(Signing.toLayer({ sign: () => Effect.succeed("signed") })),
                   Effect.orDie,
-                  Effect.andThen(log.add(`look ${text}`)),
+                  Effect.tap(({ outcome }) => log.add(`look ${text} ${outcome}`)),
                   Effect.as("saw")
                 ),
             note: ({ text }: typeof parameters.Type) => Effect.as(log.add(`note ${text}`), "noted"),
@@ -243,7 +246,7 @@ for (const [name, engine] of engines) {
           )
         )
         const model: ScriptedModel.TurnFunction = ({ messages, tools }) => {
-          if (tools.length === 0) return Effect.as(log.add("helper"), { text: "Here." })
+          if (tools.length === 1) return Effect.as(log.add("helper"), { toolCalls: [{ name: "sign" }] })
           const answers = messages.filter(({ role }) => role === "assistant").length
           return (
             [
@@ -261,7 +264,7 @@ for (const [name, engine] of engines) {
         ).pipe(Effect.provide(Layer.provideMerge(nested, ScriptedModel.layer(model))), Effect.provide(engine))
         assert.strictEqual(value, "Done.")
         assert.isAtLeast(bodies, 2)
-        assert.deepStrictEqual([...(yield* log.read)].sort(), ["helper", "look 1", "note 2", "pay 3"])
+        assert.deepStrictEqual([...(yield* log.read)].sort(), ["helper", "look 1 AwaitingApproval", "note 2", "pay 3"])
         assert.deepStrictEqual([...seen].sort(), ["a", "b", "c"])
       }).pipe(Effect.scoped)
     )
@@ -548,6 +551,50 @@ describe("DUR-6 decisions", () => {
 })
 
 describe("DUR-6 time", () => {
+  it.effect(
+    "DUR-6 an agent inside an agent waits for hours before it asks its model again, and no process has to run",
+    () =>
+      Effect.gen(function* () {
+        const log = yield* makeLog
+        const inner = Agent.make("inner", { instructions: "Inner.", toolkit: Tools })
+        const outer = Agent.make("outer", {
+          instructions: "Outer.",
+          toolkit: [Agent.asTool(inner, { name: "delegate", description: "Asks another agent" }), Note]
+        })
+        let isOver = false
+        const model: ScriptedModel.TurnFunction = ({ messages }) => {
+          const isFirst = messages.length === 2
+          if (messages[0]?.text === "Inner.") {
+            if (isOver) return { text: "It is over." }
+            isOver = true
+            return { fail: { reason: "RateLimitError", retryAfter: 1800 } }
+          }
+          return isFirst
+            ? { toolCalls: [{ name: "delegate", params: { input: "Go" } }, call("n", "note", "1")] }
+            : { text: messages.map(({ text }) => text).join() }
+        }
+        const registered = Body.toLayer(() =>
+          Effect.map(outer.run("Go", { modelRetry: Schedule.spaced("30 minutes") }), ({ text }) => text).pipe(
+            Effect.provide(Durable.layer()),
+            Effect.orDie
+          )
+        )
+        const value = yield* Effect.gen(function* () {
+          const id = yield* Body.execute({ id: "1" }, { discard: true })
+          yield* TestClock.adjust("29 minutes")
+          const waiting = yield* Body.poll(id)
+          assert.isTrue(waiting._tag === "Some" && waiting.value._tag === "Suspended")
+          yield* TestClock.adjust("1 minute")
+          return yield* Body.execute({ id: "1" })
+        }).pipe(
+          Effect.provide(registered),
+          Effect.provide([handlersOf(log), ScriptedModel.layer(model), WorkflowEngine.layerMemory])
+        )
+        assert.match(String(value), /It is over/)
+        assert.deepStrictEqual(yield* log.read, ["note 1"])
+      })
+  )
+
   it.effect("DUR-6 a decision that held when its call was made holds when the body runs again", () =>
     Effect.gen(function* () {
       const log = yield* makeLog
