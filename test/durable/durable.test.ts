@@ -225,7 +225,7 @@ for (const [name, engine] of engines) {
         const nested = Tools.toLayer(
           Effect.map(LanguageModel.LanguageModel, (model) => ({
             look: ({ text }: typeof parameters.Type) =>
-              // An agent in the code of a tool is a part of the tool's activity, and nobody waits for its approvals
+              // An agent in the code of a tool is a part of the tool's activity, which waits for no approval
               Agent.make("helper", { toolkit: Signing })
                 .run(text)
                 .pipe(
