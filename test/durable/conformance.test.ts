@@ -1,6 +1,6 @@
 /** The same rules for every place of sessions. */
-import { describe, it } from "@effect/vitest"
-import { Layer } from "effect"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Scope } from "effect"
 import { TestRunner } from "effect/cluster"
 import { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
@@ -9,6 +9,9 @@ import { Conformance } from "effect-emissary/testing"
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
+import * as fleet from "./fleet/layers.ts"
+import * as processes from "./fleet/processes.ts"
+import { databases } from "./kill/databases.ts"
 
 type Agents = Parameters<Parameters<typeof Conformance.session>[1]>[0]
 
@@ -40,3 +43,33 @@ describe("DUR-1 DUR-4 Session.layerCluster keeps the same rules", () => {
     for (const { check, name: rule } of Conformance.session(name, sessions, { durable })) it.live(rule, () => check)
   }
 })
+
+describe.each(databases.filter(({ name }) => name === "PostgreSQL"))(
+  "DUR-4 two runners on $name and a client, over HTTP, keep the same rules",
+  (database) => {
+    const scope = Scope.makeUnsafe()
+    let where: Effect.Success<ReturnType<typeof database.open>> | undefined
+    beforeAll(async () => {
+      where = await Effect.runPromise(Scope.provide(database.open(join(directory, "fleet")), scope))
+    })
+    afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+
+    const sessions = (agents: Agents) =>
+      Layer.unwrap(
+        Effect.gen(function* () {
+          assert(where?.type === "postgres")
+          const place = where
+          const runner = Effect.flatMap(processes.freePort, (port) =>
+            Layer.build(
+              Layer.fresh(Layer.provide(Session.layerCluster(agents), fleet.clusterOf({ database: place, port })))
+            )
+          )
+          yield* Effect.all([runner, runner], { concurrency: 2 })
+          return fleet.client(place.url)
+        })
+      )
+    for (const { check, name } of Conformance.session("fleet", sessions, { limit: "60 seconds" })) {
+      it.live(name, () => check)
+    }
+  }
+)

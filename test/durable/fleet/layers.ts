@@ -79,7 +79,7 @@ const postgres = (url: string) => Layer.orDie(PgClient.layer({ url: Redacted.mak
 
 const http = { transport: "http", storage: "sql" } as const
 
-const clusterOf = ({ database, port }: Task) => {
+export const clusterOf = ({ database, port }: Pick<Task, "database" | "port">) => {
   if (database.type === "sqlite")
     return Layer.orDie(SqliteRunner.layer({ filename: database.filename, shardingConfig }))
   const runnerAddress = Option.some(RunnerAddress.make("127.0.0.1", port))
