@@ -69,13 +69,13 @@ export const reasonOf = <A, R>(effect: Effect.Effect<A, Session.SessionError, R>
   Effect.map(Effect.flip(effect), ({ reason }) => reason._tag)
 
 /** An agent with one tool, which runs an Effect. */
-export const withTool = (name: string, options: { readonly needsApproval?: boolean } = {}) => {
-  const tool = Tool.make("work", {
-    parameters: Schema.Struct({ n: Schema.Finite }),
-    success: Schema.String,
-    ...options
-  })
-  const toolkit = Toolkit.make(tool)
+export const withTool = (
+  name: string,
+  options: { readonly needsApproval?: boolean; readonly isIdempotent?: boolean } = {}
+) => {
+  const { isIdempotent = false, ...rest } = options
+  const tool = Tool.make("work", { parameters: Schema.Struct({ n: Schema.Finite }), success: Schema.String, ...rest })
+  const toolkit = Toolkit.make(tool.annotate(Tool.Idempotent, isIdempotent))
   return {
     toolkit,
     agent: Agent.make(name, { toolkit }),

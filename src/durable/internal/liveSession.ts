@@ -135,6 +135,8 @@ interface Turn {
   pending: Array<Event>
   state: Run.State | undefined
   isMuted: boolean
+  /** True when this process has the session for it. */
+  isOurs: boolean
   /** True when the end of the run is stored. */
   isEnded: boolean
 }
@@ -146,6 +148,7 @@ const makeTurn = (state: Run.State | undefined): Turn => ({
   pending: [],
   state,
   isMuted: false,
+  isOurs: false,
   isEnded: false
 })
 
@@ -297,7 +300,7 @@ export const open = Effect.fnUntraced(function* (
 
   /** Reads the session again, where another process may have written since. */
   const refresh = Effect.gen(function* () {
-    const isMine = stored !== undefined && (isExclusive || turn !== undefined)
+    const isMine = stored !== undefined && (isExclusive || turn?.isOurs === true)
     if (isMine) return
     const head = yield* Effect.mapError(sessions.log.head(id), fail)
     if (Option.getOrUndefined(head)?.version === stored?.at.version) return
@@ -485,7 +488,7 @@ export const open = Effect.fnUntraced(function* (
 
   const runTurn = Effect.fnUntraced(function* (current: Turn) {
     const agent = yield* agentNamed(stored?.memory.agent)
-    yield* alone(claim(true))
+    yield* alone(Effect.map(claim(true), () => void (current.isOurs = true)))
     if (stored === undefined || !sessionEvents.hasWork(stored.memory)) return
     const { memory } = stored
     current.state = memory.run
@@ -654,7 +657,10 @@ export const open = Effect.fnUntraced(function* (
 
   const interrupt: LiveSession["interrupt"] = Effect.suspend(() => {
     const current = turn
-    if (current === undefined) return Effect.as(alone(Effect.andThen(refresh, ensureFree)), false)
+    if (current?.isOurs !== true) {
+      const looked = alone(Effect.andThen(refresh, ensureFree))
+      return Effect.andThen(looked, () => (turn?.isOurs === true ? interrupt : Effect.succeed(false)))
+    }
     Deferred.doneUnsafe(current.stop, Exit.void)
     return Effect.as(Effect.andThen(Deferred.await(current.done), ensureAlive), true)
   })
@@ -667,7 +673,7 @@ export const open = Effect.fnUntraced(function* (
       // It was removed
       if (stored === undefined && after > 0) return Effect.fail(fail({ _tag: "NotFound" }))
       if (stored === undefined || stored.memory.sequence <= after) {
-        const isFollowed = isExclusive || turn !== undefined
+        const isFollowed = isExclusive || turn?.isOurs === true
         const waited = isFollowed
           ? waiting
           : Effect.andThen(Effect.timeoutOption(waiting, pollInterval), alone(refresh))

@@ -153,7 +153,7 @@ export const make = Effect.fnUntraced(function* (
     lookup: (id: string) =>
       Effect.gen(function* () {
         // RcMap would keep the error
-        const session = yield* Effect.tapError(liveSession.open(host, id), () => RcMap.invalidate(sessions, id))
+        const session = yield* Effect.tapCause(liveSession.open(host, id), () => RcMap.invalidate(sessions, id))
         yield* Effect.acquireRelease(
           Effect.sync(() => resident.add(session)),
           () => Effect.sync(() => resident.delete(session))
