@@ -292,6 +292,7 @@ export const layer = <R>(
  * - A session that is not used leaves the memory after `idleTime`, even while its events are read. It waits in the store.
  * - `retention`: the messages of the cluster that were answered are deleted from its tables after this long; default 1 day.
  *   The `SqlClient` is that of the cluster.
+ * - `timeout`: as in {@link layerClient}.
  *
  * **Example** (One process with a database in a file)
  *
@@ -321,6 +322,7 @@ export const layerCluster = <R>(
   options?: sessionTypes.Options & {
     readonly drainTime?: Duration.Input | undefined
     readonly retention?: Duration.Input | undefined
+    readonly timeout?: Duration.Input | undefined
   }
 ): Layer.Layer<Session, never, R | VersionedStore.VersionedStore | Sharding | SqlClient> => {
   const runner = Layer.unwrap(
@@ -339,17 +341,27 @@ export const layerCluster = <R>(
  * **Details**
  *
  * It needs neither the agents nor the store, only a `Sharding` service of a client: `NodeClusterHttp.layer` with
- * `clientOnly: true`. Ids, options and errors are those of {@link layer}, and an operation that the fleet does not answer
- * fails with `Unreachable`. A call waits while no runner is there: use `Effect.timeout`. A message that was sent is not lost
- * when its caller leaves.
+ * `clientOnly: true`. A message that was sent is delivered although its caller leaves, or no runner is there.
+ *
+ * `timeout` (default 30 seconds): a call that was not answered for this long is made again, and the events of a session that
+ * was silent are asked for again, wherever the session is then: a machine that is gone does not close its connections. A
+ * call that was not answered for about four times as long fails with `Unreachable`. The message may be stored then: send it
+ * again with the same `messageId`.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerClient = (options?: {
   readonly namespace?: string | undefined
+  readonly timeout?: Duration.Input | undefined
 }): Layer.Layer<Session, never, Sharding> =>
-  Layer.effect(Session, sessionEntity.makeService(options?.namespace ?? "session"))
+  Layer.effect(
+    Session,
+    sessionEntity.makeService(
+      options?.namespace ?? "session",
+      Duration.fromInputUnsafe(options?.timeout ?? "30 seconds")
+    )
+  )
 
 /**
  * The end of a turn: the last answer of the model, and the outcome.

@@ -79,6 +79,8 @@ describe("DUR-4 Session.layerCluster in one process", () => {
       // the one with a reader
       assert.strictEqual(yield* sharding.activeEntityCount, 1)
       assert.strictEqual(reads, 0)
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual(reads, 0)
       yield* sessions.state("a")
       assert.isAbove(reads, 0)
 

@@ -52,6 +52,16 @@ const readAll = Effect.fnUntraced(function* (id: string) {
   return entries
 })
 
+/** Waits until all runners have their part of the shards, after which sessions stay where they are. */
+const settled = (runners: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const owners = yield* sql`SELECT pid, COUNT(*) AS shards FROM pg_locks WHERE locktype = 'advisory' AND granted
+      AND classid <> 0 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) GROUP BY pid`
+    const shards = owners.reduce((sum, { shards }) => sum + Number(shards), 0)
+    return owners.length === runners && shards === layers.shards
+  }).pipe(Effect.delay("100 millis"), Effect.repeat({ until: (isSettled) => isSettled }))
+
 /** The events of a turn whose runner was stopped while a tool was under way. */
 const handedOver = [
   "MessageReceived",
@@ -77,7 +87,7 @@ describe.each(sqlite)("DUR-4 a runner on $name", (database) => {
       yield* first.printed(2)
       yield* first.end("SIGKILL")
       assert.deepStrictEqual(fleet.ledger(), [])
-      // nobody asks for the session
+      // no reader opens the session
       const second = yield* fleet.start()
       yield* processes.until(() => fleet.ledger().length === 2)
       assert.deepStrictEqual(fleet.ledger(), [`${second.pid} begins stamp it`, `${second.pid} ends stamp it`])
@@ -112,6 +122,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
       yield* first.printed(1)
       yield* second.printed(1)
       yield* Effect.gen(function* () {
+        yield* settled(2)
         const sessions = yield* Session.Session
         const reader = yield* Effect.forkChild(readAll("chat"))
         yield* sessions.send("chat", "stamp it")
@@ -164,6 +175,7 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
       const first = yield* fleet.start()
       yield* first.printed(1)
       yield* Effect.gen(function* () {
+        yield* settled(1)
         const sessions = yield* Session.Session
         const reader = yield* Effect.forkChild(readAll("chat"))
         yield* sessions.send("chat", "stamp it")
@@ -173,6 +185,47 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
         yield* first.end("SIGTERM")
         assert.deepStrictEqual(fleet.ledger(), [`${first.pid} begins stamp it`, `${first.pid} ends stamp it`])
         assert.deepStrictEqual(tags(yield* Fiber.join(reader)), handedOver)
+        assert.strictEqual(fleet.ledger().length, 2)
+      }).pipe(Effect.provide(layers.client(fleet.url)))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("a runner that was paused beyond its lock changes nothing when it continues", () =>
+    Effect.gen(function* () {
+      const fleet = yield* fleetOn(database, 1500)
+      const first = yield* fleet.start()
+      const second = yield* fleet.start()
+      yield* first.printed(1)
+      yield* second.printed(1)
+      yield* Effect.gen(function* () {
+        yield* settled(2)
+        const sessions = yield* Session.Session
+        const reader = yield* Effect.forkChild(readAll("chat"))
+        yield* sessions.send("chat", "stamp it")
+        yield* processes.until(() => fleet.ledger().length > 0)
+        const holder = fleet.ledger()[0]?.startsWith(`${first.pid} `) === true ? first : second
+        process.kill(holder.pid, "SIGSTOP")
+        const asking = yield* Effect.forkChild(
+          Effect.all([sessions.state("chat"), Session.ask("chat", "meanwhile")], { concurrency: 2 })
+        )
+        const entries = yield* Fiber.join(reader)
+        const [state, answer] = yield* Fiber.join(asking)
+        assert.isTrue(Option.isSome(state))
+        assert.strictEqual(answer.text, "done meanwhile")
+        process.kill(holder.pid, "SIGCONT")
+        yield* processes.until(() => fleet.ledger().length > 1)
+        yield* Effect.sleep("3 seconds")
+        assert.strictEqual((yield* Session.ask("chat", "hello")).text, "done hello")
+        const all = yield* sessions.events("chat").pipe(Stream.take(answer.sequence + 6), Stream.runCollect)
+        assert.deepStrictEqual(all.slice(0, entries.length), entries)
+        assert.deepStrictEqual(tags(all.slice(answer.sequence)), [
+          "MessageReceived",
+          "RunResumed",
+          "InputAdded",
+          "StepStarted",
+          "ModelAnswered",
+          "RunFinished"
+        ])
         assert.strictEqual(fleet.ledger().length, 2)
       }).pipe(Effect.provide(layers.client(fleet.url)))
     }).pipe(Effect.scoped)

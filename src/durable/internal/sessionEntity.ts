@@ -11,7 +11,7 @@
 
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -49,7 +49,7 @@ const Call = Schema.Struct({ id: Schema.String })
 
 const call = VersionedCodec.single({ what: "call of a session", value: Call }).schema
 
-const SendPayload = VersionedCodec.single({
+const SendBody = VersionedCodec.single({
   what: "message to a session",
   value: Schema.Struct({
     ...Call.fields,
@@ -62,7 +62,7 @@ const SendPayload = VersionedCodec.single({
   data: ["/input", "/context"]
 }).schema
 
-const DecidePayload = VersionedCodec.single({
+const DecideBody = VersionedCodec.single({
   what: "decisions for a session",
   value: Schema.Struct({ ...Call.fields, decisions: Schema.NonEmptyArray(runParts.Decision) }),
   data: runParts.userData
@@ -93,14 +93,19 @@ const error = VersionedCodec.single({
   member: "error"
 }).schema
 
-/** The call is delivered although its runner dies, and although its caller leaves. */
+/** The call is delivered although its runner dies, and although its caller leaves. Made again with its key it is the same one. */
 const delivered = Context.make(ClusterSchema.Persisted, true).pipe(Context.add(ClusterSchema.Uninterruptible, "client"))
+
+const keyed = <S extends Schema.Top>(body: S) => ({
+  payload: { key: Schema.String, body },
+  primaryKey: ({ key }: { readonly key: string }) => key
+})
 
 const entityOf = (namespace: string) =>
   Entity.make(`effect-emissary/Session/${namespace}`, [
-    Rpc.make("Send", { payload: SendPayload, success: receipt, error }).annotateMerge(delivered),
-    Rpc.make("Decide", { payload: DecidePayload, error }).annotateMerge(delivered),
-    Rpc.make("Resume", { payload: call, error }).annotateMerge(delivered),
+    Rpc.make("Send", { ...keyed(SendBody), success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Decide", { ...keyed(DecideBody), error }).annotateMerge(delivered),
+    Rpc.make("Resume", { ...keyed(call), error }).annotateMerge(delivered),
     // A runner that stops leaves the turn to the next one
     Rpc.make("Turn", { payload: call }).annotateMerge(delivered).annotate(ClusterSchema.InterruptOnTermination, true),
     Rpc.make("Events", { payload: EventsPayload, success: entry, error, stream: true }).annotate(
@@ -199,7 +204,7 @@ const actorOf = Effect.fnUntraced(function* (
   const events = (id: string, after: number) =>
     Effect.gen(function* () {
       const published = yield* PubSub.subscribe(hub)
-      const last = sequenceOf(yield* use(id, (session) => session.state))
+      const last = newest ?? sequenceOf(yield* use(id, (session) => session.state))
       let seen = Math.max(after, last)
       const following = Stream.flatMap(Stream.fromSubscription(published), (entry) => {
         const before = seen
@@ -247,9 +252,21 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
       Effect.mapError(client(entityIdOf(id)).Turn({ id }, { discard: true }), storeFailed(id))
     )
     return entity.of({
-      Send: ({ payload: { id, input, ...options } }) => use(id, (session) => session.send(input, options)),
-      Decide: ({ payload: { decisions, id } }) => use(id, (session) => session.decide(decisions)),
-      Resume: ({ payload: { id } }) => use(id, (session) => session.resume),
+      Send: ({
+        payload: {
+          body: { id, input, ...options }
+        }
+      }) => use(id, (session) => session.send(input, options)),
+      Decide: ({
+        payload: {
+          body: { decisions, id }
+        }
+      }) => use(id, (session) => session.decide(decisions)),
+      Resume: ({
+        payload: {
+          body: { id }
+        }
+      }) => use(id, (session) => session.resume),
       Turn: ({ payload: { id } }) => turn(id),
       Interrupt: ({ payload: { id } }) => use(id, (session) => session.interrupt),
       Events: ({ payload: { after, id } }) => events(id, after),
@@ -285,10 +302,6 @@ const problems: Readonly<Record<ClusterError["_tag"], string>> = {
   PersistenceError: "the database of the cluster failed"
 }
 
-const trying = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")]).pipe(
-  Schedule.upTo({ duration: "30 seconds" })
-)
-
 /** A runner that stops interrupts what it has not answered. The caller is not interrupted. */
 const movedIfInterrupted = <E>(cause: Cause.Cause<E>): Effect.Effect<never, E | Moved> =>
   Cause.hasInterruptsOnly(cause) ? Effect.fail({ _tag: "Moved" }) : Effect.failCause(cause)
@@ -302,20 +315,32 @@ const unreachable =
       ? new sessionTypes.SessionError({ id, reason: { _tag: "Unreachable", problem: problems[error._tag] } })
       : error
 
-/** The sessions that the runners have. Every call can be made twice, so one that was not answered is made again. */
-export const makeService = Effect.fnUntraced(function* (namespace: string) {
+/**
+ * The sessions that the runners have. Every call can be made twice, so one that was not answered is made again.
+ *
+ * A runner that was paused, or whose machine is gone, does not close its connections. So one that is silent for `timeout` is
+ * asked again, wherever the session is then.
+ */
+export const makeService = Effect.fnUntraced(function* (namespace: string, timeout: Duration.Duration) {
   const client = yield* entityOf(namespace).client
   type Client = ReturnType<typeof client>
 
-  const call = <A>(
-    id: string,
-    run: (session: Client) => Effect.Effect<A, SessionError | Exclude<ClusterError, Moved>>
-  ) =>
+  const trying = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")]).pipe(
+    Schedule.upTo({ duration: Duration.times(timeout, 3) })
+  )
+
+  const call = <A>(id: string, run: (session: Client) => Effect.Effect<A, SessionError | ClusterError>) =>
     Effect.suspend(() => run(client(entityIdOf(id)))).pipe(
+      Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail<Moved>({ _tag: "Moved" }) }),
       Effect.catchCause(movedIfInterrupted),
       Effect.retry({ while: isClusterError, schedule: trying }),
       Effect.mapError(unreachable(id))
     )
+
+  const keyedCall = <A>(
+    id: string,
+    run: (session: Client, key: string) => Effect.Effect<A, SessionError | ClusterError>
+  ) => Effect.flatMap(storage.nonce, (key) => call(id, (session) => run(session, key)))
 
   const events = (id: string, after: number) =>
     Stream.suspend(() => {
@@ -327,7 +352,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string) {
           if (isNew) seen = sequence
           return isNew
         }),
-        Stream.concat(Stream.fail<Moved>({ _tag: "Moved" })),
+        Stream.timeout(timeout),
         Stream.catchCause((cause) => Stream.fromEffect(movedIfInterrupted(cause))),
         Stream.retry(
           trying.pipe(
@@ -335,7 +360,8 @@ export const makeService = Effect.fnUntraced(function* (namespace: string) {
             Schedule.while(({ input }) => isClusterError(input))
           )
         ),
-        Stream.mapError(unreachable(id))
+        Stream.mapError(unreachable(id)),
+        Stream.repeat(Schedule.spaced("100 millis"))
       )
     })
 
@@ -343,12 +369,11 @@ export const makeService = Effect.fnUntraced(function* (namespace: string) {
     send: Effect.fnUntraced(function* (id, input, options) {
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
       const { agent, context, whenBusy } = options ?? {}
-      return yield* call(id, (session) =>
-        session.Send({ id, messageId, input, ...defined({ agent, context, whenBusy }) })
-      )
+      const body = { id, messageId, input, ...defined({ agent, context, whenBusy }) }
+      return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
-    decide: (id, decisions) => call(id, (session) => session.Decide({ id, decisions })),
-    resume: (id) => call(id, (session) => session.Resume({ id })),
+    decide: (id, decisions) => keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } })),
+    resume: (id) => keyedCall(id, (session, key) => session.Resume({ key, body: { id } })),
     interrupt: (id) => call(id, (session) => session.Interrupt({ id })),
     events: (id, options) => events(id, options?.after ?? 0),
     state: (id) =>

@@ -23,9 +23,11 @@ export interface Task {
   readonly isReader?: boolean
 }
 
+export const shards = 12
+
 /** Short times, so that the tests need not wait for a runner that died. */
 const shardingConfig = {
-  shardsPerGroup: 12,
+  shardsPerGroup: shards,
   shardLockRefreshInterval: "1 second",
   shardLockExpiration: "4 seconds",
   refreshAssignmentsInterval: "300 millis",
@@ -96,7 +98,7 @@ export const runner = (task: Task) =>
 
 /** A process that only calls. */
 export const client = (url: string) =>
-  Session.layerClient().pipe(
+  Session.layerClient({ timeout: "3 seconds" }).pipe(
     Layer.provide(
       NodeClusterHttp.layer({
         ...http,
