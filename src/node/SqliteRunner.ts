@@ -5,13 +5,13 @@
  * **When to use**
  *
  * Use it where one process is enough, in the shape in which several would run: the program does not change when it
- * moves to PostgreSQL and `NodeClusterHttp.layer` of `@effect/platform-node`. A process with sessions alone is served as well by
- * `Session.layer` on `SqliteClient.layerStore`.
+ * moves to PostgreSQL and `NodeClusterHttp.layer` of `@effect/platform-node`. For sessions alone, `Session.layer` on
+ * `SqliteClient.layerStore` serves as well.
  *
  * **Gotchas**
  *
- * One process at a time may have the file: a second one would run the same entities. What a process did not finish is continued
- * by the next one.
+ * One process at a time may have the file: a second one would run the same entities. The next process continues the work
+ * that one did not finish.
  *
  * @since 0.1.0
  */
@@ -43,7 +43,8 @@ const layerDigest = Layer.succeed(Digest.Digest, {
  *
  * **Details**
  *
- * `filename`, `busyTimeout` and `table` are those of `SqliteClient.layerStore`. `shardingConfig` changes the settings of the cluster.
+ * `filename`, `busyTimeout` and `table` are those of `SqliteClient.layerStore`. `shardingConfig` changes the settings of
+ * the cluster.
  *
  * **Example** (A session)
  *

@@ -94,6 +94,65 @@ describe("DUR-4 Session.layerCluster in one process", () => {
     }).pipe(Effect.provide(layer), passing)
   })
 
+  it.live("the messages of the cluster have versions, for runners and clients of different releases", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const sql = yield* SqlClient.SqlClient
+      yield* sessions.send("a", "one", {
+        messageId: "m1",
+        agent: "echo",
+        context: { tenant: "acme" },
+        whenBusy: "reject"
+      })
+      yield* sessions.events("a").pipe(Stream.take(6), Stream.runDrain)
+      yield* sessions.resume("a")
+      const decision = { callId: "c", digest: "d", approved: true }
+      yield* Effect.flip(sessions.decide("a", [decision]))
+      const messages = yield* sql<Record<"tag" | "payload" | "reply", string>>`SELECT tag, m.payload, r.payload AS reply
+        FROM cluster_messages m JOIN cluster_replies r ON r.request_id = m.id WHERE tag <> 'Turn' ORDER BY m.id`
+      const parsed = messages.map(({ payload, reply, tag }) => ({
+        tag,
+        payload: { ...JSON.parse(payload), key: "" },
+        reply: JSON.parse(reply)
+      }))
+      const body = { version: 1, id: "a" }
+      const error = { callId: "c", pending: [], problem: "unknown", _tag: "InvalidDecision" }
+      const failure = { _tag: "SessionError", id: "a", reason: { _tag: "InvalidDecision", error } }
+      assert.deepStrictEqual(parsed, [
+        {
+          tag: "Send",
+          payload: {
+            key: "",
+            body: {
+              ...body,
+              messageId: "m1",
+              input: "one",
+              agent: "echo",
+              context: { tenant: "acme" },
+              whenBusy: "reject"
+            }
+          },
+          reply: { _tag: "Success", value: { version: 1, messageId: "m1", sequence: 1 } }
+        },
+        { tag: "Resume", payload: { key: "", body }, reply: { _tag: "Success", value: null } },
+        {
+          tag: "Decide",
+          payload: { key: "", body: { ...body, decisions: [decision] } },
+          reply: { _tag: "Failure", cause: [{ _tag: "Fail", error: { version: 1, error: failure } }] }
+        }
+      ])
+    }).pipe(Effect.provide(fleet()))
+  )
+
+  it.live("a message that is beyond the limits is refused with an error", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const error = yield* Effect.flip(sessions.send("a", "x".repeat(5_000_000)))
+      assert.include(error.message, "beyond the limits")
+      assert.isTrue(Option.isNone(yield* sessions.state("a")))
+    }).pipe(Effect.provide(fleet()))
+  )
+
   it.effect("answered messages leave the tables of the cluster after the retention", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

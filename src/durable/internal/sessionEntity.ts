@@ -15,6 +15,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as PubSub from "effect/PubSub"
 import * as RcRef from "effect/RcRef"
 import * as Schedule from "effect/Schedule"
@@ -93,7 +94,7 @@ const error = VersionedCodec.single({
   member: "error"
 }).schema
 
-/** The call is delivered although its runner dies, and although its caller leaves. Made again with its key it is the same one. */
+/** The call is delivered although its runner dies or its caller leaves. With the same key it is the same call. */
 const delivered = Context.make(ClusterSchema.Persisted, true).pipe(Context.add(ClusterSchema.Uninterruptible, "client"))
 
 const keyed = <S extends Schema.Top>(body: S) => ({
@@ -234,7 +235,7 @@ const actorOf = Effect.fnUntraced(function* (
   return {
     events,
     turn,
-    /** Another process has written although it does not have the session, or this one no longer has it: the cluster knows. */
+    /** Where another process has written, the cluster decides which of the two has the session. */
     use: <A>(id: string, run: (session: liveSession.LiveSession) => Effect.Effect<A, SessionError>) =>
       Effect.retry(use(id, run), { while: isElsewhere, schedule: Schedule.spaced("1 second"), times: 5 })
   }
@@ -292,21 +293,44 @@ interface Moved {
   readonly _tag: "Moved"
 }
 
-type ClusterError = AlreadyProcessingMessage | EntityNotAssignedToRunner | MailboxFull | Moved | PersistenceError
+/** A value is beyond `Limits`, or of a release that one side does not know. */
+interface Malformed {
+  readonly _tag: "MalformedMessage"
+}
+
+type ClusterError =
+  | AlreadyProcessingMessage
+  | EntityNotAssignedToRunner
+  | MailboxFull
+  | Malformed
+  | Moved
+  | PersistenceError
 
 const problems: Readonly<Record<ClusterError["_tag"], string>> = {
   AlreadyProcessingMessage: "a call is being answered already",
   EntityNotAssignedToRunner: "no runner has it",
   MailboxFull: "its runner has too much to do",
+  MalformedMessage: "the message or the answer is beyond the limits, or of another release",
   Moved: "its runner stopped",
   PersistenceError: "the database of the cluster failed"
 }
 
-/** A runner that stops interrupts what it has not answered. The caller is not interrupted. */
-const movedIfInterrupted = <E>(cause: Cause.Cause<E>): Effect.Effect<never, E | Moved> =>
-  Cause.hasInterruptsOnly(cause) ? Effect.fail({ _tag: "Moved" }) : Effect.failCause(cause)
+/** A value that the codecs refuse, on either side. */
+const isMalformed = (defect: unknown): boolean =>
+  Predicate.hasProperty(defect, "name") && String(defect.name).endsWith("/MalformedMessage")
+
+/** A runner that stops interrupts calls that it has not answered. The caller is not interrupted. */
+const toClusterError = <E>(cause: Cause.Cause<E>): Effect.Effect<never, E | Moved | Malformed> => {
+  if (Cause.hasInterruptsOnly(cause)) return Effect.fail({ _tag: "Moved" })
+  return cause.reasons.some((reason) => Cause.isDieReason(reason) && isMalformed(reason.defect))
+    ? Effect.fail({ _tag: "MalformedMessage" })
+    : Effect.failCause(cause)
+}
 
 const isClusterError = (error: SessionError | ClusterError): error is ClusterError => error._tag !== "SessionError"
+
+const canRetry = (error: SessionError | ClusterError): boolean =>
+  isClusterError(error) && error._tag !== "MalformedMessage"
 
 const unreachable =
   (id: string) =>
@@ -332,8 +356,8 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   const call = <A>(id: string, run: (session: Client) => Effect.Effect<A, SessionError | ClusterError>) =>
     Effect.suspend(() => run(client(entityIdOf(id)))).pipe(
       Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail<Moved>({ _tag: "Moved" }) }),
-      Effect.catchCause(movedIfInterrupted),
-      Effect.retry({ while: isClusterError, schedule: trying }),
+      Effect.catchCause(toClusterError),
+      Effect.retry({ while: canRetry, schedule: trying }),
       Effect.mapError(unreachable(id))
     )
 
@@ -353,11 +377,11 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
           return isNew
         }),
         Stream.timeout(timeout),
-        Stream.catchCause((cause) => Stream.fromEffect(movedIfInterrupted(cause))),
+        Stream.catchCause((cause) => Stream.fromEffect(toClusterError(cause))),
         Stream.retry(
           trying.pipe(
             Schedule.setInputType<SessionError | ClusterError>(),
-            Schedule.while(({ input }) => isClusterError(input))
+            Schedule.while(({ input }) => canRetry(input))
           )
         ),
         Stream.mapError(unreachable(id)),
