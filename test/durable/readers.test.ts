@@ -170,7 +170,7 @@ describe("DUR-2 snapshots", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("`keepEvents` deletes old events, whose readers are told the first one that is kept", () =>
+  it.live("`keepEvents` deletes old events, and their readers get the number of the first one that is kept", () =>
     Effect.gen(function* () {
       const store = yield* t.store
       const layer = Layer.provide(busy(200)({ keepEvents: 50 }), store)
