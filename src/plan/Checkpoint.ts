@@ -157,6 +157,7 @@ import * as engine from "./internal/engine.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as performStep from "./internal/performStep.ts"
 import type * as planRunParts from "./internal/planRunParts.ts"
+import * as planChange from "./internal/planChange.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
 /**
@@ -273,7 +274,7 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
  * `startOrResume` resumes only with the input, the conversation (its `Conversation.transcript`)
  * and the context that the run began with, and fails with `InputDiffers` otherwise, also for a run that is done: a job that runs every night
  * under one key fails instead of running only once. It fails with `PlanChanged`, or
- * `DefinitionChanged`, if the plan or agent was edited since, also for a run that is done.
+ * `DefinitionChanged`, if the plan or agent was edited since in a way that breaks the run, also for a run that is done.
  *
  * `fork` starts a separate run under the key `<key>:<unique>`, whatever is under the key.
  * The writes of its steps are separate, too.
@@ -422,13 +423,13 @@ interface Streams<OfPlan, OfAgent> {
  *   result, and nothing runs. A decision that the run has taken already is no error, if it is
  *   the same one. Fails with `NothingToResume` if there is none, with
  *   `RunActive` if another process runs it, with `PlanChanged` or `DefinitionChanged` if the
- *   plan or agent was edited, with `KindDiffers` if it is the run of the other kind.
+ *   plan or agent was edited in a way that `onChange` does not allow, with `KindDiffers` if it is the run of the other kind.
  * - `stream`, `resumeStream`: the same as a stream of events; of a plan `Checkpointed` follows
  *   each write. A stream that is not read to its end is cancelled. The run does not wait for
  *   its reader: what it did before the reader left, at most to its end, is done.
  * - `inspect`: the progress of a run.
- * - `load`: the state of the run, `None` if there is none or it has not begun. The run of
- *   another plan fails with `PlanChanged`, that of an agent with another name with
+ * - `load`: the state of the run, `None` if there is none or it has not begun. A run whose
+ *   events do not fit the plan fails with `PlanChanged`, that of an agent with another name with
  *   `DefinitionChanged`.
  * - `list`: keys in pages; `prefix`, `after` and `limit` (default 100) as in
  *   `VersionedStore`.
@@ -693,16 +694,14 @@ const kindOfPlan = ({ plans }: Store, plan: livePlan.BoundPlan): PlanKind => ({
   runs: plans,
   input: checkpointRecord.planCodecs.input,
   conversation: () => undefined,
-  changed: ({ digest }) => (digest === plan.digest ? undefined : engine.planChanged(plan, digest)),
-  fold: Effect.fnUntraced(function* (events) {
-    const rules = yield* engine.completeRules(plan)
-    const edited = engine.changedNestedPlan(rules, events)
-    return edited === undefined ? planTransition.fold(rules, events) : yield* edited
-  }),
+  // The run decides about an edited plan, once its events are read
+  changed: () => undefined,
+  fold: (events) =>
+    Effect.flatMap(engine.completeRules(plan), (rules) => Effect.fromResult(engine.replay(rules, events))),
   check: () => Effect.void,
   summary: (state) =>
     summarize(state, {
-      digest: state.digest,
+      digest: planChange.digestOf(state),
       iterations: state.iterations,
       completed: Chunk.size(state.history)
     }),

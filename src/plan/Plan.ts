@@ -587,7 +587,7 @@ export const runMany = <A, R>(
  *
  * `decisions` answer calls and steps that wait; a call without one continues to wait.
  * `maxIterations` is the new limit, and the count continues. Fails with `PlanChanged` when
- * the state was begun with another definition, and with `InvalidDecision` when a decision
+ * the plan was edited since in a way that `onChange` does not allow, and with `InvalidDecision` when a decision
  * names something that does not wait, has the digest of another request, or has expired.
  *
  * @category running

@@ -29,7 +29,7 @@ import type * as planRunParts from "./internal/planRunParts.ts"
  *   again.
  * - `MaxIterationsExceeded`: the plan used up its iterations, usually in a loop that no
  *   condition ends.
- * - `PlanChanged`: the state belongs to a plan with another definition.
+ * - `PlanChanged`: the state belongs to a plan with another definition, and `onChange` does not allow the `changes`.
  * - `OutputInvalid`: the output of the plan does not fit its schema.
  * - `InvalidDecision`: a decision about something that does not wait for it. `problem` is
  *   `unknown` (nothing of that name waits, or not at that `path`), `changed` (it waits, but the

@@ -23,13 +23,13 @@ describe("resuming", () => {
     assert.deepStrictEqual([ran, batches], [["a"], []])
   })
 
-  test("PLAN-6 a plan that was edited is refused", function* () {
+  test("PLAN-6 DUR-10 onChange: refuse resumes under no edited plan", function* () {
     const { fn } = log()
     const one = yield* planOf(Step.make("a", { target: fn("a", () => Effect.fail("no")) }))
     const two = yield* planOf(Step.make("a", { target: fn("b") }))
     const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
-    const { message } = yield* failsFor("PlanChanged", Plan.resume(two, state))
-    for (const word of [one.digest, two.digest, "Picture.diff"]) assert.include(message, word)
+    const { message } = yield* failsFor("PlanChanged", Plan.resume(two, state, { onChange: "refuse" }))
+    for (const word of [one.digest, two.digest, "/steps/a was "]) assert.include(message, word)
   })
 })
 

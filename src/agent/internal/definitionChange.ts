@@ -34,9 +34,13 @@ export const partChanges = (was: runParts.Parts | undefined, now: Current, found
   if (was === undefined) {
     return [{ path: "", was: shortDigest(found), now: shortDigest(now.digest), breaking: false }]
   }
-  const paths = new Set([...Object.keys(was), ...Object.keys(now.parts)])
+  return compareParts(was, now.parts)
+}
+
+export const compareParts = (was: runParts.Parts, now: runParts.Parts): Changes => {
+  const paths = new Set([...Object.keys(was), ...Object.keys(now)])
   return Array.from(paths).flatMap((path) => {
-    const [left = "nothing", right = "nothing"] = [own(was, path), own(now.parts, path)]
+    const [left = "nothing", right = "nothing"] = [own(was, path), own(now, path)]
     return left === right ? [] : [{ path, was: left, now: right, breaking: false }]
   })
 }

@@ -23,6 +23,7 @@ import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
 import type * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
+import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
 import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
@@ -48,7 +49,7 @@ export const drive = (
 const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =>
   Effect.gen(function* () {
     const { bound } = rules
-    if (begin._tag === "Resume") yield* checkDigest(bound, begin.state)
+    const change = begin._tag === "Resume" ? yield* planChange.judge(rules, begin.state, options.onChange) : undefined
     const services = yield* Effect.context<never>()
     const around = callContext.runAround(services)
     const outer = options.joins === true ? around?.outer : around
@@ -82,7 +83,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
       perform: (action: planTransition.Action) => perform(run, action),
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
     }
-    const running = driver.runMachine(machine, run.recorder, { open: openRun(run, state), deadline })
+    const running = driver.runMachine(machine, run.recorder, { open: openRun(run, state, change), deadline })
     yield* (options.joins === true ? running : callContext.asRun(running, { outer, maxDepth, context })).pipe(
       Effect.mapError((error) =>
         failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })
@@ -92,19 +93,6 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     yield* sink.emit({ _tag: "PlanFinished", path: [], result })
     return result
   }).pipe(rules.bound.within, runSpans.inWorkflow(rules.bound, begin._tag === "Resume" ? begin.state.usage : {}))
-
-const checkDigest = (bound: livePlan.BoundPlan, state: PlanRun.State): Effect.Effect<void, PlanError.PlanError> =>
-  state.digest === bound.digest ? Effect.void : Effect.fail(planChanged(bound, state.digest, state))
-
-/** The error of a run that began with another definition of the plan. */
-export const planChanged = (
-  { definition, digest: found }: livePlan.BoundPlan,
-  expected: string,
-  state?: PlanRun.State
-): PlanError.PlanError => {
-  const reason = { _tag: "PlanChanged", expected, found } as const
-  return new PlanError.PlanError({ plan: definition.name, reason, ...defined({ state }) })
-}
 
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
@@ -121,12 +109,17 @@ const planStarted = Effect.fnUntraced(function* (
     depth,
     maxIterations: options.maxIterations ?? bound.definition.maxIterations,
     input: yield* performStep.resolveInput(bound.definition.name, input),
-    context: options.context
+    context: options.context,
+    basis: planChange.basisOf(bound)
   }
 })
 
 /** Records the events before the first action. A run that has its answer takes decisions only, which it rejects. */
-const openRun = Effect.fnUntraced(function* (run: performStep.ActiveRun, state: PlanRun.State | undefined) {
+const openRun = Effect.fnUntraced(function* (
+  run: performStep.ActiveRun,
+  state: PlanRun.State | undefined,
+  change: planRunParts.PlanChange | undefined
+) {
   const { options, recorder, rules } = run
   if (state === undefined) return recorder.begin()
   yield* learnNested(rules, state)
@@ -135,7 +128,11 @@ const openRun = Effect.fnUntraced(function* (run: performStep.ActiveRun, state: 
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return
   const { context, maxIterations } = options
-  yield* recorder.record({ _tag: "PlanResumed", at: yield* DateTime.now, ...defined({ maxIterations, context }) })
+  yield* recorder.record({
+    _tag: "PlanResumed",
+    at: yield* DateTime.now,
+    ...defined({ maxIterations, context, change })
+  })
 })
 
 const perform = (run: performStep.ActiveRun, action: planTransition.Action): Effect.Effect<void, PlanError.PlanError> =>
@@ -375,14 +372,6 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
     }
   })
 
-/** The rules of the plan that a step is, if its agent is one. */
-const learnStep = (rules: performStep.LearningRules, step: string) => {
-  const target = performStep.stepOf(rules.bound, step)?.target
-  return target?._tag === "Agent"
-    ? Effect.map(rules.bound.within(target.agent), (agent) => performStep.learnAgent(rules, step, agent))
-    : Effect.succeed(undefined)
-}
-
 /** Learns the plans inside a state that is resumed. */
 const learnNested = (rules: performStep.LearningRules, state: PlanRun.State): Effect.Effect<void> =>
   Effect.forEach(
@@ -390,7 +379,7 @@ const learnNested = (rules: performStep.LearningRules, state: PlanRun.State): Ef
     (member) => {
       const child = planTransition.childOf(member.status)
       if (child?._tag !== "Plan") return Effect.void
-      return Effect.flatMap(learnStep(rules, member.step), (inner) =>
+      return Effect.flatMap(planChange.learnStep(rules, member.step), (inner) =>
         inner === undefined ? Effect.void : learnNested(inner, child.state)
       )
     },
@@ -410,13 +399,15 @@ const learnAll = (rules: performStep.LearningRules, seen: Set<performStep.Learni
   return Effect.forEach(
     rules.definition.steps,
     ({ name }) =>
-      Effect.flatMap(learnStep(rules, name), (inner) => (inner === undefined ? Effect.void : learnAll(inner, seen))),
+      Effect.flatMap(planChange.learnStep(rules, name), (inner) =>
+        inner === undefined ? Effect.void : learnAll(inner, seen)
+      ),
     { discard: true }
   )
 }
 
-/** The error of the first plan inside whose definition is not the one that its run began with. */
-export const changedNestedPlan = (rules: performStep.LearningRules, events: ReadonlyArray<PlanRun.Event>) => {
+/** The definition that events were recorded under, of the plan itself or of the first one inside that has another one now. */
+const recordedDigest = (rules: performStep.LearningRules, events: ReadonlyArray<PlanRun.Event>) => {
   for (const event of events) {
     let inside: performStep.LearningRules | undefined = rules
     let inner: PlanRun.Event = event
@@ -424,8 +415,23 @@ export const changedNestedPlan = (rules: performStep.LearningRules, events: Read
       inside = inside.nested.get(inner.step)
       inner = inner.event
     }
-    if (event._tag !== "NestedChanged" || inside === undefined || inner._tag !== "PlanStarted") continue
-    if (inner.digest !== inside.bound.digest) return planChanged(inside.bound, inner.digest)
+    if (inside === undefined || inner._tag !== "PlanStarted") continue
+    if (inner.digest !== inside.bound.digest) return { bound: inside.bound, digest: inner.digest }
   }
   return undefined
+}
+
+/**
+ * The state of a run from its events, under the definition of today. Events that do not fit an edited plan are the steps
+ * that ran: it changed too much.
+ */
+export const replay = (
+  rules: performStep.LearningRules,
+  events: ReadonlyArray<PlanRun.Event>
+): Result.Result<Result.Result<PlanRun.State, planTransition.EventError>, PlanError.PlanError> => {
+  const folded = planTransition.fold(rules, events)
+  const recorded = Result.isFailure(folded) ? recordedDigest(rules, events) : undefined
+  if (Result.isSuccess(folded) || recorded === undefined) return Result.succeed(folded)
+  const change = { path: "/steps", was: "the steps that ran", now: folded.failure.message, breaking: true }
+  return Result.fail(planChange.planChanged(recorded.bound, recorded.digest, [change]))
 }

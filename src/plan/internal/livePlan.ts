@@ -498,7 +498,18 @@ export interface RunOptions {
  * Options of resuming a run: those of `RunOptions`, and `decisions` about calls and
  * steps that wait; the others continue to wait. A request or a pause with `approved` added is
  * one: it has the `callId`, the name of the step with its turn, for example `pay:1`, and the `digest`.
+ *
+ * `onChange` decides about a plan that was edited since, and about the agents and plans inside it:
+ *
+ * - `"compatible"` (default): steps that have not run may change, come and go. Steps that ran or wait stay in their places, in
+ *   their parallel group, with their `writes`, and keep or lose no routes; a recorded output fits the output schema; a step that
+ *   waits, or has a run inside it, keeps its target.
+ * - `"refuse"`: a run continues under its own definition only.
+ * - `"accept"`: the run continues in any case. It fails where the step that comes next is gone.
+ *
+ * What is refused fails with `PlanChanged`, which lists the changes. What is continued records them in its `PlanResumed`.
  */
 export interface ResumeOptions extends RunOptions {
   readonly decisions?: ReadonlyArray<Decision> | undefined
+  readonly onChange?: agentTypes.OnChange | undefined
 }

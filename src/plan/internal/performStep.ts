@@ -822,8 +822,8 @@ const runAgent = (
         orStop(sink.streaming ? recorder.emit({ _tag: "Agent", path: [], step, event }) : recorder.delivered())
     }
     const { context } = recorder.state
-    const { timeouts } = options
-    const own: agentTypes.ResumeOptions = { timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
+    const { onChange, timeouts } = options
+    const own: agentTypes.ResumeOptions = { onChange, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
     const handed = driver.hand(own, { ...run.handed, parent })
     const running =
       child === undefined
@@ -893,6 +893,7 @@ const runPlan = (
     concurrency: options.concurrency,
     timeouts: { step: options.timeouts?.step, tool: options.timeouts?.tool },
     interruptWhen: options.interruptWhen,
+    onChange: options.onChange,
     context: recorder.state.context,
     journal,
     isInner: true,

@@ -22,7 +22,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as Json from "../../payload/Json.ts"
 import { quote } from "../../payload/internal/base.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { appendToken, defined } from "../../payload/internal/plainJson.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type * as PlanError from "../PlanError.ts"
@@ -31,6 +31,7 @@ import * as PlanRun from "../PlanRun.ts"
 import * as engine from "./engine.ts"
 import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
+import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
 import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
@@ -50,11 +51,10 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     structured: "never",
     instructions: undefined,
     stepTimeout: false,
-    parts: {},
+    parts: partsOf(bound),
     isOf: (state) => definitionChange.definitionOf(state) === digest,
     contractOf: () => undefined,
-    changes: (state) =>
-      Effect.succeed([{ path: "", was: definitionChange.definitionOf(state), now: digest, breaking: true }]),
+    changes: (state) => progressChanges(bound, state),
     start: (run) => ({
       ask: () => Effect.void,
       perform: (action) => (action._tag === "RunTools" ? refuseCalls(run, action) : answerMessage(bound, run, action))
@@ -72,6 +72,26 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     digest,
     live: bound
   }
+}
+
+const partsOf = (bound: livePlan.BoundPlan) => {
+  const { parts, steps } = planChange.basisOf(bound)
+  return { ...parts, ...Object.fromEntries(steps.map(({ digest, name }) => [appendToken("/steps", name), digest])) }
+}
+
+/** The changes of the plan since its progress, if it is under way. */
+const progressChanges = (bound: livePlan.BoundPlan, { progress }: Run.State) => {
+  if (progress === undefined) return Effect.succeed([])
+  return replayProgress(bound, progress.facts).pipe(
+    Effect.flatMap((state) => planChange.changesOf(performStep.makeLearningRules(bound), state)),
+    Effect.catch((reason) =>
+      Effect.succeed(
+        reason._tag === "DefinitionChanged"
+          ? reason.changes
+          : [{ path: "/progress", was: "progress of a plan", now: "a plan that cannot read it", breaking: true }]
+      )
+    )
+  )
 }
 
 /** Answers the newest message of the user with a run of the plan, which begins or continues. */
@@ -108,12 +128,13 @@ const answerMessage = Effect.fnUntraced(function* (
 
 /** The options of the plan's run: those of the agent's that mean the same. */
 const optionsOf = (run: driver.ActiveRun, before: PlanRun.State | undefined, decisions: ReadonlyArray<Decision>) => {
-  const { defects, maxSteps, modelMistakes, modelRetry, timeouts } = run.options
+  const { defects, maxSteps, modelMistakes, modelRetry, onChange, timeouts } = run.options
   return {
     joins: true,
     handed: { deadline: run.runDeadline, options: { defects, modelMistakes, modelRetry } },
     journal: journalOf(run, before),
     isInner: true,
+    onChange,
     context: run.recorder.state.context,
     timeouts: { step: timeouts?.step, tool: timeouts?.tool },
     maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,
@@ -212,9 +233,9 @@ const replayProgress = (bound: livePlan.BoundPlan, facts: Chunk.Chunk<Schema.Jso
     const rules = yield* engine.completeRules(bound)
     const events = yield* Effect.mapError(factsFromJson(Array.from(facts)), unreadableProgress)
     const recorded = events.map(({ event }) => event)
-    const edited = engine.changedNestedPlan(rules, recorded)
-    if (edited !== undefined) return yield* Effect.fail(toAgentReason(edited, 0))
-    const folded = planTransition.fold(rules, recorded)
+    const folded = yield* Effect.mapError(Effect.fromResult(engine.replay(rules, recorded)), (error) =>
+      toAgentReason(error, 0)
+    )
     return yield* Effect.mapError(Effect.fromResult(folded), unreadableProgress)
   })
 
@@ -300,7 +321,8 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
     return agentReason.makeReason("MaxDepth", { limit: maxDepth }, error)
   }
   if (reason._tag === "PlanChanged") {
-    return new runTransition.DefinitionChanged({ expected: reason.found, found: reason.expected, changes: [] })
+    const { changes, expected, found } = reason
+    return new runTransition.DefinitionChanged({ expected: found, found: expected, changes })
   }
   const details = { error: reason._tag, ...defined({ problem: failureProblem(error) }) }
   return agentReason.makeReason("DelegateFailed", details, error)

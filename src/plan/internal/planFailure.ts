@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
 import { quote, truncateText } from "../../payload/internal/base.ts"
 import { kindOf } from "../../payload/internal/plainJson.ts"
 import * as planRunParts from "./planRunParts.ts"
@@ -28,7 +29,7 @@ export const Reason = Schema.TaggedUnion({
     failure: planRunParts.StepFailure
   },
   MaxIterationsExceeded: { limit: Schema.Int, next: Schema.String },
-  PlanChanged: { expected: Schema.String, found: Schema.String },
+  PlanChanged: { expected: Schema.String, found: Schema.String, changes: Schema.Array(ToolContract.Change) },
   OutputInvalid: { step: Schema.String, failure: planRunParts.StepFailure },
   InvalidDecision: {
     callId: Schema.String,
@@ -69,8 +70,8 @@ export const explain = (reason: Reason, hasText: (failure: planRunParts.StepFail
       `Step ${quote(step)}: the predicate ${quote(predicate)} of the route to ${quote(to)} failed with ${show(failure)}`,
     MaxIterationsExceeded: ({ limit, next }) =>
       `expected to end within ${limit} iterations, found that ${quote(next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`,
-    PlanChanged: ({ expected, found }) =>
-      `expected to resume the plan ${expected}, found ${found}: it was edited since. Picture.diff shows which steps of two plans differ. Resume it with the plan it began with, or start a new run.`,
+    PlanChanged: ({ changes, expected, found }) =>
+      `expected to resume the plan ${expected}, found ${found}: it was edited since. ${runTransition.renderChanges(changes)}`,
     OutputInvalid: ({ failure, step }) =>
       `Step ${quote(step)} returned an output that does not fit the output schema of the plan: ${failure.message}`,
     InvalidDecision: explainDecision,

@@ -5,6 +5,7 @@
 import * as Schema from "effect/Schema"
 import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 
 /**
@@ -148,6 +149,32 @@ export const Question = Schema.Struct({
 
 export type Question = typeof Question.Type
 
+/** The parts of a definition that an edited one is compared with: those of each step, and those of the whole. */
+export const Basis = Schema.Struct({
+  digest: Schema.String,
+  parts: runParts.Parts,
+  steps: Schema.Array(
+    Schema.Struct({
+      name: Schema.String,
+      parallel: Schema.optionalKey(Schema.Boolean),
+      target: Schema.String,
+      keeps: Schema.String,
+      digest: Schema.String
+    })
+  )
+})
+
+export interface Basis extends Schema.Schema.Type<typeof Basis> {}
+
+/** The definition that a run continues with. `cursor` is the step that comes next there. */
+const PlanChange = Schema.Struct({
+  basis: Basis,
+  changes: Schema.Array(ToolContract.Change),
+  cursor: Schema.optionalKey(Schema.String)
+})
+
+export interface PlanChange extends Schema.Schema.Type<typeof PlanChange> {}
+
 const at = runParts.Time
 
 const step = Schema.String
@@ -163,7 +190,8 @@ const OwnEvent = Schema.TaggedUnion({
     depth: runParts.Count,
     maxIterations: Schema.Int,
     input: ResolvedInput,
-    context: runParts.Context
+    context: runParts.Context,
+    basis: Schema.optionalKey(Basis)
   },
   StepStarted: { at, step },
   StepRetried: { at, step, attempt: runParts.Count, failure: StepFailure },
@@ -185,7 +213,8 @@ const OwnEvent = Schema.TaggedUnion({
   PlanResumed: {
     at,
     maxIterations: Schema.optionalKey(Schema.Int),
-    context: Schema.optionalKey(runParts.Context)
+    context: Schema.optionalKey(runParts.Context),
+    change: Schema.optionalKey(PlanChange)
   }
 })
 
@@ -201,7 +230,7 @@ interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; reado
  *
  * | event | meaning |
  * |---|---|
- * | `PlanStarted` | the first event; `digest` is that of the definition, `depth` is 0 or one more than that of the run around it, `context` the `RunContext` of everything inside |
+ * | `PlanStarted` | the first event; `digest` is that of the definition, `depth` is 0 or one more than that of the run around it, `context` the `RunContext` of everything inside, `basis` what an edited definition is compared with |
  * | `StepStarted` | a step begins; the first of its turn counts an iteration |
  * | `StepRetried` | an attempt failed, and attempt number `attempt`, from 2 on, follows the pause of the retry policy; what ran inside the failed one is dropped |
  * | `AgentChanged` | an event of the agent in a step; a `RunStarted` begins its run, or another one after that ended |
@@ -214,7 +243,7 @@ interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; reado
  * | `StepDecided` | the decision about a step that paused, with the `callId` and the digest that it names; decisions about calls inside an agent are its `ApprovalDecided` |
  * | `PlanInterrupted` | the run was stopped: nothing starts any more, what runs may still end |
  * | `PlanFinished` | the run ended; it can continue after a `PlanResumed`, unless it completed |
- * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` or `context` stays as it was |
+ * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` or `context` stays as it was; `change` is present if the run continues under an edited definition |
  *
  * @category models
  * @since 0.1.0

@@ -122,6 +122,7 @@ const StateBody = Schema.Struct({
   history: Schema.Array(planRunParts.StepRecord),
   writes: Schema.Array(Schema.Struct({ key: Schema.String, record: runParts.Count })),
   usage: runParts.Usage,
+  basis: Schema.optional(planRunParts.Basis),
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
   outcome: Schema.optional(planRunParts.Outcome),
   startedAt: runParts.Time,
@@ -152,6 +153,7 @@ interface StateFields extends Omit<typeof StateBody.Type, "history" | "turn" | "
  * - `history`: the records of finished steps, in order; `latest` finds the newest record of
  *   a step, `writes` the record behind a key that a step writes.
  * - `previous`: the record that `fromPrev` reads, absent for the input.
+ * - `basis`: the parts of the newest definition of the run, which an edited one is compared with.
  *
  * States are compared by value. A logged state shows its position and no output of steps.
  *
@@ -202,6 +204,7 @@ const absent = {
   turn: undefined,
   choosing: undefined,
   previous: undefined,
+  basis: undefined,
   interrupted: undefined,
   outcome: undefined
 }
@@ -753,12 +756,13 @@ const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResu
   if (outcome?._tag === "Completed" || outcome?._tag === "Concluded") {
     return rejectUnexpected(event, "a run that can be resumed", `one that ended ${outcome._tag}`)
   }
-  const { context, maxIterations } = event
+  const { change, context, maxIterations } = event
   return updateState(self, event, {
     outcome: undefined,
     interrupted: undefined,
     turn: self.turn === undefined ? undefined : makeTurn(self.turn.members.map(reopenMember)),
-    ...defined({ maxIterations, context })
+    ...defined({ maxIterations, context }),
+    ...(change && { basis: change.basis, cursor: change.cursor })
   })
 }
 

@@ -1,0 +1,242 @@
+/**
+ * A run of a plan that is resumed under an edited definition: what changed, and if the run may continue. Steps that ran or
+ * wait have to stay in place, later ones may change.
+ */
+
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as HashMap from "effect/HashMap"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
+import type { OnChange } from "../../agent/internal/agentTypes.ts"
+import * as definitionChange from "../../agent/internal/definitionChange.ts"
+import * as Digest from "../../payload/Digest.ts"
+import { hashText } from "../../payload/internal/base.ts"
+import { appendToken, defined } from "../../payload/internal/plainJson.ts"
+import type * as ToolContract from "../../tool/ToolContract.ts"
+import type { StepDefinition } from "../PlanDefinition.ts"
+import * as PlanError from "../PlanError.ts"
+import type * as livePlan from "./livePlan.ts"
+import * as performStep from "./performStep.ts"
+import type * as planRunParts from "./planRunParts.ts"
+import * as planTransition from "./planTransition.ts"
+
+type Change = ToolContract.Change
+
+type State = planTransition.State
+
+const shortHash = (value: object): string => {
+  // Sound: a definition is JSON, and its digest was computed when the plan was made
+  const text = Result.getOrElse(Digest.canonicalize(value as Schema.Json), () => "")
+  return definitionChange.shortDigest(hashText(text))
+}
+
+/** The parts of a step that what ran of it depends on, for people. */
+const keepsOf = ({ afterBranches, routes, routesBy, writes }: StepDefinition): string =>
+  [
+    ...(writes === undefined ? [] : [`writes ${writes}`]),
+    ...(afterBranches === undefined ? [] : [`rejoins at ${afterBranches}`]),
+    ...((routes?.length ?? 0) > 0 || routesBy !== undefined ? ["routes"] : [])
+  ].join(", ")
+
+const known = new WeakMap<livePlan.BoundPlan, planRunParts.Basis>()
+
+/** The parts of a plan that a run keeps. */
+export const basisOf = (bound: livePlan.BoundPlan): planRunParts.Basis => {
+  const before = known.get(bound)
+  if (before !== undefined) return before
+  const { definition, digest } = bound
+  const { maxIterations, output } = definition
+  const basis: planRunParts.Basis = {
+    digest,
+    parts: { "/maxIterations": String(maxIterations), ...defined({ "/output": output && shortHash(output) }) },
+    steps: definition.steps.map((step) => ({
+      name: step.name,
+      ...(step.parallel ? { parallel: true } : undefined),
+      target: `${step.target.kind} ${step.target.name}`,
+      keeps: keepsOf(step),
+      digest: shortHash(step)
+    }))
+  }
+  known.set(bound, basis)
+  return basis
+}
+
+/** The rules of the plan that a step is, if its agent is one. */
+export const learnStep = (rules: performStep.LearningRules, step: string) => {
+  const target = performStep.stepOf(rules.bound, step)?.target
+  return target?._tag === "Agent"
+    ? Effect.map(rules.bound.within(target.agent), (agent) => performStep.learnAgent(rules, step, agent))
+    : Effect.succeed(undefined)
+}
+
+/** The digest of the definition that a state was last run with. */
+export const digestOf = ({ basis, digest }: State): string => basis?.digest ?? digest
+
+const pathOf = (step: string): string => appendToken("/steps", step)
+
+const breaking = (path: string, was: string, now: string): Change => ({ path, was, now, breaking: true })
+
+type Steps = planRunParts.Basis["steps"]
+
+const indexOf = (steps: Steps, name: string | undefined): number => steps.findIndex((step) => step.name === name)
+
+const isParallel = (steps: Steps) => steps.map(({ parallel = false }) => ({ parallel }))
+
+const showPlace = (steps: Steps, index: number): string => {
+  const step = steps[index]
+  return step === undefined ? "nothing" : `${step.name}${step.parallel === true ? " (parallel)" : ""}`
+}
+
+/** The steps that ran, run or wait. */
+const touchedBy = (state: State): ReadonlySet<string> =>
+  new Set([
+    ...Array.from(state.history, ({ step }) => step),
+    ...(state.turn?.members ?? []).map(({ step }) => step),
+    ...(state.choosing === undefined ? [] : [state.choosing])
+  ])
+
+/** The differences in the places of the steps up to the last one that ran or waits, and in its parallel group. */
+const orderChanges = (was: Steps, now: Steps, touched: ReadonlySet<string>): ReadonlyArray<Change> => {
+  const last = was.findLastIndex(({ name }) => touched.has(name))
+  if (last < 0) return []
+  const end = planTransition.groupEnd(isParallel(was), last)
+  for (let index = 0; index < end; index += 1) {
+    const [left, right] = [showPlace(was, index), showPlace(now, index)]
+    if (left !== right) return [breaking(pathOf(was[index]?.name ?? ""), left, right)]
+  }
+  return planTransition.groupEnd(isParallel(now), last) === end
+    ? []
+    : [breaking(pathOf(now[end]?.name ?? ""), "a step after the parallel group", "one of the parallel group")]
+}
+
+/** The name of the step that comes after another one and its parallel group. */
+const after = (steps: Steps, name: string | undefined): string | undefined => {
+  const at = indexOf(steps, name)
+  return steps[at < 0 ? 0 : planTransition.groupEnd(isParallel(steps), at)]?.name
+}
+
+/** The step that comes next under the edited plan: where nothing jumped to it, the one that follows now. */
+const nextStep = (was: Steps, now: Steps, state: State): string | undefined => {
+  if (state.turn !== undefined || state.choosing !== undefined || state.cursor === undefined) return state.cursor
+  const previous = Option.getOrUndefined(planTransition.lastRecord(state))?.step
+  return after(was, previous) === state.cursor ? after(now, previous) : state.cursor
+}
+
+/** True for a step that has something of its own that goes on: a question, a decision or a run inside it. */
+const isEngaged = ({ question, status }: planTransition.Member): boolean =>
+  question !== undefined ||
+  planTransition.childOf(status) !== undefined ||
+  ("decision" in status && status.decision !== undefined)
+
+const ownChanges = (was: planRunParts.Basis, now: planRunParts.Basis, state: State): ReadonlyArray<Change> => {
+  const touched = touchedBy(state)
+  const engaged = new Set((state.turn?.members ?? []).filter(isEngaged).map(({ step }) => step))
+  const changes: Array<Change> = [...orderChanges(was.steps, now.steps, touched)]
+  const jumps = [
+    nextStep(was.steps, now.steps, state),
+    ...state.rejoins.flatMap(({ rejoin, router }) => [router, rejoin])
+  ]
+  for (const name of new Set(jumps)) {
+    if (name !== undefined && indexOf(now.steps, name) < 0)
+      changes.push(breaking(pathOf(name), "a step to come", "nothing"))
+  }
+  for (const { digest, keeps, name, target } of was.steps) {
+    const step = now.steps[indexOf(now.steps, name)]
+    if (step === undefined) {
+      if (!touched.has(name)) changes.push({ path: pathOf(name), was: digest, now: "nothing", breaking: false })
+      continue
+    }
+    if (touched.has(name) && step.keeps !== keeps) {
+      changes.push(
+        breaking(pathOf(name), keeps === "" ? "no writes and routes" : keeps, step.keeps || "no writes and routes")
+      )
+    }
+    if (engaged.has(name) && step.target !== target)
+      changes.push(breaking(`${pathOf(name)}/target`, target, step.target))
+    if (step.digest !== digest) changes.push({ path: pathOf(name), was: digest, now: step.digest, breaking: false })
+  }
+  for (const { digest, name } of now.steps) {
+    if (indexOf(was.steps, name) < 0) changes.push({ path: pathOf(name), was: "nothing", now: digest, breaking: false })
+  }
+  return [...changes, ...definitionChange.compareParts(was.parts, now.parts)]
+}
+
+/** The newest outputs of steps, which have to fit what later steps expect of them. */
+const outputChanges = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, state: State) {
+  const changes: Array<Change> = []
+  const records = Array.from(HashMap.values(state.latest)).flatMap((index) =>
+    Option.toArray(Chunk.get(state.history, index))
+  )
+  const finished = (state.turn?.members ?? []).flatMap(({ status }) =>
+    status._tag === "Finished" ? [status.record] : []
+  )
+  for (const { output, step } of [...records, ...finished]) {
+    const schema = performStep.stepOf(bound, step)?.output
+    if (schema === undefined) continue
+    const fits = yield* Effect.isSuccess(performStep.decodeOutput(schema, output, "output"))
+    if (!fits) changes.push(breaking(`${pathOf(step)}/output`, "the recorded output", "a schema that it does not fit"))
+  }
+  return changes
+})
+
+/** The changes of a plan since a state, with those of the plans and agents inside that continue. */
+export const changesOf = Effect.fnUntraced(function* (
+  rules: performStep.LearningRules,
+  state: State
+): Effect.fn.Return<ReadonlyArray<Change>> {
+  const { bound } = rules
+  const isSame = digestOf(state) === bound.digest
+  const changes: Array<Change> = []
+  if (!isSame) {
+    if (state.basis === undefined) return [breaking("", digestOf(state), bound.digest)]
+    changes.push(...ownChanges(state.basis, basisOf(bound), state), ...(yield* outputChanges(bound, state)))
+  }
+  for (const { status, step } of state.turn?.members ?? []) {
+    const child = planTransition.childOf(status)
+    if (child === undefined) continue
+    const inner = yield* learnStep(rules, step)
+    const target = performStep.stepOf(bound, step)?.target
+    if (child._tag === "Plan") {
+      const inside = inner === undefined ? [] : yield* changesOf(inner, child.state)
+      changes.push(...definitionChange.inPart(`${pathOf(step)}/plan`, inside))
+    } else if (!isSame && target?._tag === "Agent") {
+      const agent = yield* bound.within(target.agent)
+      const inside = yield* agentBlueprint.changesSince(agent, child.state)
+      changes.push(...definitionChange.inPart(`${pathOf(step)}/agent`, inside))
+    }
+  }
+  return changes
+})
+
+/** The error of a run that an edited plan may not continue. */
+export const planChanged = (
+  { definition, digest: found }: livePlan.BoundPlan,
+  expected: string,
+  changes: ReadonlyArray<Change>,
+  state?: State
+): PlanError.PlanError => {
+  const reason = { _tag: "PlanChanged", expected, found, changes } as const
+  return new PlanError.PlanError({ plan: definition.name, reason, ...defined({ state }) })
+}
+
+/** The record of the definition that a resumed run has from now on, if it is another one; or the error that refuses it. */
+export const judge = Effect.fnUntraced(function* (
+  rules: performStep.LearningRules,
+  state: State,
+  onChange: OnChange = "compatible"
+): Effect.fn.Return<planRunParts.PlanChange | undefined, PlanError.PlanError> {
+  const { bound } = rules
+  const changes = yield* changesOf(rules, state)
+  const isSame = digestOf(state) === bound.digest
+  if (isSame && changes.length === 0) return undefined
+  if (!definitionChange.isAllowed(changes, onChange)) {
+    return yield* planChanged(bound, digestOf(state), changes, state)
+  }
+  if (isSame) return undefined
+  const basis = basisOf(bound)
+  const cursor = nextStep(state.basis?.steps ?? basis.steps, basis.steps, state)
+  return { basis, changes, ...defined({ cursor }) }
+})

@@ -1,0 +1,215 @@
+import { assert, describe } from "@effect/vitest"
+import { Effect, Option, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, type ToolContract } from "effect-emissary"
+import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
+import { call } from "../agent/fixtures.ts"
+import { decide } from "../decisions.ts"
+import { failsFor, failsMidway } from "../outcomes.ts"
+import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
+import { testStored } from "./checkpoints.ts"
+import { completed, journal, log, planOf } from "./support.ts"
+
+const breaking = (changes: ReadonlyArray<ToolContract.Change> = []) =>
+  changes.flatMap((change) => (change.breaking ? [change.path] : []))
+
+const json = (state: PlanRun.State) =>
+  Effect.flatMap(PlanRun.stateCodec.encodeJson(state), (text) => PlanRun.stateCodec.decodeJson(text))
+
+/** A step that waits for a decision. */
+const waiting = ({ fn }: ReturnType<typeof log>) =>
+  Step.make("w", { target: fn("w", ({ decision }) => (decision === undefined ? Step.pause("look") : "fine")) })
+
+const changeIn = (batches: ReadonlyArray<ReadonlyArray<PlanRun.Event>>) =>
+  batches.flat().flatMap((event) => (event._tag === "PlanResumed" ? [event.change] : []))[0]
+
+describe("DUR-10 runs of plans outlive edits", () => {
+  test("steps that have not run may change, come and go, and the events record it", function* () {
+    const { fn, fnStep, ran } = log()
+    let broken = true
+    const b = Step.make("b", { target: fn("b", () => (broken ? Effect.fail("down") : "b")) })
+    const one = yield* planOf(fnStep("a"), b, fnStep("c"), fnStep("d"))
+    const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
+    broken = false
+    const two = yield* planOf(fnStep("a"), b, fnStep("new"), Step.make("d", { target: fn("other") }))
+    const { batches, write } = journal()
+    const result = completed(yield* Plan.resume(two, yield* json(state), { journal: write }))
+    assert.deepStrictEqual(ran, ["a", "b", "b", "new", "other"])
+    const change = changeIn(batches)
+    assert.deepStrictEqual(pluck(change?.changes ?? [], "path"), ["/steps/c", "/steps/d", "/steps/new"])
+    assert.deepStrictEqual(breaking(change?.changes), [])
+    assert.strictEqual(result.state.basis?.digest, two.digest)
+    assert.strictEqual(result.state.digest, one.digest)
+    const kept = yield* Effect.forEach(batches.flat(), (event) =>
+      Effect.flatMap(PlanRun.eventCodec.encode(event), PlanRun.eventCodec.decode)
+    )
+    assert.deepStrictEqual(kept, batches.flat())
+  })
+
+  const follows: ReadonlyArray<readonly [string, ReadonlyArray<string>, ReadonlyArray<string>]> = [
+    ["one that comes before it now", ["new", "b"], ["a", "new", "b"]],
+    ["another one, as it is gone", ["c"], ["a", "c"]],
+    ["none, as it is gone", [], ["a"]]
+  ]
+  for (const [what, names, expected] of follows) {
+    test(`the step that would have come next is followed by ${what}`, function* () {
+      const { fnStep, ran } = log()
+      const one = yield* planOf(fnStep("a"), fnStep("b"))
+      const { state } = yield* failsMidway("MaxIterationsExceeded", Plan.run(one, "x", { maxIterations: 1 }))
+      const two = yield* planOf(fnStep("a"), ...names.map((name) => fnStep(name)))
+      completed(yield* Plan.resume(two, yield* json(state), { maxIterations: 9 }))
+      assert.deepStrictEqual(ran, expected)
+    })
+  }
+
+  test("steps that ran or wait stop an edit of theirs, and the error lists it", function* () {
+    const { fn, fnStep, ran } = log()
+    const waits = Step.make("b", { target: fn("b", () => Step.pause("look")) })
+    const before = Step.make("a", { target: fn("a", () => "text"), writes: "notes" })
+    const one = yield* planOf(before, waits, fnStep("c"))
+    const paused = yield* Plan.run(one, "x")
+    const state = yield* json(paused.state)
+    ran.length = 0
+    const number = Step.make("a", { target: fn("a", () => 1), writes: "notes", output: Schema.Finite })
+    const edits = [
+      [yield* planOf(Step.make("z", { target: fn("a") }), waits), "/steps/a"],
+      [yield* planOf(fnStep("new"), before, waits), "/steps/a"],
+      [yield* planOf(fnStep("a"), waits), "/steps/a"],
+      [yield* planOf(before, Step.make("b", { target: fn("other") })), "/steps/b/target"],
+      [yield* planOf(number, waits), "/steps/a/output"],
+      [yield* planOf(before), "/steps/b"]
+    ] as const
+    for (const [edited, path] of edits) {
+      const error = yield* failsFor("PlanChanged", Plan.resume(edited, state, { decisions: decide(state) }))
+      assert.include(breaking(error.reason.changes), path)
+      assert.include(error.message, `${path} was `)
+      assert.strictEqual(error.state, state)
+    }
+    const later = yield* planOf(before, waits, fnStep("d"))
+    const refused = yield* failsFor("PlanChanged", Plan.resume(later, state, { onChange: "refuse" }))
+    assert.deepStrictEqual(breaking(refused.reason.changes), [])
+    assert.include(refused.message, `onChange: "compatible"`)
+    assert.deepStrictEqual(ran, [])
+    // Accepted, the new function answers in place of the old one
+    const other = edits[3][0]
+    completed(yield* Plan.resume(other, state, { decisions: decide(state), onChange: "accept" }))
+    assert.deepStrictEqual(ran, ["other"])
+  })
+
+  test("a parallel group that ran stays as it is", function* () {
+    const { fn, fnStep } = log()
+    const band = (name: string) => fnStep(name, { parallel: true })
+    const down = Step.make("c", { target: fn("c", () => Effect.fail("down")) })
+    const one = yield* planOf(band("a"), band("b"), down)
+    const { state } = yield* failsMidway("StepFailed", Plan.run(one, "x"))
+    const two = yield* planOf(band("a"), band("b"), Step.make("c", { target: fn("c"), parallel: true }))
+    const { reason } = yield* failsFor("PlanChanged", Plan.resume(two, state))
+    assert.deepStrictEqual(breaking(reason.changes), ["/steps/c"])
+  })
+
+  test("a plan inside is compared, too, and records its own change", function* () {
+    const { fnStep, ran } = log()
+    const waits = waiting(log())
+    const outerOf = Effect.fnUntraced(function* (...more: ReadonlyArray<string>) {
+      const inner = yield* planOf({ name: "inner" }, waits, ...more.map((name) => fnStep(name)))
+      return yield* planOf({ name: "outer" }, Step.make("o", { target: inner }))
+    })
+    const one = yield* outerOf("c")
+    const state = yield* json((yield* Plan.run(one, "x")).state)
+    const two = yield* outerOf("d", "e")
+    const refused = yield* failsFor("PlanChanged", Plan.resume(two, state, { onChange: "refuse" }))
+    assert.deepStrictEqual(pluck(refused.reason.changes, "path"), [
+      "/steps/o/plan/steps/c",
+      "/steps/o/plan/steps/d",
+      "/steps/o/plan/steps/e"
+    ])
+    const { batches, write } = journal()
+    completed(yield* Plan.resume(two, state, { decisions: decide(state), journal: write }))
+    assert.deepStrictEqual(ran, ["d", "e"])
+    const inside = batches.flat().flatMap((event) => (event._tag === "NestedChanged" ? [event.event] : []))
+    assert.deepStrictEqual(pluck(changeIn([inside])?.changes ?? [], "path"), ["/steps/c", "/steps/d", "/steps/e"])
+    const gone = yield* planOf({ name: "inner" }, fnStep("z"))
+    const three = yield* planOf({ name: "outer" }, Step.make("o", { target: gone }))
+    const { reason } = yield* failsFor("PlanChanged", Plan.resume(three, state))
+    assert.include(breaking(reason.changes), "/steps/o/plan/steps/w")
+  })
+
+  const pay = (parameters: Schema.Struct.Fields) =>
+    Agent.make("payer", {
+      instructions: `Pay with ${Object.keys(parameters).join(" and ")}.`,
+      toolkit: Toolkit.make(
+        Tool.make("pay", { parameters: Schema.Struct(parameters as { a: typeof amount }), needsApproval: true })
+      )
+    })
+  const amount = Schema.Finite
+  const note = Schema.optionalKey(Schema.String)
+  const paid: Array<unknown> = []
+  const layer = Toolkit.make(Tool.make("pay")).toLayer({ pay: () => Effect.sync(() => void paid.push("paid")) })
+  test("an agent in a step continues after an edit, or the step fails with the list of changes", function* () {
+    const planWith = (agent: ReturnType<typeof pay>, more: ReadonlyArray<string> = []) =>
+      planOf(Step.make("p", { target: agent }), ...more.map((name) => log().fnStep(name)))
+    yield* Effect.gen(function* () {
+      const one = yield* planWith(pay({ amount }))
+      const state = yield* json((yield* Plan.run(one, "x")).state)
+      const options = { decisions: decide(state) }
+      const narrow = yield* planWith(pay({ amount, currency: Schema.String }))
+      const failed = yield* failsFor("StepFailed", Plan.resume(narrow, state, options))
+      assert.strictEqual(failed.reason.failure.type, "DefinitionChanged")
+      const edited = yield* planWith(pay({ amount, currency: Schema.String }), ["last"])
+      const { reason } = yield* failsFor("PlanChanged", Plan.resume(edited, state, options))
+      assert.deepStrictEqual(breaking(reason.changes), ["/steps/p/agent/tools/pay/parameters/required"])
+      assert.deepStrictEqual(paid, [])
+      completed(yield* Plan.resume(yield* planWith(pay({ amount, note })), state, options))
+      assert.deepStrictEqual(paid, ["paid"])
+    }).pipe(
+      Effect.provide([
+        layer,
+        ScriptedModel.layer([{ toolCalls: [call("c1", "pay", { amount: 5 })] }, { text: "paid" }])
+      ])
+    )
+  })
+
+  test("a plan that runs as an agent follows the same rules", function* () {
+    const { fnStep, ran } = log()
+    const waits = waiting(log())
+    const one = yield* planOf(waits, fnStep("c"))
+    const { state } = yield* one.run("x")
+    const decisions = decide(state)
+    const broken = yield* planOf(fnStep("z"))
+    const { reason } = yield* failsFor("DefinitionChanged", broken.resume(state, { decisions }))
+    assert.include(breaking(reason.changes), "/steps")
+    const two = yield* planOf(waits, fnStep("d"))
+    const refused = yield* failsFor("DefinitionChanged", two.resume(state, { decisions, onChange: "refuse" }))
+    assert.deepStrictEqual(pluck(refused.reason.changes, "path"), ["/steps/c", "/steps/d"])
+    completed(yield* two.resume(state, { decisions }))
+    assert.deepStrictEqual(ran, ["d"])
+  })
+})
+
+describe("DUR-10 under a key", () => {
+  const key = "k"
+  testStored("a run continues under an edited plan, and again under another one", function* (checkpoint) {
+    const { fn, fnStep, ran } = log()
+    let broken = "b"
+    const step = (name: string) =>
+      Step.make(name, { target: fn(name, () => (broken === name ? Effect.fail("down") : name)) })
+    const one = yield* planOf(step("a"), step("b"), step("c"))
+    yield* Effect.flip(checkpoint.run(one, { key, input: "x" }))
+    broken = "d"
+    const two = yield* planOf(step("a"), step("b"), step("d"))
+    const refused = yield* Effect.flip(checkpoint.resume(two, { key, onChange: "refuse" }))
+    assert.strictEqual(refused.reason._tag, "PlanChanged")
+    assert.strictEqual((yield* Effect.flip(checkpoint.resume(two, { key }))).reason._tag, "StepFailed")
+    assert.strictEqual(Option.getOrThrow(yield* checkpoint.inspect(key)).digest, two.digest)
+    broken = ""
+    const other = yield* planOf(step("a"), fnStep("z"), step("d"))
+    const changed = yield* Effect.flip(checkpoint.resume(other, { key }))
+    assert.strictEqual(changed.reason._tag, "PlanChanged")
+    const three = yield* planOf(step("a"), step("b"), step("d"), step("e"))
+    completed(yield* checkpoint.resume(three, { key }))
+    assert.deepStrictEqual(ran, ["a", "b", "b", "d", "d", "e"])
+  })
+})
