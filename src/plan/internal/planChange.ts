@@ -125,7 +125,7 @@ const nextStep = (was: Steps, now: Steps, state: State): string | undefined => {
   return after(was, previous) === state.cursor ? after(now, previous) : state.cursor
 }
 
-/** True for a step that has something of its own that goes on: a question, a decision or a run inside it. */
+/** True for a step that has something of its own that continues: a question, a decision or a run inside it. */
 const isEngaged = ({ question, status }: planTransition.Member): boolean =>
   question !== undefined ||
   planTransition.childOf(status) !== undefined ||
