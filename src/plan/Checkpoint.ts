@@ -890,7 +890,7 @@ const makeClaims = (lease: claimedLog.Lease) => {
     }
     const status: Status = state === undefined ? "claimed" : "running"
     const change = (head: Head): Head => ({ ...head, status })
-    const taken = Effect.catchTag(claimedLog.takeOver(runs, lease, at, { change }), "Leased", (leased) =>
+    const taken = Effect.catchTag(claimedLog.takeOver(runs, lease, at, change), "Leased", (leased) =>
       Effect.fail(runActive(leased.at.head, leased.until))
     )
     return { ...claim, at: yield* taken }

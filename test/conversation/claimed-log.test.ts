@@ -88,12 +88,6 @@ describe("DUR-1 a log that a process has claimed", () => {
     assert.strictEqual((yield* head).head.owner, taken.at.head.owner)
   })
 
-  test("DUR-4 is taken at once by an owner that something else guarantees", function* () {
-    const { journal, lease, log } = yield* begun
-    yield* claimedLog.takeOver(journal, lease, log.at, { exclusive: true })
-    assert.strictEqual(yield* tagOf(log.append(same)), "Lost")
-  })
-
   test("DUR-1 that was removed is lost", function* () {
     const { journal, log } = yield* begun
     yield* journal.remove("k", undefined)
@@ -125,37 +119,6 @@ describe("DUR-1 a log that a process has claimed", () => {
     yield* log.release((head) => ({ ...head, title: "Done" }))
     assert.deepStrictEqual([(yield* head).head.title, log.isLost], ["Done", false])
     assert.deepStrictEqual(yield* read, [[2]])
-  })
-
-  for (const when of ["before", "after"] as const) {
-    test(`DUR-2 a replacement whose write failed (${when} it took place) leaves the claim with its process`, function* () {
-      const { head, journal, log, read } = yield* begun
-      yield* log.append(same, [[2], [3]])
-      const replaced = log.replace({ head: same, input: (generation) => ({ generation, sum: 5 }) })
-      assert.strictEqual(yield* tagOf(failing(replaced, { fails: isHead, when })), "StoreFailed")
-      yield* log.append(same, [[7]])
-      const { sum } = yield* journal.input(yield* head)
-      assert.deepStrictEqual([sum, yield* read], when === "before" ? [0, [[2], [3], [7]]] : [5, [[7]]])
-    })
-  }
-
-  test("DUR-2 a new generation begins with its input, keeps the claim, and the old values are deleted", function* () {
-    const { head, journal, log, read } = yield* begun
-    yield* log.append(same, [[2], [3]])
-    const { lease: _, ...before } = log.at.head
-    yield* log.replace({ head: same, input: (generation) => ({ generation, sum: 5 }) })
-    assert.deepStrictEqual(log.at.head.retired, [before.generation])
-    assert.isTrue(claimedLog.isLeased(log.at.head, log.at.head.updated))
-    yield* log.append(same, [[5]])
-    yield* log.sweep
-    yield* log.append(same, [[7]])
-    const found = yield* head
-    assert.deepStrictEqual([found.head.retired, (yield* journal.input(found)).sum], [[], 5])
-    assert.deepStrictEqual(yield* read, [[5], [7]])
-    const { list } = yield* VersionedStore.VersionedStore
-    const { keys } = yield* list({ prefix: journal.journalKey("k") })
-    assert.strictEqual(keys.length, 3)
-    assert.isTrue(keys.every((key) => key.includes(found.head.generation)))
   })
 
   test("DUR-1 its lease is renewed where nothing is written, and not where something was", function* () {

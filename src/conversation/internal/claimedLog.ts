@@ -5,8 +5,7 @@
  * the claim and the end of its lease. Every append renews the lease, and changes the head by compare-and-set: a process whose
  * log was taken by another one, with a new epoch and owner, writes nothing more. Its next append fails.
  *
- * Each process compares a lease with its own clock. `exclusive` is for owners that something else guarantees, such as the
- * shards of a cluster.
+ * Each process compares a lease with its own clock.
  *
  * **Example** (A log of numbers that another process takes)
  *
@@ -32,7 +31,8 @@
  *
  *   const leased = yield* Effect.flip(claimedLog.takeOver(journal, lease, primes.at))
  *   assert.strictEqual(leased._tag, "Leased")
- *   yield* claimedLog.takeOver(journal, lease, primes.at, { exclusive: true })
+ *   yield* primes.alone(primes.release((head) => head))
+ *   yield* claimedLog.takeOver(journal, lease, primes.at)
  *   return yield* Effect.flip(primes.alone(primes.append((head) => head, [[5]])))
  * })
  *
@@ -117,25 +117,24 @@ export const begin = Effect.fnUntraced(function* <H extends Head, B, I>(
   return yield* journal.begin(key, before, { ...log, head: (fields) => log.head({ ...fields, ...times }) })
 })
 
-/** Claims a log with a new epoch and a new owner. Fails with {@link Leased} while another process has it, unless `exclusive`. */
+/** Claims a log with a new epoch and a new owner. Fails with {@link Leased} while another process has it. */
 export const takeOver = Effect.fnUntraced(function* <H extends Head, B, I>(
   journal: storage.Journal<H, B, I>,
   lease: Lease,
   at: storage.StoredHead<H>,
-  options?: { readonly change?: ((head: H) => H) | undefined; readonly exclusive?: boolean | undefined }
+  change: (head: H) => H = (head) => head
 ) {
   const times = yield* renewed(lease)
   const { lease: until } = at.head
-  if (options?.exclusive !== true && until !== undefined && isLeased(at.head, times.updated)) {
+  if (until !== undefined && isLeased(at.head, times.updated)) {
     return yield* Effect.fail<Leased<H>>({ _tag: "Leased", at, until })
   }
   const owner = yield* storage.nonce
-  const change = options?.change ?? ((head: H) => head)
   return yield* journal.append(at, (head) => ({ ...change(head), ...times, epoch: head.epoch + 1, owner }), [])
 })
 
 /**
- * A log that this process has claimed, with heads `H`, batches `B`, and values `I` that a generation begins with.
+ * A log that this process has claimed, with heads `H` and batches `B`.
  *
  * - `at`: the newest head.
  * - `isOver`: nothing more is to be written. `beat` then does nothing.
@@ -144,12 +143,11 @@ export const takeOver = Effect.fnUntraced(function* <H extends Head, B, I>(
  * - `append`: writes batches, then the head that `change` makes of the head with them and with a renewed lease. One that
  *   failed may have taken place: nothing but a `release` can follow.
  * - `release`: the same without a lease, so that any process can take the log.
- * - `replace`: begins a new generation in place of this one, whose values `sweep` deletes, and keeps the claim.
  * - `sweep`: deletes the values of retired generations. The next write of the head leaves them out.
  * - `stop`, `abort`: make `stopped` fail; the first error counts.
  * - `beat`: renews the lease, for ever. It stops the work when the claim is lost, or when the store fails until its end.
  */
-export interface ClaimedLog<in out H, in B, in I, in out X> {
+export interface ClaimedLog<in out H, in B, in out X> {
   at: storage.StoredHead<H>
   isOver: boolean
   readonly failure: X | undefined
@@ -157,10 +155,6 @@ export interface ClaimedLog<in out H, in B, in I, in out X> {
   readonly alone: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   readonly append: (change: (head: H) => H, batches?: ReadonlyArray<B>) => Effect.Effect<void, X>
   readonly release: (change: (head: H) => H, batches?: ReadonlyArray<B>) => Effect.Effect<void, X>
-  readonly replace: (log: {
-    readonly head: (head: H) => H
-    readonly input?: ((generation: string) => I) | undefined
-  }) => Effect.Effect<void, X>
   readonly sweep: Effect.Effect<void>
   readonly stop: (error: X) => Effect.Effect<never, X>
   readonly abort: (cause: Cause.Cause<X>) => Effect.Effect<boolean>
@@ -183,22 +177,16 @@ export const make = <H extends Head, B, I, X>(options: {
   readonly lease: Lease
   readonly at: storage.StoredHead<H>
   readonly error: (reason: storage.Reason | Lost<H>) => X
-}): ClaimedLog<H, B, I, X> => {
+}): ClaimedLog<H, B, X> => {
   const { at, error, journal, lease } = options
   const gate = Semaphore.makeUnsafe(1)
   const stopping = Deferred.makeUnsafe<never, X>()
-  const mine: Pick<ClaimedLog<H, B, I, X>, "at" | "isOver"> & { isLost: boolean; failure: X | undefined } = {
+  const mine: Pick<ClaimedLog<H, B, X>, "at" | "isOver"> & { isLost: boolean; failure: X | undefined } = {
     at,
     isOver: false,
     isLost: false,
     failure: undefined
   }
-  /** The log that `replace` began last: the head can name it although the store failed. */
-  let replacement: storage.Log | undefined
-
-  const isMine = (head: storage.Log): boolean =>
-    isOf(head, mine.at.head) || (replacement !== undefined && isOf(head, replacement))
-
   /** A head in another version can still be what this process wrote, where the store failed and wrote even so. */
   const write = (
     operation: (at: storage.StoredHead<H>) => Effect.Effect<storage.StoredHead<H>, storage.Conflict<H> | storage.Reason>
@@ -206,7 +194,7 @@ export const make = <H extends Head, B, I, X>(options: {
     Effect.suspend(() => operation(mine.at)).pipe(
       Effect.map((written) => void (mine.at = written)),
       Effect.catchTag("Conflict", ({ found }) => {
-        if (Option.isNone(found) || !isMine(found.value.head)) {
+        if (Option.isNone(found) || !isOf(found.value.head, mine.at.head)) {
           mine.isLost = true
           return Effect.fail<Lost<H>>({ _tag: "Lost", head: mine.at.head, found })
         }
@@ -259,18 +247,6 @@ export const make = <H extends Head, B, I, X>(options: {
         append((head) => withoutLease(change(withoutLease(head))), batches),
         () => void (mine.isOver = true)
       ),
-    replace: (log: Parameters<ClaimedLog<H, B, I, X>["replace"]>[0]) =>
-      Effect.flatMap(renewed(lease), (times) => {
-        const begun = (at: storage.StoredHead<H>) =>
-          journal.begin(at.key, Option.some(at), {
-            ...log,
-            head: (fields) => {
-              replacement = fields
-              return log.head({ ...at.head, ...fields, ...times })
-            }
-          })
-        return Effect.mapError(write(begun), error)
-      }),
     sweep: Effect.map(
       Effect.suspend(() => journal.sweep(mine.at)),
       (swept) => void (mine.at = swept)

@@ -15,6 +15,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
 import type * as VersionedStore from "../../conversation/VersionedStore.ts"
+import * as claimedLog from "../../conversation/internal/claimedLog.ts"
 import * as storage from "../../conversation/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -25,9 +26,7 @@ const Head = Schema.Struct({
   kind: Schema.Literal("session"),
   agent: Schema.String,
   sequence: runParts.Count,
-  ...storage.logFields,
-  lease: Schema.optionalKey(runParts.Time),
-  updated: runParts.Time
+  ...claimedLog.headFields
 })
 
 export type Head = typeof Head.Type
