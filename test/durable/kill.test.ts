@@ -45,7 +45,7 @@ describe("DUR-7 processes with sessions are killed under load", () => {
         Effect.gen(function* () {
           const path = home(`one-${name}`)
           const database = yield* open(path)
-          const result = yield* runs.run({ ...small, directory: path, database, runners: 1, kills: 6 })
+          const result = yield* runs.run({ ...small, directory: path, database, home: "process", runners: 1, kills: 6 })
           checked(result, 6)
         }).pipe(Effect.scoped),
       120_000
@@ -58,7 +58,7 @@ describe("DUR-7 processes with sessions are killed under load", () => {
       Effect.gen(function* () {
         const path = home("naive")
         const database = { type: "sqlite", filename: join(path, "store.sqlite") } as const
-        const result = yield* runs.run({ ...small, directory: path, database, naive: true, runners: 1, kills: 4 })
+        const result = yield* runs.run({ ...small, directory: path, database, home: "naive", runners: 1, kills: 4 })
         assert.isAbove(result.verdict.startedTwice.length, 0, runs.render(result))
         assert.deepStrictEqual(result.verdict.lost, [])
       }),

@@ -27,7 +27,9 @@ const bundle = async (directory: string): Promise<string> => {
     format: "esm",
     outfile,
     // Packages in CommonJS ask for the modules of Node when they run
-    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+    banner: {
+      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);'
+    },
     external: ["pg-native"],
     logLevel: "error"
   })

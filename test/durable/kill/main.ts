@@ -22,6 +22,7 @@ const { values } = parseArgs({
     deploys: { type: "string", default: "" },
     port: { type: "string", default: "54329" },
     database: { type: "string", default: "postgres" },
+    home: { type: "string", default: "cluster" },
     write: { type: "boolean", default: false },
     keep: { type: "boolean", default: false }
   }
@@ -44,6 +45,7 @@ const options: runs.Options = {
   database: server
     ? { type: "postgres", url: server.url }
     : { type: "sqlite", filename: join(directory, "store.sqlite") },
+  home: values.home === "process" ? "process" : "cluster",
   seed: whole("seed"),
   runners: whole("runners"),
   clients: whole("clients"),

@@ -1,11 +1,16 @@
 /**
  * Load on sessions whose processes are killed, and the figures. It is small in the tests and large in `npm run kill`.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import { createServer } from "node:net"
 import { join } from "node:path"
 import { random } from "../../random.ts"
+import * as doors from "./door.ts"
 import * as fleets from "./fleet.ts"
+import * as layers from "./layers.ts"
 import * as ledger from "./ledger.ts"
 import * as load from "./load.ts"
 import * as remote from "./remote.ts"
@@ -16,8 +21,7 @@ import * as verdict from "./verdict.ts"
 export interface Options {
   readonly directory: string
   readonly database: tasks.Database
-  /** Sessions that are not durable, in place of those under test. */
-  readonly naive?: boolean
+  readonly home: tasks.Task["home"]
   readonly seed: number
   readonly runners: number
   readonly clients: number
@@ -77,15 +81,34 @@ const figuresOf = (
   }
 }
 
+/** Ports that nobody has at the moment. */
+const freePorts = (count: number): Promise<ReadonlyArray<number>> =>
+  Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<number>((resolve, reject) => {
+          const server = createServer().on("error", reject)
+          server.listen(0, "127.0.0.1", () => {
+            const address = server.address()
+            server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
+          })
+        })
+    )
+  )
+
 /** Runs it all. `say` hears how far it is. */
 export const run = Effect.fnUntraced(function* (options: Options, say: (line: string) => void = () => {}) {
   const { database, directory, leaseMillis, pace, seed } = options
   const file = join(directory, "ledger.jsonl")
   const read = ledger.reader(file)
+  const isFleet = options.home === "cluster" && database.type === "postgres"
+  const ports = isFleet ? yield* Effect.promise(() => freePorts(options.runners)) : []
   const runners = Array.from({ length: options.runners }, (_, index) => ({
     runner: `runner-${index + 1}`,
     database,
-    naive: options.naive ?? false,
+    home: options.home,
+    ...(isFleet ? { port: ports[index] ?? 0 } : {}),
     ledger: file,
     pace,
     leaseMillis
@@ -95,13 +118,19 @@ export const run = Effect.fnUntraced(function* (options: Options, say: (line: st
     (fleet) => Effect.promise(() => fleet.close())
   )
   // One after the other: the first one makes the tables
-  for (const name of fleet.names) yield* Effect.promise(() => fleet.start(name).ready)
+  for (const name of fleet.names) {
+    const runner = fleet.start(name)
+    yield* Effect.promise(() => runner.ready)
+    if (runner.over) return yield* Effect.die(new Error(`${name} ended at once, see ${directory}/${name}.log`))
+  }
 
   const began = Date.now()
   const done = trouble.begin()
   const records: Array<load.Record> = []
   let over = false
-  const door = remote.make(fleet)
+  const door = isFleet
+    ? Context.get(yield* Layer.build(layers.caller(database, leaseMillis)), doors.Door)
+    : remote.make(fleet)
   const loading = yield* Effect.forkScoped(load.run({ ...options, door, over: () => over }, records))
   const saying = yield* Effect.forkScoped(
     Effect.sync(() => {

@@ -7,10 +7,13 @@ export type Database =
 export interface Task {
   readonly runner: string
   readonly database: Database
-  /** The port of a runner of a fleet. Without it, sessions are of this process alone, and the test asks for them by messages. */
+  /**
+   * Where sessions are: `Session.layer` in each process, `Session.layerCluster` with one process on SQLite or several on
+   * PostgreSQL, or sessions that are not durable.
+   */
+  readonly home: "process" | "cluster" | "naive"
+  /** The port of a runner of a cluster on PostgreSQL. */
   readonly port?: number
-  /** Sessions that are not durable, in place of those under test. */
-  readonly naive?: boolean
   readonly ledger: string
   readonly version: number
   readonly pace: number
