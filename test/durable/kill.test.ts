@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
-import { databases } from "./kill/databases.ts"
+import { postgres } from "./kill/databases.ts"
 import * as runs from "./kill/run.ts"
 
 const directory = makeDirectory()
@@ -32,21 +32,52 @@ const home = (name: string): string => {
   return path
 }
 
-const checked = (result: runs.Result, kills: number) => {
-  assert.deepStrictEqual(runs.faults(result).slice(0, 5), [], runs.render(result))
-  assert.isAtLeast(result.figures.trouble.kills, kills)
-}
+const run = (
+  name: string,
+  options: Pick<runs.Options, "database" | "directory" | "home" | "runners" | "kills"> & Partial<runs.Options>
+) =>
+  Effect.gen(function* () {
+    const result = yield* runs.run({ ...small, ...options })
+    assert.deepStrictEqual(runs.faults(result).slice(0, 5), [], `${name}\n${runs.render(result)}`)
+    assert.isAtLeast(result.figures.trouble.kills, options.kills)
+  })
 
 describe("DUR-7 processes with sessions are killed under load", () => {
-  for (const { name, open } of databases) {
+  it.live(
+    "processes that share a SQLite file, one of them stopped beyond its lease: nothing is lost, started twice or stuck",
+    () => {
+      const directory = home("shared")
+      const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
+      return run("shared", { directory, database, home: "process", runners: 2, kills: 6, stops: 1 })
+    },
+    120_000
+  )
+
+  it.live(
+    "a cluster of one process on SQLite: nothing is lost, started twice or stuck",
+    () => {
+      const directory = home("cluster")
+      const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
+      return run("cluster", { directory, database, home: "cluster", runners: 1, kills: 3 })
+    },
+    120_000
+  )
+
+  for (const database of postgres) {
     it.live(
-      `${name}: one process that is killed loses no message, starts no call twice, and leaves no session stuck`,
+      "three runners on PostgreSQL, one of them stopped beyond its lock: nothing is lost, started twice or stuck",
       () =>
         Effect.gen(function* () {
-          const path = home(`one-${name}`)
-          const database = yield* open(path)
-          const result = yield* runs.run({ ...small, directory: path, database, home: "process", runners: 1, kills: 6 })
-          checked(result, 6)
+          const own = yield* database
+          yield* run("fleet", {
+            directory: home("fleet"),
+            database: own,
+            home: "cluster",
+            runners: 3,
+            kills: 6,
+            stops: 1,
+            leaseMillis: 1200
+          })
         }).pipe(Effect.scoped),
       120_000
     )

@@ -30,7 +30,7 @@ export interface Options {
   readonly readers: number
   /** No session begins after it is true. */
   readonly over: () => boolean
-  /** How long a session may take for what it has to do. */
+  /** The time that sessions have to end their work when the trouble is over. */
   readonly patience: number
 }
 
@@ -40,7 +40,7 @@ const send = (door: Operations, { acknowledged, agent, errors, id }: Record, tex
       Effect.sync(() => errors.set(reason, { times: (errors.get(reason)?.times ?? 0) + 1, text }))
     ),
     Effect.retry(Schedule.spaced(60)),
-    Effect.andThen(Effect.sync(() => acknowledged.push(text)))
+    Effect.tap(() => Effect.sync(() => (acknowledged.includes(text) ? 0 : acknowledged.push(text))))
   )
 
 /** Approves what waits, until the turn of the newest message has ended, as far as a reader knows. */
@@ -68,24 +68,32 @@ const untilIdle = Effect.fnUntraced(function* (door: Operations, record: Record)
 })
 
 const oneSession = Effect.fnUntraced(function* (options: Options, record: Record, dice: Random) {
-  const { door, messages, patience } = options
+  const { door, messages } = options
   for (const reader of record.readers) {
     const fork = readers.follow(door, record.id, reader, record.progress, random(dice.below(2 ** 31)))
     yield* Effect.forkScoped(fork)
   }
   for (let number = 1; number <= messages; number++) {
     record.progress.settled = false
-    yield* send(door, record, agents.label(record.id, number))
+    // A client that does not know whether a message arrived sends it again
+    const again = record.acknowledged.filter(() => dice.chance(0.15))
+    yield* Effect.forEach([...again, agents.label(record.id, number)], (text) => send(door, record, text), {
+      concurrency: 2
+    })
     // Half of the messages come while a turn is under way
     if (dice.chance(0.5)) yield* Effect.timeoutOption(untilSettled(door, record), "10 seconds")
     else yield* Effect.sleep(dice.below(60))
   }
-  yield* Effect.timeoutOption(untilSettled(door, record), patience)
   yield* untilIdle(door, record)
 }, Effect.scoped)
 
 /** Puts load on sessions until it is over; all sessions are in `records`. */
 export const run = Effect.fnUntraced(function* (options: Options, records: Array<Record>) {
+  /** While there is trouble, a session may take as long as it wants. */
+  const outOfPatience = Effect.gen(function* () {
+    while (!options.over()) yield* Effect.sleep(100)
+    yield* Effect.sleep(options.patience)
+  })
   const client = Effect.fnUntraced(function* (number: number) {
     const dice = random(options.seed * 1000 + number)
     do {
@@ -99,7 +107,7 @@ export const run = Effect.fnUntraced(function* (options: Options, records: Array
         settled: false
       }
       records.push(record)
-      yield* Effect.timeoutOption(oneSession(options, record, dice), options.patience)
+      yield* Effect.raceFirst(oneSession(options, record, dice), outOfPatience)
     } while (!options.over())
   })
   const clients = Array.from({ length: options.clients }, (_, index) => index)

@@ -1,5 +1,7 @@
 /** Readers of one session, who lose their connection now and then and go on after the last event that they saw. */
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import type { Random } from "../../random.ts"
 import type { Operations, Seen } from "./door.ts"
@@ -37,18 +39,23 @@ const take = (session: string, { faults, seen }: Reader, { sequence, text }: See
   seen[sequence - 1] = text
 }
 
-/** Follows a session until it is interrupted. */
+/** Follows a session until it is interrupted. It is cut off some time after the first event, or where none comes. */
 export const follow = (door: Operations, session: string, reader: Reader, progress: Progress, dice: Random) =>
   Effect.gen(function* () {
-    yield* door.events(session, reader.seen.length).pipe(
+    const begun = yield* Deferred.make<void>()
+    const cut = Effect.andThen(
+      Effect.timeoutOption(Deferred.await(begun), 6_000),
+      Effect.suspend(() => Effect.sleep(50 + dice.below(1500)))
+    )
+    const following = door.events(session, reader.seen.length).pipe(
       Stream.runForEach((entry) =>
         Effect.sync(() => {
           take(session, reader, entry)
           note(progress, entry.text)
+          Deferred.doneUnsafe(begun, Exit.void)
         })
-      ),
-      Effect.timeoutOption(50 + dice.below(1500)),
-      Effect.ignore
+      )
     )
+    yield* Effect.ignore(Effect.raceFirst(following, cut))
     yield* Effect.sleep(5 + dice.below(50))
   }).pipe(Effect.forever)

@@ -37,7 +37,7 @@ export interface Options {
   readonly deploys?: number
   readonly restarts?: number
   readonly restartDatabase?: Effect.Effect<void>
-  /** How long one session may take for its work. */
+  /** The time that sessions have to end their work when the trouble is over. */
   readonly patience: number
 }
 

@@ -5,6 +5,7 @@ import { NodeRuntime } from "@effect/platform-node"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as References from "effect/References"
 import * as Stream from "effect/Stream"
 import * as door from "./door.ts"
 import * as layers from "./layers.ts"
@@ -68,5 +69,5 @@ NodeRuntime.runMain(
     if (task.port === undefined) yield* answer
     say({ ready: true })
     return yield* Effect.never
-  }).pipe(Effect.scoped, Effect.provide(layers.runner(task)))
+  }).pipe(Effect.scoped, Effect.provide(layers.runner(task)), Effect.provideService(References.MinimumLogLevel, "Warn"))
 )

@@ -85,7 +85,7 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
       if (byHolding) done.holders += 1
     }
     // Sometimes it is away for so long that others have to go on
-    if (dice.chance(0.5)) yield* Effect.sleep(dice.below(2 * leaseMillis))
+    if (dice.chance(0.3)) yield* Effect.sleep(dice.below(1.5 * leaseMillis))
     const runner = fleet.start(name)
     // Sometimes the next trouble comes while it starts
     if (dice.chance(0.7)) yield* Effect.promise(() => runner.ready)
