@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
-import { postgres } from "./kill/databases.ts"
+import { databases } from "./kill/databases.ts"
 import * as runs from "./kill/run.ts"
 
 const directory = makeDirectory()
@@ -63,15 +63,15 @@ describe("DUR-7 processes with sessions are killed under load", () => {
     120_000
   )
 
-  for (const database of postgres) {
+  for (const { open } of databases.filter(({ name }) => name === "PostgreSQL")) {
     it.live(
       "three runners on PostgreSQL, one of them stopped beyond its lock: nothing is lost, started twice or stuck",
       () =>
         Effect.gen(function* () {
-          const own = yield* database
+          const directory = home("fleet")
           yield* run("fleet", {
-            directory: home("fleet"),
-            database: own,
+            directory,
+            database: yield* open(directory),
             home: "cluster",
             runners: 3,
             kills: 6,

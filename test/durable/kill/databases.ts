@@ -1,7 +1,8 @@
-/** PostgreSQL for the tests, where its address is given. */
+/** The databases of the tests: SQLite, and PostgreSQL where its address is given. */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { randomUUID } from "node:crypto"
+import { join } from "node:path"
 import type { Database } from "./task.ts"
 
 const url = process.env["EMISSARY_TEST_POSTGRES"] ?? ""
@@ -17,7 +18,7 @@ const execute = (statement: string) =>
   }).pipe(Effect.orDie)
 
 /** A database of its own: locks of a cluster are those of a whole database. It is dropped at the end. */
-const database = Effect.gen(function* () {
+const postgres = Effect.gen(function* () {
   const name = `effect_emissary_kill_${randomUUID().replaceAll("-", "")}`
   yield* Effect.acquireRelease(execute(`CREATE DATABASE ${name}`), () => execute(`DROP DATABASE ${name} WITH (FORCE)`))
   const own = new URL(url)
@@ -25,5 +26,10 @@ const database = Effect.gen(function* () {
   return { type: "postgres", url: own.href } satisfies Database
 })
 
-/** PostgreSQL where there is one. */
-export const postgres = url === "" ? [] : [database]
+export const databases = [
+  {
+    name: "SQLite",
+    open: (directory: string) => Effect.succeed<Database>({ type: "sqlite", filename: join(directory, "store.sqlite") })
+  },
+  ...(url === "" ? [] : [{ name: "PostgreSQL", open: () => postgres }])
+]

@@ -57,28 +57,20 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
     done.hits.neither += work.length === 0 ? 1 : 0
   }
 
-  /** A runner that works, by name: the one that did something for a random session last. */
-  const holder = (): string => {
-    const newest = lines().slice(-20)
-    const line = newest[dice.below(newest.length)]
-    return line === undefined ? dice.pick(fleet.names) : line.runner
-  }
+  /** The runners that are in the middle of something, an entry for each piece of work; those with most work come most often. */
+  const working = (): ReadonlyArray<string> =>
+    fleet.alive().flatMap(({ name, pid }) => ledger.openWork(lines().slice(-400), pid).map(() => name))
 
-  /** Waits until a process has done something, not for long. */
-  const untilItWorks = Effect.fnUntraced(function* (name: string) {
-    for (let times = 0; times < 100; times++) {
-      const pid = fleet.current(name)?.pid
-      if (lines().some((line) => line.pid === pid)) break
-      yield* Effect.sleep(20)
-    }
-    yield* Effect.sleep(dice.below(100))
+  /** The runner that works for a random session. Waits until there is one, not for long. */
+  const holder = Effect.gen(function* () {
+    for (let times = 0; times < 250 && working().length === 0; times++) yield* Effect.sleep(20)
+    const names = working()
+    return names.length === 0 ? dice.pick(fleet.names) : dice.pick(names)
   })
 
   const kill = Effect.gen(function* () {
-    const byHolding = dice.chance(0.4)
-    const name = byHolding ? holder() : dice.pick(fleet.names)
-    // A few are killed while they start
-    if (dice.chance(0.85)) yield* untilItWorks(name)
+    const byHolding = dice.chance(0.7)
+    const name = byHolding ? yield* holder : dice.pick(fleet.names)
     const killed = yield* Effect.promise(() => fleet.kill(name))
     if (killed !== undefined) {
       count(killed.pid)
@@ -93,8 +85,7 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
 
   /** Stops the process that holds a session until others have taken over, and lets it go on. */
   const stop = Effect.gen(function* () {
-    const name = holder()
-    yield* Effect.promise(() => fleet.current(name)?.ready ?? Promise.resolve())
+    const name = yield* holder
     const stopped = fleet.stop(name)
     if (stopped === undefined) return
     const at = Date.now()
