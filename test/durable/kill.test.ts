@@ -17,12 +17,12 @@ const seed = Number(process.env["EMISSARY_KILL_SEED"] ?? Date.now() % 1_000_000)
 
 const small = {
   seed,
-  clients: 4,
-  messages: 4,
-  readers: 2,
-  pace: 25,
+  clients: 3,
+  messages: 3,
+  readers: 1,
+  pace: 20,
   leaseMillis: 600,
-  pause: 600,
+  pause: 300,
   patience: 30_000
 }
 
@@ -42,13 +42,14 @@ const run = (
     assert.isAtLeast(result.figures.trouble.kills, options.kills)
   })
 
-describe("DUR-7 processes with sessions are killed under load", () => {
+// They wait most of the time: side by side
+describe.concurrent("DUR-7 processes with sessions are killed under load", () => {
   it.live(
     "processes that share a SQLite file, one of them stopped beyond its lease: nothing is lost, started twice or stuck",
     () => {
       const directory = home("shared")
       const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
-      return run("shared", { directory, database, home: "process", runners: 2, kills: 6, stops: 1 })
+      return run("shared", { directory, database, home: "process", runners: 2, kills: 4, stops: 1 })
     },
     120_000
   )
@@ -58,7 +59,7 @@ describe("DUR-7 processes with sessions are killed under load", () => {
     () => {
       const directory = home("cluster")
       const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
-      return run("cluster", { directory, database, home: "cluster", runners: 1, kills: 3 })
+      return run("cluster", { directory, database, home: "cluster", runners: 1, kills: 2 })
     },
     120_000
   )
@@ -74,25 +75,12 @@ describe("DUR-7 processes with sessions are killed under load", () => {
             database: yield* open(directory),
             home: "cluster",
             runners: 3,
-            kills: 6,
+            kills: 4,
             stops: 1,
-            leaseMillis: 1200
+            leaseMillis: 1000
           })
         }).pipe(Effect.scoped),
       120_000
     )
   }
-
-  it.live(
-    "the figures show sessions that begin a turn again after a crash",
-    () =>
-      Effect.gen(function* () {
-        const path = home("naive")
-        const database = { type: "sqlite", filename: join(path, "store.sqlite") } as const
-        const result = yield* runs.run({ ...small, directory: path, database, home: "naive", runners: 1, kills: 4 })
-        assert.isAbove(result.verdict.startedTwice.length, 0, runs.render(result))
-        assert.deepStrictEqual(result.verdict.lost, [])
-      }),
-    60_000
-  )
 })

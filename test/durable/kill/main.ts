@@ -1,6 +1,6 @@
 /**
  * The full run of the kill tests: `npm run kill`, with `-- --kills 200 --seed 7` to choose, and `--write` to put the
- * figures into bench/KILL.md. It starts a server of PostgreSQL of its own, so that it can restart it.
+ * figures into bench/KILL.md. `--home naive` has sessions that are not durable, and figures above 0. It starts a server of PostgreSQL of its own, so that it can restart it.
  */
 import * as Effect from "effect/Effect"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync, chmodSync } from "node:fs"
@@ -28,6 +28,8 @@ const { values } = parseArgs({
   }
 })
 
+const homes = ["cluster", "process", "naive"] as const
+
 const whole = (name: "kills" | "seed" | "runners" | "clients" | "pause" | "port"): number => {
   const value = Number(values[name])
   if (Number.isSafeInteger(value) && value >= 0) return value
@@ -45,7 +47,7 @@ const options: runs.Options = {
   database: server
     ? { type: "postgres", url: server.url }
     : { type: "sqlite", filename: join(directory, "store.sqlite") },
-  home: values.home === "process" ? "process" : "cluster",
+  home: homes.find((home) => home === values.home) ?? "cluster",
   seed: whole("seed"),
   runners: whole("runners"),
   clients: whole("clients"),

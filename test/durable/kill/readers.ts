@@ -28,7 +28,7 @@ const note = (progress: Progress, text: string): void => {
 }
 
 /** Takes one event, which has to be the next one. */
-const take = (session: string, { faults, seen }: Reader, { sequence, text }: Seen): void => {
+export const take = (session: string, { faults, seen }: Reader, { sequence, text }: Seen): void => {
   const next = seen.length + 1
   if (sequence > next) faults.push(`${session}: number ${sequence} came where ${next} was to come`)
   if (sequence < next) {

@@ -1,0 +1,105 @@
+/** The figures of the kill tests count what is wrong. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import type { Operations, Said, Seen } from "./kill/door.ts"
+import type { Line } from "./kill/ledger.ts"
+import type { Record } from "./kill/load.ts"
+import * as readers from "./kill/readers.ts"
+import * as verdict from "./kill/verdict.ts"
+
+const stored = (...texts: ReadonlyArray<string>): ReadonlyArray<Seen> =>
+  texts.map((text, index) => ({ sequence: index + 1, text }))
+
+const door = (events: ReadonlyArray<Seen>, said: ReadonlyArray<Said>): Operations => ({
+  send: () => Effect.succeed(1),
+  approve: () => Effect.succeed(0),
+  interrupt: () => Effect.succeed(false),
+  events: () => Stream.fromIterable(events),
+  state: () => Effect.succeed({ status: "idle", sequence: events.length, queue: 0, requests: 0 }),
+  history: () => Effect.succeed(said)
+})
+
+const user = (text: string): Said => ({ role: "user", text })
+const answer = (text: string): Said => ({ role: "assistant", text: `done ${text}` })
+
+const said = [user("s1.1"), answer("s1.1"), user("s1.2"), answer("s1.2")]
+
+const record = (changes: Partial<Record> = {}): Record => ({
+  id: "s1",
+  agent: "desk",
+  acknowledged: ["s1.1", "s1.2"],
+  readers: [{ seen: ["a", "b"], faults: [] }],
+  progress: { settled: true, waiting: false },
+  errors: new Map(),
+  settled: true,
+  ...changes
+})
+
+const line = (key: string, phase: Line["phase"], work: Line["work"] = "once"): Line => ({
+  at: 0,
+  runner: "runner-1",
+  pid: 1,
+  key,
+  work,
+  phase
+})
+
+const count = Effect.fnUntraced(function* (
+  changes: { events?: ReadonlyArray<Seen>; said?: ReadonlyArray<Said>; record?: Partial<Record> },
+  lines: ReadonlyArray<Line> = []
+) {
+  const operations = door(changes.events ?? stored("a", "b"), changes.said ?? said)
+  const { disorder, failed, lost, startedTwice, stuck } = yield* verdict.of(operations, [record(changes.record)], lines)
+  return [lost, startedTwice, stuck, disorder, failed].map(({ length }) => length)
+})
+
+describe("DUR-7 the figures of the kill tests", () => {
+  it.effect("are 0 where nothing is wrong, an idempotent tool that started twice included", () =>
+    Effect.gen(function* () {
+      const again = line("s1.1/desk/0/0", "start", "idempotent")
+      assert.deepStrictEqual(yield* count({}, [again, again, line("s1.1/desk/0/1", "start")]), [0, 0, 0, 0, 0])
+    })
+  )
+
+  it.effect("count messages that are missing, doubled, or out of order, and those without an answer", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* count({ said: said.slice(2) }), [1, 0, 0, 0, 0])
+      assert.deepStrictEqual(yield* count({ said: [...said, user("s1.1")] }), [1, 0, 0, 0, 0])
+      assert.deepStrictEqual(yield* count({ said: [...said.slice(2), ...said.slice(0, 2)] }), [1, 0, 0, 0, 0])
+      assert.deepStrictEqual(yield* count({ said: said.slice(0, 3) }), [0, 0, 1, 0, 0])
+    })
+  )
+
+  it.effect("count calls that started twice, and sessions that did not end their work", () =>
+    Effect.gen(function* () {
+      const pay = line("s1.1/desk/0/0", "start")
+      assert.deepStrictEqual(yield* count({}, [pay, line(pay.key, "end"), pay]), [0, 1, 0, 0, 0])
+      assert.deepStrictEqual(yield* count({ record: { settled: false } }), [0, 0, 1, 0, 0])
+    })
+  )
+
+  it.effect("count events that are missing, changed, or those of failed turns", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* count({ events: stored("a", "c") }), [0, 0, 0, 1, 0])
+      assert.deepStrictEqual(yield* count({ events: stored("a") }), [0, 0, 0, 1, 0])
+      const failure = `{"_tag":"TurnFailed"}`
+      const reader = { seen: ["a", failure], faults: [] }
+      assert.deepStrictEqual(
+        yield* count({ events: stored("a", failure), record: { readers: [reader] } }),
+        [0, 0, 0, 0, 1]
+      )
+    })
+  )
+
+  it("a reader notices events that come twice, too early, or with another content", () => {
+    const faultsOf = (...events: ReadonlyArray<Seen>) => {
+      const reader: readers.Reader = { seen: [], faults: [] }
+      for (const event of events) readers.take("s1", reader, event)
+      return reader.faults.length
+    }
+    const [a, b, c] = stored("a", "b", "c")
+    assert(a !== undefined && b !== undefined && c !== undefined)
+    assert.deepStrictEqual([faultsOf(a, b, c), faultsOf(a, a, b), faultsOf(a, c), faultsOf(b, a)], [0, 1, 1, 2])
+    assert.strictEqual(faultsOf(a, b, { sequence: 1, text: "other" }), 1)
+  })
+})
