@@ -3,7 +3,8 @@
  * and the time to open a session of 10,000 events from its snapshot, and from a snapshot that is as old as it may be.
  *
  * `node bench/session.ts` fails when an event costs more than twice as much at 10,000 events as at 1,000. The time to open
- * is printed; it should be under 100 ms from a snapshot.
+ * is printed, with the time of the processor, which is what counts on a shared machine; it should be under 100 ms from a
+ * snapshot. Each write waits for the disk: with TMPDIR=/dev/shm none does.
  */
 import { Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -70,9 +71,10 @@ const grow = (length: number) => (sessions: Session.Service) =>
 
 const directory = mkdtempSync(join(tmpdir(), "emissary-bench-"))
 
-/** The time until a new process has the state of the session. */
-const opening = async (filename: string): Promise<number> => {
+/** The time until a new process has the state of the session, best of several. */
+const opening = async (filename: string): Promise<string> => {
   const times: Array<number> = []
+  const processor: Array<number> = []
   for (let round = 0; round < 7; round++) {
     const copy = join(directory, `copy-${round}.sqlite`)
     for (const suffix of ["", "-wal"]) {
@@ -83,13 +85,16 @@ const opening = async (filename: string): Promise<number> => {
         Effect.gen(function* () {
           yield* sessions.state("none")
           const start = now()
+          const before = process.cpuUsage()
           yield* sessions.state("a")
+          const { system, user } = process.cpuUsage(before)
+          processor.push((system + user) / 1000)
           return now() - start
         })
       )
     )
   }
-  return Math.min(...times)
+  return `${Math.min(...times).toFixed(0)} ms, ${Math.min(...processor).toFixed(0)} ms of the processor`
 }
 
 const filename = join(directory, "sessions.sqlite")
@@ -117,8 +122,8 @@ const ratio = late / early
 console.log(
   `an event costs ${(early * 1000).toFixed(0)} us up to 1,000 events, ${(late * 1000).toFixed(0)} us before ${length}, ratio ${ratio.toFixed(2)}`
 )
-console.log(`open ${length} events from a snapshot: ${(await opening(filename)).toFixed(0)} ms`)
-console.log(`open them after a kill, from an older snapshot: ${(await opening(stale)).toFixed(0)} ms`)
+console.log(`open ${length} events from a snapshot: ${await opening(filename)}`)
+console.log(`open them after a kill, from an older snapshot: ${await opening(stale)}`)
 console.log(
   `the file: ${(statSync(filename).size / 1_000_000).toFixed(1)} MB, ${Math.round(statSync(filename).size / length)} bytes per event`
 )
