@@ -122,9 +122,43 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
       ON CONFLICT (key_hash) DO NOTHING`
   }
 
+  /** As `insert`, if the statement before wrote a row. */
+  const insertAfter = (key: string, { text, version }: storage.RawValue) => {
+    const encoded = storage.sortable(key)
+    return sql`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
+      SELECT ${storage.digestKey(key)}, ${encoded.slice(0, startLength)}, ${encoded}, ${version}, ${text}
+      WHERE EXISTS (SELECT key_hash FROM added) ON CONFLICT (key_hash) DO NOTHING`
+  }
+
   const update = (key: string, expected: string, { text, version }: storage.RawValue) =>
     sql`UPDATE ${table} SET store_version = ${version}, store_value = ${text}
       WHERE key_hash = ${storage.digestKey(key)} AND store_version = ${expected}`
+
+  const write = (key: string, expected: Option.Option<string>, value: storage.RawValue) =>
+    wroteRow(Option.isNone(expected) ? insert(key, value) : update(key, expected.value, value))
+
+  /** A commit of SQLite waits for the disk, so both writes are in one. Nothing else is done while it has the lock. */
+  const setBothSqlite: storage.Storage["setBoth"] = (added, { expected, key, value }) =>
+    Effect.all([wroteRow(insert(added.key, added.value)), write(key, expected, value)]).pipe(
+      Effect.filterOrFail(
+        ([first, second]) => first && second,
+        () => "Unwritten" as const
+      ),
+      sql.withTransaction,
+      Effect.as(true),
+      Effect.catchIf(
+        (error) => error === "Unwritten",
+        () => Effect.succeed(false)
+      )
+    )
+
+  /** One statement is one trip to the database, and one commit. */
+  const setBothPostgres: storage.Storage["setBoth"] = (added, { expected, key, value }) => {
+    const changed = Option.isNone(expected)
+      ? insertAfter(key, value)
+      : sql`${update(key, expected.value, value)} AND EXISTS (SELECT key_hash FROM added)`
+    return wroteRow(sql`WITH added AS (${insert(added.key, added.value)} RETURNING key_hash) ${changed}`)
+  }
 
   return {
     get: Effect.fnUntraced(function* (key) {
@@ -136,8 +170,8 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
         version: yield* textColumn(row.store_version, "store_version")
       })
     }),
-    set: (key, expected, value) =>
-      wroteRow(Option.isNone(expected) ? insert(key, value) : update(key, expected.value, value)),
+    set: write,
+    setBoth: sql.onDialectOrElse({ orElse: () => setBothSqlite, pg: () => setBothPostgres }),
     remove: (key, expected) => {
       const conditions = [sql`key_hash = ${storage.digestKey(key)}`]
       if (Option.isSome(expected)) conditions.push(sql`store_version = ${expected.value}`)

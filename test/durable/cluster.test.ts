@@ -167,11 +167,13 @@ describe("DUR-4 Session.layerCluster in one process", () => {
       // as many sessions would take long
       yield* sql`WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1200)
         INSERT INTO cluster_messages (id, shard_id, entity_type, entity_id, kind, processed, request_id, last_reply_id)
-        SELECT n, shard_id, entity_type, entity_id, kind, processed, n, last_reply_id
+        SELECT id - n, shard_id, entity_type, entity_id, kind, processed, id - n, last_reply_id
         FROM (SELECT * FROM cluster_messages LIMIT 1), numbers`
       // one that no runner has answered, and one that is not to a session
-      yield* sql`UPDATE cluster_messages SET processed = FALSE, shard_id = 'other:1' WHERE id = 1`
-      yield* sql`UPDATE cluster_messages SET entity_type = 'Other' WHERE id = 2`
+      yield* sql`UPDATE cluster_messages SET processed = FALSE, shard_id = 'other:1'
+        WHERE id = (SELECT MIN(id) FROM cluster_messages)`
+      yield* sql`UPDATE cluster_messages SET entity_type = 'Other'
+        WHERE id = (SELECT MIN(id) + 1 FROM cluster_messages)`
       yield* TestClock.adjust("5 minutes")
       yield* Session.ask("late", "one")
       yield* TestClock.adjust("3 minutes")

@@ -301,6 +301,9 @@ export interface Page {
  * - `delete`: returns whether there was a value. With `version` it deletes that version
  *   only and fails with `VersionConflict` otherwise; without, it deletes any value, also
  *   one that cannot be read.
+ * - `setBoth`: writes a value under a new key, and another value from the version `expected`, with one commit,
+ *   and returns the version of the second. `None` means that at least the second was not written: try one after the other.
+ *   It is optional, and saves time; a store that wraps `compareAndSet` of another one wraps it, too, or leaves it out.
  *
  * @category models
  * @since 0.1.0
@@ -319,6 +322,12 @@ export interface Service {
     key: string,
     options?: { readonly version?: string | undefined }
   ) => Effect.Effect<boolean, VersionConflict | VersionedStoreError>
+  readonly setBoth?:
+    | ((
+        added: { readonly key: string; readonly value: Schema.Json },
+        changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: Schema.Json }
+      ) => Effect.Effect<Option.Option<string>, VersionedStoreError>)
+    | undefined
 }
 
 /**
@@ -346,6 +355,11 @@ export interface Storage {
   /** Removes the value if it is in the version `expected`, or in any version, and returns whether it did. */
   readonly remove: (key: string, expected: Option.Option<string>) => Effect.Effect<boolean, Failure>
   readonly list: (range: KeyRange) => Effect.Effect<ReadonlyArray<string>, Failure>
+  /** Writes a value under a new key, then another one as `set` does. If it returns false, the second is as it was. */
+  readonly setBoth?: (
+    added: { readonly key: string; readonly value: RawValue },
+    changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: RawValue }
+  ) => Effect.Effect<boolean, Failure>
 }
 
 const failureTags = ["SqlError", "Unavailable", "Unreadable", "Refused"] as const
@@ -394,13 +408,29 @@ export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
     return Option.isNone(found) ? Option.none() : Option.some(yield* parseValue(found.value))
   })
 
-  const compareAndSet = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>, value: Schema.Json) {
+  const rawOf = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>, value: Schema.Json) {
     const version = nextVersion(expected)
     yield* checkText("key", key)
     const text = yield* Effect.mapError(Json.stringify(value, { what: "value" }), refusedValue)
-    const isWritten = yield* storage.set(key, expected, { text, version })
-    return isWritten ? version : yield* conflict(key, expected)
+    return { text, version }
   })
+
+  const compareAndSet = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>, value: Schema.Json) {
+    const raw = yield* rawOf(key, expected, value)
+    const isWritten = yield* storage.set(key, expected, raw)
+    return isWritten ? raw.version : yield* conflict(key, expected)
+  })
+
+  const { setBoth } = storage
+
+  const both = (write: NonNullable<Storage["setBoth"]>): NonNullable<Service["setBoth"]> =>
+    Effect.fn("VersionedStore.setBoth")(function* (added, changed) {
+      return yield* Effect.gen(function* () {
+        const first = { key: added.key, value: yield* rawOf(added.key, Option.none(), added.value) }
+        const value = yield* rawOf(changed.key, changed.expected, changed.value)
+        return (yield* write(first, { ...changed, value })) ? Option.some(value.version) : Option.none()
+      }).pipe(Effect.catch(failWith("compareAndSet", changed.key)))
+    })
 
   const list = Effect.fnUntraced(function* ({ after, limit = 100, prefix = "" }: ListOptions) {
     yield* checkText("prefix", prefix)
@@ -425,7 +455,8 @@ export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
     list: Effect.fn("VersionedStore.list")((options) => Effect.catch(list(options ?? {}), failWith("list"))),
     delete: Effect.fn("VersionedStore.delete")((key, options) =>
       Effect.catchTag(remove(key, Option.fromUndefinedOr(options?.version)), failureTags, failWith("delete", key))
-    )
+    ),
+    ...(setBoth === undefined ? undefined : { setBoth: both(setBoth) })
   }
   return service
 })
@@ -593,6 +624,17 @@ export const documents = (store: Service) => {
       value: A
     ) {
       return yield* write(stored, expected, yield* encode(codec, stored, value))
+    }),
+
+    /** Writes a new value, and another one that names it. `None`: the second was not written. */
+    setBoth: Effect.fnUntraced(function* <A, B>(
+      [addedCodec, addedKey, added]: readonly [VersionedCodec.VersionedCodec<A>, string, A],
+      [codec, stored, expected, value]: readonly [VersionedCodec.VersionedCodec<B>, string, Option.Option<string>, B]
+    ) {
+      if (store.setBoth === undefined) return Option.none()
+      const first = { key: addedKey, value: yield* encode(addedCodec, addedKey, added) }
+      const second = { key: stored, expected, value: yield* encode(codec, stored, value) }
+      return yield* Effect.mapError(store.setBoth(first, second), reasonOf(stored))
     }),
 
     /** Writes a value that never changes; the same value again is no change. */
@@ -781,17 +823,31 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     )
   }
 
+  /** Writes a head with a value that it names. */
+  const setNaming = Effect.fnUntraced(function* <A>(
+    key: string,
+    before: Option.Option<StoredHead<H>>,
+    next: H,
+    [codec, stored, value]: readonly [VersionedCodec.VersionedCodec<A>, string, A],
+    name: Effect.Effect<void, Conflict<H> | Reason>
+  ) {
+    const expected = Option.map(before, ({ version }) => version)
+    const version = yield* values.setBoth([codec, stored, value], [options.head, headKey(key), expected, next])
+    if (Option.isSome(version)) return { key, head: next, version: version.value }
+    yield* name
+    return yield* setHead(key, before, next)
+  })
+
   const begin: Journal<H, E, I>["begin"] = Effect.fnUntraced(function* (key, before, log) {
     const generation = yield* nonce
     const owner = yield* nonce
-    if (options.input !== undefined && log.input !== undefined) {
-      yield* values.setOnce(options.input, inputKey(key, generation), log.input(generation))
-    }
     const old = Option.getOrUndefined(before)?.head
     const hasValues = old !== undefined && (options.input !== undefined || old.segments.length > 0)
     const retired = [...(old?.retired ?? []), ...(hasValues ? [old.generation] : [])]
     const next = log.head({ generation, epoch: (old?.epoch ?? 0) + 1, owner, segments: [], retired })
-    return yield* setHead(key, before, next)
+    if (options.input === undefined || log.input === undefined) return yield* setHead(key, before, next)
+    const input = [options.input, inputKey(key, generation), log.input(generation)] as const
+    return yield* setNaming(key, before, next, input, values.setOnce(...input))
   })
 
   /** Writes the batch that follows those of a segment. */
@@ -807,13 +863,20 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
 
   const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches) {
     const segment = segmentOf(at.head)
-    yield* Effect.forEach(
+    const next = change({ ...at.head, segments: withBatches(at.head, batches.length) })
+    const named = Effect.forEach(
       batches,
       (events, index) => setBatch(at, { ...segment, batches: segment.batches + index }, events),
       { concurrency, discard: true }
     )
-    const appended = { ...at.head, segments: withBatches(at.head, batches.length) }
-    return yield* setHead(at.key, Option.some(at), change(appended))
+    const [events] = batches
+    if (events === undefined || batches.length > 1) {
+      yield* named
+      return yield* setHead(at.key, Option.some(at), next)
+    }
+    const { batches: batch, epoch, owner } = segment
+    const only = { generation: at.head.generation, epoch, owner, batch, events }
+    return yield* setNaming(at.key, Option.some(at), next, [options.batch, batchKey(at.key, only), only], named)
   })
 
   /** A value that belongs to a log; it is missing if the log was replaced. `keyOf` is the key of its place. */

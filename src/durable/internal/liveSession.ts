@@ -102,7 +102,18 @@ const deferred: ReadonlySet<Run.Event["_tag"]> = new Set([
 ])
 
 const isDeferred = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent" ? isDeferred(event.event) : deferred.has(event._tag)
+  event._tag === "ChildEvent" ? isDeferred(event.event) : deferred.has(event._tag) || isLastAnswer(event)
+
+/** An answer without calls: the end of the run follows at once, unless the answer is refused. */
+const isLastAnswer = (event: Run.Event): boolean =>
+  event._tag === "ModelAnswered" && event.message.content.every(({ type }) => type !== "tool-call")
+
+/** True if the events that are not written have an answer. It was paid for, so nothing else starts before it is stored. */
+const hasAnswer = (events: ReadonlyArray<Event>): boolean =>
+  events.some((event) => event._tag === "RunEvent" && isAnswer(event.event))
+
+const isAnswer = (event: Run.Event): boolean =>
+  event._tag === "ChildEvent" ? isAnswer(event.event) : event._tag === "ModelAnswered"
 
 /** Events of a run that is being ended. They start nothing. */
 const ending: ReadonlySet<Run.Event["_tag"]> = new Set(["ToolFinished", "RunInterrupted", "RunFinished"])
@@ -380,9 +391,10 @@ export const open = Effect.fnUntraced(function* (
       Effect.suspend(() => {
         if (current.isMuted) return isEnding(event) ? Effect.void : Effect.never
         const isInput = event._tag === "InputAdded" && messageId !== undefined
+        const isDue = !isDeferred(event) || hasAnswer(current.pending) || (isClosing && isAnswer(event))
         current.pending.push({ _tag: "RunEvent", event, ...(isInput ? { messageId } : undefined) })
         current.state = state
-        const written = isDeferred(event) ? Effect.void : flush(current)
+        const written = isDue ? flush(current) : Effect.void
         return Effect.andThen(written, () => {
           if (event._tag === "RunFinished" && !current.isMuted) current.isEnded = true
           if (current.isMuted) return Effect.never

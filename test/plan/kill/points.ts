@@ -39,6 +39,8 @@ export const make = (killAt: number) => {
     VersionedStore.VersionedStore,
     Effect.map(VersionedStore.VersionedStore, (store) => ({
       ...store,
+      // each write is a point
+      setBoth: undefined,
       compareAndSet: (key, expected, value) =>
         point("before a write").pipe(
           Effect.andThen(store.compareAndSet(key, expected, value)),
