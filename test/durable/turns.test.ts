@@ -237,7 +237,6 @@ describe("DUR-1 interrupt", () => {
       const { agent, handlers } = t.withTool("worker")
       for (let delay = 0; delay < 30; delay++) {
         let ran = 0
-        let isOver = false
         const slow = changed(({ compareAndSet }) => ({
           compareAndSet: (...args) => Effect.andThen(Effect.sleep("1 millis"), compareAndSet(...args))
         }))
@@ -251,7 +250,6 @@ describe("DUR-1 interrupt", () => {
           Layer.provide(
             handlers((n) =>
               Effect.sync(() => {
-                assert.isFalse(isOver)
                 ran++
                 return `${n}`
               })
@@ -267,7 +265,6 @@ describe("DUR-1 interrupt", () => {
           const state = yield* t.stateOf(sessions, "a")
           assert.notStrictEqual(state.status, "running", `${delay}`)
           if (isInterrupted) assert.strictEqual(state.outcome?._tag ?? state.failure?.reason, "Interrupted", `${delay}`)
-          isOver = true
           const before = ran
           const next = yield* Session.ask("a", "two")
           assert.strictEqual(next.text, "two")
