@@ -7,6 +7,7 @@ import { Agent, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
+import * as storage from "#src/conversation/internal/storage.ts"
 
 const echo = Agent.make("echo", { instructions: "You repeat." })
 
@@ -44,6 +45,21 @@ describe("DUR-4 Session.layerCluster in one process", () => {
         assert.deepStrictEqual(sequences(entries), upTo(sequence))
       }
     }).pipe(Effect.provide(fleet()))
+  )
+
+  it.live("no id is that of another session, in a namespace of any length", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const hidden = "ö/private"
+      yield* Session.ask(hidden, "a secret")
+      const digest = storage.digestKey(hidden)
+      for (const id of [digest, `sha256:${digest}`, storage.digestKey(`sha256:${digest}`)]) {
+        assert.isTrue(Option.isNone(yield* sessions.state(id)))
+        assert.isFalse(yield* sessions.remove(id))
+        assert.strictEqual((yield* Session.ask(id, id)).text, `echo ${id}`)
+      }
+      assert.strictEqual(Option.getOrThrow(yield* sessions.state(hidden)).steps, 1)
+    }).pipe(Effect.provide(fleet({ namespace: "ö".repeat(200) })))
   )
 
   /** Counts the reads of stored sessions. A session in memory is not read. */

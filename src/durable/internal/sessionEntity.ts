@@ -102,8 +102,15 @@ const keyed = <S extends Schema.Top>(body: S) => ({
   primaryKey: ({ key }: { readonly key: string }) => key
 })
 
+/**
+ * A text as a part of the tables of the cluster, which hold a limited number of characters, and not all of them. The form
+ * of a digest is kept for digests: otherwise the text of one would be the name of another session.
+ */
+const nameOf = (text: string, longest: number): string =>
+  /^(?!sha256:)[\x21-\x7e]+$/.test(text) && text.length <= longest ? text : `sha256:${storage.digestKey(text)}`
+
 const entityOf = (namespace: string) =>
-  Entity.make(`effect-emissary/Session/${namespace}`, [
+  Entity.make(`effect-emissary/Session/${nameOf(namespace, 100)}`, [
     Rpc.make("Send", { ...keyed(SendBody), success: receipt, error }).annotateMerge(delivered),
     Rpc.make("Decide", { ...keyed(DecideBody), error }).annotateMerge(delivered),
     Rpc.make("Resume", { ...keyed(call), error }).annotateMerge(delivered),
@@ -119,8 +126,8 @@ const entityOf = (namespace: string) =>
     Rpc.make("Remove", { payload: call, success: Schema.Boolean, error })
   ])
 
-/** Databases hold 255 characters of the id of an entity, and not all characters. The calls carry the id of the session. */
-const entityIdOf = (id: string): string => (/^[\x21-\x7e]{1,200}$/.test(id) ? id : storage.digestKey(id))
+/** The calls carry the id of the session. */
+const entityIdOf = (id: string): string => nameOf(id, 200)
 
 // The runner
 
