@@ -9,6 +9,7 @@ import { Conformance } from "effect-emissary/testing"
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
+import { oneIn } from "../full.ts"
 import * as fleet from "./fleet/layers.ts"
 import * as processes from "./fleet/processes.ts"
 import { databases } from "./kill/databases.ts"
@@ -68,7 +69,7 @@ describe.each(databases.filter(({ name }) => name === "PostgreSQL"))(
           return fleet.client(place.url)
         })
       )
-    for (const { check, name } of Conformance.session("fleet", sessions, { limit: "60 seconds" })) {
+    for (const { check, name } of oneIn(4, Conformance.session("fleet", sessions, { limit: "60 seconds" }))) {
       it.live(name, () => check)
     }
   }
