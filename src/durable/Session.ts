@@ -195,7 +195,7 @@ export {
    * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. Does nothing while a turn
    *   is under way.
    * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Returns
-   *   whether there was one. Messages that wait are answered next.
+   *   whether there was one. Messages that wait are answered next. Calls that had not started do not run then.
    * - `events`: the events after the sequence number `after` (default 0: all), then those that happen. The stream does not
    *   end. A slow reader does not slow the session.
    * - `state`: the state of a session, `None` if there is none.

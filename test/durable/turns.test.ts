@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, RunContext, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, RunContext, ToolRuntime, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../conversation/store/changed.ts"
@@ -232,6 +232,49 @@ describe("DUR-1 interrupt", () => {
     })
   )
 
+  it.live("a message that was acknowledged is in the conversation, also where its turn is stopped at once", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      for (let n = 0; n < 30; n++) {
+        yield* sessions.send("a", `message ${n}`)
+        assert.isTrue(yield* sessions.interrupt("a"))
+      }
+      const history = yield* sessions.history("a")
+      const users = Conversation.messages(history).filter(({ role }) => role === "user")
+      assert.lengthOf(users, 30)
+    }).pipe(Effect.provide(t.over(() => ({ text: "never", delay: "1 minute" }))))
+  )
+
+  it.live("calls that a stopped turn had not started do not run when the next message comes", () =>
+    Effect.gen(function* () {
+      const { agent, handlers } = t.withTool("worker")
+      const ran: Array<number> = []
+      const started = yield* Deferred.make<void>()
+      const layer = Session.layer([agent]).pipe(
+        Layer.provide(VersionedStore.layerMemory),
+        Layer.provide(ToolRuntime.layerInline),
+        Layer.provide(
+          handlers((n) => {
+            ran.push(n)
+            return n === 1 ? Effect.andThen(Deferred.succeed(started, undefined), Effect.never) : Effect.succeed("ok")
+          })
+        ),
+        Layer.provide(ScriptedModel.layer([t.call(1, 2, 3), { text: "I stopped." }]))
+      )
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        yield* sessions.send("a", "Do it all")
+        yield* Deferred.await(started)
+        assert.isTrue(yield* sessions.interrupt("a"))
+        const { text } = yield* Session.ask("a", "Stop that")
+        assert.strictEqual(text, "I stopped.")
+        assert.deepStrictEqual(ran, [1])
+        const results = Conversation.messages(yield* sessions.history("a")).filter(({ role }) => role === "tool")
+        assert.lengthOf(results, 3)
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
   it.live("an interruption at any moment of a turn is recorded, and no call runs twice", () =>
     Effect.gen(function* () {
       const { agent, handlers } = t.withTool("worker")
@@ -267,7 +310,6 @@ describe("DUR-1 interrupt", () => {
           if (isInterrupted) assert.strictEqual(state.outcome?._tag ?? state.failure?.reason, "Interrupted", `${delay}`)
           const next = yield* Session.ask("a", "two")
           assert.strictEqual(next.text, "two")
-          // Calls that had not started run when the run continues
           assert.isAtMost(ran, 2)
           t.assertInOrder(yield* t.stored(sessions, "a"))
         }).pipe(Effect.provide(layer))

@@ -133,12 +133,17 @@ const pollInterval = Duration.seconds(1)
 
 const shortestPoll = Duration.millis(20)
 
+/** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
+const patienceToBegin = Duration.seconds(1)
+
 /** The first so many characters of an error are stored. */
 const longestMessage = 10_000
 
 /** A turn under way. */
 interface Turn {
   readonly stop: Deferred.Deferred<void>
+  /** Set when it has taken its message. */
+  readonly begun: Deferred.Deferred<void>
   /** Set when no tool is under way after the session began to close. */
   readonly settled: Deferred.Deferred<void>
   readonly done: Deferred.Deferred<void>
@@ -154,6 +159,7 @@ interface Turn {
 
 const makeTurn = (state: Run.State | undefined): Turn => ({
   stop: Deferred.makeUnsafe(),
+  begun: Deferred.makeUnsafe(),
   settled: Deferred.makeUnsafe(),
   done: Deferred.makeUnsafe(),
   pending: [],
@@ -199,8 +205,10 @@ const bare = ({ callId, path, ...decision }: Run.Decision): Run.Decision => ({
   ...defined({ path })
 })
 
-/** The events that end a run as `Interrupted`. */
-const endingOf = Effect.fnUntraced(function* (state: Run.State) {
+type Recording = Parameters<typeof driver.interrupt>[0]
+
+/** The events of a run that are recorded. */
+const eventsOf = Effect.fnUntraced(function* (state: Run.State, record: (run: Recording) => Effect.Effect<void>) {
   const events: Array<Run.Event> = []
   const context = yield* Effect.context<never>()
   const recorder = new driver.AgentRecorder({
@@ -211,10 +219,34 @@ const endingOf = Effect.fnUntraced(function* (state: Run.State) {
     hook: (event) => Effect.sync(() => void events.push(event)),
     context
   })
-  yield* driver.interrupt({ context, recorder }, undefined)
+  yield* record({ context, recorder })
   yield* recorder.delivered()
   return events.map((event): Event => ({ _tag: "RunEvent", event }))
 })
+
+/** The events that end a run as `Interrupted`. */
+const endingOf = (state: Run.State) => eventsOf(state, (run) => driver.interrupt(run, undefined))
+
+/** The result of a call that an interruption kept from being started. */
+const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the turn was interrupted before.", {
+  outcome: "not_executed"
+})
+
+/** The events that settle the calls which a turn that was interrupted had not started: the next message is no reason to run them. */
+const settlingOf = (state: Run.State) => {
+  const left = state.calls.filter(({ status }) => status._tag === "Requested" || status._tag === "Approved")
+  if (state.outcome?._tag !== "Interrupted" || left.length === 0) return Effect.succeed([])
+  return eventsOf(state, (run) =>
+    Effect.andThen(
+      run.recorder.recordNow({ _tag: "RunResumed" }),
+      Effect.forEach(
+        left,
+        ({ part }) => driver.recordToolFinished(run, { callId: part.id, name: part.name, result: stoppedCall }),
+        { discard: true }
+      )
+    )
+  )
+}
 
 /** The error of a turn as it is stored. */
 const failureOf = (reason: string, message: string) => ({ reason, message: message.slice(0, longestMessage) })
@@ -396,6 +428,7 @@ export const open = Effect.fnUntraced(function* (
         current.state = state
         const written = isDue ? flush(current) : Effect.void
         return Effect.andThen(written, () => {
+          if (event._tag === "InputAdded") Deferred.doneUnsafe(current.begun, Exit.void)
           if (event._tag === "RunFinished" && !current.isMuted) current.isEnded = true
           if (current.isMuted) return Effect.never
           if (!isClosing || hasStartedTool(state)) return Effect.void
@@ -455,8 +488,13 @@ export const open = Effect.fnUntraced(function* (
     })
 
   /** Runs the agent until its run ends or is stopped. */
-  const runAgent = (agent: agentTypes.Agent<unknown>, current: Turn, memory: Memory) => {
-    const message = sessionEvents.nextMessage(memory)
+  const runAgent = (
+    agent: agentTypes.Agent<unknown>,
+    current: Turn,
+    memory: Memory,
+    message: Memory["queue"][number] | undefined
+  ) => {
+    if (message === undefined) Deferred.doneUnsafe(current.begun, Exit.void)
     const onEvent = keep(current, message?.messageId)
     const running: Effect.Effect<unknown, AgentError> =
       memory.run === undefined
@@ -498,13 +536,24 @@ export const open = Effect.fnUntraced(function* (
     else if (!current.isEnded) yield* alone(endTurn(messageId))
   })
 
+  /** Before a message is taken: calls that were left by an interruption do not run. */
+  const settleCalls = Effect.suspend(() => {
+    const run = stored?.memory.run
+    if (run === undefined) return Effect.void
+    return Effect.flatMap(settlingOf(run), (events) =>
+      Arr.isArrayNonEmpty(events) ? alone(write(events)) : Effect.void
+    )
+  })
+
   const runTurn = Effect.fnUntraced(function* (current: Turn) {
     const agent = yield* agentNamed(stored?.memory.agent)
     yield* alone(Effect.map(claim(true), () => void (current.isOurs = true)))
     if (stored === undefined || !sessionEvents.hasWork(stored.memory)) return
+    const message = sessionEvents.nextMessage(stored.memory)
+    if (message !== undefined) yield* settleCalls
     const { memory } = stored
     current.state = memory.run
-    const ran = runAgent(agent, current, memory)
+    const ran = runAgent(agent, current, memory, message)
     const ended = yield* isExclusive ? ran : Effect.raceFirst(ran, renew)
     yield* settleTurn(current, ended)
   })
@@ -669,12 +718,20 @@ export const open = Effect.fnUntraced(function* (
 
   const interrupt: LiveSession["interrupt"] = Effect.suspend(() => {
     const current = turn
-    if (current?.isOurs !== true) {
+    if (current === undefined) {
       const looked = alone(Effect.andThen(refresh, ensureFree))
-      return Effect.andThen(looked, () => (turn?.isOurs === true ? interrupt : Effect.succeed(false)))
+      return Effect.andThen(looked, () => (turn === undefined ? Effect.succeed(false) : interrupt))
     }
-    Deferred.doneUnsafe(current.stop, Exit.void)
-    return Effect.as(Effect.andThen(Deferred.await(current.done), ensureAlive), true)
+    // A message that was acknowledged is part of the conversation, also where its turn is stopped at once
+    const begun = Effect.timeoutOption(Deferred.await(current.begun), patienceToBegin)
+    return Effect.raceFirst(begun, Deferred.await(current.done)).pipe(
+      Effect.andThen(Deferred.succeed(current.stop, undefined)),
+      Effect.andThen(Deferred.await(current.done)),
+      Effect.andThen(ensureAlive),
+      Effect.andThen(
+        current.isOurs ? Effect.succeed(true) : Effect.as(alone(Effect.andThen(refresh, ensureFree)), true)
+      )
+    )
   })
 
   /** The next events after a number, which waits until there are some. */
