@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import type { Operations, Said, Seen } from "./kill/door.ts"
-import type { Line } from "./kill/ledger.ts"
+import * as ledger from "./kill/ledger.ts"
 import type { Record } from "./kill/load.ts"
 import * as readers from "./kill/readers.ts"
 import * as verdict from "./kill/verdict.ts"
@@ -35,7 +35,7 @@ const record = (changes: Partial<Record> = {}): Record => ({
   ...changes
 })
 
-const line = (key: string, phase: Line["phase"], work: Line["work"] = "once"): Line => ({
+const line = (key: string, phase: ledger.Line["phase"], work: ledger.Line["work"] = "once"): ledger.Line => ({
   at: 0,
   runner: "runner-1",
   pid: 1,
@@ -46,10 +46,15 @@ const line = (key: string, phase: Line["phase"], work: Line["work"] = "once"): L
 
 const count = Effect.fnUntraced(function* (
   changes: { events?: ReadonlyArray<Seen>; said?: ReadonlyArray<Said>; record?: Partial<Record> },
-  lines: ReadonlyArray<Line> = []
+  lines: ReadonlyArray<ledger.Line> = []
 ) {
   const operations = door(changes.events ?? stored("a", "b"), changes.said ?? said)
-  const { disorder, failed, lost, startedTwice, stuck } = yield* verdict.of(operations, [record(changes.record)], lines)
+  const { disorder, failed, lost, startedTwice, stuck } = yield* verdict.of(
+    operations,
+    [record(changes.record)],
+    lines,
+    []
+  )
   return [lost, startedTwice, stuck, disorder, failed].map(({ length }) => length)
 })
 
@@ -90,6 +95,16 @@ describe("DUR-7 the figures of the kill tests", () => {
       )
     })
   )
+
+  it("work is begun from an old state where another process had gone further before the process was continued", () => {
+    const by = (pid: number, at: number, key: string): ledger.Line => ({ ...line(key, "start"), pid, at })
+    const begun = (...lines: ReadonlyArray<ledger.Line>) =>
+      ledger.begunFromOldState(lines, [{ pid: 1, from: 10, to: 20 }]).length
+    const further = by(2, 15, "s1.2/desk/1/0")
+    assert.strictEqual(begun(by(1, 9, "s1.2/desk/0/0"), further, by(1, 21, "s1.2/desk/0/1")), 1)
+    assert.strictEqual(begun(further, by(1, 21, "s1.1/desk/3/0")), 1)
+    assert.strictEqual(begun(further, by(1, 21, "s1.2/desk/2"), by(1, 22, "s2.1/desk/0"), by(3, 23, "s1.1/desk/0")), 0)
+  })
 
   it("a reader notices events that come twice, too early, or with another content", () => {
     const faultsOf = (...events: ReadonlyArray<Seen>) => {

@@ -20,7 +20,7 @@ export const plan = "order"
 /** The text of a message: `s3.7`, the seventh of session `s3`. */
 export const label = (session: string, number: number): string => `${session}.${number}`
 
-/** What the agent, or the plan, answers in the end. */
+/** The last answer of the agent, or of the plan. */
 export const answerTo = (message: string): string => `done ${message}`
 
 const lastLabel = (text: string): string => text.match(/s\d+\.\d+/g)?.at(-1) ?? "s0.0"

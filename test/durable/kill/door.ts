@@ -1,6 +1,6 @@
 /**
- * What a client does with sessions, in plain JSON: the same where the sessions are in the process of a runner, behind its
- * messages, and where they are on a fleet.
+ * The operations on sessions that clients use, in plain JSON: the same where the sessions are in the process of a runner,
+ * behind its messages, and where they are on a fleet.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * What runners did, in a file that outlives them: a line is in it before the work that it announces begins. A file of its
+ * The work of runners, in a file that outlives them: a line is in it before the work that it announces begins. A file of its
  * own, so that it counts what the store under test does not know.
  */
 import * as Effect from "effect/Effect"
@@ -74,3 +74,34 @@ export const startedTwice = (lines: ReadonlyArray<Line>, work: Line["work"]): Re
   }
   return [...byKey.values()].filter((all) => all.filter(({ phase }) => phase === "start").length > 1)
 }
+
+/** A process that was stopped and continued. */
+export interface Stop {
+  readonly pid: number
+  readonly from: number
+  readonly to: number
+}
+
+/** The message, who works for it, and the round, of a key. */
+const placeOf = (key: string) => {
+  const [label = "", who = "", round = ""] = key.split("/")
+  return { session: sessionOf(key), message: Number(label.slice(label.indexOf(".") + 1)), who, round: Number(round) }
+}
+
+/** True if the first key is of work that comes after that of the second one, in the same session. */
+const isAfter = (one: string, other: string): boolean => {
+  const a = placeOf(one)
+  const b = placeOf(other)
+  if (a.session !== b.session) return false
+  return a.message > b.message || (a.message === b.message && a.who === b.who && a.round > b.round)
+}
+
+/** Work that a process began after it was continued, although another one had gone further in the session meanwhile. */
+export const begunFromOldState = (lines: ReadonlyArray<Line>, stops: ReadonlyArray<Stop>): ReadonlyArray<Line> =>
+  stops.flatMap(({ from, pid, to }) => {
+    const others = lines.filter((line) => line.pid !== pid && line.at > from && line.at <= to)
+    return lines.filter(
+      ({ at, key, phase, pid: by }) =>
+        by === pid && phase === "start" && at > to && others.some((other) => isAfter(other.key, key))
+    )
+  })

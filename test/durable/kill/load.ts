@@ -51,7 +51,7 @@ const untilSettled = Effect.fnUntraced(function* (door: Operations, { id, progre
   }
 })
 
-/** Approves what waits, until the session says that it has nothing to do. */
+/** Approves what waits, until the state of the session is idle. */
 const untilIdle = Effect.fnUntraced(function* (door: Operations, record: Record) {
   const { id, readers } = record
   for (;;) {

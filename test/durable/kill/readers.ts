@@ -1,4 +1,4 @@
-/** Readers of one session, who lose their connection now and then and go on after the last event that they saw. */
+/** Readers of one session, who lose their connection now and then and continue after the last event that they saw. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -6,7 +6,7 @@ import * as Stream from "effect/Stream"
 import type { Random } from "../../random.ts"
 import type { Operations, Seen } from "./door.ts"
 
-/** What a reader saw, and what was wrong. */
+/** The events that a reader saw, and the faults among them. */
 export interface Reader {
   readonly seen: Array<string>
   readonly faults: Array<string>

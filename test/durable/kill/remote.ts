@@ -9,7 +9,7 @@ import type * as tasks from "./task.ts"
 
 const unreachable = (text: string) => new DoorError({ reason: "Unreachable", text })
 
-/** How long a runner may think about a call. */
+/** The time that a runner has for a call. */
 const patience = 4_000
 
 type Answer = Exclude<tasks.Reply, { readonly ready: true }> | "gone"
@@ -27,7 +27,7 @@ export const make = (fleet: Fleet): Operations => {
       return runner === undefined ? Effect.fail(unreachable("no runner")) : Effect.succeed(runner)
     })
 
-  /** Asks, and hears what the runner says about it until the result is called. */
+  /** Asks, and passes on the answers of the runner until the result is called. */
   const ask = (
     { process }: Runner,
     method: tasks.Call["method"],

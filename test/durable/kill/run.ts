@@ -81,7 +81,7 @@ const figuresOf = (
   }
 }
 
-/** Ports that nobody has at the moment. */
+/** Ports that are free at the moment. */
 const freePorts = (count: number): Promise<ReadonlyArray<number>> =>
   Promise.all(
     Array.from(
@@ -159,7 +159,7 @@ export const run = Effect.fnUntraced(function* (options: Options, say: (line: st
   const lines = read()
   const result: Result = {
     figures: { seed, seconds: (Date.now() - began) / 1000, trouble: done, ...figuresOf(records, lines) },
-    verdict: yield* verdict.of(door, records, lines)
+    verdict: yield* verdict.of(door, records, lines, done.stops)
   }
   return result
 }, Effect.scoped)
@@ -174,10 +174,14 @@ export const render = ({ figures, verdict }: Result): string => {
     ["calls started twice, of tools that are not idempotent", verdict.startedTwice.length],
     ["sessions stuck, or without an answer", verdict.stuck.length],
     ["events out of order, twice or changed at a reader", verdict.disorder.length],
+    ["work begun from an old state, by a runner that was stopped and continued", verdict.stale.length],
     ["turns failed", verdict.failed.length],
     ["kills", `${trouble.kills} (in a model call ${hits.model}, in a tool ${hits.tool}, else ${hits.neither})`],
     ["kills of the runner that held a given session", trouble.holders],
-    ["runners stopped beyond the lease and continued", `${trouble.stops} (others went on in ${trouble.takenOver})`],
+    [
+      "runners stopped beyond the lease and continued",
+      `${trouble.stops.length} (others continued in ${trouble.takenOver})`
+    ],
     ["restarts of the database", trouble.restarts],
     [
       "rolling deploys with other instructions",

@@ -1,4 +1,4 @@
-/** What a runner is told, and what it and the test say to each other. */
+/** The task of a runner, and the messages between it and the test. */
 
 export type Database =
   | { readonly type: "sqlite"; readonly filename: string }

@@ -1,4 +1,4 @@
-/** What happens to the runners and to the database while there is load. The seed decides what, and when. */
+/** Trouble for the runners and the database while there is load. The seed decides which, and when. */
 import * as Effect from "effect/Effect"
 import type { Random } from "../../random.ts"
 import type { Fleet } from "./fleet.ts"
@@ -9,7 +9,7 @@ export interface Options {
   readonly dice: Random
   /** Processes to kill. */
   readonly kills: number
-  /** How often each of these is done, spread over the kills. */
+  /** The number of each of these, spread over the kills. */
   readonly stops: number
   readonly deploys: number
   readonly restarts: number
@@ -20,12 +20,12 @@ export interface Options {
   readonly restartDatabase: Effect.Effect<void>
 }
 
-/** What was done. `hits` are kills by what the process was doing. */
+/** The trouble so far. `hits` are kills by the work of the process. */
 export interface Trouble {
   kills: number
   holders: number
-  stops: number
-  /** Stops in which another runner went on with a session of the one that was stopped. */
+  readonly stops: Array<ledger.Stop>
+  /** Stops in which another runner continued a session of the one that was stopped. */
   takenOver: number
   deploys: number
   slowDeploys: number
@@ -36,7 +36,7 @@ export interface Trouble {
 export const begin = (): Trouble => ({
   kills: 0,
   holders: 0,
-  stops: 0,
+  stops: [],
   takenOver: 0,
   deploys: 0,
   slowDeploys: 0,
@@ -44,7 +44,7 @@ export const begin = (): Trouble => ({
   hits: { model: 0, tool: 0, neither: 0 }
 })
 
-/** Does it all; `done` counts while it goes on. */
+/** Does it all; `done` counts on the way. */
 export const make = Effect.fnUntraced(function* (options: Options, done: Trouble) {
   const { dice, fleet, leaseMillis, lines } = options
   let version = 1
@@ -76,25 +76,25 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
       count(killed.pid)
       if (byHolding) done.holders += 1
     }
-    // Sometimes it is away for so long that others have to go on
+    // Sometimes it is away for so long that others have to continue
     if (dice.chance(0.3)) yield* Effect.sleep(dice.below(1.5 * leaseMillis))
     const runner = fleet.start(name)
     // Sometimes the next trouble comes while it starts
     if (dice.chance(0.7)) yield* Effect.promise(() => runner.ready)
   })
 
-  /** Stops the process that holds a session until others have taken over, and lets it go on. */
+  /** Stops the process that holds a session until others have taken over, and lets it continue. */
   const stop = Effect.gen(function* () {
     const name = yield* holder
     const stopped = fleet.stop(name)
     if (stopped === undefined) return
-    const at = Date.now()
+    const from = Date.now()
     yield* Effect.sleep(leaseMillis * (2 + dice.next()))
     const all = lines()
     const held = new Set(ledger.openWork(all, stopped.pid).map(({ key }) => ledger.sessionOf(key)))
-    const elsewhere = all.some((line) => line.at > at && line.runner !== name && held.has(ledger.sessionOf(line.key)))
-    done.stops += 1
+    const elsewhere = all.some((line) => line.at > from && line.runner !== name && held.has(ledger.sessionOf(line.key)))
     if (elsewhere) done.takenOver += 1
+    done.stops.push({ pid: stopped.pid, from, to: Date.now() })
     fleet.continue(stopped)
   })
 

@@ -1,4 +1,4 @@
-/** What went wrong, in figures: after a run all of them are 0. */
+/** The faults of a run, in figures: all of them have to be 0. */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as agents from "./agents.ts"
@@ -15,11 +15,13 @@ export interface Verdict {
   readonly stuck: ReadonlyArray<string>
   /** Events that a reader saw twice, out of order, or that were others later. */
   readonly disorder: ReadonlyArray<string>
+  /** Work that a runner which was stopped and continued began from an old state. */
+  readonly stale: ReadonlyArray<string>
   /** Turns that failed: no work under test fails by itself. */
   readonly failed: ReadonlyArray<string>
 }
 
-/** What is wrong with the messages of a user in a conversation. */
+/** The faults of the messages of a user in a conversation. */
 const wrongMessages = ({ acknowledged, id }: load.Record, said: ReadonlyArray<Said>): ReadonlyArray<string> => {
   const found = said.filter(({ role }) => role === "user").map(({ text }) => text)
   const wrong = acknowledged.flatMap((text) => {
@@ -89,7 +91,8 @@ const describe = (lines: ReadonlyArray<ledger.Line>): string =>
 export const of = Effect.fnUntraced(function* (
   door: Operations,
   records: ReadonlyArray<load.Record>,
-  lines: ReadonlyArray<ledger.Line>
+  lines: ReadonlyArray<ledger.Line>,
+  stops: ReadonlyArray<ledger.Stop>
 ) {
   const found = yield* Effect.forEach(
     records,
@@ -112,6 +115,7 @@ export const of = Effect.fnUntraced(function* (
     startedTwice: ledger.startedTwice(lines, "once").map(describe),
     stuck: found.flatMap(({ stuck }) => stuck),
     disorder: found.flatMap(({ disorder }) => disorder),
+    stale: ledger.begunFromOldState(lines, stops).map((line) => describe([line])),
     failed: found.flatMap(({ failed }) => failed)
   }
   return verdict
