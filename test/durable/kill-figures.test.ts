@@ -31,6 +31,7 @@ const record = (changes: Partial<Record> = {}): Record => ({
   readers: [{ seen: ["a", "b"], faults: [] }],
   progress: { settled: true, waiting: false },
   errors: new Map(),
+  interrupted: false,
   settled: true,
   ...changes
 })

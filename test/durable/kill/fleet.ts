@@ -36,13 +36,16 @@ const bundle = async (directory: string): Promise<string> => {
   return outfile
 }
 
+let bundled: Promise<string> | undefined
+
 export interface Options {
   readonly directory: string
   readonly runners: ReadonlyArray<Omit<tasks.Task, "version">>
 }
 
 export const make = async ({ directory, runners }: Options) => {
-  const script = await bundle(directory)
+  // The first directory of a process is there until its end
+  const script = await (bundled ??= bundle(directory))
   const current = new Map<string, Runner>()
   const versions = new Map<string, number>()
   /** Every process that there was, and how it ended. */

@@ -16,6 +16,8 @@ export interface Record {
   readonly progress: readers.Progress
   /** Errors that a client got, by reason: how often, and the newest text. */
   readonly errors: Map<string, { times: number; text: string }>
+  /** A turn was interrupted: its message has no answer. */
+  interrupted: boolean
   /** The session was seen idle after its last message. */
   settled: boolean
 }
@@ -83,6 +85,10 @@ const oneSession = Effect.fnUntraced(function* (options: Options, record: Record
     // Half of the messages come while a turn is under way
     if (dice.chance(0.5)) yield* Effect.timeoutOption(untilSettled(door, record), "10 seconds")
     else yield* Effect.sleep(dice.below(60))
+    if (dice.chance(0.08)) {
+      record.interrupted = true
+      yield* Effect.ignore(door.interrupt(record.id))
+    }
   }
   yield* untilIdle(door, record)
 }, Effect.scoped)
@@ -104,6 +110,7 @@ export const run = Effect.fnUntraced(function* (options: Options, records: Array
         readers: dice.times(options.readers, () => ({ seen: [], faults: [] })),
         progress: { settled: false, waiting: false },
         errors: new Map(),
+        interrupted: false,
         settled: false
       }
       records.push(record)

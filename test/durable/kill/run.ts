@@ -46,6 +46,7 @@ export interface Figures {
   readonly seconds: number
   readonly trouble: trouble.Trouble
   readonly sessions: number
+  readonly interrupted: number
   readonly messages: number
   readonly events: number
   readonly modelCalls: number
@@ -72,6 +73,7 @@ const figuresOf = (
   const starts = lines.filter(({ phase }) => phase === "start")
   return {
     sessions: records.length,
+    interrupted: records.filter(({ interrupted }) => interrupted).length,
     messages: records.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
     events: records.reduce((sum, { readers }) => sum + Math.max(0, ...readers.map(({ seen }) => seen.length)), 0),
     modelCalls: starts.filter(({ work }) => work === "model").length,
@@ -187,7 +189,7 @@ export const render = ({ figures, verdict }: Result): string => {
       "rolling deploys with other instructions",
       `${trouble.deploys} (${trouble.slowDeploys} runners did not end in 30 s)`
     ],
-    ["sessions", figures.sessions],
+    ["sessions", `${figures.sessions} (with turns that were interrupted: ${figures.interrupted})`],
     ["messages acknowledged", figures.messages],
     ["events at a reader", figures.events],
     ["model calls", figures.modelCalls],

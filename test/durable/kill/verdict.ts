@@ -22,7 +22,11 @@ export interface Verdict {
 }
 
 /** The faults of the messages of a user in a conversation. */
-const wrongMessages = ({ acknowledged, id }: load.Record, said: ReadonlyArray<Said>): ReadonlyArray<string> => {
+const wrongMessages = (
+  id: string,
+  acknowledged: ReadonlyArray<string>,
+  said: ReadonlyArray<Said>
+): ReadonlyArray<string> => {
   const found = said.filter(({ role }) => role === "user").map(({ text }) => text)
   const wrong = acknowledged.flatMap((text) => {
     const times = found.filter((other) => other === text).length
@@ -33,9 +37,9 @@ const wrongMessages = ({ acknowledged, id }: load.Record, said: ReadonlyArray<Sa
   return wrong.length === 0 && !inOrder ? [`${id} has its messages in the order ${kept.join(", ")}`] : wrong
 }
 
-const unanswered = ({ acknowledged }: load.Record, said: ReadonlyArray<Said>): ReadonlyArray<string> => {
+const unanswered = ({ acknowledged, interrupted }: load.Record, said: ReadonlyArray<Said>): ReadonlyArray<string> => {
   const last = acknowledged.at(-1)
-  if (last === undefined || said.some(({ text }) => text.includes(agents.answerTo(last)))) return []
+  if (last === undefined || interrupted || said.some(({ text }) => text.includes(agents.answerTo(last)))) return []
   return [`${last} has no answer`]
 }
 
@@ -58,9 +62,12 @@ const reread = Effect.fnUntraced(function* (door: Operations, { id, readers }: l
       if (now !== text) faults.push(`${id}: number ${index + 1} was ${text}, and is ${now ?? "no more there"}`)
     })
   }
+  const failed = stored.map(({ text }) => text).filter((text) => text.includes(`"_tag":"TurnFailed"`))
+  const isInterrupted = (text: string) => text.includes(`"reason":"Interrupted"`)
   return {
     faults,
-    failed: stored.filter(({ text }) => text.includes(`"_tag":"TurnFailed"`)).map(({ text }) => `${id}: ${text}`)
+    failed: failed.filter((text) => !isInterrupted(text)).map((text) => `${id}: ${text}`),
+    interrupted: failed.filter(isInterrupted)
   }
 })
 
@@ -76,9 +83,11 @@ const ofSession = Effect.fnUntraced(function* (door: Operations, record: load.Re
   }
   const said = yield* within("history", door.history(id))
   const state = yield* within("state", door.state(id))
-  const { failed, faults: stored } = yield* reread(door, record, state?.sequence ?? 0)
+  const { failed, faults: stored, interrupted } = yield* reread(door, record, state?.sequence ?? 0)
+  // An interruption that came before a turn took its message drops it, with an event
+  const kept = acknowledged.filter((text) => !interrupted.some((event) => event.includes(`"id of ${text}"`)))
   return {
-    lost: wrongMessages(record, said),
+    lost: wrongMessages(id, kept, said),
     stuck: unanswered(record, said),
     disorder: [...faults, ...stored],
     failed
