@@ -198,7 +198,7 @@ export const render = ({ figures, verdict }: Result): string => {
     ["seconds", figures.seconds.toFixed(0)],
     ["seed", figures.seed]
   ]
-  return ["| | |", "|---|---|", ...rows.map(([what, value]) => `| ${what} | ${value} |`)].join("\n")
+  return ["| what | figure |", "|---|---|", ...rows.map(([what, value]) => `| ${what} | ${value} |`)].join("\n")
 }
 
 /** Everything that is wrong, a line each. */
