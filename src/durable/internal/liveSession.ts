@@ -1,9 +1,6 @@
 /**
  * A session in the process that has it: stores what comes in, runs one turn after the other, and shows its events to readers.
- *
- * One process at a time writes to a session. It takes the session over by setting itself as the owner in the head of the
- * journal, which changes by compare-and-set, so a process that was the owner before can write nothing more. Where no
- * cluster decides who has a session, a lease keeps it for the owner while a turn is under way.
+ * `sessionWriter` has what is stored, and decides whether this process may write.
  */
 
 import * as Arr from "effect/Array"
@@ -14,12 +11,9 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
-import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
-import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { AgentError } from "../../agent/AgentError.ts"
 import * as Run from "../../agent/Run.ts"
@@ -29,40 +23,13 @@ import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
-import * as storage from "../../conversation/internal/storage.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Entry, Event, Memory } from "./sessionEvents.ts"
-import type { Conflict, Head, SessionLog, Stored } from "./sessionLog.ts"
-import * as sessionTypes from "./sessionTypes.ts"
+import type * as sessionTypes from "./sessionTypes.ts"
 import type { Decisions, Reason, SendOptions } from "./sessionTypes.ts"
-
-/**
- * The sessions of one layer.
- *
- * - `agents`: by name. They require nothing.
- * - `context`: that of the layer. Turns run in it, not in that of the caller who happens to begin one.
- * - `isExclusive`: a cluster decides which process has a session. It takes over without waiting for a lease.
- * - `onBusy`: called before something is stored that makes a turn due. After it the session is opened again, here or
- *   elsewhere, if this process dies.
- * - `onIdle`: called when no turn is left to run.
- * - `leaseTime`: the time for which a process that died keeps a session.
- * - `drainTime`: the time that tool calls under way have to finish when a session is closed.
- * - `patience`: the time for which writes are tried again while the store fails.
- */
-export interface Host {
-  readonly agents: ReadonlyMap<string, agentTypes.Agent<unknown>>
-  readonly context: Context.Context<never>
-  readonly sessions: SessionLog
-  readonly isExclusive: boolean
-  readonly onBusy: (id: string) => Effect.Effect<void, storage.Reason>
-  readonly onIdle: (id: string) => Effect.Effect<void>
-  readonly leaseTime: Duration.Duration
-  readonly drainTime: Duration.Duration
-  readonly patience: Duration.Duration
-  readonly run: sessionTypes.Options["run"]
-}
+import * as sessionWriter from "./sessionWriter.ts"
 
 /**
  * A session in memory.
@@ -124,12 +91,6 @@ const isEnding = (event: Run.Event): boolean =>
 /** True if the code of a tool is under way. */
 const hasStartedTool = ({ calls }: Run.State): boolean =>
   calls.some(({ status }) => status._tag === "Started" && (status.child === undefined || hasStartedTool(status.child)))
-
-/** The newest events that are kept in memory for readers. */
-const recentLimit = 256
-
-/** A reader looks this often for events that another process wrote. */
-const pollInterval = Duration.seconds(1)
 
 const shortestPoll = Duration.millis(20)
 
@@ -253,168 +214,21 @@ const failureOf = (reason: string, message: string) => ({ reason, message: messa
 
 /** Opens a session, which may not exist yet, and runs the turns that it is to run. */
 export const open = Effect.fnUntraced(function* (
-  host: Host,
+  host: sessionWriter.Host,
   id: string
 ): Effect.fn.Return<LiveSession, sessionTypes.SessionError, Scope.Scope> {
-  const { isExclusive, sessions } = host
-  const gate = Semaphore.makeUnsafe(1)
-  const lost = Deferred.makeUnsafe<never, sessionTypes.SessionError>()
   const turns = yield* Scope.make()
-  let owner = yield* storage.nonce
-  let changed = Deferred.makeUnsafe<void>()
-  let recent: Array<Entry> = []
   let turn: Turn | undefined
-  let failure: sessionTypes.SessionError | undefined
   let unable: sessionTypes.SessionError | undefined
   let isClosing = false
   let isPaused = false
-  let noSnapshotBefore = 0
 
-  const fail = (reason: Reason) => new sessionTypes.SessionError({ id, reason })
-
-  let stored = Option.getOrUndefined(yield* Effect.mapError(sessions.load(id), fail))
-
-  const notify = (): void => {
-    const waiting = changed
-    changed = Deferred.makeUnsafe()
-    Deferred.doneUnsafe(waiting, Exit.void)
-  }
-
-  /** Ends all work here: the session is to be opened again. */
-  const giveUp = (reason: Reason): Effect.Effect<never, sessionTypes.SessionError> =>
-    Effect.suspend(() => {
-      failure ??= fail(reason)
-      Deferred.doneUnsafe(lost, Exit.fail(failure))
-      if (turn !== undefined) {
-        turn.isMuted = true
-        Deferred.doneUnsafe(turn.stop, Exit.void)
-      }
-      notify()
-      return Effect.fail(failure)
-    })
-
-  const ensureAlive = Effect.suspend(() => (failure === undefined ? Effect.void : Effect.fail(failure)))
-
-  /** One at a time, to its end: a caller that is interrupted leaves it. */
-  const alone = <A>(effect: Effect.Effect<A, sessionTypes.SessionError>): Effect.Effect<A, sessionTypes.SessionError> =>
-    Effect.flatMap(
-      Effect.forkIn(gate.withPermit(Effect.andThen(ensureAlive, effect)), turns, { startImmediately: true }),
-      Fiber.join
-    )
-
-  const untilStored = Schedule.exponential("50 millis").pipe(
-    Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, Duration.seconds(1)))),
-    Schedule.upTo({ duration: host.patience })
-  )
-
-  /** Changes what is stored, and tries again while the store fails. */
-  const change = (
-    write: (before: Stored) => Effect.Effect<Stored, Conflict | storage.Reason>
-  ): Effect.Effect<void, sessionTypes.SessionError> =>
-    Effect.suspend(() => (stored === undefined ? Effect.die(new Error("a session to write to")) : write(stored))).pipe(
-      Effect.retry({ schedule: untilStored, while: (error) => error._tag === "StoreFailed" }),
-      Effect.map((next) => void (stored = next)),
-      Effect.catchDefect((defect) => {
-        const error = storage.unavailable({
-          operation: "compareAndSet",
-          storage: "store",
-          error: "Defect",
-          cause: defect
-        })
-        return Effect.fail<storage.Reason>({ _tag: "StoreFailed", error })
-      }),
-      Effect.catch((error) => {
-        if (error._tag === "Refused") return Effect.fail(fail(error))
-        if (error._tag !== "Conflict") return giveUp(error)
-        return giveUp({
-          _tag: "Elsewhere",
-          owner: Option.getOrUndefined(error.found)?.head.owner ?? "none: it was removed"
-        })
-      })
-    )
-
-  const leaseFrom = (now: DateTime.Utc) => (isExclusive ? undefined : DateTime.addDuration(now, host.leaseTime))
-
-  const withLease = ({ lease: _, ...head }: Head, lease: DateTime.Utc | undefined, updated: DateTime.Utc): Head => ({
-    ...head,
-    ...defined({ lease }),
-    updated
+  const own: sessionWriter.SessionWriter = yield* sessionWriter.make(host, id, turns, () => {
+    if (turn === undefined) return
+    turn.isMuted = true
+    Deferred.doneUnsafe(turn.stop, Exit.void)
   })
-
-  /** Reads the session again, where another process may have written since. */
-  const refresh = Effect.gen(function* () {
-    const isMine = stored !== undefined && (isExclusive || turn?.isOurs === true)
-    if (isMine) return
-    const head = yield* Effect.mapError(sessions.log.head(id), fail)
-    if (Option.getOrUndefined(head)?.version === stored?.at.version) return
-    stored = Option.getOrUndefined(yield* Effect.mapError(sessions.load(id), fail))
-    recent = []
-    notify()
-  })
-
-  /** Fails if another process has the lease. */
-  const ensureFree = Effect.gen(function* () {
-    if (stored === undefined || stored.at.head.owner === owner || isExclusive) return
-    const { lease, owner: other } = stored.at.head
-    const isLeased = lease !== undefined && DateTime.isGreaterThan(lease, yield* DateTime.now)
-    if (isLeased) yield* fail({ _tag: "Elsewhere", owner: other })
-  })
-
-  /** Becomes the owner, for a turn with a lease. */
-  const claim = (forTurn: boolean) =>
-    Effect.gen(function* () {
-      if (stored === undefined || stored.at.head.owner === owner) return
-      yield* ensureFree
-      const now = yield* DateTime.now
-      const lease = forTurn ? leaseFrom(now) : undefined
-      yield* change((before) =>
-        sessions.append(before, [], (head) => ({ ...withLease(head, lease, now), owner, epoch: head.epoch + 1 }))
-      )
-    })
-
-  const write = Effect.fnUntraced(function* (events: Arr.NonEmptyReadonlyArray<Event>) {
-    const now = yield* DateTime.now
-    const from = stored?.memory.sequence ?? 0
-    yield* change((before) => {
-      const folded = sessionEvents.applyAll(before.memory, events)
-      const isBusy = Result.isSuccess(folded) && sessionEvents.hasWork(folded.success)
-      return sessions.append(before, events, (head) => withLease(head, isBusy ? leaseFrom(now) : undefined, now))
-    })
-    const entries = events.map((event, index) => ({ sequence: from + index + 1, event }))
-    recent = [...recent, ...entries].slice(-recentLimit)
-    notify()
-    if (stored !== undefined && sessions.needsSnapshot(stored) && stored.memory.sequence >= noSnapshotBefore) {
-      yield* compact
-    }
-  })
-
-  /** Makes a snapshot. A state that is too large for one stays in its events. */
-  const compact = Effect.suspend(() => {
-    const before = stored
-    if (before === undefined) return Effect.void
-    return Effect.gen(function* () {
-      stored = yield* sessions.compact(before, yield* DateTime.now)
-    }).pipe(
-      Effect.catch((error) => {
-        if (error._tag !== "StoreFailed" && error._tag !== "Conflict") {
-          noSnapshotBefore = before.memory.sequence * 2
-          return Effect.logDebug(`session ${id}: no snapshot was made`, storage.renderReason(error))
-        }
-        // It may be there even so
-        return Effect.gen(function* () {
-          const found = Option.getOrUndefined(
-            yield* Effect.retry(sessions.load(id), {
-              schedule: untilStored,
-              while: ({ _tag }) => _tag === "StoreFailed"
-            })
-          )
-          if (found?.at.head.owner !== owner)
-            return yield* giveUp({ _tag: "Elsewhere", owner: found?.at.head.owner ?? "none" })
-          stored = found
-        }).pipe(Effect.catchTag(storage.reasonTags, giveUp))
-      })
-    )
-  })
+  const { alone, claim, ensureAlive, ensureFree, entriesAfter, fail, notify, refresh, release, write } = own
 
   /** The hook of the run: an event is stored before the run continues. */
   const keep =
@@ -452,7 +266,7 @@ export const open = Effect.fnUntraced(function* (
         onFailure: (cause) => {
           current.isMuted = true
           // The events cannot be stored: they are beyond the limits, for example
-          if (failure === undefined) refused.set(current, cause)
+          if (own.failure === undefined) refused.set(current, cause)
           Deferred.doneUnsafe(current.stop, Exit.void)
           return Effect.void
         }
@@ -472,7 +286,7 @@ export const open = Effect.fnUntraced(function* (
 
   const failTurn = (error: sessionEvents.Failure, messageId: string | undefined) =>
     Effect.gen(function* () {
-      const isQueued = stored?.memory.queue.some((queued) => queued.messageId === messageId) === true
+      const isQueued = own.stored?.memory.queue.some((queued) => queued.messageId === messageId) === true
       const at = yield* DateTime.now
       yield* write([{ _tag: "TurnFailed", at, error, ...(isQueued ? defined({ messageId }) : undefined) }])
     })
@@ -480,7 +294,7 @@ export const open = Effect.fnUntraced(function* (
   /** Records the end of a run that was stopped before it could do that. */
   const endTurn = (messageId: string | undefined) =>
     Effect.gen(function* () {
-      const run = stored?.memory.run
+      const run = own.stored?.memory.run
       const ending =
         run !== undefined && run.outcome === undefined ? yield* Effect.exit(endingOf(run)) : Exit.succeed([])
       if (Exit.isSuccess(ending) && Arr.isArrayNonEmpty(ending.value)) return yield* write(ending.value)
@@ -511,19 +325,6 @@ export const open = Effect.fnUntraced(function* (
     }))
   }
 
-  const renew = Effect.forever(
-    Effect.andThen(
-      Effect.sleep(Duration.times(host.leaseTime, 1 / 3)),
-      Effect.ignore(
-        alone(
-          Effect.flatMap(DateTime.now, (now) =>
-            change((before) => sessions.append(before, [], (head) => withLease(head, leaseFrom(now), now)))
-          )
-        )
-      )
-    )
-  )
-
   const settleTurn = Effect.fnUntraced(function* (
     current: Turn,
     { exit, messageId }: { readonly exit: Exit.Exit<unknown, AgentError>; readonly messageId: string | undefined }
@@ -538,7 +339,7 @@ export const open = Effect.fnUntraced(function* (
 
   /** Before a message is taken: calls that were left by an interruption do not run. */
   const settleCalls = Effect.suspend(() => {
-    const run = stored?.memory.run
+    const run = own.stored?.memory.run
     if (run === undefined) return Effect.void
     return Effect.flatMap(settlingOf(run), (events) =>
       Arr.isArrayNonEmpty(events) ? alone(write(events)) : Effect.void
@@ -546,34 +347,35 @@ export const open = Effect.fnUntraced(function* (
   })
 
   const runTurn = Effect.fnUntraced(function* (current: Turn) {
-    const agent = yield* agentNamed(stored?.memory.agent)
-    yield* alone(Effect.map(claim(true), () => void (current.isOurs = true)))
-    if (stored === undefined || !sessionEvents.hasWork(stored.memory)) return
-    const message = sessionEvents.nextMessage(stored.memory)
+    const agent = yield* agentNamed(own.stored?.memory.agent)
+    yield* alone(Effect.map(claim(true), () => void (current.isOurs = own.isHeld = true)))
+    if (own.stored === undefined || !sessionEvents.hasWork(own.stored.memory)) return
+    const message = sessionEvents.nextMessage(own.stored.memory)
     if (message !== undefined) yield* settleCalls
-    const { memory } = stored
+    const { memory } = own.stored
     current.state = memory.run
     const ran = runAgent(agent, current, memory, message)
-    const ended = yield* isExclusive ? ran : Effect.raceFirst(ran, renew)
+    const ended = yield* host.isExclusive ? ran : Effect.raceFirst(ran, own.renewed)
     yield* settleTurn(current, ended)
   })
 
   /** Runs turns while there are some. */
   const startTurns: Effect.Effect<void> = Effect.suspend(() => {
-    const isDue = stored !== undefined && sessionEvents.hasWork(stored.memory)
-    if (!isDue || turn !== undefined || isClosing || isPaused || failure !== undefined) return Effect.void
+    const isDue = own.stored !== undefined && sessionEvents.hasWork(own.stored.memory)
+    if (!isDue || turn !== undefined || isClosing || isPaused || own.failure !== undefined) return Effect.void
     unable = undefined
-    const current = makeTurn(stored?.memory.run)
+    const current = makeTurn(own.stored?.memory.run)
     turn = current
     const ran = Effect.gen(function* () {
       const exit = yield* Effect.exit(runTurn(current))
       turn = undefined
+      own.isHeld = false
       Deferred.doneUnsafe(current.done, Exit.void)
       const isElsewhere = Exit.isFailure(exit) && reasonOf(exit.cause)._tag === "Elsewhere"
       if (Exit.isFailure(exit) && !isElsewhere) unable = fail(reasonOf(exit.cause))
       notify()
       if (Exit.isSuccess(exit)) return yield* Effect.ignore(alone(settleIdle))
-      if (Cause.hasInterruptsOnly(exit.cause) || failure !== undefined) return
+      if (Cause.hasInterruptsOnly(exit.cause) || own.failure !== undefined) return
       if (isElsewhere) return yield* takeUp
       yield* Effect.logWarning(`session ${id}: no turn was run`, exit.cause)
     })
@@ -589,10 +391,10 @@ export const open = Effect.fnUntraced(function* (
 
   /** The process with the lease ends the turn, or dies and leaves it. */
   const takeUp: Effect.Effect<void> = Effect.gen(function* () {
-    const lease = stored?.at.head.lease
+    const lease = own.stored?.at.head.lease
     const now = yield* DateTime.now
-    const rest = lease === undefined ? pollInterval : DateTime.distance(now, lease)
-    yield* Effect.sleep(Duration.clamp(rest, { minimum: shortestPoll, maximum: pollInterval }))
+    const rest = lease === undefined ? sessionWriter.pollInterval : DateTime.distance(now, lease)
+    yield* Effect.sleep(Duration.clamp(rest, { minimum: shortestPoll, maximum: sessionWriter.pollInterval }))
     yield* Effect.ignore(alone(refresh))
     notify()
     yield* startTurns
@@ -600,14 +402,14 @@ export const open = Effect.fnUntraced(function* (
 
   /** With the gate. */
   const settleIdle = Effect.suspend(() => {
-    const isDue = stored !== undefined && sessionEvents.hasWork(stored.memory)
+    const isDue = own.stored !== undefined && sessionEvents.hasWork(own.stored.memory)
     if (isDue) return startTurns
-    return turn === undefined && failure === undefined ? host.onIdle(id) : Effect.void
+    return turn === undefined && own.failure === undefined ? host.onIdle(id) : Effect.void
   })
 
   const withMemory = <A>(use: (memory: Memory) => A): Effect.Effect<A, sessionTypes.SessionError> =>
     Effect.suspend(() =>
-      stored === undefined ? Effect.fail(fail({ _tag: "NotFound" })) : Effect.succeed(use(stored.memory))
+      own.stored === undefined ? Effect.fail(fail({ _tag: "NotFound" })) : Effect.succeed(use(own.stored.memory))
     )
 
   const agentNamed = (
@@ -624,7 +426,8 @@ export const open = Effect.fnUntraced(function* (
   const receive = (events: Arr.NonEmptyReadonlyArray<Event>) =>
     Effect.gen(function* () {
       yield* claim(false)
-      if (stored === undefined || !sessionEvents.hasWork(stored.memory)) yield* Effect.mapError(host.onBusy(id), fail)
+      if (own.stored === undefined || !sessionEvents.hasWork(own.stored.memory))
+        yield* Effect.mapError(host.onBusy(id), fail)
       // Nothing was stored if it was refused
       yield* Effect.tapError(write(events), () => settleIdle)
       yield* startTurns
@@ -643,7 +446,7 @@ export const open = Effect.fnUntraced(function* (
   ): Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError> =>
     Effect.gen(function* () {
       yield* refresh
-      const found = stored?.memory
+      const found = own.stored?.memory
       const only = host.agents.size === 1 ? Array.from(host.agents.keys())[0] : undefined
       const agent = found?.agent ?? wanted ?? only
       if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
@@ -656,25 +459,13 @@ export const open = Effect.fnUntraced(function* (
       if (isBusy && whenBusy === "reject") return yield* fail({ _tag: "Busy", status: "running" })
       const at = yield* DateTime.now
       // Another process made it
-      if (found === undefined && !(yield* create(name, at))) {
+      if (found === undefined && !(yield* own.create(name, at))) {
         return yield* store(messageId, input, { agent: wanted, context, whenBusy })
       }
       const content = contentOf(input)
       yield* receive([{ _tag: "MessageReceived", at, messageId, agent: name, input: content, ...defined({ context }) }])
-      return { messageId, sequence: stored?.memory.sequence ?? 0 }
+      return { messageId, sequence: own.stored?.memory.sequence ?? 0 }
     })
-
-  /** Returns false if another process was faster. */
-  const create = Effect.fnUntraced(function* (agent: string, updated: DateTime.Utc) {
-    const created = yield* sessions.create(id, agent, { updated }).pipe(
-      Effect.catchTag("Conflict", () => Effect.undefined),
-      Effect.mapError(fail)
-    )
-    if (created === undefined) return false
-    stored = created
-    owner = created.at.head.owner
-    return true
-  })
 
   const decide: LiveSession["decide"] = (decisions) =>
     alone(
@@ -734,39 +525,6 @@ export const open = Effect.fnUntraced(function* (
     )
   })
 
-  /** The next events after a number, which waits until there are some. */
-  const entriesAfter = (after: number): Effect.Effect<ReadonlyArray<Entry>, sessionTypes.SessionError> =>
-    Effect.suspend(() => {
-      if (failure !== undefined) return Effect.fail(failure)
-      const waiting = Deferred.await(changed)
-      // It was removed
-      if (stored === undefined && after > 0) return Effect.fail(fail({ _tag: "NotFound" }))
-      if (stored === undefined || stored.memory.sequence <= after) {
-        const isFollowed = isExclusive || turn?.isOurs === true
-        const waited = isFollowed
-          ? waiting
-          : Effect.andThen(Effect.timeoutOption(waiting, pollInterval), alone(refresh))
-        return Effect.flatMap(waited, () => entriesAfter(after))
-      }
-      const [oldest] = recent
-      if (oldest !== undefined && oldest.sequence <= after + 1) {
-        return Effect.succeed(recent.filter(({ sequence }) => sequence > after))
-      }
-      const first = sessions.firstKept(stored)
-      if (after + 1 < first) return Effect.fail(fail({ _tag: "EventsPruned", first }))
-      const before = stored
-      return sessions.entries(before, after + 1).pipe(
-        Effect.catch((error) => {
-          if (error._tag !== "Conflict") return Effect.fail(fail(error))
-          // The events were pruned since, or the session was removed
-          const isSame = () => stored?.at.head.generation === before.at.head.generation
-          const lost = fail(storage.damaged(before.at.key, `expected the event ${after + 1}, got nothing`))
-          return Effect.andThen(alone(refresh), () => (isSame() ? Effect.fail(lost) : Effect.succeed([])))
-        }),
-        Effect.flatMap((entries) => (entries.length === 0 ? entriesAfter(after) : Effect.succeed(entries)))
-      )
-    })
-
   const remove: LiveSession["remove"] = Effect.suspend(() => {
     isPaused = true
     return Effect.andThen(interrupt, alone(removeStored))
@@ -780,26 +538,23 @@ export const open = Effect.fnUntraced(function* (
   )
 
   const removeStored = Effect.gen(function* () {
-    const removing = Effect.catchTag(sessions.log.remove(id, undefined), "Conflict", Effect.die)
-    const removed = yield* Effect.mapError(removing, fail)
-    stored = undefined
-    recent = []
+    const removed = yield* own.remove
     yield* host.onIdle(id)
     notify()
     return removed
   })
 
   const untilIdle: LiveSession["idle"] = Effect.suspend(() => {
-    const error = failure ?? unable
+    const error = own.failure ?? unable
     if (error !== undefined) return Effect.fail(error)
-    const isIdle = turn === undefined && (stored === undefined || !sessionEvents.hasWork(stored.memory))
-    return isIdle ? Effect.void : Effect.andThen(Deferred.await(changed), untilIdle)
+    const isIdle = turn === undefined && (own.stored === undefined || !sessionEvents.hasWork(own.stored.memory))
+    return isIdle ? Effect.void : Effect.andThen(own.changed(), untilIdle)
   })
 
   /** A session that another process has is waited for. */
   const take = Effect.catchIf(
     claim(false),
-    ({ reason }) => reason._tag === "Elsewhere" && failure === undefined,
+    ({ reason }) => reason._tag === "Elsewhere" && own.failure === undefined,
     () => Effect.void
   )
 
@@ -817,20 +572,6 @@ export const open = Effect.fnUntraced(function* (
       current.isMuted = true
       Deferred.doneUnsafe(current.stop, Exit.void)
       return Deferred.await(current.done)
-    })
-  })
-
-  /** Lets the next owner have the session at once, with a snapshot where that saves it many reads. */
-  const release = Effect.suspend(() => {
-    if (stored === undefined || stored.at.head.owner !== owner) return Effect.void
-    const { base, memory } = stored
-    const isLong = memory.sequence - base > Math.max(recentLimit / 4, base / 16)
-    return Effect.gen(function* () {
-      if (isLong) yield* compact
-      const now = yield* DateTime.now
-      if (stored?.at.head.lease !== undefined) {
-        yield* change((before) => sessions.append(before, [], (head) => withLease(head, undefined, now)))
-      }
     })
   })
 
@@ -855,13 +596,15 @@ export const open = Effect.fnUntraced(function* (
     idle,
     untilIdle,
     drain,
-    lost: Deferred.await(lost),
+    lost: own.lost,
     events: (after) =>
       Stream.paginate(after, (after) =>
         Effect.map(entriesAfter(after), (entries) => [entries, Option.some(entries.at(-1)?.sequence ?? after)] as const)
       ),
     state: reading(
-      Effect.sync(() => Option.map(Option.fromUndefinedOr(stored), ({ memory }) => stateOf(memory, turn !== undefined)))
+      Effect.sync(() =>
+        Option.map(Option.fromUndefinedOr(own.stored), ({ memory }) => stateOf(memory, turn !== undefined))
+      )
     ),
     history: reading(withMemory(({ run }) => run?.conversation ?? Conversation.empty))
   }

@@ -19,6 +19,7 @@ import * as storage from "../../conversation/internal/storage.ts"
 import * as liveSession from "./liveSession.ts"
 import * as sessionLog from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
+import type * as sessionWriter from "./sessionWriter.ts"
 
 interface LocalOptions extends sessionTypes.Options {
   readonly leaseTime?: Duration.Input | undefined
@@ -48,7 +49,7 @@ export interface LocalHost {
   readonly store: VersionedStore.Service
   readonly namespace: string
   readonly idleTime: Duration.Duration
-  readonly host: Omit<liveSession.Host, "onBusy" | "onIdle" | "isExclusive">
+  readonly host: Omit<sessionWriter.Host, "onBusy" | "onIdle" | "isExclusive">
 }
 
 export const hostOf = Effect.fnUntraced(function* <R>(
@@ -134,7 +135,7 @@ export const make = Effect.fnUntraced(function* (
   const marks = makeMarks(local)
   const resident = new Set<liveSession.LiveSession>()
 
-  const host: liveSession.Host = {
+  const host: sessionWriter.Host = {
     ...local.host,
     isExclusive: false,
     onBusy: (id) => Effect.andThen(marks.set(id), stay(id)),
