@@ -158,7 +158,7 @@ export class DecisionRefused extends Schema.TaggedError<DecisionRefused>("effect
  *
  * - `onApproval`: receives each request that a run waits with, once, as an activity: send it to the person who decides. Its
  *   process may die between the message and the record of it, and the next one then sends the message again.
- * - `maxBytes`: the most bytes of JSON that one activity stores, default 1 MiB.
+ * - `maxBytes`: the most bytes of JSON that one activity stores, default 1 MiB, at least 256.
  *
  * @category models
  * @since 0.1.0
@@ -173,6 +173,9 @@ interface Options<R> {
  * that the body runs again, so what is much larger belongs in a store of files, with its name in the result.
  */
 const defaultMaxBytes = 1024 * 1024
+
+/** The records of the library itself have fewer bytes. */
+const leastMaxBytes = 256
 
 /** One run of the body of a workflow. */
 interface BodyRun {
@@ -260,6 +263,11 @@ const workflowClock = (clock: Clock.Clock, body: BodyRun): Clock.Clock => {
 }
 
 const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApproval }: Options<R>) {
+  if (!(maxBytes >= leastMaxBytes)) {
+    return yield* Effect.die(
+      new Error(`Durable.layer: expected maxBytes of at least ${leastMaxBytes}, got ${maxBytes}`)
+    )
+  }
   const engine = yield* WorkflowEngine.WorkflowEngine
   const instance = yield* WorkflowEngine.WorkflowInstance
   const services = yield* Effect.context<R>()

@@ -60,7 +60,7 @@
  */
 
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -143,6 +143,7 @@ export {
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
    * | `InputInvalid` | the message cannot be part of a conversation |
    * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
+   * | `EventsUnknown` | no event has this number: it is none, or the session was removed and begun again |
    * | `Elsewhere` | another process has the session |
    * | `TurnFailed` | the turn that {@link ask} waited for failed |
    * | `Unreachable` | the fleet did not answer; the message may be stored: send it again with the same `messageId` |
@@ -329,7 +330,8 @@ export const layerCluster = <R>(
     Effect.gen(function* () {
       const store = yield* VersionedStore.VersionedStore
       const host = yield* localSessions.hostOf(store, agents, options ?? {})
-      return sessionEntity.layer(host, Duration.fromInputUnsafe(options?.retention ?? "1 day"))
+      const retention = yield* localSessions.durationOf("retention", options?.retention ?? "1 day", "1 minute")
+      return sessionEntity.layer(host, retention)
     })
   )
   return Layer.provideMerge(layerClient(options), runner)
@@ -355,13 +357,7 @@ export const layerClient = (options?: {
   readonly namespace?: string | undefined
   readonly timeout?: Duration.Input | undefined
 }): Layer.Layer<Session, never, Sharding> =>
-  Layer.effect(
-    Session,
-    sessionEntity.makeService(
-      options?.namespace ?? "session",
-      Duration.fromInputUnsafe(options?.timeout ?? "30 seconds")
-    )
-  )
+  Layer.effect(Session, sessionEntity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds"))
 
 /**
  * The end of a turn: the last answer of the model, and the outcome.

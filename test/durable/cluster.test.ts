@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Option, Result, Stream } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, Option, Result, Stream } from "effect"
 import { Sharding } from "effect/cluster"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -60,6 +60,41 @@ describe("DUR-4 Session.layerCluster in one process", () => {
       }
       assert.strictEqual(Option.getOrThrow(yield* sessions.state(hidden)).steps, 1)
     }).pipe(Effect.provide(fleet({ namespace: "ö".repeat(200) })))
+  )
+
+  it.live("a session that was removed and begun again has readers, and the readers of the first one get an error", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      yield* Session.ask("a", "one")
+      yield* Session.ask("a", "two")
+      const reader = yield* Effect.forkChild(Effect.result(Stream.runDrain(sessions.events("a", { after: 12 }))))
+      yield* sessions.state("a")
+      yield* Effect.sleep("20 millis")
+      yield* sessions.remove("a")
+      for (const text of ["three", "four", "five"]) {
+        assert.strictEqual((yield* Session.ask("a", text)).text, `echo ${text}`)
+      }
+      const ended = yield* Fiber.join(reader)
+      assert.strictEqual(Result.isFailure(ended) && ended.failure.reason._tag, "NotFound")
+      for (const [id, after, expected] of [
+        ["a", 50, "EventsUnknown"],
+        ["a", -1, "EventsUnknown"],
+        ["a", Number.NaN, "EventsUnknown"],
+        ["none", 1, "NotFound"]
+      ] as const) {
+        const { reason } = yield* Effect.flip(Stream.runDrain(sessions.events(id, { after })))
+        assert.strictEqual(reason._tag, expected)
+      }
+    }).pipe(Effect.provide(fleet()))
+  )
+
+  it.live("options that are no times are refused", () =>
+    Effect.gen(function* () {
+      for (const options of [{ retention: 0 }, { timeout: Number.NaN }, { timeout: 0 }]) {
+        const exit = yield* Effect.exit(Effect.scoped(Layer.build(Layer.fresh(fleet(options)))))
+        assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes("sessions: expected a"))
+      }
+    })
   )
 
   /** Counts the reads of stored sessions. A session in memory is not read. */

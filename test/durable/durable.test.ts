@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Deferred, Duration, Effect, Layer, Queue, Random, Ref, Schedule, Schema } from "effect"
+import { Cause, DateTime, Deferred, Duration, Effect, Exit, Layer, Queue, Random, Ref, Schedule, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { type AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Workflow, WorkflowEngine } from "effect/workflow"
@@ -546,6 +546,21 @@ describe("DUR-6 decisions", () => {
       assert.lengthOf(refused, 4)
       assert.match(refused[0] ?? "", /digest of another/)
       assert.match(refused[1] ?? "", /expected the token/)
+    })
+  )
+})
+
+describe("DUR-6 options", () => {
+  it.effect("DUR-6 a maxBytes that is no size is refused", () =>
+    Effect.gen(function* () {
+      for (const maxBytes of [0, -1, Number.NaN]) {
+        const registered = Body.toLayer(() => Effect.provide(Effect.succeed(null), Durable.layer({ maxBytes })))
+        const exit = yield* Effect.exit(Body.execute({ id: "1" })).pipe(
+          Effect.provide(registered),
+          Effect.provide(WorkflowEngine.layerMemory)
+        )
+        assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes(`at least 256, got ${maxBytes}`))
+      }
     })
   )
 })

@@ -1,6 +1,6 @@
 /** DUR-1: the turns of a session: one after the other, whatever ends them. */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, RunContext, ToolRuntime, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
@@ -446,5 +446,38 @@ describe("DUR-1 remove", () => {
         assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 3)
       }).pipe(Effect.provide(t.over(model)))
     })
+  )
+})
+
+describe("DUR-1 options", () => {
+  it.live("that cannot hold are refused by the layer, with their names", () =>
+    Effect.gen(function* () {
+      const bad: ReadonlyArray<readonly [Parameters<typeof Session.layer>[1], string]> = [
+        [{ leaseTime: 0 }, "expected a leaseTime of at least 1 milli"],
+        [{ leaseTime: "Infinity" }, "expected a leaseTime of at least 1 milli that ends, got Infinity"],
+        [{ leaseTime: Number.NaN }, "expected a leaseTime"],
+        [{ keepEvents: -1 }, "expected a whole number of keepEvents, got -1"],
+        [{ keepEvents: Number.NaN }, "expected a whole number of keepEvents, got NaN"]
+      ]
+      for (const [options, message] of bad) {
+        const exit = yield* Effect.exit(Effect.scoped(Layer.build(t.over([], options))))
+        assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes(message), message)
+      }
+      const twice = Session.layer([t.support, Agent.make("support", { instructions: "Other." })]).pipe(
+        Layer.provide([VersionedStore.layerMemory, ScriptedModel.layer([])])
+      )
+      const exit = yield* Effect.exit(Effect.scoped(Layer.build(twice)))
+      assert.isTrue(Exit.isFailure(exit) && Cause.pretty(exit.cause).includes('got two of "support"'))
+    })
+  )
+
+  it.live("a reader after a number that no event has is refused", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      yield* Session.ask("a", "Hi")
+      for (const after of [-1, 2.5, Number.NaN, Number.POSITIVE_INFINITY]) {
+        assert.strictEqual(yield* t.reasonOf(Stream.runDrain(sessions.events("a", { after }))), "EventsUnknown")
+      }
+    }).pipe(Effect.provide(t.over(t.echo)))
   )
 })

@@ -16,6 +16,7 @@ import * as Stream from "effect/Stream"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type * as VersionedStore from "../../conversation/VersionedStore.ts"
 import * as storage from "../../conversation/internal/storage.ts"
+import * as base from "../../payload/internal/base.ts"
 import * as liveSession from "./liveSession.ts"
 import * as sessionLog from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
@@ -26,12 +27,29 @@ interface LocalOptions extends sessionTypes.Options {
   readonly drainTime?: Duration.Input | undefined
 }
 
+const invalid = (expected: string, found: string): Effect.Effect<never> =>
+  Effect.die(new Error(`sessions: expected ${expected}, got ${found}`))
+
+/** The duration of an option, which ends. Dies with another one. */
+export const durationOf = (
+  name: string,
+  input: Duration.Input,
+  least: Duration.Input = "1 milli"
+): Effect.Effect<Duration.Duration> => {
+  const duration = Option.getOrUndefined(Duration.fromInput(input))
+  const isLong = duration !== undefined && Duration.isGreaterThanOrEqualTo(duration, Duration.fromInputUnsafe(least))
+  return isLong && Duration.isFinite(duration)
+    ? Effect.succeed(duration)
+    : invalid(`a ${name} of at least ${String(least)} that ends`, String(input))
+}
+
 /** The agents by name, over the services around. */
 export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<sessionTypes.Hosted<R>>) {
   const context = yield* Effect.context<R>()
   const agents = new Map<string, agentTypes.Agent<unknown>>()
   for (const one of hosted) {
     const agent = Effect.isEffect(one) ? yield* one : one
+    if (agents.has(agent.name)) yield* invalid("agents with different names", `two of ${base.quote(agent.name)}`)
     agents.set(agent.name, {
       ...agent,
       run: (input, options) => Effect.provideContext(agent.run(input, options), context),
@@ -57,8 +75,10 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   hosted: ReadonlyArray<sessionTypes.Hosted<R>>,
   options: LocalOptions
 ) {
-  const { namespace = "session" } = options
-  const leaseTime = Duration.fromInputUnsafe(options.leaseTime ?? "30 seconds")
+  const { keepEvents = Number.POSITIVE_INFINITY, namespace = "session" } = options
+  const leaseTime = yield* durationOf("leaseTime", options.leaseTime ?? "30 seconds")
+  const isNumber = Number.isSafeInteger(keepEvents) || keepEvents === Number.POSITIVE_INFINITY
+  if (!isNumber || keepEvents < 0) yield* invalid("a whole number of keepEvents", String(keepEvents))
   const local: LocalHost = {
     store,
     namespace,
@@ -66,7 +86,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
     host: {
       agents: yield* agentsOf(hosted),
       context: yield* Effect.context<never>(),
-      sessions: sessionLog.make(store, namespace, options.keepEvents ?? Number.POSITIVE_INFINITY),
+      sessions: sessionLog.make(store, namespace, keepEvents),
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       patience: leaseTime,
@@ -247,27 +267,29 @@ export const make = Effect.fnUntraced(function* (
     resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),
     interrupt: Effect.fn("Session.interrupt")((id) => using(id, ({ interrupt }) => interrupt)),
     events: (id, options) =>
-      Stream.suspend(() => {
-        let seen = options?.after ?? 0
-        return Stream.unwrap(
-          Effect.map(
-            Effect.suspend(() => RcMap.get(sessions, id)),
-            ({ events }) => events(seen)
-          )
-        ).pipe(
-          Stream.map((entry) => {
-            seen = entry.sequence
-            return entry
-          }),
-          // Another process took the session over
-          Stream.retry(
-            Schedule.spaced(pollInterval).pipe(
-              Schedule.setInputType<sessionTypes.SessionError>(),
-              Schedule.while(({ input }) => isElsewhere(input))
+      Stream.unwrap(
+        Effect.map(sessionTypes.checkAfter(id, options?.after ?? 0), (after) => {
+          let seen = after
+          return Stream.unwrap(
+            Effect.map(
+              Effect.suspend(() => RcMap.get(sessions, id)),
+              ({ events }) => events(seen)
+            )
+          ).pipe(
+            Stream.map((entry) => {
+              seen = entry.sequence
+              return entry
+            }),
+            // Another process took the session over
+            Stream.retry(
+              Schedule.spaced(pollInterval).pipe(
+                Schedule.setInputType<sessionTypes.SessionError>(),
+                Schedule.while(({ input }) => isElsewhere(input))
+              )
             )
           )
-        )
-      }),
+        })
+      ),
     state: Effect.fn("Session.state")((id) => using(id, ({ state }) => state)),
     history: Effect.fn("Session.history")((id) => using(id, ({ history }) => history)),
     remove: Effect.fn("Session.remove")((id) => using(id, ({ remove }) => remove))

@@ -39,7 +39,7 @@ import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
 import * as liveSession from "./liveSession.ts"
-import type { LocalHost } from "./localSessions.ts"
+import { durationOf, type LocalHost } from "./localSessions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Service, SessionError } from "./sessionTypes.ts"
@@ -148,6 +148,15 @@ const storeFailed =
     })
   })
 
+/** The events that follow are those of another session under the id. */
+interface Removed {
+  readonly sequence: undefined
+}
+
+const removed: Removed = { sequence: undefined }
+
+const wasRemoved = ({ reason: { _tag } }: SessionError): boolean => _tag === "NotFound" || _tag === "EventsUnknown"
+
 const reopening = Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
 
 const isElsewhere = ({ reason }: SessionError): boolean => reason._tag === "Elsewhere"
@@ -164,7 +173,7 @@ const actorOf = Effect.fnUntraced(function* (
   sendTurn: (id: string) => Effect.Effect<void, storage.Reason>
 ) {
   const scope = yield* Effect.scope
-  const hub = yield* PubSub.sliding<sessionEvents.Entry>(hubSize)
+  const hub = yield* PubSub.sliding<sessionEvents.Entry | Removed>(hubSize)
   let sessionId = ""
   let newest: number | undefined
   let hasTurn = false
@@ -177,6 +186,15 @@ const actorOf = Effect.fnUntraced(function* (
     return PubSub.publish(hub, entry)
   }
 
+  /** Publishes the events of a session, and of the next one under its id. */
+  const publishAll = (session: liveSession.LiveSession): Effect.Effect<void, SessionError> =>
+    Effect.suspend(() => Stream.runForEach(session.events(newest ?? 0), publish)).pipe(
+      Effect.catchIf(wasRemoved, () => {
+        newest = 0
+        return Effect.andThen(PubSub.publish(hub, removed), publishAll(session))
+      })
+    )
+
   const live: RcRef.RcRef<liveSession.LiveSession, SessionError> = yield* RcRef.make({
     acquire: Effect.gen(function* () {
       const session = yield* liveSession.open(
@@ -184,7 +202,7 @@ const actorOf = Effect.fnUntraced(function* (
         sessionId
       )
       newest ??= sequenceOf(yield* session.state)
-      yield* Effect.forkScoped(Effect.ignore(Stream.runForEach(session.events(newest), publish)))
+      yield* Effect.forkScoped(Effect.ignore(publishAll(session)))
       // In another scope than the one that this closes
       const forget = Effect.forkIn(RcRef.invalidate(live), scope)
       yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
@@ -212,10 +230,17 @@ const actorOf = Effect.fnUntraced(function* (
   const events = (id: string, after: number) =>
     Effect.gen(function* () {
       const published = yield* PubSub.subscribe(hub)
-      const last = newest ?? sequenceOf(yield* use(id, (session) => session.state))
-      let seen = Math.max(after, last)
+      const fail = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+      const known = newest
+      const last =
+        known !== undefined && known >= after ? known : sequenceOf(yield* use(id, (session) => session.state))
+      if (last < after) {
+        return yield* fail(last === 0 ? { _tag: "NotFound" } : { _tag: "EventsUnknown", after, newest: last })
+      }
+      let seen = last
       const following = Stream.flatMap(Stream.fromSubscription(published), (entry) => {
         const before = seen
+        if (entry.sequence === undefined) return before === 0 ? Stream.empty : Stream.fail(fail({ _tag: "NotFound" }))
         seen = Math.max(before, entry.sequence)
         return entry.sequence === before + 1 ? Stream.succeed(entry) : between(id, before, entry.sequence)
       })
@@ -352,7 +377,8 @@ const unreachable =
  * A runner that was paused, or whose machine is gone, does not close its connections. So one that is silent for `timeout` is
  * asked again, wherever the session is then.
  */
-export const makeService = Effect.fnUntraced(function* (namespace: string, timeout: Duration.Duration) {
+export const makeService = Effect.fnUntraced(function* (namespace: string, timeoutOption: Duration.Input) {
+  const timeout = yield* durationOf("timeout", timeoutOption)
   const client = yield* entityOf(namespace).client
   type Client = ReturnType<typeof client>
 
@@ -374,27 +400,29 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   ) => Effect.flatMap(storage.nonce, (key) => call(id, (session) => run(session, key)))
 
   const events = (id: string, after: number) =>
-    Stream.suspend(() => {
-      let seen = after
-      return Stream.suspend(() => client(entityIdOf(id)).Events({ id, after: seen })).pipe(
-        // The cluster asks the next runner the same question, so some come again
-        Stream.filter(({ sequence }) => {
-          const isNew = sequence > seen
-          if (isNew) seen = sequence
-          return isNew
-        }),
-        Stream.timeout(timeout),
-        Stream.catchCause((cause) => Stream.fromEffect(toClusterError(cause))),
-        Stream.retry(
-          trying.pipe(
-            Schedule.setInputType<SessionError | ClusterError>(),
-            Schedule.while(({ input }) => canRetry(input))
-          )
-        ),
-        Stream.mapError(unreachable(id)),
-        Stream.repeat(Schedule.spaced("100 millis"))
-      )
-    })
+    Stream.unwrap(
+      Effect.map(sessionTypes.checkAfter(id, after), (from) => {
+        let seen = from
+        return Stream.suspend(() => client(entityIdOf(id)).Events({ id, after: seen })).pipe(
+          // The cluster asks the next runner the same question, so some come again
+          Stream.filter(({ sequence }) => {
+            const isNew = sequence > seen
+            if (isNew) seen = sequence
+            return isNew
+          }),
+          Stream.timeout(timeout),
+          Stream.catchCause((cause) => Stream.fromEffect(toClusterError(cause))),
+          Stream.retry(
+            trying.pipe(
+              Schedule.setInputType<SessionError | ClusterError>(),
+              Schedule.while(({ input }) => canRetry(input))
+            )
+          ),
+          Stream.mapError(unreachable(id)),
+          Stream.repeat(Schedule.spaced("100 millis"))
+        )
+      })
+    )
 
   const service: Service = {
     send: Effect.fnUntraced(function* (id, input, options) {

@@ -3,7 +3,7 @@
  */
 
 import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
@@ -45,6 +45,7 @@ export const Reason = Schema.TaggedUnion({
   InvalidDecision: { error: Run.InvalidDecision },
   InputInvalid: { problem: Schema.String },
   EventsPruned: { first: runParts.Count },
+  EventsUnknown: { after: Schema.Number, newest: Schema.optionalKey(runParts.Count) },
   Elsewhere: { owner: Schema.String },
   TurnFailed: { failure: sessionEvents.Failure },
   Unreachable: { problem: Schema.String }
@@ -72,6 +73,10 @@ const renderReason = Reason.match({
   InputInvalid: ({ problem }) => `the message cannot be part of a conversation: ${problem}`,
   EventsPruned: ({ first }) =>
     `expected events that are kept, got ones before number ${first}. Read the history, and continue with the events after ${first - 1}`,
+  EventsUnknown: ({ after, newest }) =>
+    newest === undefined
+      ? `expected the number of the last event that was seen, or 0, got ${after}`
+      : `expected the number of an event of this session, ${newest} at most, got ${after}. The session was removed and begun again: read its events from 0`,
   Elsewhere: ({ owner }) =>
     `expected no other process that has the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or use Session.layerCluster`,
   TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
@@ -86,6 +91,12 @@ export class SessionError extends Schema.TaggedError<SessionError>("effect-emiss
     return `session ${base.quote(this.id)}: ${renderReason(this.reason)}`
   }
 }
+
+/** Refuses what is not the number of an event. */
+export const checkAfter = (id: string, after: number): Effect.Effect<number, SessionError> =>
+  Number.isSafeInteger(after) && after >= 0
+    ? Effect.succeed(after)
+    : Effect.fail(new SessionError({ id, reason: { _tag: "EventsUnknown", after } }))
 
 /** The message of a user: text, or text and file parts. */
 export type Input = string | NonEmptyContent
