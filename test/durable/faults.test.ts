@@ -180,7 +180,7 @@ describe("DUR-3 processes", () => {
       yield* Deferred.await(isAsked)
       yield* first.stop
       const second = yield* processOf(store, t.echo)
-      // Nobody calls it: it finds the session by itself
+      // It is not called: it finds the session by itself
       yield* t.eventually(Effect.map(t.stateOf(second.sessions, "a"), ({ outcome }) => outcome?._tag === "Completed"))
       const tags = yield* t.tags(second.sessions, "a")
       assert.isFalse(tags.includes("RunInterrupted"))

@@ -146,7 +146,7 @@ describe("DUR-3 a store that is down", () => {
       yield* completed(sessions, "a")
       const { text } = yield* Effect.provideService(Session.ask("a", "three"), Session.Session, sessions)
       assert.strictEqual(text, "2")
-      // What failed was not stored
+      // A call that failed stored nothing
       assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 5)
     }).pipe(Effect.scoped)
   )

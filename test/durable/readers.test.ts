@@ -1,4 +1,4 @@
-/** DUR-1: readers of a session see each event once and in order, whoever writes and whenever they come. */
+/** DUR-1: readers of a session see each event once and in order, with any writers and at any time. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Schema, Stream } from "effect"
 import { Conversation, VersionedStore } from "effect-emissary"
