@@ -49,7 +49,7 @@ describe.concurrent("DUR-7 processes with sessions are killed under load", () =>
     () => {
       const directory = home("shared")
       const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
-      return run("shared", { directory, database, home: "process", runners: 2, kills: 4, stops: 1 })
+      return run("shared", { directory, database, home: "process", runners: 2, kills: 3, stops: 1 })
     },
     120_000
   )
@@ -75,7 +75,7 @@ describe.concurrent("DUR-7 processes with sessions are killed under load", () =>
             database: yield* open(directory),
             home: "cluster",
             runners: 3,
-            kills: 4,
+            kills: 3,
             stops: 1,
             leaseMillis: 1000
           })
