@@ -4,6 +4,7 @@ import { Cause, Deferred, Effect, Exit, Fiber, Layer, Option, Schema, Stream } f
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, RunContext, ToolRuntime, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
+import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../conversation/store/changed.ts"
 import * as t from "./sessions.ts"
@@ -449,6 +450,28 @@ describe("DUR-1 remove", () => {
   )
 })
 
+describe("DUR-1 a session that cannot be read", () => {
+  const fleet = Session.layerCluster([t.support]).pipe(Layer.provideMerge(SqliteRunner.layer({ filename: ":memory:" })))
+  type Place = Layer.Layer<Session.Session | VersionedStore.VersionedStore, unknown>
+  const places: ReadonlyArray<readonly [string, Place]> = [
+    ["this process", t.over(t.echo)],
+    ["a fleet", Layer.provide(fleet, ScriptedModel.layer(t.echo))]
+  ]
+  for (const [name, place] of places) {
+    it.live(`can be removed in ${name}, and its id can be used again`, () =>
+      Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        const store = yield* VersionedStore.VersionedStore
+        yield* store.compareAndSet("session/head/a", Option.none(), { version: 9 })
+        assert.strictEqual(yield* t.reasonOf(sessions.state("a")), "Unreadable")
+        assert.isTrue(yield* sessions.remove("a"))
+        assert.isFalse(yield* sessions.remove("a"))
+        assert.strictEqual((yield* Session.ask("a", "Hi")).text, "re: Hi")
+      }).pipe(Effect.provide(place))
+    )
+  }
+})
+
 describe("DUR-1 options", () => {
   it.live("that cannot hold are refused by the layer, with their names", () =>
     Effect.gen(function* () {
@@ -478,6 +501,12 @@ describe("DUR-1 options", () => {
       for (const after of [-1, 2.5, Number.NaN, Number.POSITIVE_INFINITY]) {
         assert.strictEqual(yield* t.reasonOf(Stream.runDrain(sessions.events("a", { after }))), "EventsUnknown")
       }
+      yield* Session.ask("a", "Hi again")
+      const { sequence } = yield* t.stateOf(sessions, "a")
+      yield* sessions.remove("a")
+      yield* Session.ask("a", "Hi")
+      const error = yield* Effect.flip(Stream.runDrain(sessions.events("a", { after: sequence })))
+      assert.match(error.message, /6 at most, got 12\. The session was removed and begun again/)
     }).pipe(Effect.provide(t.over(t.echo)))
   )
 })

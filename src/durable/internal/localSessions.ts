@@ -144,6 +144,16 @@ const makeMarks = ({ namespace, store }: LocalHost) => {
 
 const isElsewhere = ({ reason }: sessionTypes.SessionError): boolean => reason._tag === "Elsewhere"
 
+/** Removes a session, also one that cannot be opened. */
+export const removing =
+  (sessions: sessionLog.SessionLog, id: string) =>
+  (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>
+    Effect.catchIf(
+      removed,
+      ({ reason }) => reason._tag === "Unreadable" || reason._tag === "Damaged",
+      () => Effect.mapError(sessions.remove(id), (reason) => new sessionTypes.SessionError({ id, reason }))
+    )
+
 /** A message is tried again this often while another process has the session in a turn. */
 const pollInterval = Duration.millis(250)
 
@@ -292,6 +302,8 @@ export const make = Effect.fnUntraced(function* (
       ),
     state: Effect.fn("Session.state")((id) => using(id, ({ state }) => state)),
     history: Effect.fn("Session.history")((id) => using(id, ({ history }) => history)),
-    remove: Effect.fn("Session.remove")((id) => using(id, ({ remove }) => remove))
+    remove: Effect.fn("Session.remove")((id) =>
+      using(id, ({ remove }) => remove).pipe(removing(local.host.sessions, id))
+    )
   }
 })

@@ -39,7 +39,7 @@ import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
 import * as liveSession from "./liveSession.ts"
-import { durationOf, type LocalHost } from "./localSessions.ts"
+import { durationOf, type LocalHost, removing } from "./localSessions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Service, SessionError } from "./sessionTypes.ts"
@@ -309,7 +309,7 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
           (state) => ({ state })
         ),
       History: ({ payload: { id } }) => use(id, (session) => session.history),
-      Remove: ({ payload: { id } }) => use(id, (session) => session.remove)
+      Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host.sessions, id))
     })
   })
   return Layer.merge(

@@ -194,6 +194,12 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     log,
     load,
     create,
+
+    /** Returns whether there was one, which may be one that cannot be read. */
+    remove: (id: string): Effect.Effect<boolean, storage.Reason> =>
+      // No version is expected
+      Effect.catchTag(log.remove(id, undefined), "Conflict", Effect.die),
+
     compact,
 
     needsSnapshot: ({ base, memory }: Stored): boolean => memory.sequence - base > Math.max(shortTail, base / 2),

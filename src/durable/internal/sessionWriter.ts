@@ -246,6 +246,13 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     return true
   })
 
+  const newest = () => self.stored?.memory.sequence ?? 0
+
+  /** The session was removed and begun again. */
+  const isAhead = (after: number) => self.stored !== undefined && newest() < after
+
+  const failAhead = (after: number) => Effect.fail(fail({ _tag: "EventsUnknown", after, newest: newest() }))
+
   /** The next events after a number, which waits until there are some. */
   const entriesAfter = (after: number): Effect.Effect<ReadonlyArray<Entry>, sessionTypes.SessionError> =>
     Effect.suspend(() => {
@@ -253,8 +260,13 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
       const waiting = Deferred.await(changed)
       // It was removed
       if (self.stored === undefined && after > 0) return Effect.fail(fail({ _tag: "NotFound" }))
+      const isFollowed = isExclusive || self.isHeld
+      if (isAhead(after)) {
+        // Another process may have written it
+        const looked = isFollowed ? Effect.void : alone(refresh)
+        return Effect.andThen(looked, () => (isAhead(after) ? failAhead(after) : entriesAfter(after)))
+      }
       if (self.stored === undefined || self.stored.memory.sequence <= after) {
-        const isFollowed = isExclusive || self.isHeld
         const waited = isFollowed
           ? waiting
           : Effect.andThen(Effect.timeoutOption(waiting, pollInterval), alone(refresh))
@@ -314,8 +326,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     release,
     entriesAfter,
     remove: Effect.gen(function* () {
-      const removing = Effect.catchTag(sessions.log.remove(id, undefined), "Conflict", Effect.die)
-      const removed = yield* Effect.mapError(removing, fail)
+      const removed = yield* Effect.mapError(sessions.remove(id), fail)
       self.stored = undefined
       recent = []
       return removed
