@@ -19,6 +19,9 @@
  * Messages are answered one after the other. A message that comes while a turn is under way waits for its end; a message
  * that comes while calls wait for approval enters the conversation when these calls are decided.
  *
+ * An edited agent continues its sessions, see `onChange` of `Agent.ResumeOptions`. Edited tools, models and limits hold
+ * from the next step. The system message of a conversation stays: edited instructions hold for new sessions.
+ *
  * When a process dies in a turn, the turn continues when the session is opened again: a model call in flight is made again, a
  * tool call that had started is settled `interrupted` with `outcome: "unknown"`, unless the tool is `Idempotent`, and agents
  * and plans inside continue from their own states.
@@ -84,11 +87,12 @@ export {
    *
    * **Details**
    *
-   * - `MessageReceived`: a message is stored; it waits until its turn begins.
+   * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`. In the
+   *   conversation the message has an id of its own.
    * - `DecisionsReceived`: decisions about calls that wait are stored.
    * - `ResumeReceived`: a turn without a message is to begin.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
-   *   takes.
+   *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
    * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example.
    *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
    *   message if the turn could not take it.
@@ -118,7 +122,7 @@ export {
    * |---|---|
    * | `idle` | it waits for a message |
    * | `running` | a turn is under way, or begins as soon as a process has the session |
-   * | `waiting` | calls wait for approval: `requests` |
+   * | `waiting` | calls wait for approval: `requests`. After a `failure`, calls that were decided may be among them |
    *
    * - `sequence`: the number of the newest event.
    * - `queue`: the ids of messages that no turn has taken.
@@ -144,7 +148,7 @@ export {
    * | `InputInvalid` | the message cannot be part of a conversation |
    * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
    * | `EventsUnknown` | no event has this number: it is none, or the session was removed and begun again |
-   * | `Elsewhere` | another process has the session |
+   * | `Elsewhere` | another process has the session, or had it when it died, less than `leaseTime` ago |
    * | `TurnFailed` | the turn that {@link ask} waited for failed |
    * | `Unreachable` | the fleet did not answer; the message may be stored: send it again with the same `messageId` |
    * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | as in `ConversationStoreError` |
@@ -191,14 +195,16 @@ export {
    * **Details**
    *
    * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
-   * - `decide`: stores decisions about calls that wait. Fails with `InvalidDecision` if one is not about a request of `state`.
-   *   A decision that the session has received already is no error, if it is the same one.
+   * - `decide`: stores decisions about calls that wait: a request of `state` with `approved` added. Fails with
+   *   `InvalidDecision` if one is not about a request of `state`. A decision that the session has received already is no
+   *   error, if it is the same one. An empty list does nothing.
    * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. Does nothing while a turn
    *   is under way.
    * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Returns
    *   whether there was one. Messages that wait are answered next. Calls that had not started do not run then.
    * - `events`: the events after the sequence number `after` (default 0: all), then those that happen. The stream does not
-   *   end. A slow reader does not slow the session.
+   *   end. A slow reader does not slow the session. Without `after` it waits for a session that does not exist yet. It
+   *   fails when the session is removed; a new one under the same id counts from 1 again.
    * - `state`: the state of a session, `None` if there is none.
    * - `history`: the whole conversation.
    * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one.
@@ -221,7 +227,7 @@ export {
    *
    * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
    * - `idleTime`: a session leaves the memory after this long without a call, a reader or a turn; default 1 minute.
-   * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts` and others.
+   * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
    * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
    *   session is stored as a snapshot. The conversation stays whole.
    *
@@ -251,10 +257,15 @@ export class Session extends Context.Service<Session, sessionTypes.Service>()("e
  *
  * **Details**
  *
- * Agents are found by their names, and keep the services that the layer was built with. A session that another process left
- * in a turn is resumed when the layer is built, or when the lease of that process has ended: `leaseTime`, default 30
- * seconds. When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns
- * continue in the next process.
+ * Agents are found by their names, and keep the services that the layer was built with. Two agents with one name are a
+ * defect. For a bound plan, use `Layer.unwrap` on the Effect that binds it.
+ *
+ * A session that another process left in a turn is resumed when the layer is built, or when the lease of that process has
+ * ended: `leaseTime`, default 30 seconds. This holds for the same program that starts again after a kill, too. A message
+ * that is sent meanwhile waits for that time, and `interrupt` fails with `Elsewhere`.
+ *
+ * When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns continue in the
+ * next process.
  *
  * @category layers
  * @since 0.1.0
@@ -362,6 +373,11 @@ export const layerClient = (options?: {
 /**
  * The end of a turn: the last answer of the model, and the outcome.
  *
+ * **Details**
+ *
+ * `text` is empty where the model only called tools, before an approval for example. The output of a plan, and of an agent
+ * with an `output` schema, is in the outcome `Completed` as JSON.
+ *
  * @category models
  * @since 0.1.0
  */
@@ -402,6 +418,9 @@ const watch =
  *
  * The turn continues when the caller leaves. With the same `messageId` the same answer is found again.
  *
+ * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` and `MaxSteps`, too. A turn that failed
+ * is an error with the reason `TurnFailed`.
+ *
  * @category combinators
  * @since 0.1.0
  */
@@ -428,6 +447,32 @@ export const ask = Effect.fn("Session.ask")(function* (
  *
  * Use it to spread the inputs of a plan or agent over a fleet: each session runs on the machine that has it, and
  * an item that was answered before is found again by its `messageId`.
+ *
+ * **Example** (A plan for each of many inputs)
+ *
+ * ```ts
+ * import { Effect, Layer, Result } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/durable"
+ * import { Plan, Step } from "effect-emissary/plan"
+ * import assert from "node:assert"
+ *
+ * const shout = Effect.gen(function*() {
+ *   const step = Step.make("shout", { target: ({ task }) => Effect.succeed(`${task}!`) })
+ *   return yield* Plan.bind(yield* Plan.make({ name: "shout" }, step))
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const items = ["one", "two", "three"].map((input) => ({ id: `shout/${input}`, input, messageId: "1" }))
+ *   const answers = yield* Session.askMany(items, { concurrency: 2 })
+ *   return answers.map((answer) => Result.isSuccess(answer) ? answer.success.text : answer.failure.message)
+ * })
+ *
+ * const sessions = Layer.unwrap(Effect.map(shout, (plan) => Session.layer([plan]))).pipe(
+ *   Layer.provide(VersionedStore.layerMemory)
+ * )
+ * assert.deepStrictEqual(await Effect.runPromise(Effect.provide(program, sessions)), ["one!", "two!", "three!"])
+ * ```
  *
  * @category combinators
  * @since 0.1.0

@@ -85,6 +85,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
         const { reason } = yield* Effect.flip(Stream.runDrain(sessions.events(id, { after })))
         assert.strictEqual(reason._tag, expected)
       }
+      yield* sessions.decide("a", [])
     }).pipe(Effect.provide(fleet()))
   )
 

@@ -287,8 +287,10 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
       decide: (id, decisions) =>
         Effect.flatMap(right.state(id), (found) => {
           const [request] = Option.isSome(found) ? found.value.requests : []
-          const [first, ...others] = decisions
-          return right.decide(id, [{ ...first, ...request }, ...others])
+          return right.decide(
+            id,
+            decisions.map((one) => ({ ...one, ...request }))
+          )
         })
     })
   ],
@@ -318,7 +320,11 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     "denied never runs",
     /calls: expected \[\]/,
     (right) => ({
-      decide: (id, [first, ...others]) => right.decide(id, [{ ...first, approved: true }, ...others])
+      decide: (id, decisions) =>
+        right.decide(
+          id,
+          decisions.map((one) => ({ ...one, approved: true }))
+        )
     })
   ],
   [
@@ -326,7 +332,11 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     "denied never runs",
     /history: expected/,
     (right) => ({
-      decide: (id, [first, ...others]) => right.decide(id, [{ ...first, reason: undefined }, ...others])
+      decide: (id, decisions) =>
+        right.decide(
+          id,
+          decisions.map((one) => ({ ...one, reason: undefined }))
+        )
     })
   ],
   [

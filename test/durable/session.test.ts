@@ -49,10 +49,12 @@ describe("DUR-1 Session", () => {
       assert.strictEqual(waiting.outcome._tag, "AwaitingApproval")
       const state = Option.getOrThrow(yield* sessions.state("a"))
       assert.strictEqual(state.status, "waiting")
-      const [request] = state.requests
-      assert(request !== undefined)
-      yield* sessions.decide("a", [{ ...request, approved: true }])
-      yield* sessions.decide("a", [{ ...request, approved: true }])
+      const decisions = state.requests.map((request) => ({ ...request, approved: true }))
+      assert.lengthOf(decisions, 1)
+      yield* sessions.decide("a", [])
+      assert.strictEqual(Option.getOrThrow(yield* sessions.state("a")).sequence, state.sequence)
+      yield* sessions.decide("a", decisions)
+      yield* sessions.decide("a", decisions)
       const last = yield* sessions.events("a", { after: state.sequence }).pipe(
         Stream.takeUntil(({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished"),
         Stream.runLast

@@ -3,6 +3,7 @@
  * turn. A mark in the store names each session that has a turn to run, so that another process can find it.
  */
 
+import * as Arr from "effect/Array"
 import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -273,7 +274,9 @@ export const make = Effect.fnUntraced(function* (
         options
       )
     ),
-    decide: Effect.fn("Session.decide")((id, decisions) => untilFree(using(id, ({ decide }) => decide(decisions)))),
+    decide: Effect.fn("Session.decide")((id, decisions) =>
+      Arr.isReadonlyArrayNonEmpty(decisions) ? untilFree(using(id, ({ decide }) => decide(decisions))) : Effect.void
+    ),
     resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),
     interrupt: Effect.fn("Session.interrupt")((id) => using(id, ({ interrupt }) => interrupt)),
     events: (id, options) =>

@@ -9,6 +9,7 @@
  * it there.
  */
 
+import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -431,7 +432,10 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const body = { id, messageId, input, ...defined({ agent, context, whenBusy }) }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
-    decide: (id, decisions) => keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } })),
+    decide: (id, decisions) =>
+      Arr.isReadonlyArrayNonEmpty(decisions)
+        ? keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } }))
+        : Effect.void,
     resume: (id) => keyedCall(id, (session, key) => session.Resume({ key, body: { id } })),
     interrupt: (id) => call(id, (session) => session.Interrupt({ id })),
     events: (id, options) => events(id, options?.after ?? 0),

@@ -119,7 +119,7 @@ export type Decisions = readonly [Run.Decision, ...Array<Run.Decision>]
 /** The operations on sessions. */
 export interface Service {
   readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<Receipt, SessionError>
-  readonly decide: (id: string, decisions: Decisions) => Effect.Effect<void, SessionError>
+  readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<void, SessionError>
   readonly resume: (id: string) => Effect.Effect<void, SessionError>
   readonly interrupt: (id: string) => Effect.Effect<boolean, SessionError>
   readonly events: (
