@@ -1,5 +1,5 @@
 /**
- * What a machine carries of sessions, in this process and on a fleet, on SQLite and PostgreSQL (DUR-8).
+ * Measures what a machine carries of sessions, in this process and on a fleet, on SQLite and PostgreSQL (DUR-8).
  *
  * `npm run bench:fleet` measures all parts and prints them; `npm run bench:fleet -- sessions events` those, and `--write`
  * puts what was measured into `bench/FLEET.md`. PostgreSQL is measured where `EMISSARY_TEST_POSTGRES` has the address of a

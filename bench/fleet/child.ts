@@ -334,7 +334,7 @@ const seed = ({ database }: layers.Place, count: number) =>
     Effect.orDie
   )
 
-/** Sessions in memory, after they have left it, and readers of sessions that nobody uses. */
+/** Sessions in memory, after they have left it, and readers of sessions that are not used. */
 const idle = (task: Extract<Task, { readonly task: "idle" }>) =>
   Effect.gen(function* () {
     const service = yield* Session.Session
@@ -506,7 +506,7 @@ const kills = ({ config, database, kills, sessions: count }: Extract<Task, { rea
         yield* end(victim)
         const killed = now()
         while (all.some((id) => (last.get(id) ?? 0) < killed + 1000)) yield* Effect.sleep("50 millis")
-        // Sessions of the other runners go on: their pauses are short
+        // Sessions of the other runners continue: their pauses are short
         const moved = [...longest.values()].filter((pause) => pause > 1500)
         pauses.push(...moved)
         console.error(`kill ${kill}: ${moved.length} sessions, median ${quantile(moved, 0.5).toFixed(0)} ms`)
