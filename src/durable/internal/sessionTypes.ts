@@ -78,7 +78,7 @@ const renderReason = Reason.match({
       ? `expected the number of the last event that was seen, or 0, got ${after}`
       : `expected the number of an event of this session, ${newest} at most, got ${after}. The session was removed and begun again: read its events from 0`,
   Elsewhere: ({ owner }) =>
-    `expected no other process that has the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or use Session.layerCluster`,
+    `expected no other process that has the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or its lease (leaseTime) where it died, or use Session.layerCluster`,
   TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
   Unreachable: ({ problem }) => `the session cannot be reached: ${problem}. Try again with the same messageId`
 })
