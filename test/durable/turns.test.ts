@@ -319,6 +319,21 @@ describe("DUR-1 interrupt", () => {
   )
 })
 
+describe("DUR-1 an interruption after the end", () => {
+  it.live("changes nothing: the turn keeps its outcome", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      for (let moment = 0; moment < 4; moment++) {
+        const { sequence } = yield* Session.ask(`a${moment}`, "Hi")
+        for (let i = 0; i < moment; i++) yield* Effect.yieldNow
+        assert.isFalse(yield* sessions.interrupt(`a${moment}`))
+        const state = yield* t.stateOf(sessions, `a${moment}`)
+        assert.deepStrictEqual([state.sequence, state.outcome?._tag], [sequence, "Completed"])
+      }
+    }).pipe(Effect.provide(t.over(t.echo)))
+  )
+})
+
 describe("DUR-1 turns that fail", () => {
   const failing = (fail: ScriptedModel.Turn, times: number): ScriptedModel.TurnFunction => {
     let left = times

@@ -243,7 +243,6 @@ export const open = Effect.fnUntraced(function* (
         const written = isDue ? flush(current) : Effect.void
         return Effect.andThen(written, () => {
           if (event._tag === "InputAdded") Deferred.doneUnsafe(current.begun, Exit.void)
-          if (event._tag === "RunFinished" && !current.isMuted) current.isEnded = true
           if (current.isMuted) return Effect.never
           if (!isClosing || hasStartedTool(state)) return Effect.void
           Deferred.doneUnsafe(current.settled, Exit.void)
@@ -258,7 +257,10 @@ export const open = Effect.fnUntraced(function* (
         Effect.suspend(() => {
           const events = current.pending
           current.pending = []
-          return Arr.isArrayNonEmpty(events) && !current.isMuted ? write(events) : Effect.void
+          if (!Arr.isArrayNonEmpty(events) || current.isMuted) return Effect.void
+          const isEnd = events.some((event) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
+          // With the gate: a reader of the end may interrupt the turn before this returns
+          return Effect.map(write(events), () => void (current.isEnded = isEnd))
         })
       ),
       {
@@ -334,7 +336,7 @@ export const open = Effect.fnUntraced(function* (
     if (refusal === undefined && current.isMuted) return
     current.pending = []
     if (problem !== undefined) yield* alone(failTurn(yield* explain(problem), messageId))
-    else if (!current.isEnded) yield* alone(endTurn(messageId))
+    else if (!current.isEnded) yield* alone(Effect.suspend(() => (current.isEnded ? Effect.void : endTurn(messageId))))
   })
 
   /** Before a message is taken: calls that were left by an interruption do not run. */
@@ -513,6 +515,7 @@ export const open = Effect.fnUntraced(function* (
       const looked = alone(Effect.andThen(refresh, ensureFree))
       return Effect.andThen(looked, () => (turn === undefined ? Effect.succeed(false) : interrupt))
     }
+    const wasStopped = () => !current.isEnded || current.state?.outcome?._tag === "Interrupted"
     // A message that was acknowledged is part of the conversation, also where its turn is stopped at once
     const begun = Effect.timeoutOption(Deferred.await(current.begun), patienceToBegin)
     return Effect.raceFirst(begun, Deferred.await(current.done)).pipe(
@@ -520,7 +523,7 @@ export const open = Effect.fnUntraced(function* (
       Effect.andThen(Deferred.await(current.done)),
       Effect.andThen(ensureAlive),
       Effect.andThen(
-        current.isOurs ? Effect.succeed(true) : Effect.as(alone(Effect.andThen(refresh, ensureFree)), true)
+        current.isOurs ? Effect.sync(wasStopped) : Effect.as(alone(Effect.andThen(refresh, ensureFree)), true)
       )
     )
   })
