@@ -16,13 +16,14 @@ interface Limit {
  * `npm run stories -- --details` lists the files of each story. The limits of the redesign were 130 crossings, 12 and 8 files.
  * Since then fuel, signatures, captured services and the one writer of events have a file each. Speed took more: digests that
  * are computed when they are read, and a loop that calls its parts directly in place of Effects that wait. Calls under way
- * have a file of their own, below that of bound tools.
+ * have a file of their own, below that of bound tools. Then a run that outlives edits compares definitions, a claimed log has a
+ * file of its own, and a workflow has its hooks.
  */
 const limits: ReadonlyArray<Limit> = [
-  { part: "warm", figure: "files", most: 15 },
-  { part: "warm", figure: "crossings", most: 245 },
-  { part: "decode", figure: "files", most: 18 },
-  { part: "next", figure: "files", most: 12 }
+  { part: "warm", figure: "files", most: 16 },
+  { part: "warm", figure: "crossings", most: 250 },
+  { part: "decode", figure: "files", most: 19 },
+  { part: "next", figure: "files", most: 14 }
 ]
 
 describe("HOUSE-10 stories", () => {
