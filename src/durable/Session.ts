@@ -261,7 +261,7 @@ export class Session extends Context.Service<Session, sessionTypes.Service>()("e
  * defect. For a bound plan, use `Layer.unwrap` on the Effect that binds it.
  *
  * A session that another process left in a turn is resumed when the layer is built, or when the lease of that process has
- * ended: `leaseTime`, default 30 seconds. This holds for the same program that starts again after a kill, too. A message
+ * ended: `leaseTime`, default 10 seconds. This holds for the same program that starts again after a kill, too. A message
  * that is sent meanwhile waits for that time, and `interrupt` fails with `Elsewhere`.
  *
  * When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns continue in the
@@ -392,24 +392,35 @@ interface Watched {
   readonly text: string
 }
 
+/** Finds the end of the first turn with an event of which `isOurs` is true. */
 const watch =
-  (id: string, messageId: string) =>
+  (id: string, isOurs: (event: Entry["event"]) => boolean) =>
   (
-    seen: Watched,
+    before: Watched,
     { event, sequence }: Entry
   ): readonly [Watched, ReadonlyArray<Effect.Effect<Answer, sessionTypes.SessionError>>] => {
-    if (event._tag === "TurnFailed" && (seen.isOurs || event.messageId === messageId)) {
+    const seen = isOurs(event) ? { isOurs: true, text: "" } : before
+    if (event._tag === "TurnFailed" && seen.isOurs) {
       const reason = { _tag: "TurnFailed" as const, failure: event.error }
       return [seen, [Effect.fail(new sessionTypes.SessionError({ id, reason }))]]
     }
     if (event._tag !== "RunEvent") return [seen, []]
-    if (event.messageId === messageId) return [{ isOurs: true, text: "" }, []]
     const { event: own } = event
     if (own._tag === "ModelAnswered") return [{ ...seen, text: Message.text(own.message) }, []]
     return own._tag === "RunFinished" && seen.isOurs
       ? [seen, [Effect.succeed({ text: seen.text, outcome: own.outcome, sequence })]]
       : [seen, []]
   }
+
+const endOf = Effect.fnUntraced(function* (id: string, after: number, isOurs: (event: Entry["event"]) => boolean) {
+  const sessions = yield* Session
+  const found = yield* sessions.events(id, { after }).pipe(
+    Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, isOurs)),
+    Stream.runHead
+  )
+  // The events do not end
+  return yield* Option.getOrElse(found, () => Effect.die(new Error("the events of a session ended")))
+})
 
 /**
  * Sends a message and waits for the end of its turn.
@@ -431,13 +442,64 @@ export const ask = Effect.fn("Session.ask")(function* (
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
   const { messageId, sequence } = yield* sessions.send(id, input, options)
-  const ended = sessions.events(id, { after: sequence }).pipe(
-    Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, messageId)),
-    Stream.runHead
+  return yield* endOf(
+    id,
+    sequence,
+    (event) => (event._tag === "RunEvent" || event._tag === "TurnFailed") && event.messageId === messageId
   )
-  const found = yield* ended
-  // The events do not end
-  return yield* Option.getOrElse(found, () => Effect.die(new Error("the events of a session ended")))
+})
+
+/**
+ * Waits for the end of the first turn that begins after an event, such as the turn that takes decisions.
+ *
+ * **Example** (The answer after an approval)
+ *
+ * ```ts
+ * import { Effect, Layer, Option, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/durable"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(
+ *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+ * )
+ * const cashier = Agent.make("cashier", { toolkit })
+ *
+ * const program = Effect.gen(function*() {
+ *   const sessions = yield* Session.Session
+ *   const asked = yield* Session.ask("order/42", "Pay 5 euros")
+ *   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+ *
+ *   const { requests, sequence } = Option.getOrThrow(yield* sessions.state("order/42"))
+ *   yield* sessions.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
+ *   const { text } = yield* Session.answer("order/42", { after: sequence })
+ *   assert.strictEqual(text, "Paid.")
+ * })
+ *
+ * const sessions = Session.layer([cashier]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(toolkit.toLayer({ pay: () => Effect.void })),
+ *   Layer.provide(ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }, { text: "Paid." }]))
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const answer = Effect.fn("Session.answer")(function* (
+  id: string,
+  options: { readonly after: number }
+): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
+  return yield* endOf(
+    id,
+    options.after,
+    (event) =>
+      event._tag === "TurnFailed" ||
+      (event._tag === "RunEvent" && (event.event._tag === "RunStarted" || event.event._tag === "RunResumed"))
+  )
 })
 
 /**

@@ -77,7 +77,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   options: LocalOptions
 ) {
   const { keepEvents = Number.POSITIVE_INFINITY, namespace = "session" } = options
-  const leaseTime = yield* durationOf("leaseTime", options.leaseTime ?? "30 seconds")
+  const leaseTime = yield* durationOf("leaseTime", options.leaseTime ?? "10 seconds")
   const isNumber = Number.isSafeInteger(keepEvents) || keepEvents === Number.POSITIVE_INFINITY
   if (!isNumber || keepEvents < 0) yield* invalid("a whole number of keepEvents", String(keepEvents))
   const local: LocalHost = {
@@ -90,7 +90,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       sessions: sessionLog.make(store, namespace, keepEvents),
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
-      patience: leaseTime,
+      patience: Duration.times(leaseTime, 3),
       run: options.run
     }
   }
