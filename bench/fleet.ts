@@ -33,7 +33,7 @@ interface Row {
   readonly task: TaskWithoutDatabase
 }
 
-/** What a child printed: numbers by name. */
+/** The output of a child: numbers by name. */
 type Found = { readonly [key: string]: number | boolean | Found | ReadonlyArray<number> }
 
 const both = ["SQLite", "PostgreSQL"] as const

@@ -205,7 +205,7 @@ interface Kind {
   readonly bytes: number
 }
 
-/** What the tables hold: rows and bytes of values by kind, and the size of all on disk. */
+/** The content of the tables: rows and bytes of values by kind, and the size of all on disk. */
 const stored = (database: layers.Database) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -250,7 +250,7 @@ const disk = (database: layers.Database) =>
     return { store: size("effect_emissary"), cluster: size("cluster_") }
   })
 
-/** How the tables grow, and what retention leaves of them. */
+/** The growth of the tables, and the rows that retention leaves. */
 const storage = ({ database }: Extract<Task, { readonly task: "storage" }>) =>
   Effect.gen(function* () {
     const port = yield* freePort
