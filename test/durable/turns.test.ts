@@ -1,6 +1,6 @@
 /** DUR-1: the turns of a session: one after the other, whatever ends them. */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Deferred, Effect, Exit, Fiber, Layer, Option, Schema, Stream } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, RunContext, ToolRuntime, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
@@ -317,6 +317,22 @@ describe("DUR-1 interrupt", () => {
       }
     })
   )
+})
+
+describe("DUR-1 the log", () => {
+  it.live("has the error of a turn that died, without what looks like a key; the events have neither", () => {
+    const lines: Array<string> = []
+    const logger = Logger.make(({ cause, message }) => void lines.push(`${String(message)} ${Cause.pretty(cause)}`))
+    const dying: ScriptedModel.TurnFunction = () => Effect.die(new Error("refused sk-live-4242424242424242"))
+    return Effect.gen(function* () {
+      assert.strictEqual(yield* t.reasonOf(Session.ask("a", "Hi")), "TurnFailed")
+      const [line = ""] = lines
+      assert.include(line, "session a: the turn died")
+      assert.include(line, "refused [redacted]")
+      const events = JSON.stringify(yield* t.stored(yield* Session.Session, "a"))
+      assert.notInclude(`${lines.join("")} ${events}`, "sk-live")
+    }).pipe(Effect.provide(t.over(dying)), Effect.provide(Logger.layer([logger])))
+  })
 })
 
 describe("DUR-1 an interruption after the end", () => {

@@ -25,6 +25,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as telemetry from "../../tool/internal/telemetry.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Entry, Event, Memory } from "./sessionEvents.ts"
 import type * as sessionTypes from "./sessionTypes.ts"
@@ -282,7 +283,7 @@ export const open = Effect.fnUntraced(function* (
     Effect.gen(function* () {
       const error = Option.getOrUndefined(Cause.findErrorOption(cause))
       if (error !== undefined) return failureOf(error.reason._tag, error.message)
-      yield* Effect.logError(`session ${id}: the turn died`, cause)
+      yield* telemetry.logUnexpected(`session ${id}: the turn died`, cause)
       return failureOf("Defect", "the turn ended unexpectedly; the log has the error")
     })
 

@@ -320,9 +320,10 @@ const isNames = (value: Node): value is ReadonlyArray<string> =>
 
 const compareRequired = (was: Node = [], now: Node = []): Differences => {
   if (!isNames(was) || !isNames(now)) return asOther(compareData(was, now))
+  const [before, after] = [new Set(was), new Set(now)]
   return [
-    ...was.flatMap((name) => (now.includes(name) ? [] : withRelation(name, undefined, true, false))),
-    ...now.flatMap((name) => (was.includes(name) ? [] : withRelation(undefined, name, false, true)))
+    ...was.flatMap((name) => (after.has(name) ? [] : withRelation(name, undefined, true, false))),
+    ...now.flatMap((name) => (before.has(name) ? [] : withRelation(undefined, name, false, true)))
   ]
 }
 
@@ -339,8 +340,12 @@ const compareValues = (wasIn: plainJson.JsonObject, nowIn: plainJson.JsonObject)
   const [was, now] = [valuesOf(wasIn), valuesOf(nowIn)]
   if (was === undefined || now === undefined)
     return withRelation(listed(was), listed(now), now === undefined, was === undefined)
-  const among = (some: ReadonlyArray<Schema.Json>, others: ReadonlyArray<Schema.Json>) =>
-    some.every((value) => others.some((other) => plainJson.equalsJson(value, other)))
+  const among = (some: ReadonlyArray<Schema.Json>, others: ReadonlyArray<Schema.Json>) => {
+    const known = new Set(others)
+    const isKnown = (value: Schema.Json) =>
+      known.has(value) || (isContainer(value) && others.some((other) => plainJson.equalsJson(value, other)))
+    return some.every(isKnown)
+  }
   const whole = withRelation(listed(was), listed(now), among(was, now), among(now, was))
   if (whole[0]?.relation !== "other") return whole
   return asOther(
