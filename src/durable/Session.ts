@@ -427,7 +427,8 @@ const endOf = Effect.fnUntraced(function* (id: string, after: number, isOurs: (e
  *
  * **Details**
  *
- * The turn continues when the caller leaves. With the same `messageId` the same answer is found again.
+ * The turn continues when the caller leaves. With the same `messageId` the same answer is found again, as long as the session
+ * remembers the id and keeps the events of the turn (`keepEvents`).
  *
  * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` and `MaxSteps`, too. A turn that failed
  * is an error with the reason `TurnFailed`.
