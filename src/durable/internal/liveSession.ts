@@ -89,6 +89,10 @@ const ending: ReadonlySet<Run.Event["_tag"]> = new Set(["ToolFinished", "RunInte
 const isEnding = (event: Run.Event): boolean =>
   event._tag === "ChildEvent" ? isEnding(event.event) : ending.has(event._tag)
 
+/** True for an event after which a model or a tool is called. */
+const isStart = (event: Run.Event): boolean =>
+  event._tag === "ChildEvent" ? isStart(event.event) : event._tag === "StepStarted" || event._tag === "ToolStarted"
+
 /** True if the code of a tool is under way. */
 const hasStartedTool = ({ calls }: Run.State): boolean =>
   calls.some(({ status }) => status._tag === "Started" && (status.child === undefined || hasStartedTool(status.child)))
@@ -242,7 +246,8 @@ export const open = Effect.fnUntraced(function* (
         current.pending.push({ _tag: "RunEvent", event, ...(isInput ? { messageId } : undefined) })
         current.state = state
         const written = isDue ? flush(current) : Effect.void
-        return Effect.andThen(written, () => {
+        const verified = isStart(event) ? Effect.andThen(written, Effect.ignore(own.verify)) : written
+        return Effect.andThen(verified, () => {
           if (event._tag === "InputAdded") Deferred.doneUnsafe(current.begun, Exit.void)
           if (current.isMuted) return Effect.never
           if (!isClosing || hasStartedTool(state)) return Effect.void

@@ -61,6 +61,9 @@ const recentLimit = 256
 /** A reader looks this often for events that another process wrote. */
 export const pollInterval = Duration.seconds(1)
 
+/** A process that has written less than this ago has the session. */
+const freshFor = Duration.seconds(2)
+
 /**
  * A session as a process knows it, and the ways to change it.
  *
@@ -310,6 +313,15 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
   )
 
   return Object.assign(self, {
+    /**
+     * Fails if another process has taken the session from one that was stopped for a while: after the write that allowed it
+     * to start something, for example.
+     */
+    verify: Effect.flatMap(DateTime.now, (now) => {
+      const updated = self.stored?.at.head.updated
+      const isFresh = updated === undefined || Duration.isLessThan(DateTime.distance(updated, now), freshFor)
+      return isFresh ? Effect.void : alone(renew)
+    }),
     /** Renews the lease, for ever. */
     renewed: Effect.forever(
       Effect.andThen(Effect.sleep(Duration.times(host.leaseTime, 1 / 3)), Effect.ignore(alone(renew)))
