@@ -96,12 +96,19 @@ const isAfter = (one: string, other: string): boolean => {
   return a.message > b.message || (a.message === b.message && a.who === b.who && a.round > b.round)
 }
 
-/** Work that a process began after it was continued, although another one had gone further in the session meanwhile. */
+/**
+ * Work that a process began after it was continued, although another one had gone further in the session meanwhile. Calls that
+ * may be repeated do not count: they are repeated without a new event.
+ */
 export const begunFromOldState = (lines: ReadonlyArray<Line>, stops: ReadonlyArray<Stop>): ReadonlyArray<Line> =>
   stops.flatMap(({ from, pid, to }) => {
     const others = lines.filter((line) => line.pid !== pid && line.at > from && line.at <= to)
     return lines.filter(
-      ({ at, key, phase, pid: by }) =>
-        by === pid && phase === "start" && at > to && others.some((other) => isAfter(other.key, key))
+      ({ at, key, phase, pid: by, work }) =>
+        by === pid &&
+        phase === "start" &&
+        work !== "idempotent" &&
+        at > to &&
+        others.some((other) => isAfter(other.key, key))
     )
   })
