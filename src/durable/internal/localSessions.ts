@@ -50,7 +50,7 @@ export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<se
   const agents = new Map<string, agentTypes.Agent<unknown>>()
   for (const one of hosted) {
     const agent = Effect.isEffect(one) ? yield* one : one
-    if (agents.has(agent.name)) yield* invalid("agents with different names", `two of ${base.quote(agent.name)}`)
+    if (agents.has(agent.name)) return yield* invalid("agents with different names", `two of ${base.quote(agent.name)}`)
     agents.set(agent.name, {
       ...agent,
       run: (input, options) => Effect.provideContext(agent.run(input, options), context),
@@ -79,7 +79,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   const { keepEvents = Number.POSITIVE_INFINITY, namespace = "session" } = options
   const leaseTime = yield* durationOf("leaseTime", options.leaseTime ?? "10 seconds")
   const isNumber = Number.isSafeInteger(keepEvents) || keepEvents === Number.POSITIVE_INFINITY
-  if (!isNumber || keepEvents < 0) yield* invalid("a whole number of keepEvents", String(keepEvents))
+  if (!isNumber || keepEvents < 0) return yield* invalid("a whole number of keepEvents", String(keepEvents))
   const local: LocalHost = {
     store,
     namespace,

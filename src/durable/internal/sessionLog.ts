@@ -216,7 +216,8 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       Effect.gen(function* () {
         const folded = sessionEvents.applyAll(stored.memory, events)
         // The events were made for this state
-        const memory = yield* Effect.orDie(Effect.fromResult(Result.mapError(folded, (problem) => new Error(problem))))
+        if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
+        const memory = folded.success
         const first = stored.memory.sequence + 1
         const next = change({ ...stored.at.head, sequence: memory.sequence })
         const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first, events }] : []

@@ -174,7 +174,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
   const ensureFree = Effect.gen(function* () {
     if (self.stored === undefined || self.stored.at.head.owner === owner || isExclusive) return
     const { head } = self.stored.at
-    if (claimedLog.isLeased(head, yield* DateTime.now)) yield* fail({ _tag: "Elsewhere", owner: head.owner })
+    if (claimedLog.isLeased(head, yield* DateTime.now)) return yield* fail({ _tag: "Elsewhere", owner: head.owner })
   })
 
   /** Becomes the owner, for a turn with a lease. */
