@@ -31,7 +31,8 @@ export default defineConfig({
     ]
   },
   test: {
-    maxWorkers: availableParallelism(),
+    // one more than there are cores, because tests with processes and databases wait a good part of their time
+    maxWorkers: availableParallelism() + 1,
     // time for two busy cores: a timeout is there for what hangs, and no test waits for it
     testTimeout: 60_000,
     hookTimeout: 180_000,

@@ -23,7 +23,7 @@ const working = (tool: string, parcel: string) => Console.log(`tool ${tool} ${pa
 
 const ToolsLive = Tools.toLayer({
   track: ({ parcel }) =>
-    working("track", parcel).pipe(Effect.delay("300 millis"), Effect.as(`parcel ${parcel} is in Lisbon`)),
+    Effect.andThen(working("track", parcel), Effect.as(Effect.sleep("500 millis"), `parcel ${parcel} is in Lisbon`)),
   refund: ({ parcel }) => Effect.andThen(working("refund", parcel), Effect.as(Effect.sleep("2 seconds"), "paid"))
 })
 

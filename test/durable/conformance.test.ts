@@ -23,7 +23,9 @@ const all = layers.all(directory)
 describe("DUR-1 DUR-2 Session.layer keeps the rules of sessions", () => {
   for (const { durable, layer, name } of all) {
     const sessions = (agents: Agents) => Layer.provide(Session.layer(agents), layer)
-    for (const { check, name: rule } of Conformance.session(name, sessions, { durable })) it.live(rule, () => check)
+    // On PostgreSQL and SQLite the same code runs
+    const rules = Conformance.session(name, sessions, { durable })
+    for (const { check, name: rule } of oneIn(name === "PostgreSQL" ? 4 : 1, rules)) it.live(rule, () => check)
   }
 })
 
@@ -41,7 +43,8 @@ describe("DUR-1 DUR-4 Session.layerCluster keeps the same rules", () => {
   ]
   for (const { durable, layer, name } of fleets) {
     const sessions = (agents: Agents) => Layer.provide(Session.layerCluster(agents), layer)
-    for (const { check, name: rule } of Conformance.session(name, sessions, { durable })) it.live(rule, () => check)
+    const rules = Conformance.session(name, sessions, { durable })
+    for (const { check, name: rule } of oneIn(durable ? 3 : 1, rules)) it.live(rule, () => check)
   }
 })
 
