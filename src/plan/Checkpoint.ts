@@ -1093,19 +1093,6 @@ const runPlan =
     return { result: Plan.resume(plan, state, all), events: Plan.resumeStream(plan, state, all) }
   }
 
-/** Events that are written with the next one: nothing has happened outside of the run before that. */
-const deferred: ReadonlySet<Run.Event["_tag"]> = new Set([
-  "RunStarted",
-  "RunResumed",
-  "ConversationFitted",
-  "StepStarted",
-  "ApprovalRequested",
-  "ApprovalDecided"
-])
-
-const isDeferred = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent" ? isDeferred(event.event) : deferred.has(event._tag)
-
 type AgentSession = Session<Run.State, Run.Event>
 
 /** Writes the events of an agent's run, one after the other. Nothing begins after a write that failed. */
@@ -1115,7 +1102,7 @@ const journalOfAgent =
     const { event, state } = entry
     add([event], state)
     const write = Effect.catchCause(flush, (cause) => Effect.andThen(abort(cause), Effect.interruptible(Effect.never)))
-    const written = isDeferred(event) ? Effect.void : write
+    const written = runTransition.isDeferrable(event) ? Effect.void : write
     return onEvent === undefined ? written : Effect.andThen(written, onEvent(entry))
   }
 

@@ -1022,6 +1022,19 @@ export const usageOf = (self: Event): Message.TokenUsage | undefined => {
   }
 }
 
+const deferrable: ReadonlySet<Event["_tag"]> = new Set([
+  "RunStarted",
+  "RunResumed",
+  "ConversationFitted",
+  "StepStarted",
+  "ApprovalRequested",
+  "ApprovalDecided"
+])
+
+/** True for an event that can be written together with the next one: nothing has happened outside of the run before that. */
+export const isDeferrable = (event: Event): boolean =>
+  event._tag === "ChildEvent" ? isDeferrable(event.event) : deferrable.has(event._tag)
+
 /** True for a decision, of this run or of one inside it. */
 export const isDecision = (event: Event): boolean =>
   event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"

@@ -59,22 +59,14 @@ export interface LiveSession {
   readonly lost: Effect.Effect<never, sessionTypes.SessionError>
 }
 
-/** Events that are written with the next one: nothing has happened outside of the run before that. */
-const deferred: ReadonlySet<Run.Event["_tag"]> = new Set([
-  "RunStarted",
-  "RunResumed",
-  "ConversationFitted",
-  "StepStarted",
-  "ApprovalRequested",
-  "ApprovalDecided"
-])
-
-const isDeferred = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent" ? isDeferred(event.event) : deferred.has(event._tag) || isLastAnswer(event)
+/** True for an event that is written with the next one. */
+const isDeferred = (event: Run.Event): boolean => runTransition.isDeferrable(event) || isLastAnswer(event)
 
 /** An answer without calls: the end of the run follows at once, unless the answer is refused. */
 const isLastAnswer = (event: Run.Event): boolean =>
-  event._tag === "ModelAnswered" && event.message.content.every(({ type }) => type !== "tool-call")
+  event._tag === "ChildEvent"
+    ? isLastAnswer(event.event)
+    : event._tag === "ModelAnswered" && event.message.content.every(({ type }) => type !== "tool-call")
 
 /** True if the events that are not written have an answer. It was paid for, so nothing else starts before it is stored. */
 const hasAnswer = (events: ReadonlyArray<Event>): boolean =>
