@@ -34,15 +34,18 @@ describe("memory of runs that have ended", () => {
       })
       yield* runs
       yield* runs
-      collect()
-      const before = process.memoryUsage().heapUsed
-      yield* runs
-      collect({ type: "minor" })
-      collect({ type: "minor" })
-      const kept = (process.memoryUsage().heapUsed - before) / 300 / 1024
-      // A model call of core keeps its prompt until a full collection. All of a run is about 20 KB
-
-      assert.isBelow(kept, 10)
+      const measured = Effect.gen(function* () {
+        collect()
+        const before = process.memoryUsage().heapUsed
+        yield* runs
+        collect({ type: "minor" })
+        collect({ type: "minor" })
+        return (process.memoryUsage().heapUsed - before) / 300 / 1024
+      })
+      // A model call of core keeps its prompt until a full collection. All of a run is about 20 KB. Other tests share the
+      // heap of this process, so the least of three counts
+      const kept = [yield* measured, yield* measured, yield* measured]
+      assert.isBelow(Math.min(...kept), 10)
     }).pipe(Effect.provide(Bench.layer.pipe(Layer.provide([toolkit.toLayer({ look: () => Effect.void }), model]))))
   )
 })
