@@ -150,8 +150,8 @@ export {
    *   - `"accept"`: the run continues in any case. A call whose tool is gone or whose arguments no longer fit fails, and
    *     the model reads why.
    *
-   *   What is refused fails with `Run.DefinitionChanged`, which lists the changes, before anything is recorded. What is
-   *   continued records them in its `RunResumed`. A decision about an open call counts as long as its tool is
+   *   A refused run fails with `Run.DefinitionChanged`, which lists the changes, before anything is recorded. A run that
+   *   continues records them in its `RunResumed`. A decision about an open call counts as long as its tool is
    *   compatible, its arguments stay as they are and its `approval` is the same; otherwise the call asks again.
    *   A decision about the call of an agent counts for the same definition of that agent only.
    *

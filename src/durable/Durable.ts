@@ -13,7 +13,7 @@
  * runs it is found instead of made. Agents and plans are not changed. Ids, times and random numbers of their runs are the
  * same each time.
  *
- * Where an agent asks for an approval, or a plan pauses, the run waits for {@link decide}: the workflow is suspended,
+ * When an agent asks for an approval, or a plan pauses, the run waits for {@link decide}: the workflow is suspended,
  * and no process has to be there.
  *
  * **Example** (A refund that a person approves)

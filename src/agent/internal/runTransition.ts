@@ -60,7 +60,7 @@ const indexOfCall = ({ calls, conversation }: State, callId: string): number => 
  *
  * `expected` is the digest of the definition that was to resume it, `found` that of the state. `changes` are the
  * differences: the part at `path` (a JSON Pointer), what it `was`, what it is `now`, and whether the change is `breaking`.
- * What Effects find for each run, the instructions or the model, is not among them. See `Agent.ResumeOptions`.
+ * Instructions and models that Effects find for each run are not among them. See `Agent.ResumeOptions`.
  *
  * @category reasons
  * @since 0.1.0

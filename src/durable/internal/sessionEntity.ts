@@ -268,7 +268,7 @@ const actorOf = Effect.fnUntraced(function* (
   return {
     events,
     turn,
-    /** Where another process has written, the cluster decides which of the two has the session. */
+    /** Tries again when another process has written: the cluster decides which of the two has the session. */
     use: <A>(id: string, run: (session: liveSession.LiveSession) => Effect.Effect<A, SessionError>) =>
       Effect.retry(use(id, run), { while: isElsewhere, schedule: Schedule.spaced("1 second"), times: 5 })
   }

@@ -507,7 +507,7 @@ export interface RunOptions {
  * - `"refuse"`: a run continues under its own definition only.
  * - `"accept"`: the run continues in any case. It fails where the step that comes next is gone.
  *
- * What is refused fails with `PlanChanged`, which lists the changes. What is continued records them in its `PlanResumed`.
+ * A refused run fails with `PlanChanged`, which lists the changes. A run that continues records them in its `PlanResumed`.
  */
 export interface ResumeOptions extends RunOptions {
   readonly decisions?: ReadonlyArray<Decision> | undefined
