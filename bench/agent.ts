@@ -7,7 +7,12 @@
  * when the cost of a step does not depend on the run. It fails when that ratio is
  * above 3, or when a step with 30 tools costs that much more than one with a single
  * tool. The list of messages that the model is sent is the one thing that grows.
+ *
+ * It also prints the memory that a run which has ended keeps until a full collection, and fails above 10 KB (FAST-2). All of a
+ * run is about 20 KB; a model call of core keeps its prompt.
  */
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { Effect, Layer, Schema, Stream } from "effect"
 import { LanguageModel, Response, Tool, Toolkit } from "effect/ai"
 import { Agent } from "effect-emissary"
@@ -105,5 +110,43 @@ const program = Effect.gen(function* () {
   return ratios
 })
 
+setFlagsFromString("--expose-gc")
+const collect: (options?: { readonly type: "minor" }) => void = runInNewContext("gc")
+
+/** A model that calls the tool in every other answer. */
+const asking = Layer.effect(
+  LanguageModel.LanguageModel,
+  Effect.suspend(() => {
+    let answers = 0
+    const answer = (): Array<Response.PartEncoded> =>
+      answers++ % 2 === 0
+        ? [{ type: "tool-call", id: `call_${answers}`, name: "tool_0", params: { text: "a" } }]
+        : [{ type: "text", text: "done" }]
+    return LanguageModel.make({ generateText: () => Effect.sync(answer), streamText: () => Stream.empty })
+  })
+)
+
+/** Kilobytes that a run keeps after collections of young objects, the least of three measurements. */
+const keptKilobytes = Effect.gen(function* () {
+  const { agent, layer } = agentWith(1)
+  const count = 300
+  const runs = Effect.forEach(Array.from({ length: count }), () => agent.ask("go"), { discard: true })
+  const measured = Effect.gen(function* () {
+    collect()
+    const before = process.memoryUsage().heapUsed
+    yield* runs
+    collect({ type: "minor" })
+    collect({ type: "minor" })
+    return (process.memoryUsage().heapUsed - before) / count / 1024
+  })
+  return yield* Effect.gen(function* () {
+    yield* runs
+    yield* runs
+    return Math.min(yield* measured, yield* measured, yield* measured)
+  }).pipe(Effect.provide([layer, asking]), Effect.orDie)
+})
+
 const ratios = await Effect.runPromise(program)
-if (ratios.some((ratio) => ratio > 3)) process.exitCode = 1
+const kept = await Effect.runPromise(keptKilobytes)
+console.log(`${"memory that an ended run keeps".padEnd(40)} ${kept.toFixed(2)} KB`)
+if (ratios.some((ratio) => ratio > 3) || kept > 10) process.exitCode = 1

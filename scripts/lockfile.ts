@@ -23,13 +23,16 @@ const lock: { packages: Record<string, Entry> } = JSON.parse(readFileSync(path, 
 
 const systems = new Set(["aix", "android", "darwin", "freebsd", "linux", "netbsd", "openbsd", "openharmony", "win32"])
 
+/** Words for a system or a processor that npm has another name for. */
+const aliases: Readonly<Record<string, string>> = { "64": "x64", aarch64: "arm64", windows: "win32" }
+
 /** `@oxlint/binding-linux-arm64-musl` to `{ os: ["linux"], cpu: ["arm64"], libc: ["musl"] }` */
 const platform = (name: string) => {
-  const words = name.split(/[/-]/)
+  const words = name.split(/[/-]/).map((word) => aliases[word] ?? word)
   const at = words.findIndex((word) => systems.has(word))
   const [os, cpu, abi] = words.slice(at)
   if (at === -1 || os === undefined || cpu === undefined) return undefined
-  const libc = abi?.startsWith("musl") ? ["musl"] : abi?.startsWith("gnu") ? ["glibc"] : undefined
+  const libc = abi?.startsWith("musl") ? ["musl"] : abi?.startsWith("gnu") || abi === "glibc" ? ["glibc"] : undefined
   return { cpu: [cpu], libc, os: [os] }
 }
 

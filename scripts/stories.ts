@@ -8,7 +8,7 @@
  * - **crossings** counts the entries into another file than the entry before.
  *
  * Functions of Effect and of `src/testing` (the model of the stories) are not counted. `-- --details` lists the files
- * of each story, `-- --json` prints the figures for `test/package/stories.test.ts`, which holds the limits.
+ * of each story, `-- --json` prints the figures for `test/package/stories.test.ts`. They have no limit.
  */
 import { Effect } from "effect"
 import { registerHooks } from "node:module"

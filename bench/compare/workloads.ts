@@ -69,9 +69,9 @@ const short = { warmUp: { runs: 20, milliseconds: 1500 }, block: { runs: 1, mill
 const once = { warmUp: { runs: 0, milliseconds: 0 }, block: { runs: 1, milliseconds: 0 } }
 const perStep = { time: "µs per step", microseconds: true }
 
-const storeCase = (work: string, store: string): Case => ({
-  name: `${work}, ${store}`,
-  options: { work, store, count: 100 },
+const storeCase = (store: string): Case => ({
+  name: store,
+  options: { store, count: 100 },
   per: 100,
   ...short
 })
@@ -297,16 +297,15 @@ export const workloads: ReadonlyArray<Workload> = [
   },
   {
     id: "stores",
-    title: "a checkpoint after each step of a plan, and messages of a session",
-    unit: { time: "µs per step or message", microseconds: true },
+    title: "a checkpoint after each step of a plan",
+    unit: { time: "µs per step", microseconds: true },
     measure: "time",
     rows: { bare: "./growth/stores.ts#bare", emissary: "./growth/stores.ts#emissary" },
     ours: "emissary",
     cases: [
-      storeCase("checkpoint", "memory"),
-      storeCase("checkpoint", "SQLite"),
-      ...(process.env["EMISSARY_TEST_POSTGRES"] === undefined ? [] : [storeCase("checkpoint", "PostgreSQL")]),
-      storeCase("session", "SQLite")
+      storeCase("memory"),
+      storeCase("SQLite"),
+      ...(process.env["EMISSARY_TEST_POSTGRES"] === undefined ? [] : [storeCase("PostgreSQL")])
     ],
     targets: []
   },

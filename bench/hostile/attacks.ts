@@ -3,7 +3,7 @@
  * the bench takes the largest one of at most 1 MB.
  */
 import "effect-emissary/re2"
-import { Effect, Layer, Result, Schema } from "effect"
+import { Effect, Layer, Logger, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as Agent from "#src/agent/Agent.ts"
 import * as ModelRegistry from "#src/agent/ModelRegistry.ts"
@@ -14,6 +14,8 @@ import * as OpenAiMessages from "#src/interop/OpenAiMessages.ts"
 import * as Digest from "#src/payload/Digest.ts"
 import * as Json from "#src/payload/Json.ts"
 import * as JsonSchema from "#src/payload/JsonSchema.ts"
+import * as fuel from "#src/payload/internal/fuel.ts"
+import * as maskSecrets from "#src/payload/internal/maskSecrets.ts"
 import * as AgentGraph from "#src/plan/AgentGraph.ts"
 import * as Picture from "#src/plan/Picture.ts"
 import * as Plan from "#src/plan/Plan.ts"
@@ -1472,12 +1474,55 @@ const texts: { readonly [name: string]: Attack } = {
   )
 }
 
+// --- Masking of secrets -----------------------------------------------------------------------------------------------
+
+const masking = (finding: string, part: string) =>
+  row(
+    finding,
+    (n) => part.repeat(n),
+    (text) =>
+      Effect.sync(() => maskSecrets.maskJson(text, { names: Json.secretNames, tank: fuel.make(600_000) }) === text)
+  )
+
+const masked: { readonly [name: string]: Attack } = {
+  "mask: plain words": masking("none", "word "),
+  "mask: vendor keys": masking("N1", "sk-a "),
+  "mask: cloud keys": masking("N1", "AKIA_"),
+  "mask: tokens without an end": masking("N1", "eyJ-"),
+  "mask: tokens without a dot": masking("N1", "eyJaaaaaaaa "),
+  "mask: private keys": masking("N1", "-----BEGIN PRIVATE KEY"),
+  "mask: credentials": masking("N1", "Bearer a "),
+  "mask: user and host": masking("N1", "://a:"),
+  "mask: parameters of a URL": masking("N1", "?x-signature"),
+  "mask: a named key": masking("N1", "api key a: "),
+  "mask: assignments": masking("N1", "a="),
+  "mask: one long name": masking("N1", "secret-"),
+  "mask: values in quotes": masking("N1", "password:'a"),
+  "mask: values without an end": masking("N1", "password:'\n"),
+  "mask: a defect with a long text": row(
+    "N1",
+    (n) => "eyJ-".repeat(n),
+    (text) => {
+      const tools = Toolkit.make(Tool.make("t"))
+      const handlers = tools.toLayer({ t: () => Effect.die(new Error(text)) })
+      return Agent.make("a", { model: "m/x", toolkit: tools })
+        .run("hi")
+        .pipe(
+          Effect.map(({ outcome }) => outcome),
+          Effect.provide([handlers, models([{ toolCalls: [{ name: "t", params: {} }] }, { text: "x" }])]),
+          Effect.provide([Logger.layer([]), ToolRuntime.layerInline])
+        )
+    }
+  )
+}
+
 export const attacks: { readonly [name: string]: Attack } = {
   ...definitions,
   ...kinds,
   ...plans,
   ...histories,
-  ...texts
+  ...texts,
+  ...masked
 }
 
 /** The small inputs of every door that a server has behind it. */

@@ -10,6 +10,7 @@ import { Console, Effect, Layer, Stream } from "effect"
 import { ChildProcess } from "effect/process"
 import { Agent, AgentEvent, Run } from "effect-emissary"
 import { McpTools } from "effect-emissary/mcp"
+import { Json } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 import { fileURLToPath } from "node:url"
 
@@ -48,7 +49,7 @@ const print = (event: AgentEvent.AgentEvent<unknown>): Effect.Effect<void> => {
         `${event.name} -> ${event.result._tag === "Success" ? JSON.stringify(event.result.value) : event.result.type}`
       )
     case "ApprovalRequested":
-      return Console.log(`May ${event.request.name} run with ${JSON.stringify(event.request.arguments)}? Yes.`)
+      return Console.log(`May ${event.request.name} run with ${Json.show(event.request.arguments)}? Yes.`)
     case "RunFinished":
       return event.result.outcome === "Completed" ? Console.log(event.result.output) : Effect.void
     default:

@@ -2,6 +2,7 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Option } from "effect"
 import { SqliteClient } from "effect-emissary/node"
+import { Json } from "effect-emissary/payload"
 import { Checkpoint, Plan, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -32,9 +33,7 @@ Effect.gen(function* () {
     const result = yield* checkpoint.run(invoice, { key, input: "a scan of invoice 7" })
     if (result.outcome !== "Paused") return yield* Effect.die(new Error(`expected a pause, found ${result.outcome}`))
     for (const request of result.requests) {
-      yield* Console.log(
-        `May I ${request.name} ${JSON.stringify(request.arguments)}? (asks ${request.path?.join(" > ")})`
-      )
+      yield* Console.log(`May I ${request.name} ${Json.show(request.arguments)}? (asks ${request.path?.join(" > ")})`)
     }
     return
   }

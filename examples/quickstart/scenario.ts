@@ -26,5 +26,5 @@ const scriptedLayer = ModelRegistry.layer({
 
 /** The scripted model, or those for which the environment has a package and a key. */
 export const modelsLayer = Layer.unwrap(
-  Effect.map(isScripted, (scripted) => (scripted ? scriptedLayer : ModelRegistry.layerEnv))
+  Effect.map(isScripted, (scripted) => (scripted ? scriptedLayer : ModelRegistry.layerEnv({ providers: "any" })))
 )

@@ -35,7 +35,7 @@ const named = (name: string) =>
   Layer.effect(
     LanguageModel.LanguageModel,
     Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(name, {}))
-  ).pipe(Layer.provide(ModelRegistry.layerEnv))
+  ).pipe(Layer.provide(ModelRegistry.layerEnv()))
 
 const program = Effect.gen(function* () {
   const first = yield* harbourMaster.stream("When can I leave Lisbon?").pipe(

@@ -107,8 +107,8 @@ export {
    * **Details**
    *
    * - `conversation`: used verbatim, its system message or lack of one included.
-   * - `instructions`: `"replace"` puts the agent's own instructions in place of the
-   *   given conversation's system message.
+   * - `instructions`: `"replace"` puts the agent's own instructions in place of all
+   *   system messages of the given conversation, later ones included.
    * - `context`: the `RunContext` of instructions, tools and runtimes; default is
    *   the `RunContext` of the caller.
    *
@@ -267,6 +267,9 @@ export {
    */
   type Budget
 } from "./internal/agentTypes.ts"
+
+export type { DefinitionServices, Interruption, OnChange, Request } from "./internal/agentTypes.ts"
+export type { RunServices, Text, Tools } from "./internal/agentTypes.ts"
 
 /**
  * True if a value is an agent.
@@ -456,7 +459,7 @@ export const definition = <R>(
  * @category options
  * @since 0.1.0
  */
-interface EncodeOptions extends VersionedCodec.EncodeOptions {
+export interface EncodeOptions extends VersionedCodec.EncodeOptions {
   readonly context?: Json.JsonObject | undefined
 }
 
@@ -506,8 +509,23 @@ export const bind = (
   ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
 > => Effect.contextWith((outside: Context.Context<never>) => bindTo(outside, definition))
 
-type BindFailure = ToolResolver.BindError | AgentError.AgentError
-type BindServices = ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+/**
+ * Why {@link bind}, {@link decode} and {@link decodeJson} fail apart from unreadable data: a tool that is unknown or changed,
+ * or agents that are invalid.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export type BindFailure = ToolResolver.BindError | AgentError.AgentError
+
+/**
+ * The services that {@link bind}, {@link decode} and {@link decodeJson} require: the resolver finds the tools, the registry
+ * the models.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type BindServices = ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
 
 /** An agent over these services, which agents among its tools may require. */
 const bindTo = Effect.fnUntraced(function* (

@@ -10,11 +10,12 @@
  *
  * | version | what it is |
  * |---|---|
- * | 1 | the form Riffer writes and reads; unknown keys are ignored |
+ * | 1 | the form Riffer writes and reads; unknown keys are ignored, `provider_options` among them |
  * | 2 | our own, and the default; it is strict and carries everything |
  *
  * Reading accepts every version. Writing an older one either loses nothing or
- * fails with a `LossyEncoding` that lists what would be lost.
+ * fails with a `LossyEncoding` that lists what would be lost. For version 1 that includes each part of the
+ * output schema that Riffer refuses or does not read.
  *
  * @since 0.1.0
  */
@@ -91,8 +92,13 @@ export {
   ReasoningLevel
 } from "./internal/agentData.ts"
 
-/** The members of a new definition. */
-type MakeOptions = {
+/**
+ * The members of a new definition, see {@link make}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type MakeOptions = {
   readonly [K in keyof Omit<agentData.AgentDefinition, "output">]?: agentData.AgentDefinition[K] | undefined
 } & {
   readonly output?:

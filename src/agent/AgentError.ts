@@ -60,42 +60,6 @@ export {
 export const causeOf = (reason: agentReason.Reason): Option.Option<unknown> =>
   agentReason.causes.has(reason) ? Option.some(agentReason.causes.get(reason)) : Option.none()
 
-const modelName = (model: string | undefined) =>
-  model === undefined || model === "" ? "the model" : `the model ${JSON.stringify(model)}`
-
-const seeCause = "Read AgentError.causeOf(error.reason)"
-
-const explainPlain = agentReason.PlainReason.match({
-  ModelFailed: ({ error, model, problem, retryable }) => {
-    const found = `expected an answer from ${modelName(model)}, got ${error}${problem === undefined ? "" : `: ${problem}`}`
-    if (problem !== undefined && !retryable) return found
-    return retryable
-      ? `${found}. Try again: pass a modelRetry schedule, or resume the run from the state of this error.`
-      : `${found}. ${seeCause}, then resume the run from the state of this error.`
-  },
-  ApprovalByProvider: ({ approvalId, callId, tool = "unknown" }) =>
-    `expected the provider to run its tool ${JSON.stringify(tool)} without an approval, got the request ${JSON.stringify(approvalId)} to approve the call ${JSON.stringify(callId)}. Set the tool to need no approval, or offer a tool that the application runs.`,
-  ModelMistakes: ({ limit, mistakes, step }) =>
-    `expected an answer in step ${step} after at most ${limit} corrections, got mistake number ${mistakes}. Read state.mistakes, and check the descriptions of the tools.`,
-  ModelRegistryFailed: ({ model, problem }) => `${modelName(model)} is unavailable: ${problem}`,
-  PreparationFailed: ({ error, part, problem }) =>
-    `the Effect that makes the agent's ${part} failed with ${error}${problem === undefined ? `. ${seeCause}.` : `: ${problem}`}`,
-  DefinitionInvalid: ({ problem }) => `the agent cannot be defined: ${problem}`,
-  ToolSetInvalid: ({ problem }) => `the agent's tools cannot be used: ${problem}`,
-  StubWithoutRuntime: ({ tools }) =>
-    `expected a body or a ToolRuntime for every tool, got none for ${tools.map((name) => JSON.stringify(name)).join(", ")}. Provide RemoteTools.layerRuntime, or bind the definition with ToolResolver.layerToolkit.`,
-  ConversationInvalid: ({ problem }) => `the conversation cannot be run: ${problem}`,
-  BudgetFailed: ({ problem }) =>
-    `the conversation does not fit its budget: ${problem}. Resume the state of this error with another budget.`,
-  MaxDepth: ({ limit }) =>
-    `expected agents nested at most ${limit} deep, got one more. Raise maxDepth, or remove the circle of agents that call each other.`,
-  OptionsInvalid: ({ problem }) => `the options of the run cannot be stored: ${problem}`,
-  DelegateFailed: ({ error, problem }) =>
-    `expected an answer, got ${problem === undefined ? error : `${error}: ${problem}`}. ${seeCause}, then resume from the state of this error.`
-})
-
-const explain = (reason: agentReason.Reason): string => ("message" in reason ? reason.message : explainPlain(reason))
-
 /**
  * A run failed. `state` is the last consistent state; it is absent when the run had
  * not begun.
@@ -112,7 +76,7 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
    * @since 0.1.0
    */
   override get message(): string {
-    return `Agent ${JSON.stringify(this.agent)}: ${explain(this.reason)}`
+    return `Agent ${JSON.stringify(this.agent)}: ${agentReason.explain(this.reason, "run")}`
   }
 }
 

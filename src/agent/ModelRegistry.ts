@@ -50,7 +50,10 @@ const explain = Reason.match({
   UnknownProvider: ({ closest, known, provider, variable }) => {
     const found = `unknown provider ${quote(provider)}; known providers: ${known.length === 0 ? "none" : known.join(", ")}.`
     const similar = closest === undefined ? "" : ` Did you mean ${quote(closest)}?`
-    return `${found}${similar} ${variable === undefined ? "Add it to ModelRegistry.layer" : `For a server with the API of OpenAI set ${variable}`}`
+    if (variable === undefined) return `${found}${similar} Add it to ModelRegistry.layer`
+    const isKnown = envModels.knownProviders.includes(provider)
+    const url = isKnown ? "Add it" : `For a server with the API of OpenAI set ${variable}, and add the name`
+    return `${found}${similar} ${url} to the providers of ModelRegistry.layerEnv`
   },
   InvalidModelOptions: ({ error, provider }) =>
     `provider ${quote(provider)} does not accept these options: ${error.message}`,
@@ -71,7 +74,7 @@ const explain = Reason.match({
  * - `InvalidModelName`: the name is not of the form `"provider/model"`; `found` is
  *   the name, or the kind of the value.
  * - `UnknownProvider`: the registry has no such provider; `known` lists those it has. With {@link layerEnv}, `closest` is one of
- *   them with a similar name, and `variable` the one that would make it a provider.
+ *   them with a similar name, and `variable` the one for its URL.
  * - `InvalidModelOptions`: the options do not fit the provider's Schema, or hold a
  *   secret.
  * - `PackageMissing`, `KeyMissing`: {@link layerEnv} needs a package to be installed, or one of the `variables` to be set.
@@ -129,14 +132,20 @@ export class ModelRegistry extends Context.Service<
  * @category models
  * @since 0.1.0
  */
-interface Provider<out E, out R> {
+export interface Provider<out E, out R> {
   readonly build: (
     name: agentData.ModelName,
     options: Json.JsonObject
   ) => Effect.Effect<Layer.Layer<LanguageModel.LanguageModel, E, R>, PayloadError.PayloadError | typeof Reason.Type>
 }
 
-type Services<P> = P extends Provider<infer _E, infer R> ? R : never
+/**
+ * The services that the models of a {@link Provider} require.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Services<P> = P extends Provider<infer _E, infer R> ? R : never
 
 /**
  * The options that most providers take: sampling, limits and the reasoning level.
@@ -368,12 +377,28 @@ const environment: Provider<unknown, never> = {
 }
 
 /**
+ * Options of {@link layerEnv}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface EnvOptions {
+  /**
+   * The providers that a name may select. Default: those of the table in {@link layerEnv}. With `"any"` also each other name
+   * with a URL in the environment, so a definition can send its prompt, and `NAME_API_KEY`, to each `NAME_BASE_URL`. The layer
+   * dies with another text, and with a name that has no URL and is close to one of the table.
+   */
+  readonly providers?: ReadonlyArray<string> | "any" | undefined
+}
+
+/**
  * A registry of the providers that the environment configures: their packages are installed, and their keys are set.
  *
  * **When to use**
  *
- * Use to choose a model by its name alone, in a command line or an example. The models of definitions from outside
- * belong in a {@link layer} that lists providers: here a definition may name each provider that the environment has a key for.
+ * Use to choose a model by its name alone, in a command line or an example. Where definitions come from outside, list
+ * the `providers` that they may use, or use a {@link layer}: a definition may name each provider here that the environment has a
+ * key for.
  *
  * **Details**
  *
@@ -388,10 +413,10 @@ const environment: Provider<unknown, never> = {
  * | `openai` | `@ai-sdk/openai` | `OPENAI_API_KEY` |
  * | `openrouter` | `@ai-sdk/openai-compatible` | `OPENROUTER_API_KEY` |
  * | `xai` | `@ai-sdk/xai` | `XAI_API_KEY` |
- * | any other name | `@ai-sdk/openai-compatible` | its URL, and `NAME_API_KEY` if the server wants a key |
+ * | any other name in `providers` | `@ai-sdk/openai-compatible` | its URL, and `NAME_API_KEY` if the server wants a key |
  *
  * `NAME_BASE_URL` is the URL of the provider `name`, with the letters in upper case and `_` for other characters:
- * `VLLM_BASE_URL=http://localhost:8000/v1` makes `vllm/qwen3` a model. It replaces the URL of a provider in the table, such as
+ * with `providers: ["vllm"]`, `VLLM_BASE_URL=http://localhost:8000/v1` makes `vllm/qwen3` a model. It replaces the URL of a provider in the table, such as
  * `OPENAI_BASE_URL`; that of Ollama is `http://localhost:11434/v1` by default.
  *
  * A definition may set the options of {@link Sampling}. A name that would lead elsewhere in a URL, with `..` between slashes or
@@ -400,6 +425,9 @@ const environment: Provider<unknown, never> = {
  * A model that the provider does not know fails at its first call: the error names the closest models of those that
  * the provider lists at `GET {url}/models`.
  *
+ * A redirect is not followed, because it would take the key and the prompt to another server. A response has at most
+ * 64 MiB.
+ *
  * **Example** (A server under a name of its own, and a missing key)
  *
  * ```ts
@@ -407,12 +435,13 @@ const environment: Provider<unknown, never> = {
  * import { ConfigProvider, Effect, Layer } from "effect"
  * import { ModelRegistry } from "effect-emissary"
  *
+ * const Models = ModelRegistry.layerEnv({ providers: ["openai", "vllm"] })
  * const environment = ConfigProvider.layer(ConfigProvider.fromUnknown({ VLLM_BASE_URL: "http://localhost:8000/v1" }))
  * const program = Effect.gen(function*() {
  *   const registry = yield* ModelRegistry.ModelRegistry
  *   yield* registry.resolve("vllm/qwen3", { temperature: 0.2 })
  *   return yield* Effect.flip(registry.resolve("openai/gpt-5.2", {}))
- * }).pipe(Effect.scoped, Effect.provide(Layer.provide(ModelRegistry.layerEnv, environment)))
+ * }).pipe(Effect.scoped, Effect.provide(Layer.provide(Models, environment)))
  *
  * const error = await Effect.runPromise(program)
  * assert.match(error.message, /provider "openai" needs a key. Set OPENAI_API_KEY/)
@@ -421,7 +450,13 @@ const environment: Provider<unknown, never> = {
  * @category layers
  * @since 0.1.0
  */
-export const layerEnv: Layer.Layer<ModelRegistry> = fromLookup(() => environment)
+export const layerEnv = ({ providers = envModels.knownProviders }: EnvOptions = {}): Layer.Layer<ModelRegistry> =>
+  Layer.provide(
+    fromLookup((name) =>
+      providers === "any" || providers.includes(name) ? environment : envModels.unknownProvider(name, providers)
+    ),
+    Layer.effectDiscard(envModels.requireProviders(providers))
+  )
 
 /**
  * A registry that answers every well-formed name with the ambient

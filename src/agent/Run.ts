@@ -126,7 +126,7 @@ export {
    * `arguments` are those that will run. `digest` is that of this request: it covers the contract
    * of the tool, the arguments, and the place that asks, so that no other request of this run has it.
    * A second run that begins with the same conversation asks the same, so a decision counts there, too,
-   * whatever its `RunContext`. Use `Checkpoint`, which takes a decision once, or resume states and keep
+   * whatever its `RunContext`. Use a `Session`, which takes a decision once, or resume states and keep
    * only the newest one.
    * `path` holds the ids of the enclosing calls, outermost first, for a call of an agent
    * that is itself a tool of this one. Where a plan runs that agent, the names of the
@@ -239,7 +239,7 @@ export {
    *   now; earlier decisions are part of the facts from here on. `limited` means that its
    *   budget is used up. `usage` is the usage since the event before.
    * - `ApprovalRequested`: a call needs a decision before it may run, or another one, because its
-   *   approval no longer holds. `arguments` are those that will run: checked, with defaults filled
+   *   approval no longer holds. `name` is that of the tool; older events have none. `arguments` are those that will run: checked, with defaults filled
    *   in. `digest` is that of the request. `contract` is present if it is no longer that of the answer.
    * - `ApprovalDecided`: the decision about a call, with who made it and its expiry where it has them.
    * - `ToolStarted`: a call is about to run. There is one such event for a call. From here on it never
@@ -295,7 +295,8 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type State
+  type State,
+  type EventOf
 } from "./internal/runParts.ts"
 
 /**

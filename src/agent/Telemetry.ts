@@ -30,7 +30,9 @@ import * as Metric from "effect/Metric"
 import * as Record from "effect/Record"
 import type * as Schema from "effect/Schema"
 import * as Json from "../payload/Json.ts"
-import { maskJson } from "../payload/internal/maskSecrets.ts"
+import * as fuel from "../payload/internal/fuel.ts"
+import { cutText, maskJson } from "../payload/internal/maskSecrets.ts"
+import { resolveLimits } from "../payload/internal/plainJson.ts"
 import * as telemetry from "../tool/internal/telemetry.ts"
 import * as capturedContent from "./internal/capturedContent.ts"
 
@@ -76,7 +78,9 @@ export interface Redactor {
  *
  * All content goes through the redactor. The default one puts `[redacted]` in place of values under the keys of
  * `Json.SecretNames`, and of what has the form of a key, a token or a password in a text. It is a safety net, and knows no
- * names, addresses or numbers of people: write a redactor for those.
+ * names, addresses or numbers of people: write a redactor for those. Of a text it records the first 32,768 characters, and of
+ * the content of one attribute as much as `maxFuel` of `Limits` allows, about 2.4 million characters; a text beyond is
+ * `[redacted]`.
  *
  * It changes the runs of the program below the layer. An agent whose layer was built with it records content in all its runs.
  *
@@ -118,7 +122,13 @@ export const captureContent = (redactor?: Redactor): Layer.Layer<never> =>
   redactor === undefined
     ? Layer.effect(
         telemetry.Capture,
-        Effect.map(Json.SecretNames, (names) => capturedContent.makeRecorder((content) => maskJson(content, names)))
+        Effect.gen(function* () {
+          const names = yield* Json.SecretNames
+          const { maxFuel } = yield* resolveLimits()
+          return capturedContent.makeRecorder((content) =>
+            maskJson(content, { names, tank: fuel.make(maxFuel), cut: cutText })
+          )
+        })
       )
     : Layer.succeed(telemetry.Capture, capturedContent.makeRecorder(redactor))
 

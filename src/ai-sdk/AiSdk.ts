@@ -11,11 +11,17 @@
  * @since 0.1.0
  */
 
-import type { LanguageModelV4, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
+import type {
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4StreamPart,
+  SharedV4Warning
+} from "@ai-sdk/provider"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -23,7 +29,7 @@ import * as Model from "effect/ai/Model"
 import type * as Response from "effect/ai/Response"
 import * as Telemetry from "effect/ai/Telemetry"
 import type * as Json from "../payload/Json.ts"
-import { defined, own } from "../payload/internal/plainJson.ts"
+import { defined, Limits, own } from "../payload/internal/plainJson.ts"
 import * as sdkError from "./internal/sdkError.ts"
 import * as sdkRequest from "./internal/sdkRequest.ts"
 import * as sdkResponse from "./internal/sdkResponse.ts"
@@ -66,6 +72,8 @@ export interface SdkModel {
  * - `headers` are sent with each request.
  * - `apiKey` is the key that the client has. The texts of the provider are kept with it masked, as the values of `headers` are.
  * - `apiKeyVariable` is the environment variable that has the key. It is named where the provider refuses the key.
+ * - `laterSystem` is the role of system messages behind the first one: `"user"` for a model that refuses them, such as older ones of
+ *   Anthropic, or `"system"` for another provider that takes them. Default: `"system"` for OpenAI and Anthropic, else `"user"`.
  * - `mapError` sees each error before it is returned, and may return another one.
  * - `codecTransformer` makes the JSON Schema of a structured output. Default: the dialect of Anthropic for its models,
  *   else that of OpenAI, which is the smallest.
@@ -88,6 +96,7 @@ export interface Options {
   readonly headers?: { readonly [name: string]: string } | undefined
   readonly apiKey?: Redacted.Redacted<string> | undefined
   readonly apiKeyVariable?: string | undefined
+  readonly laterSystem?: "system" | "user" | undefined
   readonly mapError?: ((error: AiError.AiError) => Effect.Effect<AiError.AiError>) | undefined
   readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
 }
@@ -192,7 +201,12 @@ const maxWarnings = 256
  * - A tool is offered with `strict: true` if its JSON Schema is in the strict form and the provider has strict tools.
  * - Metadata of a part returns to the provider with the part: signatures of reasoning, ids of items, cache points.
  * - A warning of the provider is logged once.
+ * - An answer with more than `maxBytes` of the current `Limits`, and an answer that is none of `LanguageModelV4`, is an
+ *   `InvalidOutputError`. A model with another `specificationVersion` fails at its first call with an `InvalidRequestError`.
+ * - The client calls `fetch`, so redirects are followed unless the `fetch` that the client is given refuses them.
  * - Interruption aborts the HTTP request.
+ * - A system message behind the first one is sent where it is to OpenAI, behind the next message of the user to Anthropic (which
+ *   takes it nowhere else), and as a message of the user to others. A message that is not sent where it is, is logged once.
  * - A file in the result of a tool follows in a message of the user, where the API has only text for results (chat completions).
  * - Files by URL are passed on, never downloaded: a provider that does not load them itself refuses the prompt.
  *
@@ -205,13 +219,17 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
     // Sound: version v4 of the specification is this interface.
     const languageModel = sdkModel as LanguageModelV4
     const known = sdkRequest.dialectOf(languageModel.provider)
-    const dialect = { ...known, transformer: options.codecTransformer ?? known.transformer }
+    const dialect: sdkRequest.Dialect = {
+      ...known,
+      transformer: options.codecTransformer ?? known.transformer,
+      laterSystem: sdkRequest.laterSystemOf(known, options.laterSystem)
+    }
     const settings = settingsOf(languageModel, options)
     const warned = new Set<string>()
 
-    const warn = (warnings: ReadonlyArray<SharedV4Warning>): Effect.Effect<void> =>
+    const warn = (warnings: ReadonlyArray<string>): Effect.Effect<void> =>
       Effect.forEach(
-        warnings.map(warningText),
+        warnings,
         (text) => {
           if (warned.has(text) || warned.size >= maxWarnings) return Effect.void
           warned.add(text)
@@ -220,15 +238,32 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         { discard: true }
       )
 
-    const prepare = (request: LanguageModel.ProviderOptions, method: string) =>
-      Effect.try({
+    const failed = (method: string) => failedCall(languageModel, options, method)
+
+    const unusable = (method: string, problem: string) => sdkError.invalidOutput(failed(method), problem)
+
+    /** Reads what the client returned, which another release of it may have in another shape. */
+    const read = <A>(method: string, f: () => A | undefined): Effect.Effect<A, AiError.AiError> =>
+      Effect.suspend(() => {
+        const found = Result.getOrUndefined(Result.try(f))
+        return found === undefined ? Effect.fail(unusable(method, sdkResponse.brokenContract)) : Effect.succeed(found)
+      })
+
+    const prepare = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions, method: string) {
+      const wrong = sdkError.wrongVersion(languageModel)
+      if (wrong !== undefined) return yield* sdkError.invalidRequest(failed(method), wrong)
+      const prepared = yield* Effect.try({
         try: (): LanguageModelV4CallOptions =>
           sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect) }, dialect),
         catch: (error) => {
           const description = error instanceof Error ? error.message : String(error)
           return AiError.make({ module: "AiSdk", method, reason: new AiError.UnsupportedSchemaError({ description }) })
         }
-      }).pipe(Effect.tap(() => Effect.sync(() => annotateRequest(request, languageModel, settings))))
+      })
+      annotateRequest(request, languageModel, settings)
+      yield* warn(sdkRequest.systemWarnings(request.prompt, dialect).map(warningText))
+      return { prepared, size: sdkResponse.counter(yield* Limits) }
+    })
 
     const call = <A>(
       method: string,
@@ -239,16 +274,16 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       )
 
     const fail = (method: string, error: unknown) =>
-      sdkError
-        .fromSdk(error, failedCall(languageModel, options, method))
-        .pipe(Effect.flatMap(options.mapError ?? Effect.succeed), Effect.flip)
+      sdkError.fromSdk(error, failed(method)).pipe(Effect.flatMap(options.mapError ?? Effect.succeed), Effect.flip)
 
     const generateText = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions) {
       const method = "generateText"
-      const prepared = yield* prepare(request, method)
+      const { prepared, size } = yield* prepare(request, method)
       const result = yield* call(method, (abortSignal) => languageModel.doGenerate({ ...prepared, abortSignal }))
-      yield* warn(result.warnings)
-      const parts = sdkResponse.toParts(result, asked(request))
+      yield* warn(yield* read(method, () => result.warnings.map(warningText)))
+      const parts = yield* read(method, () => sdkResponse.toParts(result, asked(request)))
+      const problem = size(parts)
+      if (problem !== undefined) return yield* unusable(method, problem)
       parts.forEach((part) => annotateResponse(request, part))
       return parts
     })
@@ -256,34 +291,45 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
     const streamText = (request: LanguageModel.ProviderOptions) =>
       Effect.gen(function* () {
         const method = "streamText"
-        const prepared = yield* prepare(request, method)
+        const { prepared, size } = yield* prepare(request, method)
         const controller = yield* Effect.acquireRelease(
           Effect.sync(() => new AbortController()),
           (controller) => Effect.sync(() => controller.abort())
         )
         const abortSignal = controller.signal
-        const { stream } = yield* call(method, () => languageModel.doStream({ ...prepared, abortSignal }))
-        const cutOff = Stream.fail(sdkError.cutOff(failedCall(languageModel, options, method)))
+        const result = yield* call(method, () => languageModel.doStream({ ...prepared, abortSignal }))
+        const stream = yield* read(method, () => sdkResponse.streamOf(result))
+        const cutOff = Stream.fail(sdkError.cutOff(failed(method)))
         const expected = asked(request)
         let finished = false
         const parts = Stream.fromReadableStream({
           evaluate: () => stream,
           onError: (error) => new Cause.UnknownError(error)
         })
+        const convert = (
+          part: LanguageModelV4StreamPart
+        ): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> => {
+          if (part.type === "error") return Stream.fromEffect(fail(method, part.error))
+          if (part.type === "stream-start") return Stream.fromEffectDrain(warn(part.warnings.map(warningText)))
+          if (!sdkResponse.isStreamed(part)) return Stream.empty
+          if (part.type === "finish") {
+            if (part.finishReason.unified === "interrupted") return cutOff
+            finished = true
+          }
+          const made = sdkResponse.toStreamParts(part, expected)
+          const problem = size(made)
+          if (problem !== undefined) return Stream.fail(unusable(method, problem))
+          made.forEach((each) => annotateResponse(request, each))
+          return Stream.fromIterable(made)
+        }
         return parts.pipe(
           Stream.catch(({ cause }) => Stream.fromEffect(fail(method, cause))),
-          Stream.flatMap((part): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> => {
-            if (part.type === "error") return Stream.fromEffect(fail(method, part.error))
-            if (part.type === "stream-start") return Stream.fromEffectDrain(warn(part.warnings))
-            if (!sdkResponse.isStreamed(part)) return Stream.empty
-            if (part.type === "finish") {
-              if (part.finishReason.unified === "interrupted") return cutOff
-              finished = true
-            }
-            const made = sdkResponse.toStreamParts(part, expected)
-            made.forEach((each) => annotateResponse(request, each))
-            return Stream.fromIterable(made)
-          }),
+          Stream.flatMap((part) =>
+            Result.getOrElse(
+              Result.try(() => convert(part)),
+              () => Stream.fail(unusable(method, sdkResponse.brokenContract))
+            )
+          ),
           Stream.concat(Stream.suspend(() => (finished ? Stream.empty : cutOff)))
         )
       }).pipe(Stream.unwrap)

@@ -10,7 +10,7 @@
  *
  * **Details**
  *
- * - A system message is the first message or there is none.
+ * - A system message is the first message, or a later one: instructions that hold from its place on.
  * - A tool result answers an open call of the newest assistant message; every call
  *   has one result.
  * - Results are in the order of their calls, whatever the order in which they were
@@ -65,7 +65,7 @@ import type { RepairedConversation } from "./internal/conversationCodec.ts"
 import * as history from "./internal/history.ts"
 import * as modelMessages from "./internal/modelMessages.ts"
 
-export { codec, repairingCodec, type RepairedConversation } from "./internal/conversationCodec.ts"
+export { codec, type Reader, repairingCodec, type RepairedConversation } from "./internal/conversationCodec.ts"
 
 export {
   append,
@@ -77,12 +77,30 @@ export {
   messages,
   openCalls,
   relabelCalls,
-  seal
+  seal,
+  type ReadOptions,
+  type SealOptions,
+  /**
+   * The same type as {@link Conversation}. Declarations that TypeScript writes for other packages have this name.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Conversation as Type
 } from "./internal/history.ts"
 
-export { fromPrompt, toPrompt } from "./internal/modelMessages.ts"
+export { fromPrompt, toPrompt, type ToPromptOptions } from "./internal/modelMessages.ts"
 
-export { BudgetTooSmall, compact, dropOldTurns, estimatedSize, truncate } from "./internal/reduction.ts"
+export {
+  BudgetTooSmall,
+  compact,
+  dropOldTurns,
+  estimatedSize,
+  ReductionReport,
+  truncate
+} from "./internal/reduction.ts"
+export type { CompactOptions, DroppedTurns, DropOldTurnsOptions, Reduction } from "./internal/reduction.ts"
+export type { SizeOptions, TruncateOptions } from "./internal/reduction.ts"
 
 /**
  * A message history. See the module for its laws.
@@ -122,6 +140,51 @@ export const addUser: {
   history.firstIsConversation,
   (self: Conversation, content: string | ToolResult.NonEmptyContent, options?: history.Options) =>
     appendMade(self, Message.user(content, options))
+)
+
+/**
+ * Adds a system message, stamped with an id and the time: the first one of an empty conversation, otherwise instructions that
+ * hold from here on.
+ *
+ * **When to use**
+ *
+ * Use it where instructions change in the middle of a conversation. What was sent before stays as it is, so the cache of the
+ * provider does too.
+ *
+ * **Details**
+ *
+ * OpenAI takes such messages anywhere. Anthropic takes them behind a message of the user or the results of tools, where the end
+ * or an answer follows: add it behind the question. Google takes none. `AiSdk` and `AnthropicMessages.fromConversation` move or
+ * rewrite what a provider refuses, and report it.
+ *
+ * **Gotchas**
+ *
+ * `truncate`, `compact` and `dropOldTurns` remove a later system message with its turn, and report it.
+ * The `LanguageModel` of `@effect/ai-anthropic` sends only the newest system messages of a prompt, in place of the first one.
+ *
+ * **Example** (Other instructions from here on)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Conversation.make({ system: "You review code." }).pipe(
+ *   Effect.flatMap(Conversation.addUser("Review utils.py.")),
+ *   Effect.flatMap(Conversation.addSystem("From now on, name the line of each finding."))
+ * )
+ * const roles = Conversation.toPrompt(Effect.runSync(program)).content.map((message) => message.role)
+ * assert.deepStrictEqual(roles, ["system", "user", "system"])
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const addSystem: {
+  (content: string, options?: history.Options): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  (self: Conversation, content: string, options?: history.Options): Effect.Effect<Conversation, ConversationError>
+} = dual(history.firstIsConversation, (self: Conversation, content: string, options?: history.Options) =>
+  appendMade(self, Message.system(content, options))
 )
 
 /**
@@ -186,7 +249,13 @@ export const addToolResult: {
   }
 )
 
-interface ToolAnswer {
+/**
+ * A result for an open call, see {@link addToolResult}. The default of `name` is the name in the call.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ToolAnswer {
   readonly callId: string
   readonly name?: string
   readonly result: ToolResult.ToolResult
@@ -207,7 +276,7 @@ const appendMade = (
 export const messageCount = (self: Conversation): number => history.asHistory(self).length
 
 /**
- * The system message.
+ * The system message in front. Later ones are among the {@link messages}.
  *
  * @category getters
  * @since 0.1.0
@@ -292,15 +361,13 @@ export const approachingLimit: {
 })
 
 /**
- * Removes everything but the system message. The token limit stays.
+ * Removes everything but the system messages in front. The token limit stays.
  *
  * @category combinators
  * @since 0.1.0
  */
-export const clear = (self: Conversation): Conversation => {
-  const { system, tokenLimit } = history.asHistory(self)
-  return history.rebuild(system === undefined ? [] : [system], tokenLimit)
-}
+export const clear = (self: Conversation): Conversation =>
+  history.rebuild(history.systemInFront(history.messages(self)), history.asHistory(self).tokenLimit)
 
 /**
  * The content of a conversation without the members that differ from run to run: no
@@ -319,7 +386,7 @@ export const transcript = (self: Conversation): Transcript => history.messages(s
  * @category conversions
  * @since 0.1.0
  */
-export const fromChat: conversationCodec.Reader<Chat.Chat, modelMessages.PromptOptions, ConversationError> =
+export const fromChat: conversationCodec.Reader<Chat.Chat, history.ReadOptions, ConversationError> =
   conversationCodec.makeReader(
     (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => modelMessages.fromPrompt(prompt, options)),
     (chat, options) =>
@@ -371,10 +438,10 @@ export const toChat: {
  * **Details**
  *
  * Never fails. A lawful list is taken as it is. Otherwise, see `ConversationError.Repair`:
- * results without their call and second results are dropped, calls without a result
- * are sealed where the next turn begins (an open end stays open), repeated call ids
- * are relabelled together with their results, later system messages become user
- * messages.
+ * results without their call and second results are dropped, a result that came after
+ * the next turn had begun moves up to its call, calls without a result are sealed where
+ * the next turn begins (an open end stays open), repeated call ids are relabelled
+ * together with their results, a system message between them moves behind them.
  *
  * **Example** (A call that was never answered, a result that was never asked for)
  *
@@ -404,7 +471,7 @@ export const toChat: {
  */
 export const repair = (
   messages: Iterable<Message.Message>,
-  options?: { readonly tokenLimit?: number | undefined }
+  options?: history.ReadOptions
 ): Effect.Effect<RepairedConversation> => conversationCodec.repairMessages(messages, options)
 
 const TranscriptContent = Schema.Union([
@@ -450,7 +517,13 @@ export const Transcript = Schema.Array(
 /** @since 0.1.0 */
 export type Transcript = typeof Transcript.Type
 
-type TranscriptPart = typeof TranscriptPart.Type
+/**
+ * A part of an entry of a {@link Transcript}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type TranscriptPart = typeof TranscriptPart.Type
 
 const transcriptEntry = (message: Message.Message): Transcript[number] => {
   switch (message.role) {

@@ -22,7 +22,7 @@ const result = { ...place, callId: Schema.String, open: Schema.Array(Schema.Stri
  * **Details**
  *
  * - `UnknownRole`: the role is none of `system`, `user`, `assistant`, `tool`, or none of the `roles` of a provider's format.
- * - `MisplacedSystem`: a system message that is not the first message.
+ * - `MisplacedSystem`: a system message that is not the first message, where later ones were refused by an option.
  * - `EmptyContent`: a user message without content, or with empty text only.
  * - `MissingCallId`: a call or a result without a call id.
  * - `OrphanResult`: a result whose call is not in the conversation, or not in this
@@ -71,13 +71,15 @@ const message = { index: Schema.Int, id: Schema.String }
  *   assistant message, for the same reasons.
  * - `CallSealed`: the call had no result when the next turn began, and got an
  *   `interrupted` failure. `index` is that of the message that came too early.
+ * - `ResultMoved`: the result came after the next turn had begun, and moved up to its call.
  * - `CallRelabelled`: the call had no id, or the id of a call before it; its result
  *   follows it.
  * - `CallTextDropped`: the text of the call did not parse to its arguments, which are kept.
  * - `ResultRenamed`: the result named another tool than its call.
- * - `SystemDemoted`: a system message that was not the first became a user message at
- *   its place, with a user's authority: the writer of a history must not be able to
- *   add to the instructions. Between a call and its results it moves behind them.
+ * - `SystemMoved`: a system message between a call and its results moved behind them.
+ * - `SystemDemoted`: with `laterSystem: "refuse"`, a system message that was not the first
+ *   became a user message at its place, with a user's authority: the writer of the history must not
+ *   be able to add to the instructions. Between a call and its results it moves behind them.
  *
  * @category models
  * @since 0.1.0
@@ -86,9 +88,11 @@ export const Repair = Schema.TaggedUnion({
   MessageDropped: { ...message, reason: Reason },
   PartDropped: { ...message, reason: Reason },
   CallSealed: { ...message, callId: Schema.String, name: Schema.String },
+  ResultMoved: { ...message, callId: Schema.String },
   CallRelabelled: { ...message, from: Schema.String, to: Schema.String },
   CallTextDropped: { ...message, callId: Schema.String },
   ResultRenamed: { ...message, callId: Schema.String, from: Schema.String, to: Schema.String },
+  SystemMoved: message,
   SystemDemoted: message
 }).annotate({ identifier: "ConversationRepair" })
 
@@ -112,7 +116,7 @@ const explain = Reason.match({
     path: messageAt(index, "/role"),
     expected: "a system message only as the first message",
     found: "a later system message",
-    fix: "Start a new conversation with it, or write it in a user message"
+    fix: 'Start a new conversation with it, write it in a user message, or pass { laterSystem: "keep" }'
   }),
   EmptyContent: ({ index }) => ({
     path: messageAt(index, "/content"),

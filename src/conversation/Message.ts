@@ -17,9 +17,11 @@ import type { ReasoningPart, ToolCallPart, ToolResultPart } from "./internal/his
 export {
   assistant,
   AssistantMessage,
+  type AssistantOptions,
   AssistantPart,
   Message,
   MessageId,
+  type Options,
   ReasoningPart,
   SourcePart,
   sumUsage,

@@ -4,7 +4,7 @@
  *
  * **When to use**
  *
- * Conversations are kept on it (`ConversationStore`), and so can be what else has to
+ * Sessions and checkpoints are kept on it, and so can be what else has to
  * survive the process. Choose the storage by layer: `SqliteClient.layerStore` of
  * `effect-emissary/node` for one file, {@link layerSql} for PostgreSQL, {@link layerMemory}
  * for tests. For another one provide the service yourself and run
@@ -47,9 +47,16 @@
  * @since 0.1.0
  */
 
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Fragment } from "effect/sql/Statement"
@@ -61,7 +68,9 @@ export {
   layerMemory,
   type ListOptions,
   type Page,
+  type Processes,
   type Service,
+  Traced,
   unavailable,
   VersionConflict,
   VersionedStore,
@@ -96,6 +105,67 @@ const createTable = (sql: SqlClient.SqlClient, name: string): ReadonlyArray<Effe
   ]
 }
 
+/** After connections were lost, those of other processes may be back only this much later. */
+const reconnecting = Duration.seconds(10)
+
+/** A row for the connection that holds a lock, if there is one. The database shows a key of 64 bits in two halves. */
+const holderOfLock = `SELECT pid = pg_backend_pid() AS is_here FROM pg_locks, hashtextextended($1, 0) AS key
+  WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND classid = ((key >> 32) & 4294967295)::oid AND objid = (key & 4294967295)::oid
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+const isHere = ([row]: ReadonlyArray<unknown>) => Predicate.hasProperty(row, "is_here") && row.is_here === true
+
+/**
+ * The processes on a PostgreSQL database. Each keeps a connection with a lock of its name, which the database frees when the
+ * process ends, however it ends. A pool that has no second connection has none for that, and a pooler that passes the connection
+ * to others keeps the lock or frees it at any time. Without the lock, claims have no name of a process, and end with their leases.
+ */
+const processesOfPostgres = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const own = yield* storage.nonce
+  const isLocked = yield* Deferred.make<void>()
+  const lockOf = (name: string) => `effect-emissary/process/${name}`
+  let trustedFrom = 0
+  let isHeld = false
+
+  /** Returns whether the connection was lost. Otherwise the lock is on another one, and stays lost. */
+  const hold = Effect.gen(function* () {
+    const connection = yield* sql.reserve
+    yield* connection.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", [lockOf(own)], undefined)
+    while (isHere(yield* connection.execute(holderOfLock, [lockOf(own)], undefined))) {
+      isHeld = true
+      yield* Deferred.succeed(isLocked, undefined)
+      yield* Effect.sleep("1 second")
+    }
+    return false
+  }).pipe(
+    Effect.scoped,
+    Effect.orElseSucceed(() => true),
+    Effect.tap(
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        isHeld = false
+        trustedFrom = now + Duration.toMillis(reconnecting)
+      })
+    )
+  )
+  const spaced = { while: (isLost: boolean) => isLost, schedule: Schedule.spaced("250 millis") }
+  const holding = yield* Effect.forkScoped(Effect.repeat(hold, spaced))
+
+  const holder = (name: string) => Effect.withTracerEnabled(sql.unsafe(holderOfLock, [lockOf(name)]), false)
+  const elsewhere = yield* Effect.timeoutOption(Effect.andThen(Deferred.await(isLocked), holder(own)), "2 seconds")
+  if (Option.isNone(elsewhere) || isHere(elsewhere.value)) {
+    yield* Fiber.interrupt(holding)
+    return Effect.succeedNone
+  }
+
+  const isGone = Effect.fnUntraced(function* (name: string) {
+    if ((yield* Clock.currentTimeMillis) < trustedFrom) return false
+    return (yield* holder(name)).length === 0
+  })
+  const processes: storage.Processes = { own, isGone: (name) => Effect.orElseSucceed(isGone(name), () => false) }
+  return Effect.sync(() => (isHeld ? Option.some(processes) : Option.none()))
+})
+
 const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   const table = sql(tableName)
@@ -111,6 +181,11 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
   )
 
   const rows = (statement: Fragment) => sql<Row>`${statement}`
+
+  const processes = sql.onDialectOrElse({
+    orElse: () => Effect.map(storage.FileProcesses, Effect.map(Effect.succeed)),
+    pg: () => Effect.succeed(Effect.orElseSucceed(processesOfPostgres(sql), () => Effect.succeedNone))
+  })
 
   /** Runs a write of one row, and returns whether there was such a row. */
   const wroteRow = (write: Fragment) => Effect.map(rows(sql`${write} RETURNING key_hash`), (found) => found.length > 0)
@@ -161,6 +236,7 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
   }
 
   return {
+    processes: Effect.flatten(yield* Effect.cached(Scope.provide(yield* processes, yield* Effect.scope))),
     get: Effect.fnUntraced(function* (key) {
       const id = storage.digestKey(key)
       const [row] = yield* rows(sql`SELECT store_version, store_value FROM ${table} WHERE key_hash = ${id}`)
@@ -213,6 +289,10 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
  * first 190 characters of the encoded keys. Keys are stored readably, with letters,
  * digits and `-./:;<=>?@[\]^_` and the backtick as they are.
  *
+ * While sessions or checkpoints use it on PostgreSQL, one connection of the pool keeps a lock for as long as this process
+ * lives. A pool of one connection keeps none, and neither does a pooler with another connection for each transaction: the
+ * claims of a process that died end with their leases then.
+ *
  * **Gotchas**
  *
  * Waiting for a locked database is the business of the `SqlClient`: that of
@@ -223,10 +303,9 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
  * ```ts no-run
  * import { PgClient } from "@effect/sql-pg"
  * import { Config, Layer } from "effect"
- * import { ConversationStore, VersionedStore } from "effect-emissary"
+ * import { VersionedStore } from "effect-emissary"
  *
- * export const conversations = ConversationStore.layer().pipe(
- *   Layer.provide(VersionedStore.layerSql({ table: "conversations" })),
+ * export const store = VersionedStore.layerSql({ table: "sessions" }).pipe(
  *   Layer.provide(PgClient.layerConfig({ url: Config.Redacted("DATABASE_URL") }))
  * )
  * ```
@@ -239,7 +318,9 @@ export const layerSql = (options?: {
 }): Layer.Layer<storage.VersionedStore, storage.VersionedStoreError, SqlClient.SqlClient> =>
   Layer.effect(
     storage.VersionedStore,
-    Effect.catch(makeSqlStorage(options?.table ?? "effect_emissary_store"), storage.failWith("open")).pipe(
-      Effect.flatMap(storage.fromStorage)
-    )
+    Effect.gen(function* () {
+      const opened = Effect.catch(makeSqlStorage(options?.table ?? "effect_emissary_store"), storage.failWith("open"))
+      const isTraced = yield* storage.Traced
+      return yield* storage.fromStorage(yield* isTraced ? opened : Effect.withTracerEnabled(opened, false))
+    })
   )

@@ -5,7 +5,6 @@
  */
 export * as Conversation from "./Conversation.ts"
 export * as ConversationError from "./ConversationError.ts"
-export * as ConversationStore from "./ConversationStore.ts"
 export * as Message from "./Message.ts"
 export * as TokenCounter from "./TokenCounter.ts"
 export * as VersionedStore from "./VersionedStore.ts"

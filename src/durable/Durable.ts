@@ -163,7 +163,7 @@ export class DecisionRefused extends Schema.TaggedError<DecisionRefused>("effect
  * @category models
  * @since 0.1.0
  */
-interface Options<R> {
+export interface Options<R> {
   readonly onApproval?: ((pending: Pending) => Effect.Effect<unknown, never, R>) | undefined
   readonly maxBytes?: number | undefined
 }

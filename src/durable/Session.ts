@@ -14,10 +14,15 @@
  * machines. The program is the same.
  *
  * A session stores its events in a journal, each with a sequence number that counts from 1. A reader that lost its
- * connection continues after the last event that it saw. The state of a session is the fold of its events.
+ * connection continues after the last event that it saw, by its `cursor`. The state of a session is the fold of its events.
  *
  * Messages are answered one after the other. A message that comes while a turn is under way waits for its end; a message
- * that comes while calls wait for approval enters the conversation when these calls are decided.
+ * that comes while calls wait for approval enters the conversation when these calls are decided, or denies them
+ * (`pending: "deny"`).
+ *
+ * A message that was stored is kept. A turn that cannot begin (its instructions, tools or model are not available, or its
+ * definition has changed) leaves all messages in the queue, and the next message, decision or `resume` tries again. An event
+ * reports the messages and decisions that are given up: `MessageDropped`, `DecisionsDropped`.
  *
  * An edited agent continues its sessions, see `onChange` of `Agent.ResumeOptions`. Edited tools, models and limits hold
  * from the next step. The system message of a conversation stays: edited instructions hold for new sessions.
@@ -42,9 +47,9 @@
  *   assert.strictEqual(first.text, "Welcome, Ada!")
  *
  *   const sessions = yield* Session.Session
- *   const { sequence } = yield* sessions.send("chat/42", "Thank you.")
+ *   const { cursor } = yield* sessions.send("chat/42", "Thank you.")
  *   // any reader, now or later, sees the same events
- *   const events = sessions.events("chat/42", { after: sequence }).pipe(
+ *   const events = sessions.events("chat/42", { after: cursor }).pipe(
  *     Stream.takeUntil(({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
  *   )
  *   yield* Stream.runDrain(events)
@@ -77,7 +82,7 @@ import * as runParts from "../agent/internal/runParts.ts"
 import * as Message from "../conversation/Message.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as localSessions from "./internal/localSessions.ts"
-import * as sessionEntity from "./internal/sessionEntity.ts"
+import * as sessionEvents from "./internal/sessionEvents.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
 
@@ -93,9 +98,14 @@ export {
    * - `ResumeReceived`: a turn without a message is to begin.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
    *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
+   * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
+   *   conversation or the store, or a first message has not the `RunContext` that the agent reads. Its id is free again.
+   * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
+   *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
    * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example.
    *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
-   *   message if the turn could not take it.
+   *   message if the turn could not take it. `isHeld`: the turn could not even begin, so all messages of the queue, and the
+   *   decisions, wait for the next message, decision or `resume`.
    *
    * A turn ends with a `RunEvent` of `RunFinished`, or with `TurnFailed`.
    *
@@ -104,7 +114,8 @@ export {
    */
   Event,
   /**
-   * An event with its sequence number, which counts from 1.
+   * An event with its sequence number, which counts from 1, and its `cursor`: a short text for readers that continue after it.
+   * Unlike the number, it never names an event of another session that begins under the id after a removal.
    *
    * @category models
    * @since 0.1.0
@@ -124,8 +135,8 @@ export {
    * | `running` | a turn is under way, or begins as soon as a process has the session |
    * | `waiting` | calls wait for approval: `requests`. After a `failure`, calls that were decided may be among them |
    *
-   * - `sequence`: the number of the newest event.
-   * - `queue`: the ids of messages that no turn has taken.
+   * - `sequence`, `cursor`: the number and the cursor of the newest event.
+   * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
    * - `outcome`: the end of the last turn, unless that failed with `failure`.
    * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
    *
@@ -140,18 +151,33 @@ export {
    *
    * | reason | meaning |
    * |---|---|
-   * | `Busy` | the message was sent with `whenBusy: "reject"`, and a turn is under way; nothing was stored |
+   * | `Busy` | the message was sent with `whenBusy: "reject"`, and a turn is under way, or `limit` messages wait (`maxQueue`); nothing was stored |
    * | `NotFound` | there is no session under the id |
-   * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none |
+   * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
    * | `AgentDiffers` | the session is one with another agent |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
-   * | `InputInvalid` | the message cannot be part of a conversation |
+   * | `InputInvalid` | the message cannot be part of a conversation, or its context holds a secret or is not JSON; nothing was stored |
+   * | `InputDiffers` | the session has received a message with this id and another content or context; nothing was stored |
    * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
-   * | `EventsUnknown` | no event has this number: it is none, or the session was removed and begun again |
-   * | `Elsewhere` | another process has the session, or had it when it died, less than `leaseTime` ago |
-   * | `TurnFailed` | the turn that {@link ask} waited for failed |
+   * | `EventsUnknown` | no event has this cursor or number: it is none, or the session was removed and begun again |
+   * | `Elsewhere` | another process has the session in a turn, or had it when it died and its lease (`leaseTime`) has not ended |
+   * | `TurnFailed` | the turn that {@link ask} waited for failed, or could not begin: then the message waits, and the same call with its `messageId` tries again |
    * | `Unreachable` | the fleet did not answer; the message may be stored: send it again with the same `messageId` |
-   * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | as in `ConversationStoreError` |
+   * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | the store failed, a record cannot be read, the journal contradicts itself, a value is refused, as in `VersionedStoreError` |
+   *
+   * `category` is the class of the error, for the status of a route, and `publicMessage` a text without details for the user:
+   *
+   * | category | the receiver can | status of HTTP |
+   * |---|---|---|
+   * | `invalid` | correct the call | 400 |
+   * | `not-found` | begin anew | 404 |
+   * | `conflict` | load the session again | 409 |
+   * | `busy` | call again when the turn has ended | 429 |
+   * | `unavailable` | call again later | 503 |
+   * | `internal` | ask the operator, who finds the cause in the log | 500 |
+   *
+   * `TurnFailed` has the category of the turn's failure. A turn that fails is logged once, as an error, with its cause
+   * and the id of the session.
    *
    * @category errors
    * @since 0.1.0
@@ -171,19 +197,21 @@ export {
    *
    * - `messageId`: a message with an id that the session has received is not stored again, so a client can send a
    *   message twice when it does not know whether the first one arrived. A session remembers its newest 256 ids. The default
-   *   is a new one.
+   *   is a new one. With an id that was received, a message that waits after a turn which could not begin is tried again.
    * - `agent`: the name of the agent of a session that begins with this message. It can be left out where the layer has only
    *   one. For a session that exists it has to be its agent.
    * - `context`: the `RunContext` of a session that begins with this message.
    * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"`
    *   fails with `Busy`.
+   * - `pending`: the fate of calls that wait for approval. With `"keep"` (default) they wait, and the message enters the
+   *   conversation when they are decided. With `"deny"` they are denied when the next turn begins, and the message is answered. It has no effect for a message that was received before: send another one.
    *
    * @category options
    * @since 0.1.0
    */
   type SendOptions,
   /**
-   * A message is stored. `sequence` is the number of its `MessageReceived`: read the events after it to see the answer.
+   * A message is stored. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer.
    *
    * @category models
    * @since 0.1.0
@@ -196,17 +224,25 @@ export {
    *
    * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
    * - `decide`: stores decisions about calls that wait: a request of `state` with `approved` added. Fails with
-   *   `InvalidDecision` if one is not about a request of `state`. A decision that the session has received already is no
-   *   error, if it is the same one. An empty list does nothing.
-   * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. Does nothing while a turn
-   *   is under way.
-   * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Returns
-   *   whether there was one. Messages that wait are answered next. Calls that had not started do not run then.
-   * - `events`: the events after the sequence number `after` (default 0: all), then those that happen. The stream does not
-   *   end. A slow reader does not slow the session. Without `after` it waits for a session that does not exist yet. It
-   *   fails when the session is removed; a new one under the same id counts from 1 again.
+   *   `InvalidDecision` if one is not about a request of `state`, or is no decision. A decision that the session has
+   *   received already is no error, if it is the same one; after a turn that could not begin, it tries again. An empty list does nothing.
+   * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. After a turn that could not
+   *   begin, it begins with the messages that wait. Does nothing while a turn is under way.
+   * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Calls that
+   *   wait for approval are denied. Returns whether there was a turn or such a call. Messages that wait are answered next. Calls
+   *   that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
+   *   message as soon as a turn begins.
+   * - `events`: the events after the one with the cursor or sequence number `after` (default 0: all), then those that happen. The
+   *   stream does not end. A slow reader does not slow the session. Without `after` it waits for a session that does not exist
+   *   yet. It waits for 90 seconds while the store fails, and for a process that takes the session over. It fails when the session
+   *   is removed. A new one under the same id counts from 1 again: a cursor of the first one fails with `EventsUnknown` there,
+   *   but a number does not show of which session it is.
    * - `state`: the state of a session, `None` if there is none.
-   * - `history`: the whole conversation.
+   * - `history`: the whole conversation. Where a stored event cannot be read it fails with `Unreadable` or `Damaged`, as all
+   *   other operations do, and with `untilDamage: true` (default false) returns the conversation up to that event. The
+   *   conversation does not show whether it is whole: use the option only after a plain `history` has failed. A
+   *   damaged snapshot, which has the events before it, remains an error. Nothing is changed: copy what is worth keeping, and
+   *   `remove` the session.
    * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one.
    *
    * @category models
@@ -221,6 +257,13 @@ export {
    */
   type Hosted,
   /**
+   * The agents and plans of a layer: at least one, each with its own requirements.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type HostedAll,
+  /**
    * Options of {@link layer}.
    *
    * **Details**
@@ -230,6 +273,9 @@ export {
    * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
    * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
    *   session is stored as a snapshot. The conversation stays whole.
+   * - `maxQueue`: the number of messages that may wait in one session for their turns, or for the decision of calls; a whole
+   *   number from 1 on, default 100. One more fails with `Busy`, and after a turn that could not begin it begins the turn
+   *   again. A message with `pending: "deny"` is refused only for those that wait for their turns.
    *
    * @category options
    * @since 0.1.0
@@ -260,8 +306,9 @@ export class Session extends Context.Service<Session, sessionTypes.Service>()("e
  * Agents are found by their names, and keep the services that the layer was built with. Two agents with one name are a
  * defect. For a bound plan, use `Layer.unwrap` on the Effect that binds it.
  *
- * A session that another process left in a turn is resumed when the layer is built, or when the lease of that process has
- * ended: `leaseTime`, default 10 seconds. This holds for the same program that starts again after a kill, too. A message
+ * A session that another process left in a turn is resumed when the layer is built, or when that process has ended. The
+ * stores of `SqliteClient.layerStore` and `VersionedStore.layerSql` know at once that it has, also after a kill. With other
+ * stores, and for a process that hangs, the session is free when the lease has ended: `leaseTime`, default 10 seconds. A message
  * that is sent meanwhile waits for that time, and `interrupt` fails with `Elsewhere`.
  *
  * When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns continue in the
@@ -270,20 +317,23 @@ export class Session extends Context.Service<Session, sessionTypes.Service>()("e
  * @category layers
  * @since 0.1.0
  */
-export const layer = <R>(
-  agents: readonly [sessionTypes.Hosted<R>, ...Array<sessionTypes.Hosted<R>>],
+export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
+  agents: sessionTypes.HostedAll<Rs>,
   options?: sessionTypes.Options & {
     readonly leaseTime?: Duration.Input | undefined
     readonly drainTime?: Duration.Input | undefined
   }
-): Layer.Layer<Session, never, R | VersionedStore.VersionedStore> =>
+): Layer.Layer<Session, never, Rs[number] | VersionedStore.VersionedStore> =>
   Layer.effect(
     Session,
     Effect.gen(function* () {
-      const host = yield* localSessions.hostOf(yield* VersionedStore.VersionedStore, agents, options ?? {})
+      const host = yield* localSessions.hostOf<Rs[number]>(yield* VersionedStore.VersionedStore, agents, options ?? {})
       return yield* localSessions.make(host)
     })
   )
+
+/** `effect/cluster` reads the environment when it is loaded, which not every runtime permits. Only a fleet needs it. */
+const loadEntity = Effect.promise(() => import("./internal/sessionEntity.ts"))
 
 /**
  * Sessions of a fleet, in a process that runs some of them.
@@ -329,20 +379,20 @@ export const layer = <R>(
  * @category layers
  * @since 0.1.0
  */
-export const layerCluster = <R>(
-  agents: readonly [sessionTypes.Hosted<R>, ...Array<sessionTypes.Hosted<R>>],
+export const layerCluster = <Rs extends readonly [unknown, ...Array<unknown>]>(
+  agents: sessionTypes.HostedAll<Rs>,
   options?: sessionTypes.Options & {
     readonly drainTime?: Duration.Input | undefined
     readonly retention?: Duration.Input | undefined
     readonly timeout?: Duration.Input | undefined
   }
-): Layer.Layer<Session, never, R | VersionedStore.VersionedStore | Sharding | SqlClient> => {
+): Layer.Layer<Session, never, Rs[number] | VersionedStore.VersionedStore | Sharding | SqlClient> => {
   const runner = Layer.unwrap(
     Effect.gen(function* () {
       const store = yield* VersionedStore.VersionedStore
-      const host = yield* localSessions.hostOf(store, agents, options ?? {})
+      const host = yield* localSessions.hostOf<Rs[number]>(store, agents, options ?? {})
       const retention = yield* localSessions.durationOf("retention", options?.retention ?? "1 day", "1 minute")
-      return sessionEntity.layer(host, retention)
+      return (yield* loadEntity).layer(host, retention)
     })
   )
   return Layer.provideMerge(layerClient(options), runner)
@@ -368,7 +418,12 @@ export const layerClient = (options?: {
   readonly namespace?: string | undefined
   readonly timeout?: Duration.Input | undefined
 }): Layer.Layer<Session, never, Sharding> =>
-  Layer.effect(Session, sessionEntity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds"))
+  Layer.effect(
+    Session,
+    Effect.flatMap(loadEntity, (entity) =>
+      entity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds")
+    )
+  )
 
 /**
  * The end of a turn: the last answer of the model, and the outcome.
@@ -376,12 +431,17 @@ export const layerClient = (options?: {
  * **Details**
  *
  * `text` is empty where the model only called tools, before an approval for example. The output of a plan, and of an agent
- * with an `output` schema, is in the outcome `Completed` as JSON.
+ * with an `output` schema, is in the outcome `Completed` as JSON. `sequence` and `cursor` name the last event of the turn.
  *
  * @category models
  * @since 0.1.0
  */
-export const Answer = Schema.Struct({ text: Schema.String, outcome: Run.Outcome, sequence: runParts.Count })
+export const Answer = Schema.Struct({
+  text: Schema.String,
+  outcome: Run.Outcome,
+  sequence: runParts.Count,
+  cursor: Schema.String
+})
 
 /** The end of a turn. */
 export interface Answer extends Schema.Schema.Type<typeof Answer> {}
@@ -397,9 +457,12 @@ const watch =
   (id: string, isOurs: (event: Entry["event"]) => boolean) =>
   (
     before: Watched,
-    { event, sequence }: Entry
+    { cursor, event, sequence }: Entry
   ): readonly [Watched, ReadonlyArray<Effect.Effect<Answer, sessionTypes.SessionError>>] => {
     const seen = isOurs(event) ? { isOurs: true, text: "" } : before
+    if (event._tag === "TurnFailed" && seen.isOurs && event.error.reason === sessionEvents.interrupted) {
+      return [seen, [Effect.succeed({ text: "", outcome: { _tag: "Interrupted" }, sequence, cursor })]]
+    }
     if (event._tag === "TurnFailed" && seen.isOurs) {
       const reason = { _tag: "TurnFailed" as const, failure: event.error }
       return [seen, [Effect.fail(new sessionTypes.SessionError({ id, reason }))]]
@@ -408,11 +471,15 @@ const watch =
     const { event: own } = event
     if (own._tag === "ModelAnswered") return [{ ...seen, text: Message.text(own.message) }, []]
     return own._tag === "RunFinished" && seen.isOurs
-      ? [seen, [Effect.succeed({ text: seen.text, outcome: own.outcome, sequence })]]
+      ? [seen, [Effect.succeed({ text: seen.text, outcome: own.outcome, sequence, cursor })]]
       : [seen, []]
   }
 
-const endOf = Effect.fnUntraced(function* (id: string, after: number, isOurs: (event: Entry["event"]) => boolean) {
+const endOf = Effect.fnUntraced(function* (
+  id: string,
+  after: number | string,
+  isOurs: (event: Entry["event"]) => boolean
+) {
   const sessions = yield* Session
   const found = yield* sessions.events(id, { after }).pipe(
     Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, isOurs)),
@@ -428,10 +495,15 @@ const endOf = Effect.fnUntraced(function* (id: string, after: number, isOurs: (e
  * **Details**
  *
  * The turn continues when the caller leaves. With the same `messageId` the same answer is found again, as long as the session
- * remembers the id and keeps the events of the turn (`keepEvents`).
+ * remembers the id and keeps the events of the turn (`keepEvents`). So `Session.ask(key, input, { messageId: key })` runs an
+ * agent once under a key. After an approval the same `messageId` finds the end of the first turn again, `AwaitingApproval`: the
+ * turn that took the decisions is found by {@link answer}.
  *
- * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` and `MaxSteps`, too. A turn that failed
- * is an error with the reason `TurnFailed`.
+ * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` (also where the turn was stopped before it
+ * began) and `MaxSteps`, too. A turn that failed
+ * is an error with the reason `TurnFailed`, also where that was the turn of an earlier message and could not begin: then no
+ * message is answered, and all of them wait. While the store fails it
+ * waits, for 90 seconds, because the session continues by itself.
  *
  * @category combinators
  * @since 0.1.0
@@ -442,16 +514,19 @@ export const ask = Effect.fn("Session.ask")(function* (
   options?: sessionTypes.SendOptions
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
-  const { messageId, sequence } = yield* sessions.send(id, input, options)
+  const { cursor, messageId } = yield* sessions.send(id, input, options)
   return yield* endOf(
     id,
-    sequence,
-    (event) => (event._tag === "RunEvent" || event._tag === "TurnFailed") && event.messageId === messageId
+    cursor,
+    (event) =>
+      ((event._tag === "RunEvent" || event._tag === "TurnFailed") && event.messageId === messageId) ||
+      (event._tag === "TurnFailed" && event.isHeld === true)
   )
 })
 
 /**
- * Waits for the end of the first turn that begins after an event, such as the turn that takes decisions.
+ * Waits for the end of the first turn that begins after an event, such as the turn that takes decisions. `after` is the cursor
+ * or the number of the event.
  *
  * **Example** (The answer after an approval)
  *
@@ -473,9 +548,9 @@ export const ask = Effect.fn("Session.ask")(function* (
  *   const asked = yield* Session.ask("order/42", "Pay 5 euros")
  *   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
  *
- *   const { requests, sequence } = Option.getOrThrow(yield* sessions.state("order/42"))
+ *   const { cursor, requests } = Option.getOrThrow(yield* sessions.state("order/42"))
  *   yield* sessions.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
- *   const { text } = yield* Session.answer("order/42", { after: sequence })
+ *   const { text } = yield* Session.answer("order/42", { after: cursor })
  *   assert.strictEqual(text, "Paid.")
  * })
  *
@@ -492,7 +567,7 @@ export const ask = Effect.fn("Session.ask")(function* (
  */
 export const answer = Effect.fn("Session.answer")(function* (
   id: string,
-  options: { readonly after: number }
+  options: { readonly after: number | string }
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
   return yield* endOf(
     id,

@@ -3,5 +3,6 @@
  *
  * @since 0.1.0
  */
+export * as ChatEvent from "./ChatEvent.ts"
 export * as Durable from "./Durable.ts"
 export * as Session from "./Session.ts"

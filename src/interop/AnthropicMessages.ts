@@ -23,11 +23,13 @@
  *
  * | here | in the format |
  * |---|---|
- * | system message | `system`; `null` without one |
+ * | system messages in front | `system`; `null` without one |
+ * | later system message | role `system` |
+ * | its option `anthropic.toolChanges`, as the AI SDK names it | `tool_addition`, `tool_removal` |
  * | text | `text` block |
  * | jpeg, png, gif or webp image | `image` |
  * | PDF or plain text, `fileName` | `document`, `title` |
- * | URL without a scheme | `image` or `document` with a file id |
+ * | URL without a scheme | `image` or `document` with a file id; option `anthropic.fileId` |
  * | reasoning with option `anthropic.info` | `thinking` with its signature, `redacted_thinking` |
  * | tool call, result | `tool_use`, `tool_result`; `is_error` for failures |
  * | tool that Anthropic ran itself, option `anthropic.block` | the block of that type |
@@ -36,7 +38,7 @@
  *
  * The options are those of Effect's provider for Anthropic.
  *
- * A `search_result`, a `tool_reference`, and a `compaction` are read as their text, a `document` of text blocks as plain text.
+ * A `search_result`, a `tool_reference`, a `browser_state` and a `compaction` are read as their text, a `document` of blocks as plain text.
  * They are written as they were read. A block of another type, or a key of a request such as `container`, is
  * refused by its name.
  *
@@ -61,10 +63,13 @@ import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
+import { systemBehindQuestions } from "../payload/internal/messageOrder.ts"
 import { checkObject, defined, isArray, isObject } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
 import * as foreignMessages from "./internal/foreignMessages.ts"
+
+export type { Reader } from "./internal/foreignMessages.ts"
 
 /**
  * The part of a request that holds the conversation. `system` is `null` without a
@@ -95,7 +100,14 @@ export interface History {
  * @category models
  * @since 0.1.0
  */
-interface Options extends Omit<foreignMessages.RenderOptions, "toolFiles"> {}
+export interface Options extends Omit<foreignMessages.RenderOptions, "toolFiles"> {
+  /**
+   * The treatment of a later system message that is not behind a message of the user or results, or not before an answer or the
+   * end: Anthropic refuses it there. `"refuse"` (default) fails; `"move"` moves it behind the next message of the user, and fails
+   * where there is none.
+   */
+  readonly laterSystem?: "refuse" | "move" | undefined
+}
 
 /**
  * Writes a conversation as `system` and `messages` of Anthropic's Messages API.
@@ -261,7 +273,7 @@ const ImageBlock = Schema.Struct({
 
 const BlocksSource = Schema.Struct({
   type: Schema.Literal("content"),
-  content: Schema.Union([Schema.String, Schema.Array(TextBlock)])
+  content: Schema.Union([Schema.String, Schema.Array(Schema.Union([TextBlock, ImageBlock]))])
 })
 
 const DocumentBlock = Schema.Struct({
@@ -294,11 +306,24 @@ const ToolReferenceBlock = Schema.Struct({
   ...cacheFields
 })
 
+const BrowserStateBlock = Schema.Struct({
+  type: Schema.Literal("browser_state"),
+  tabs: Schema.Array(Schema.Json),
+  ...cacheFields
+})
+
 const CompactionBlock = Schema.Struct({ type: Schema.Literal("compaction"), content: Schema.String, ...cacheFields })
 
 const ContentBlock = Schema.Union([TextBlock, ImageBlock, DocumentBlock, SearchResultBlock, ContainerUploadBlock])
 
-const ResultBlock = Schema.Union([TextBlock, ImageBlock, DocumentBlock, SearchResultBlock, ToolReferenceBlock])
+const ResultBlock = Schema.Union([
+  TextBlock,
+  ImageBlock,
+  DocumentBlock,
+  SearchResultBlock,
+  ToolReferenceBlock,
+  BrowserStateBlock
+])
 
 type Block = typeof ContentBlock.Type | typeof ResultBlock.Type | typeof CompactionBlock.Type
 
@@ -373,6 +398,16 @@ type AssistantBlock = typeof AssistantBlock.Type
 
 const SystemContent = Schema.Union([Schema.String, Schema.NonEmptyArray(TextBlock)])
 
+const toolChange = { tool: Schema.Struct({ type: Schema.Literal("tool_reference"), name: Schema.String }) }
+
+const ToolAdditionBlock = Schema.Struct({ type: Schema.Literal("tool_addition"), ...toolChange })
+
+const ToolRemovalBlock = Schema.Struct({ type: Schema.Literal("tool_removal"), ...toolChange })
+
+const SystemBlock = Schema.Union([TextBlock, ToolAdditionBlock, ToolRemovalBlock])
+
+const LaterSystemContent = Schema.Union([Schema.String, Schema.NonEmptyArray(SystemBlock)])
+
 const UserContent = Schema.Union([Schema.String, Schema.Array(ContentBlock)])
 
 const AssistantContent = Schema.Union([Schema.String, Schema.Array(AssistantBlock)])
@@ -386,7 +421,8 @@ const WireMessage = Schema.Union([
     role: Schema.Literal("user"),
     content: Schema.Union([Schema.String, Schema.Array(UserBlock)])
   }),
-  Schema.Struct({ role: Schema.Literal("assistant"), content: AssistantContent })
+  Schema.Struct({ role: Schema.Literal("assistant"), content: AssistantContent }),
+  Schema.Struct({ role: Schema.Literal("system"), content: LaterSystemContent })
 ])
 
 type WireMessage = typeof WireMessage.Type
@@ -402,11 +438,19 @@ const readOptions = (
   more?: { readonly [key: string]: Schema.Json | undefined }
 ) => foreignMessages.providerOptions("anthropic", { cacheControl: block.cache_control ?? undefined, ...more })
 
-const readSystem = (content: typeof SystemContent.Type): foreignMessages.MessageBody => ({
-  role: "system",
-  content: foreignMessages.readInstructions(content),
-  ...(typeof content !== "string" && content.length === 1 ? readOptions(content[0]) : undefined)
-})
+const readSystem = (content: typeof LaterSystemContent.Type): foreignMessages.MessageBody => {
+  if (typeof content === "string") return { role: "system", content }
+  const texts = content.filter((block) => block.type === "text")
+  const changes = content.flatMap((block) =>
+    block.type === "text" ? [] : [{ type: block.type, toolName: block.tool.name }]
+  )
+  const [first = {}] = texts.length === 1 ? texts : []
+  return {
+    role: "system",
+    content: foreignMessages.readInstructions(texts),
+    ...readOptions(first, { toolChanges: changes.length === 0 ? undefined : changes })
+  }
+}
 
 const readUser = (content: typeof UserContent.Type): foreignMessages.MessageBody => ({
   role: "user",
@@ -423,6 +467,8 @@ const readBlock = (block: Block): ToolResult.Content => {
     }
     case "tool_reference":
       return { type: "text", text: block.tool_name, ...readOptions(block) }
+    case "browser_state":
+      return { type: "text", text: `Tabs of the browser: ${JSON.stringify(block.tabs)}`, ...readOptions(block) }
     case "compaction":
       return { type: "text", text: block.content, ...readOptions(block) }
     case "container_upload":
@@ -430,16 +476,21 @@ const readBlock = (block: Block): ToolResult.Content => {
         type: "file",
         mediaType: "application/octet-stream",
         data: { type: "url", url: block.file_id },
-        ...readOptions(block, { block: block.type })
+        ...readOptions(block, { block: block.type, fileId: true })
       }
     case "image":
-      return { type: "file", ...readSource(block.source, "image/*", "image/*"), ...readOptions(block) }
+      return {
+        type: "file",
+        ...readSource(block.source, "image/*", "image/*"),
+        ...readOptions(block, { fileId: fileIdOf(block.source) })
+      }
     case "document":
       return {
         type: "file",
         ...readSource(block.source, "application/pdf", "application/octet-stream"),
         ...defined({ fileName: block.title ?? undefined }),
         ...readOptions(block, {
+          fileId: fileIdOf(block.source),
           documentContext: block.context ?? undefined,
           citations: block.citations ?? undefined
         })
@@ -447,8 +498,12 @@ const readBlock = (block: Block): ToolResult.Content => {
   }
 }
 
+type Source = typeof ImageBlock.Type.source | typeof DocumentBlock.Type.source
+
+const fileIdOf = (source: Source): true | undefined => (source.type === "file" ? true : undefined)
+
 const readSource = (
-  source: typeof ImageBlock.Type.source | typeof DocumentBlock.Type.source,
+  source: Source,
   linked: string,
   uploaded: string
 ): Pick<ToolResult.FilePart, "mediaType" | "data"> => {
@@ -458,7 +513,8 @@ const readSource = (
     case "text":
       return { mediaType: source.media_type, data: { type: "base64", base64: Base64.encode(source.data) } }
     case "content": {
-      const text = foreignMessages.readInstructions(source.content)
+      const { content } = source
+      const text = typeof content === "string" ? content : content.map(describeBlock).join("\n\n")
       return { mediaType: "text/plain", data: { type: "base64", base64: Base64.encode(text) } }
     }
     case "url":
@@ -467,6 +523,9 @@ const readSource = (
       return { mediaType: uploaded, data: { type: "url", url: source.file_id } }
   }
 }
+
+const describeBlock = (block: typeof TextBlock.Type | typeof ImageBlock.Type): string =>
+  block.type === "text" ? block.text : "[image omitted]"
 
 const readToolResult = (block: typeof ToolResultBlock.Type): foreignMessages.MessageBody => ({
   role: "tool",
@@ -481,8 +540,19 @@ const readAssistant = (content: typeof AssistantContent.Type): foreignMessages.M
   content:
     typeof content === "string"
       ? [ToolResult.textPart(content)].filter(({ text }) => text !== "")
-      : content.map(readAssistantBlock)
+      : content.map(readAssistantBlock).map((part, index) => setApart(content, index, part))
 })
+
+/** A compaction is no part of the answer beside it: readers that join texts find a blank line between them. */
+const setApart = (
+  content: ReadonlyArray<AssistantBlock>,
+  index: number,
+  part: Message.AssistantPart
+): Message.AssistantPart => {
+  if (content[index]?.type !== "compaction" || part.type !== "text") return part
+  const before = index > 0 && content[index - 1]?.type !== "compaction" ? "\n\n" : ""
+  return { ...part, text: `${before}${part.text}${index < content.length - 1 ? "\n\n" : ""}` }
+}
 
 const readAssistantBlock = (block: AssistantBlock): Message.AssistantPart => {
   switch (block.type) {
@@ -533,9 +603,9 @@ const writeContent = (body: foreignMessages.MessageBody, form: foreignMessages.F
   switch (body.role) {
     case "system": {
       const cache = writeCache(body)
-      return form === "blocks" || "cache_control" in cache
-        ? [{ type: "text", text: body.content, ...cache }]
-        : body.content
+      const changes = writeToolChanges(body)
+      const text = history.isBlank(body.content) ? [] : [{ type: "text", text: body.content, ...cache }]
+      return form === "blocks" || "cache_control" in cache || changes.length > 0 ? [...text, ...changes] : body.content
     }
     case "user":
     case "assistant":
@@ -555,6 +625,14 @@ const writeContent = (body: foreignMessages.MessageBody, form: foreignMessages.F
       }
     }
   }
+}
+
+const writeToolChanges = (message: { readonly options?: Json.JsonObject }): ReadonlyArray<Json.JsonObject> => {
+  const { toolChanges } = optionsOf(message)
+  return (isArray(toolChanges) ? toolChanges.filter(isObject) : []).map(({ toolName: name = null, type = null }) => ({
+    type,
+    tool: { type: "tool_reference", name }
+  }))
 }
 
 /** Parts as blocks; as a string, if that is allowed and they are one text. */
@@ -633,7 +711,9 @@ const writeSource = ({ data, mediaType }: ToolResult.FilePart): Json.JsonObject 
 const imageTypes: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"])
 
 /** Why Anthropic has no form for the file, if it has none. */
-const unsupportedFile = ({ data, mediaType }: ToolResult.FilePart): string | undefined => {
+const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
+  const { data, mediaType } = part
+  if (foreignMessages.isElsewhere("anthropic", part)) return "the id of a file that another provider keeps"
   if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
   if (data.type === "url") {
     const isAllowed =
@@ -697,7 +777,7 @@ const makeReader = <T>(schema: Schema.Decoder<T>, read: (value: T) => foreignMes
 }
 
 const readers = {
-  system: makeReader(SystemContent, readSystem),
+  system: makeReader(LaterSystemContent, readSystem),
   user: makeReader(UserContent, readUser),
   assistant: makeReader(AssistantContent, readAssistant),
   tool: makeReader(ToolResultBlock, readToolResult)
@@ -714,6 +794,7 @@ const format: foreignMessages.Format = {
   },
   withoutRefused,
   isSent: (text) => !history.isBlank(text),
+  keepsSystem: (message) => writeToolChanges(message).length > 0,
   unsupportedFile,
   supportedFiles: "text, a jpeg, png, gif or webp image, a PDF or plain text document, or the id of an uploaded file",
   keepsFile: isUpload,
@@ -736,7 +817,9 @@ const readMessage = (
   const all =
     message.role === "assistant"
       ? [[readAssistant(message.content), content] as const]
-      : splitUser(message.content, content)
+      : message.role === "system"
+        ? [[readSystem(message.content), content] as const]
+        : splitUser(message.content, content)
   return all.map(([body, part], position) => {
     const one = foreignMessages.readMessage(format, body, part, index)
     const joined = position > 0 && one.body.role === "user" ? (true as const) : undefined
@@ -770,7 +853,8 @@ const splitUser = (
 
 const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
   const { content, role } = isObject(message) ? message : {}
-  const types = foreignMessages.typesOf((role === "assistant" ? AssistantBlock : UserBlock).members)
+  const blocks = role === "assistant" ? AssistantBlock : role === "system" ? SystemBlock : UserBlock
+  const types = foreignMessages.typesOf(blocks.members)
   const resultTypes = foreignMessages.typesOf(ResultBlock.members)
   return [
     ...foreignMessages.foreignBlocks(content, types, path),
@@ -793,7 +877,7 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
   }))
   const items = messages !== undefined && isArray(messages) ? messages : []
   if (keys.length === 0) {
-    yield* foreignMessages.checkMessages(items, ["user", "assistant"], { ...options, path: "/messages" })
+    yield* foreignMessages.checkMessages(items, ["user", "assistant", "system"], { ...options, path: "/messages" })
   }
   const issues = [...keys, ...items.flatMap((item, index) => foreignBlocksOf(item, `/messages/${index}/content`))]
   yield* foreignMessages.refuse(issues, options)
@@ -812,22 +896,22 @@ const writeHistory = (self: history.Conversation, options: Options): Result.Resu
   Result.gen(function* () {
     yield* checkFirst(history.messages(self))
     const written = yield* foreignMessages.writeMessages(format, self, options)
-    let system: Schema.Json = null
+    const inFront = history.systemInFront(written.map(({ message }) => message)).length
+    const system = joinSystem(written.slice(0, inFront).map(({ json }) => json))
     const messages: Array<Json.JsonObject> = []
     /** Blocks of the results just written, while a user message can still join them. */
     let blocks: Array<Schema.Json> | undefined
-    for (const { json, message } of written) {
+    for (const { json, message } of yield* placeSystem(self, written.slice(inFront), options)) {
       const note = foreignMessages.noteOf("anthropic", message)
       const { joined, members: { content: _, role: __, ...members } = {} } = note
       const isResult = message.role === "tool"
       const isJoined = message.role === "user" && joined === true && isArray(json)
-      if (message.role === "system") system = json
-      else if (blocks !== undefined && isResult) blocks.push(json)
+      if (blocks !== undefined && isResult) blocks.push(json)
       else if (blocks !== undefined && isJoined) blocks.push(...json)
       else {
         blocks = isResult ? [json] : undefined
         messages.push({
-          role: message.role === "assistant" ? "assistant" : "user",
+          role: message.role === "tool" ? "user" : message.role,
           content: blocks ?? json,
           ...members
         })
@@ -838,6 +922,28 @@ const writeHistory = (self: history.Conversation, options: Options): Result.Resu
     const { withoutSystem } = first === undefined ? {} : foreignMessages.noteOf("anthropic", first.message)
     return withoutSystem === true && system === null ? { messages } : { system, messages }
   })
+
+/** The system messages in front as one. */
+const joinSystem = ([first = null, ...rest]: ReadonlyArray<Schema.Json>): Schema.Json =>
+  rest.length === 0
+    ? first
+    : [first, ...rest].flatMap((json) => (typeof json === "string" ? [{ type: "text", text: json }] : json))
+
+/** The messages with each system message at a place where Anthropic takes it. */
+const placeSystem = (
+  self: history.Conversation,
+  written: ReadonlyArray<foreignMessages.WrittenMessage>,
+  { laterSystem }: Options
+): Result.Result<ReadonlyArray<foreignMessages.WrittenMessage>, RenderError.Reason> => {
+  const messages = written.map((one) => ({ ...one, role: one.message.role }))
+  const { left, placed } = systemBehindQuestions(messages)
+  const moved = messages.find((one, index) => one.role === "system" && one !== placed[index])
+  const [refused] = laterSystem === "move" ? left : [moved]
+  if (refused === undefined) return Result.succeed(placed)
+  const { id } = refused.message
+  const index = history.messages(self).findIndex((message) => message.id === id)
+  return Result.fail({ _tag: "MisplacedSystem", index, id })
+}
 
 /** Fails if an assistant message is first. */
 const checkFirst = (messages: ReadonlyArray<Message.Message>): Result.Result<void, RenderError.Reason> => {

@@ -27,18 +27,20 @@
  * | image | `image_url`, `detail` in the option `openai.imageDetail` |
  * | wav or mp3 recording | `input_audio` |
  * | other file | `file` with its data |
- * | URL without a scheme | `file` with a file id |
+ * | URL without a scheme | `file` with a file id; option `openai.fileId` |
  * | file of an answer with option `openai.audio` | `audio` with its id |
  * | text with option `openai.refusal` | `refusal` |
  * | reasoning with option `openai.reasoningField` | `reasoning_content` or `reasoning`, as compatible servers name it |
  * | argument text as received, else compact JSON | `function.arguments` |
+ * | tool call with option `openai.custom`, argument `input` | `custom` |
+ * | tool call and result with option `openai.functionCall` | the older `function_call` and role `function` |
  *
  * **Gotchas**
  *
  * The format has no field for whether a tool failed, for ids and times of messages,
  * for usage and models, nor for the order of text and calls in one message: text
  * comes first, and a failure reads back as a success with the same text. Empty text
- * beside other content is left out.
+ * beside other content is left out. `docs/conversations.md` has a table of the losses of each format.
  *
  * @since 0.1.0
  */
@@ -57,6 +59,8 @@ import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
 import * as foreignMessages from "./internal/foreignMessages.ts"
 
+export type { Reader } from "./internal/foreignMessages.ts"
+
 /**
  * Options of {@link fromConversation}.
  *
@@ -74,7 +78,7 @@ import * as foreignMessages from "./internal/foreignMessages.ts"
  * @category models
  * @since 0.1.0
  */
-interface Options extends foreignMessages.RenderOptions {}
+export interface Options extends foreignMessages.RenderOptions {}
 
 /**
  * Writes a conversation as messages of Chat Completions.
@@ -123,7 +127,7 @@ export const fromConversation = (
 ): Result.Result<ReadonlyArray<Json.JsonObject>, RenderError.RenderError> =>
   Result.mapBoth(foreignMessages.writeMessages(format, self, options ?? {}), {
     onFailure: (reason) => new RenderError.RenderError({ format: "OpenAI", reason }),
-    onSuccess: (written) => written.map(({ json }) => json).filter(isObject)
+    onSuccess: withOlderResults
   })
 
 /**
@@ -244,7 +248,13 @@ const FlatCall = Schema.Struct({
   arguments: Schema.optionalKey(Schema.Json)
 })
 
-const WireCall = Schema.Union([NativeCall, FlatCall])
+const CustomCall = Schema.Struct({
+  id: Schema.String,
+  type: Schema.Literal("custom"),
+  custom: Schema.Struct({ name: Schema.String, input: Schema.String })
+})
+
+const WireCall = Schema.Union([NativeCall, FlatCall, CustomCall])
 
 type WireCall = typeof WireCall.Type
 
@@ -277,11 +287,7 @@ const AssistantMessage = Schema.Struct({
       })
     )
   ),
-  function_call: Schema.optionalKey(
-    Schema.Null.annotate({
-      message: "Expected tool_calls, because the older function_call has no id to find its result by"
-    })
-  )
+  function_call: Schema.optionalKey(Schema.NullOr(Schema.Struct({ name: Schema.String, arguments: Schema.String })))
 })
 
 type AssistantMessage = typeof AssistantMessage.Type
@@ -293,11 +299,26 @@ const ToolMessage = Schema.Struct({
   content: Schema.Union([Schema.String, Schema.Array(ContentBlock)])
 })
 
-const WireMessage = Schema.Union([SystemMessage, DeveloperMessage, UserMessage, AssistantMessage, ToolMessage])
+/** The result of the older `function_call`, which has no id: it answers the newest one. */
+const FunctionMessage = Schema.Struct({
+  role: Schema.Literal("function"),
+  name: Schema.String,
+  content: Schema.NullOr(Schema.String)
+})
+
+const WireMessage = Schema.Union([
+  SystemMessage,
+  DeveloperMessage,
+  UserMessage,
+  AssistantMessage,
+  ToolMessage,
+  FunctionMessage
+])
 
 type WireMessage = typeof WireMessage.Type
 
-const readMessage = (message: WireMessage): foreignMessages.MessageBody => {
+/** The body of a message. `functionId` is the id of the newest `function_call`. */
+const readMessage = (message: WireMessage, functionId: string): foreignMessages.MessageBody => {
   switch (message.role) {
     case "system":
     case "developer":
@@ -305,10 +326,14 @@ const readMessage = (message: WireMessage): foreignMessages.MessageBody => {
     case "user":
       return { role: "user", content: foreignMessages.readContent(message.content, readBlock) }
     case "assistant":
-      return { role: "assistant", content: readAssistant(message) }
+      return { role: "assistant", content: readAssistant(message, functionId) }
     case "tool": {
       const result = foreignMessages.readResult(foreignMessages.readContent(message.content, readBlock))
       return { role: "tool", callId: message.tool_call_id, name: message.name ?? "", result }
+    }
+    case "function": {
+      const result = foreignMessages.readResult([ToolResult.textPart(message.content ?? "")])
+      return { role: "tool", callId: functionId, name: message.name, result, ...makeOptions({ functionCall: true }) }
     }
   }
 }
@@ -319,7 +344,7 @@ const readBlock = (block: ContentBlock): ToolResult.Content => {
       return ToolResult.textPart(block.text)
     case "image_url": {
       const { detail, url } = block.image_url
-      return { ...readFile(url, "image/*"), ...makeOptions({ imageDetail: detail }) }
+      return { ...foreignMessages.readFile(url, "image/*"), ...makeOptions({ imageDetail: detail }) }
     }
     case "input_audio": {
       const { data, format } = block.input_audio
@@ -327,24 +352,13 @@ const readBlock = (block: ContentBlock): ToolResult.Content => {
     }
     case "file": {
       const { filename: fileName, ...file } = block.file
-      const url = "file_data" in file ? file.file_data : file.file_id
-      return { ...readFile(url, "application/octet-stream"), ...defined({ fileName }) }
+      const read = (url: string) => ({
+        ...foreignMessages.readFile(url, "application/octet-stream"),
+        ...defined({ fileName })
+      })
+      return "file_data" in file ? read(file.file_data) : { ...read(file.file_id), ...makeOptions({ fileId: true }) }
     }
   }
-}
-
-const base64Marker = ";base64"
-
-const readFile = (url: string, mediaType: string): ToolResult.FilePart => {
-  const comma = url.indexOf(",")
-  const head = comma < 0 ? "" : url.slice(0, comma)
-  return head.startsWith("data:") && head.endsWith(base64Marker)
-    ? {
-        type: "file",
-        mediaType: head.slice("data:".length, -base64Marker.length) || mediaType,
-        data: { type: "base64", base64: url.slice(comma + 1) }
-      }
-    : { type: "file", mediaType, data: { type: "url", url } }
 }
 
 const audioTypes = { wav: "audio/wav", mp3: "audio/mpeg" } as const
@@ -354,8 +368,8 @@ const audioFormats: Readonly<Record<string, string>> = { "audio/wav": "wav", "au
 /** The fields in which compatible servers send and take reasoning. */
 const reasoningFields = ["reasoning_content", "reasoning"] as const
 
-const readAssistant = (message: AssistantMessage): ReadonlyArray<Message.AssistantPart> => {
-  const { audio, content, refusal, tool_calls: calls } = message
+const readAssistant = (message: AssistantMessage, functionId: string): ReadonlyArray<Message.AssistantPart> => {
+  const { audio, content, function_call: older, refusal, tool_calls: calls } = message
   return [
     ...reasoningFields.flatMap((field) =>
       readText(message[field], (text) => ({
@@ -369,7 +383,15 @@ const readAssistant = (message: AssistantMessage): ReadonlyArray<Message.Assista
       : (content ?? []).map(readAnswer)),
     ...readText(refusal, readRefusal),
     ...(audio === undefined || audio === null ? [] : [readAudio(audio)]),
-    ...(calls ?? []).map(readCall)
+    ...(calls ?? []).map(readCall),
+    ...(older === undefined || older === null
+      ? []
+      : [
+          {
+            ...foreignMessages.readCall(functionId, older.name, older.arguments),
+            ...makeOptions({ functionCall: true })
+          }
+        ])
   ]
 }
 
@@ -399,6 +421,10 @@ const makeOptions = (given: { readonly [key: string]: Schema.Json | undefined })
 const readRefusal = (text: string): ToolResult.TextPart => ({ type: "text", text, ...makeOptions({ refusal: true }) })
 
 const readCall = (call: WireCall): Message.ToolCallPart => {
+  if ("custom" in call) {
+    const { input, name } = call.custom
+    return { ...foreignMessages.readCall(call.id, name, { input }), ...makeOptions({ custom: true }) }
+  }
   const { name, arguments: args } = "function" in call ? call.function : call
   return foreignMessages.readCall(call.id, name, args)
 }
@@ -409,24 +435,19 @@ const writeMessage = (body: foreignMessages.MessageBody, form: foreignMessages.F
     case "system":
       return { role: "system", content: form === "blocks" ? [writeText(body.content)] : body.content }
     case "user":
-      return { role: "user", content: writeContent(body.content, form) }
+      return { role: "user", content: foreignMessages.writeContent(body.content, form !== "blocks", writeBlock) }
     case "assistant":
       return writeAssistant(body.content, form)
     case "tool": {
-      const content = writeContent(ToolResult.content(body.result), form)
-      return { role: "tool", content, tool_call_id: body.callId }
+      const content = foreignMessages.writeContent(ToolResult.content(body.result), form !== "blocks", writeBlock)
+      return isOlder(body)
+        ? { role: "function", name: body.name, content }
+        : { role: "tool", content, tool_call_id: body.callId }
     }
   }
 }
 
 const writeText = (text: string): Json.JsonObject => ({ type: "text", text })
-
-const writeContent = (content: ToolResult.NonEmptyContent, form: foreignMessages.Form): Schema.Json => {
-  const sent = content.filter((part) => part.type === "file" || part.text !== "")
-  const [first] = sent
-  if (first === undefined) return ""
-  return sent.length === 1 && first.type === "text" && form !== "blocks" ? first.text : sent.map(writeBlock)
-}
 
 const writeBlock = (part: ToolResult.Content): Json.JsonObject => {
   if (part.type === "text") return writeText(part.text)
@@ -434,7 +455,7 @@ const writeBlock = (part: ToolResult.Content): Json.JsonObject => {
   if (data.type === "url" && foreignMessages.isFileId(data.url)) {
     return { type: "file", file: { ...defined({ filename }), file_id: data.url } }
   }
-  const url = data.type === "url" ? data.url : `data:${mediaType};base64,${data.base64}`
+  const url = foreignMessages.writeUrl(part)
   if (mediaType.startsWith("image/")) {
     const { imageDetail: detail } = foreignMessages.readOptions("openai", part)
     return { type: "image_url", image_url: { url, ...(typeof detail === "string" ? { detail } : undefined) } }
@@ -446,7 +467,9 @@ const writeBlock = (part: ToolResult.Content): Json.JsonObject => {
 }
 
 /** Why Chat Completions has no form for the file, if it has none. */
-const unsupportedFile = ({ data, mediaType }: ToolResult.FilePart): string | undefined => {
+const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
+  const { data, mediaType } = part
+  if (foreignMessages.isElsewhere("openai", part)) return "the id of a file that another provider keeps"
   if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
   if (data.type === "url" && foreignMessages.isFileId(data.url)) return undefined
   if (mediaType.startsWith("image/")) return undefined
@@ -469,10 +492,12 @@ const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: forei
   const calls: Array<Json.JsonObject> = []
   const reasoning: Record<string, string> = {}
   let audio: Json.JsonObject | undefined
+  let older: Json.JsonObject | undefined
   for (const part of parts) {
     if (part.type === "file") audio = writeAudio(part)
     if (part.type === "text" && part.text !== "") texts.push(part)
-    if (part.type === "tool-call") calls.push(writeCall(part))
+    if (part.type === "tool-call" && isOlder(part)) older = writeFunction(part)
+    else if (part.type === "tool-call") calls.push(writeCall(part))
     const field = part.type === "reasoning" ? reasoningFieldOf(part) : undefined
     if (field !== undefined && part.type === "reasoning") reasoning[field] = (reasoning[field] ?? "") + part.text
   }
@@ -483,7 +508,7 @@ const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: forei
     content: content.length === 0 ? null : form === "blocks" ? content.map(writeAssistantBlock) : joinTexts(content),
     ...(refused.length === 0 ? undefined : { refusal: joinTexts(refused) }),
     ...reasoning,
-    ...defined({ audio }),
+    ...defined({ audio, function_call: older }),
     ...(calls.length === 0 ? undefined : { tool_calls: calls })
   }
 }
@@ -493,22 +518,46 @@ const writeAssistantBlock = (part: ToolResult.TextPart): Json.JsonObject =>
 
 const joinTexts = (texts: ReadonlyArray<ToolResult.TextPart>): string => texts.map(({ text }) => text).join("")
 
-const writeCall = (part: Message.ToolCallPart): Json.JsonObject => ({
-  id: part.id,
-  type: "function",
-  function: { name: part.name, arguments: part.text ?? JSON.stringify(part.arguments) }
+const isOlder = (part: { readonly options?: Json.JsonObject }): boolean =>
+  foreignMessages.readOptions("openai", part)["functionCall"] === true
+
+const writeFunction = (part: Message.ToolCallPart): Json.JsonObject => ({
+  name: part.name,
+  arguments: part.text ?? JSON.stringify(part.arguments)
 })
+
+const writeCall = (part: Message.ToolCallPart): Json.JsonObject => {
+  const input = foreignMessages.customInput(part)
+  return input === undefined
+    ? { id: part.id, type: "function", function: writeFunction(part) }
+    : { id: part.id, type: "custom", custom: { name: part.name, input } }
+}
+
+/** The results of the older calls, also those that were added here. */
+const withOlderResults = (written: ReadonlyArray<foreignMessages.WrittenMessage>): ReadonlyArray<Json.JsonObject> => {
+  const ids = new Set<string>()
+  return written.flatMap(({ json, message }) => {
+    if (!isObject(json)) return []
+    if (message.role === "assistant") {
+      for (const part of message.content) if (part.type === "tool-call" && isOlder(part)) ids.add(part.id)
+    }
+    if (message.role !== "tool" || !ids.delete(message.callId) || json["role"] !== "tool") return [json]
+    const { tool_call_id: _, ...result } = json
+    return [{ ...result, role: "function", name: message.name }]
+  })
+}
 
 const withoutRefused = (json: Schema.Json, written: Schema.Json): Schema.Json => {
   if (!isObject(json) || !isObject(written)) return json
-  const { content, function_call: _, tool_calls: received, ...message } = json
+  const { content, function_call: older = null, tool_calls: received, ...message } = json
   const { tool_calls: calls } = written
   return {
     ...message,
     ...defined({
       content: isArray(content) ? withoutEmptyText(content) : content,
+      function_call: older ?? undefined,
       tool_calls: isArray(calls)
-        ? calls.map((call, index) => [isArray(received) ? received[index] : undefined].find(isFunctionCall) ?? call)
+        ? calls.map((call, index) => [isArray(received) ? received[index] : undefined].find(isNativeCall) ?? call)
         : undefined
     })
   }
@@ -519,11 +568,13 @@ const withoutEmptyText = (content: ReadonlyArray<Schema.Json>): Schema.Json => {
   return sent.length === 0 ? null : sent
 }
 
-const isFunctionCall = (value: Schema.Json | undefined): boolean =>
-  isObject(value) &&
-  value["type"] === "function" &&
-  isObject(value["function"]) &&
-  typeof value["function"]["arguments"] === "string"
+const isNativeCall = (value: Schema.Json | undefined): boolean => {
+  if (!isObject(value)) return false
+  const { custom = null, function: called = null, type } = value
+  return type === "custom"
+    ? isObject(custom) && typeof custom["input"] === "string"
+    : type === "function" && isObject(called) && typeof called["arguments"] === "string"
+}
 
 const decodeMessage = Schema.decodeUnknownOption(WireMessage)
 
@@ -531,11 +582,12 @@ const WireMessages = Schema.Array(WireMessage)
 
 const format: foreignMessages.Format = {
   key: "openai",
-  read: (json) => Option.getOrUndefined(Option.map(decodeMessage(json), readMessage)),
+  read: (json) => Option.getOrUndefined(Option.map(decodeMessage(json), (message) => readMessage(message, "call"))),
   write: writeMessage,
   formOf: (json) => (isObject(json) && isArray(json["content"]) ? "blocks" : undefined),
   withoutRefused,
   isSent: (text) => text !== "",
+  keepsSystem: () => false,
   unsupportedFile,
   supportedFiles: "text, an image, a wav or mp3 recording, or a file of another kind with its data or file id",
   keepsFile: (part) => writeAudio(part) !== undefined,
@@ -563,7 +615,7 @@ const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<Payl
   const blocks = message["role"] === "assistant" ? AnswerBlock : ContentBlock
   return [
     ...foreignMessages.foreignBlocks(message["content"], foreignMessages.typesOf(blocks.members), `${path}/content`),
-    ...foreignMessages.foreignBlocks(message["tool_calls"], ["function"], `${path}/tool_calls`)
+    ...foreignMessages.foreignBlocks(message["tool_calls"], ["function", "custom"], `${path}/tool_calls`)
   ]
 }
 
@@ -571,11 +623,15 @@ const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Par
   const options = { what: "OpenAI messages", path: "", limits, onExcessProperty: "ignore" } as const
   const json = yield* Json.check(input, options)
   const items = isArray(json) ? json : []
-  yield* foreignMessages.checkMessages(items, ["system", "developer", "user", "assistant", "tool"], options)
+  yield* foreignMessages.checkMessages(items, ["system", "developer", "user", "assistant", "tool", "function"], options)
   const foreign = items.flatMap((item, index) => foreignBlocksOf(item, `/${index}`))
   yield* foreignMessages.refuse(foreign, options)
   const messages = yield* Json.decode(WireMessages, options)(json)
-  const bodies = messages.map(readMessage)
+  let functionId = ""
+  const bodies = messages.map((message, index) => {
+    if (message.role === "assistant" && isObject(message.function_call ?? null)) functionId = `function_call_${index}`
+    return readMessage(message, functionId)
+  })
   const unknown = bodies.flatMap((body, index) => foreignMembers(items[index], body, `/${index}`))
   yield* foreignMessages.refuse(unknown, options)
   return bodies.map((body, index) => foreignMessages.readMessage(format, body, items[index], index))

@@ -13,6 +13,7 @@ const place = { index: Schema.Int, id: Schema.String }
 export const Reason = Schema.TaggedUnion({
   UnansweredCalls: { ...place, callIds: Schema.Array(Schema.String) },
   AssistantFirst: place,
+  MisplacedSystem: place,
   InvalidArguments: { ...place, callId: Schema.String, name: Schema.String, found: Schema.String },
   UnsupportedContent: { ...place, expected: Schema.String, found: Schema.String },
   UnsupportedReasoning: { ...place, expected: Schema.String }
@@ -26,6 +27,8 @@ const explain = Reason.match({
     `the calls ${callIds.map((id) => JSON.stringify(id)).join(", ")} have no result. Add their results, or close them with Conversation.seal.`,
   AssistantFirst: () =>
     "expected the first message to be from the user, got an assistant message. Put a user message before it, or leave it out.",
+  MisplacedSystem: () =>
+    'expected a later system message behind a message of the user or results, before an answer or at the end. Add it there, or pass { laterSystem: "move" } to move it behind the next message of the user.',
   InvalidArguments: ({ callId, found, name }) =>
     `the arguments of call "${callId}" (tool "${name}"): expected a JSON object, got ${found}. Leave { invalidArguments } out to send them wrapped in one.`,
   UnsupportedContent: ({ expected, found }) => `expected ${expected}, got ${found}.`,
@@ -43,6 +46,7 @@ const explain = Reason.match({
  * - `UnansweredCalls`: calls without a result (`callIds`).
  * - `AssistantFirst`: the first message after the system message is not from the
  *   user.
+ * - `MisplacedSystem`: a later system message at a place where the provider takes none.
  * - `InvalidArguments`: tool arguments that are not a JSON object.
  * - `UnsupportedContent`: the format cannot hold the content.
  * - `UnsupportedReasoning`: the format cannot hold the reasoning, or the

@@ -5,4 +5,5 @@
  */
 export * as AnthropicMessages from "./AnthropicMessages.ts"
 export * as OpenAiMessages from "./OpenAiMessages.ts"
+export * as OpenAiResponses from "./OpenAiResponses.ts"
 export * as RenderError from "./RenderError.ts"

@@ -1,8 +1,8 @@
 /**
  * A toolkit, with the agents in it, as the tools of an MCP server.
  *
- * {@link layer} registers the tools with `McpServer` of `effect/ai`, which speaks the protocol over standard streams or
- * streamable HTTP. A tool made by `Agent.asTool` runs its agent.
+ * {@link layer} registers the tools with `McpServer` of `effect/ai`, which speaks the protocol over standard streams, or
+ * over streamable HTTP with {@link layerHttp}. A tool made by `Agent.asTool` runs its agent.
  *
  * **What a client gets**
  *
@@ -25,7 +25,9 @@
  * @since 0.1.0
  */
 
+import type * as Arr from "effect/Array"
 import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -33,24 +35,33 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import type * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpServer from "effect/ai/McpServer"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Base64 from "effect/encoding/Base64"
+import * as Headers from "effect/http/Headers"
+import * as HttpRouter from "effect/http/HttpRouter"
+import * as HttpServerError from "effect/http/HttpServerError"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Agent from "../agent/Agent.ts"
 import * as AgentEvent from "../agent/AgentEvent.ts"
 import * as Run from "../agent/Run.ts"
 import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
 import * as performAction from "../agent/internal/performAction.ts"
 import * as Message from "../conversation/Message.ts"
-import type * as Json from "../payload/Json.ts"
+import * as Json from "../payload/Json.ts"
+import type * as Limits from "../payload/Limits.ts"
 import * as base from "../payload/internal/base.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
+import * as RemoteTools from "../tool/RemoteTools.ts"
 import * as ToolContract from "../tool/ToolContract.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as callContext from "../tool/internal/callContext.ts"
+import * as requestBody from "../tool/internal/requestBody.ts"
 import * as toolCall from "../tool/internal/toolCall.ts"
 
 /**
@@ -67,7 +78,7 @@ export interface Options {
 }
 
 /**
- * Registers the tools of a toolkit, for the `registrations` of `McpServer.layerStdio` and `McpServer.layerHttp`.
+ * Registers the tools of a toolkit, for the `registrations` of `McpServer.layerStdio` and {@link layerHttp}.
  *
  * **Details**
  *
@@ -145,6 +156,139 @@ export const layer = <Tools extends Record<string, Tool.Any>>(
     })
   )
 
+/**
+ * Options of {@link layerHttp} beside those of `McpServer.layerHttp`.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface BodyOptions {
+  /** Limits of the body of a request, where they differ from the current `Limits`. */
+  readonly limits?: Partial<Limits.Limits> | undefined
+  /**
+   * The time in which the whole body of a request has to arrive, more than none; default 30 seconds. Then the caller gets
+   * status 408, and the connection is closed.
+   */
+  readonly bodyTimeout?: Duration.Input | undefined
+}
+
+/**
+ * Serves MCP over streamable HTTP: `McpServer.layerHttp` of `effect/ai` with limits of the bodies of requests.
+ *
+ * **Details**
+ *
+ * A body is read after the checks of origin and media type, and refused before it is parsed: with status 413 beyond
+ * `maxBytes`, with 408 after `bodyTimeout`. Status 400 is a body that is no JSON within the limits, or has a key twice.
+ * Each refusal is a JSON-RPC error. Fails with `RemoteTools.InvalidOption` for a `bodyTimeout` that is no time.
+ *
+ * A request of a session may name another version of the protocol that the server has, as some clients do. The version of
+ * the session counts.
+ *
+ * **Gotchas**
+ *
+ * No credentials are checked: put a check in front, see `HttpRouter.middleware`. Requests of browsers are refused unless
+ * `allowedOrigins` has their origin.
+ *
+ * **Example** (A tool over HTTP)
+ *
+ * ```ts
+ * import { NodeHttpServer } from "@effect/platform-node"
+ * import { Effect, Layer, Schema } from "effect"
+ * import { McpProtocol, Tool, Toolkit } from "effect/ai"
+ * import { HttpRouter, HttpServer } from "effect/http"
+ * import { McpToolServer } from "effect-emissary/mcp"
+ * import assert from "node:assert"
+ * import { createServer } from "node:http"
+ *
+ * const Clock = Toolkit.make(Tool.make("now", { success: Schema.String }))
+ * const Served = HttpRouter.serve(
+ *   McpToolServer.layerHttp({
+ *     name: "clock",
+ *     version: "1.0.0",
+ *     path: "/mcp",
+ *     protocols: [McpProtocol.v2025_11_25],
+ *     registrations: McpToolServer.layer(Clock),
+ *     limits: { maxBytes: 64_000 }
+ *   }).pipe(Layer.provide(Clock.toLayer({ now: () => Effect.succeed("noon") }))),
+ *   { disableLogger: true, disableListenLog: true }
+ * ).pipe(Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 })))
+ *
+ * const program = Effect.gen(function* () {
+ *   const url = yield* HttpServer.addressFormattedWith(Effect.succeed)
+ *   const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" }
+ *   return yield* Effect.promise(() => fetch(`${url}/mcp`, { method: "POST", headers, body: " ".repeat(64_001) }))
+ * })
+ * const response = await Effect.runPromise(Effect.provide(program, Served))
+ * assert.strictEqual(response.status, 413)
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerHttp = <
+  const Protocols extends Arr.NonEmptyReadonlyArray<McpProtocol.ProtocolAdapter>,
+  RA = never,
+  RE = never,
+  RR = never
+>(
+  options: Parameters<typeof McpServer.layerHttp<Protocols, RA, RE, RR>>[0] & BodyOptions
+) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const timeout = yield* requestBody.resolveTimeout(
+        options.bodyTimeout,
+        (option, message) => new RemoteTools.InvalidOption({ option, message })
+      )
+      const limits = yield* plainJson.resolveLimits(options.limits)
+      const versions = options.protocols.flatMap(({ protocolVersion, runtime }) =>
+        runtime._tag === "Stateful" ? [protocolVersion] : []
+      )
+      const bounded = HttpRouter.middleware((app) =>
+        Effect.gen(function* () {
+          let refused: HttpServerResponse.HttpServerResponse | undefined
+          const request = yield* HttpServerRequest.HttpServerRequest
+          const text = yield* Effect.cached(
+            Effect.mapError(readBody(request, timeout, limits), (refusal) => {
+              refused = toResponse(refusal)
+              return new HttpServerError.HttpServerError({
+                reason: new HttpServerError.RequestParseError({ request, description: refusal.message })
+              })
+            })
+          )
+          const { headers } = request
+          const isKnown = versions.some((version) => version === headers["mcp-protocol-version"])
+          const isOfSession = isKnown && headers["mcp-session-id"] !== undefined
+          const inner: HttpServerRequest.HttpServerRequest = Object.create(
+            isOfSession ? request.modify({ headers: Headers.remove(headers, "mcp-protocol-version") }) : request,
+            { text: { value: text } }
+          )
+          const response = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, inner)
+          return refused ?? response
+        })
+      )
+      return Layer.provide(McpServer.layerHttp<Protocols, RA, RE, RR>(options), bounded.layer)
+    })
+  )
+
+/** A refusal as an error of JSON-RPC, before the protocol sees the request. */
+const toResponse = ({ message, status }: requestBody.Refusal) => {
+  const code = status === 400 ? McpSchema.PARSE_ERROR_CODE : McpSchema.INVALID_REQUEST_ERROR_CODE
+  return HttpServerResponse.jsonUnsafe({ jsonrpc: "2.0", id: null, error: { code, message } }, { status })
+}
+
+const readBody = Effect.fnUntraced(function* (
+  request: HttpServerRequest.HttpServerRequest,
+  timeout: Duration.Duration,
+  limits: Limits.Limits
+) {
+  const bytes = yield* requestBody.read(request, limits.maxBytes, timeout)
+  yield* Effect.mapError(plainJson.parse(bytes, { what: "request", limits }), ({ message }) => {
+    const refusal: requestBody.Refusal = { status: 400, message }
+    return refusal
+  })
+  return new TextDecoder().decode(bytes)
+})
+
 const describe = Effect.fnUntraced(function* (name: string, bound: boundTool.BoundTool) {
   const { annotations, description, parameters, success } = bound.contract
   if (parameters["type"] !== "object") {
@@ -189,7 +333,7 @@ const handle = Effect.fnUntraced(function* (
   const { name } = bound.contract
   const notify = yield* makeNotify(server)
   const id = yield* yield* Message.MessageId
-  const prepared = yield* boundTool.prepare(
+  const prepared = yield* boundTool.prepareNormal(
     set,
     { id, name, arguments: payload ?? {} },
     { runId: id, context: options.context, progress: (result) => notify(ToolResult.text(result)) }
@@ -293,7 +437,7 @@ const ask = (request: { readonly name: string; readonly arguments: Schema.Json }
       reverse.elicit(
         new McpSchema.ElicitRequestFormParams({
           mode: "form",
-          message: `Approve the call of ${base.quote(request.name)}?\n${JSON.stringify(request.arguments, undefined, 2)}`,
+          message: `Approve the call of ${base.quote(request.name)}?\n${Json.show(request.arguments, 2)}`,
           requestedSchema: {
             type: "object",
             properties: {

@@ -45,7 +45,7 @@ import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type * as McpClientError from "effect/ai/McpClientError"
-import * as McpSchema from "effect/ai/McpSchema"
+import type * as McpSchema from "effect/ai/McpSchema"
 import * as Tool from "effect/ai/Tool"
 import * as HttpClientError from "effect/http/HttpClientError"
 import type * as HttpClient from "effect/http/HttpClient"
@@ -164,7 +164,7 @@ export interface ServerOptions {
     | undefined
   /** The time that a call may take; default 60 seconds. */
   readonly timeout?: Duration.Input | undefined
-  /** The time for the handshake, and for listing the tools; default 30 seconds. */
+  /** The time for each attempt at the handshake, and for listing the tools; default 30 seconds. See also `optional`. */
   readonly connectTimeout?: Duration.Input | undefined
   /** The attempts to connect; default five more times within about three seconds. */
   readonly retry?: Schedule.Schedule<unknown> | undefined
@@ -172,6 +172,12 @@ export interface ServerOptions {
   readonly invalidTools?: "leaveOut" | "fail" | undefined
   /** Limits of what the server sends, where they differ from the current `Limits`. */
   readonly limits?: Partial<Limits.Limits> | undefined
+  /**
+   * A run continues without the tools of the server when it cannot be used, instead of failing; default `false`. The first run
+   * waits for at most one `connectTimeout`, all attempts and the listing together, and logs a warning with the reason. Until the
+   * server is back, a later run starts to connect again and waits for at most one second, or not at all while attempts are under way.
+   */
+  readonly optional?: boolean | undefined
 }
 
 /**
@@ -191,8 +197,9 @@ export interface StdioServer extends ServerOptions {
  * @since 0.1.0
  */
 export interface HttpServer extends ServerOptions {
+  /** The address. Its query is on no span, its path is: put a key into `headers`. */
   readonly url: string | URL
-  /** Headers of every request. Redacted values appear in no message. */
+  /** Headers of every request. Redacted values appear in no message, and are concealed in what the server sends. */
   readonly headers?: { readonly [name: string]: string | Redacted.Redacted<string> } | undefined
 }
 
@@ -301,7 +308,7 @@ export const layer = <const Servers extends { readonly [name: string]: StdioServ
         /^[\w-]{1,32}$/.test(name)
           ? Effect.sync(() => new Server(name, options, services, scope))
           : Effect.fail(
-              errorOf(name)({
+              errorOf(name, {
                 _tag: "InvalidOption",
                 option: "servers",
                 problem: "expected a name of at most 32 letters, digits, hyphens and underscores"
@@ -318,11 +325,19 @@ export const layer = <const Servers extends { readonly [name: string]: StdioServ
     })
   )
 
-const errorOf = (server: string) => (reason: typeof ErrorReason.Type) => {
+/** An error, which an agent shows with `why` in place of words of the server. */
+const errorOf = (server: string, reason: typeof ErrorReason.Type, why?: string) => {
   const error = new McpToolsError({ server, reason })
-  // other problems may quote the server
-  const text = reason._tag === "InvalidOption" ? error.message : `The MCP server ${base.quote(server)} cannot be used`
-  return agentReason.showing(error, text)
+  const name = base.quote(server)
+  return agentReason.showing(error, why === undefined ? error.message : `The MCP server ${name} cannot be used: ${why}`)
+}
+
+/** Why a server cannot be used, without its own words. */
+const whyOf = ({ reason }: McpClientError.McpClientError): string => {
+  if (reason._tag === "HttpError") return `it answered with HTTP status ${reason.status}`
+  if (reason._tag === "ProtocolError" && reason.code !== undefined) return `it answered with the error ${reason.code}`
+  const code = reason._tag === "TransportError" ? remoteProtocol.codeOf(reason.cause) : undefined
+  return code === undefined ? reason.message : `${reason.message} (${code})`
 }
 
 /** Six attempts within about three seconds. */
@@ -358,6 +373,7 @@ const decodeDescribed = Schema.decodeUnknownResult(Described)
 interface Entry {
   readonly described: Described
   readonly fingerprint: string
+  readonly request: McpSchema.Tool
   readonly tool: McpTool
   readonly output: JsonSchema.JsonSchema | undefined
 }
@@ -366,13 +382,15 @@ interface Entry {
 const maxDescription = 16_384
 const maxQuote = 500
 
-/** Characters that a reader of a description would not see, or that show it in another order: tags, directions. */
-const hidden = /[\u{E0000}-\u{E01EF}\u202A-\u202E\u2066-\u2069]/u
+/** Schemas have words, too. */
+const hasUnseen = (json: Schema.Json): boolean => {
+  if (typeof json === "string") return json.search(base.unseen) >= 0
+  if (plainJson.isArray(json)) return json.some(hasUnseen)
+  return plainJson.isObject(json) && Object.entries(json).some(([key, value]) => hasUnseen(key) || hasUnseen(value))
+}
 
-const control = /(?![\t\n\r])\p{Cc}|\p{Surrogate}/u
-
-/** The first rule that the words of a tool break. */
-const findWrongWords = (described: Described) => {
+/** The first rule that a tool breaks. */
+const findWrong = (described: Described) => {
   const { annotations, description = "", execution, name, title = "" } = described
   if (!/^[\w.-]{1,128}$/.test(name))
     return "expected a name of at most 128 letters, digits, dots, hyphens and underscores"
@@ -380,17 +398,10 @@ const findWrongWords = (described: Described) => {
   for (const text of [description, title, annotations?.title ?? ""]) {
     if (text.length > maxDescription)
       return `expected at most ${maxDescription} characters, got a text of ${text.length}`
-    if (control.test(text)) return "expected visible text, found a control character in its words"
   }
-  // The schemas have descriptions, too
-  return hidden.test(JSON.stringify(described)) ? "expected visible text, found a hidden character in it" : undefined
-}
-
-/** Clients send objects, and tools of version 2026-07-28 may name parameters that are headers. */
-const findWrongRoot = (connected: connection.Connection, described: Described) => {
   const { type } = described.inputSchema
   if (type !== "object") return `expected parameters of the type "object", got ${JSON.stringify(type ?? null)}`
-  return connected.isCallable(requestOf(described)) ? undefined : "its parameters name headers that are not valid"
+  return hasUnseen(described) ? "expected visible text, found a hidden character in it" : undefined
 }
 
 const annotationsOf = ({ annotations, title }: Described): ToolContract.ToolContract["annotations"] =>
@@ -570,19 +581,50 @@ class Server {
   private readonly lock = Semaphore.makeUnsafe(1)
   private readonly name: string
   private readonly options: StdioServer | HttpServer
+  private readonly conceal: ReturnType<typeof connection.makeConceal>
+  /** The server is optional, and the last run found that it cannot be used. */
+  private isDown = false
   private readonly services: Context.Context<never>
   private readonly scope: Scope.Scope
 
   constructor(name: string, options: StdioServer | HttpServer, services: Context.Context<never>, scope: Scope.Scope) {
     this.name = name
     this.options = options
+    this.conceal = connection.makeConceal(options)
     this.services = services
     this.scope = scope
   }
 
   /** The tools for a new run. */
   get tools(): Effect.Effect<ReadonlyArray<McpTool>, McpToolsError> {
-    return Effect.map(this.ready(true), ({ entries }) => Array.from(entries.values(), ({ tool }) => tool))
+    const found = Effect.map(this.ready(true), ({ entries }) => {
+      this.isDown = false
+      return Array.from(entries.values(), ({ tool }) => tool)
+    })
+    if (this.options.optional !== true) return found
+    return Effect.suspend(() => {
+      if (this.isDown && this.isConnecting) return Effect.succeed([])
+      const duration = this.isDown ? "1 second" : (this.options.connectTimeout ?? "30 seconds")
+      const why = "it did not answer in time"
+      const orElse = () => Effect.fail(errorOf(this.name, { _tag: "Unreachable", problem: why }, why))
+      // The connection is made by a fiber of its own, so a run that does not wait cuts no attempt off
+      return Effect.timeoutOrElse(found, { duration, orElse })
+    }).pipe(
+      Effect.catch((error) =>
+        Effect.gen({ self: this }, function* () {
+          if (!this.isDown) {
+            this.isDown = true
+            const words = agentReason.publicTextOf(error) ?? error.message
+            yield* Effect.logWarning(`${words}. It is optional, so runs continue without its tools.`)
+          }
+          return []
+        })
+      )
+    )
+  }
+
+  private get isConnecting(): boolean {
+    return this.connecting !== undefined && this.connecting.pollUnsafe() === undefined
   }
 
   /** A connection and its tools. One that turns out to be lost is replaced once. */
@@ -605,7 +647,7 @@ class Server {
   /** The connection, made again if there is none or it was lost. Calls that need one at the same time wait for the same. */
   private get connected(): Effect.Effect<connection.Connection, McpToolsError> {
     const start = Effect.gen({ self: this }, function* () {
-      if (this.connecting !== undefined && this.connecting.pollUnsafe() === undefined) return this.connecting
+      if (this.connecting !== undefined && this.isConnecting) return this.connecting
       this.connecting = yield* Effect.forkIn(this.connect, this.scope)
       return this.connecting
     })
@@ -637,7 +679,11 @@ class Server {
       )
       this.current = yield* Effect.retry(attempt, { schedule: retry ?? defaultRetry, while: connection.isTransient })
       return this.current.connection
-    }).pipe(Effect.mapError((error) => errorOf(this.name)({ _tag: "Unreachable", problem: this.quote(error.message) })))
+    }).pipe(Effect.mapError((error) => this.unreachable(error)))
+  }
+
+  private unreachable(error: McpClientError.McpClientError): McpToolsError {
+    return errorOf(this.name, { _tag: "Unreachable", problem: this.quote(error.message) }, whyOf(error))
   }
 
   /** Forgets a connection, and closes it in the background: a process may need seconds to end. */
@@ -669,7 +715,6 @@ class Server {
 
   private list(connected: connection.Connection): Effect.Effect<ReadonlyMap<string, Entry>, McpToolsError> {
     const { connectTimeout = "30 seconds", invalidTools = "leaveOut", limits } = this.options
-    const invalid = (problem: string) => errorOf(this.name)({ _tag: "InvalidListing", problem })
     return Effect.gen({ self: this }, function* () {
       const found: Array<unknown> = []
       let count = 0
@@ -683,10 +728,11 @@ class Server {
           }
         }),
         Effect.tapError(() => this.drop(connected)),
-        Effect.mapError((error) => errorOf(this.name)({ _tag: "Unreachable", problem: this.quote(error.message) }))
+        Effect.mapError((error) => this.unreachable(error))
       )
       if (count > maxTools) {
-        return yield* invalid(`expected at most ${maxTools} tools, got ${count}. Raise "maxTools" of the limits`)
+        const problem = `expected at most ${maxTools} tools, got ${count}. Raise "maxTools" of the limits`
+        return yield* errorOf(this.name, { _tag: "InvalidListing", problem })
       }
       const entries = new Map<string, Entry>()
       const taken = new Set<string>()
@@ -700,7 +746,8 @@ class Server {
       }
       const [first] = refused
       if (first !== undefined && invalidTools === "fail") {
-        return yield* errorOf(this.name)({ _tag: "InvalidTool", tool: first.tool, problem: first.problem })
+        const reason = { _tag: "InvalidTool", tool: first.tool, problem: first.problem } as const
+        return yield* errorOf(this.name, reason, "one of its tools is not acceptable")
       }
       this.refused = refused
       return entries
@@ -716,27 +763,33 @@ class Server {
     return Effect.gen({ self: this }, function* () {
       const name = plainJson.isObject(raw) ? plainJson.own(raw, "name") : undefined
       const refuse = (problem: string) =>
-        Effect.fail({ tool: base.truncateText(typeof name === "string" ? name : "", 128), problem })
+        Effect.fail({ tool: base.truncateText(typeof name === "string" ? this.conceal(name) : "", 128), problem })
       const { limits } = this.options
-      const json = yield* Effect.catch(plainJson.check(raw, { what: "tool", limits }), ({ message }) => refuse(message))
-      const decoded = decodeDescribed(json)
-      if (Result.isFailure(decoded)) {
-        return yield* refuse(PayloadError.render("", plainJson.problemsFromSchemaError(decoded.failure, json)))
-      }
-      const described = decoded.success
-      const wrong = findWrongWords(described) ?? findWrongRoot(connected, described)
-      if (wrong !== undefined) return yield* refuse(wrong)
+      const json = this.conceal(
+        yield* Effect.catch(plainJson.check(raw, { what: "tool", limits }), ({ message }) => refuse(message))
+      )
+      const described = yield* Effect.catch(Effect.fromResult(decodeDescribed(json)), (error) =>
+        refuse(PayloadError.render("", plainJson.problemsFromSchemaError(error, json)))
+      )
       if (taken.has(boundTool.encodeName(`${this.name}/${described.name}`))) {
         return yield* refuse("another tool of the server has its name, or the same one for a model")
       }
       const fingerprint = plainJson.fingerprint(described)
       const known = this.listed?.entries.get(described.name)
-      if (known?.fingerprint === fingerprint) return known
-      return yield* Effect.catch(this.makeEntry(described, fingerprint), ({ message }) => refuse(message))
+      if (known?.fingerprint === fingerprint && connected.isCallable(known.request)) return known
+      const wrong = findWrong(described)
+      if (wrong !== undefined) return yield* refuse(wrong)
+      const { inputSchema } = described
+      // Its class in effect/ai would throw for a malformed schema, which makeEntry refuses
+      const request: McpSchema.Tool = { name: described.name, inputSchema: { ...inputSchema, type: "object" } }
+      // Tools of version 2026-07-28 may name parameters that are headers
+      if (!connected.isCallable(request)) return yield* refuse("its parameters name headers that are not valid")
+      return yield* Effect.catch(this.makeEntry({ described, fingerprint, request }), ({ message }) => refuse(message))
     })
   }
 
-  private makeEntry(described: Described, fingerprint: string) {
+  private makeEntry(parts: Pick<Entry, "described" | "fingerprint" | "request">) {
+    const { described } = parts
     const { approval = "always", limits, timeout = "60 seconds" } = this.options
     return Effect.gen({ self: this }, function* () {
       const name = `${this.name}/${described.name}`
@@ -763,8 +816,7 @@ class Server {
         .annotateMerge(boundTool.toToolAnnotations(annotations))
         .annotate(ToolSettings.Timeout, timeout)
       const entry: Entry = {
-        described,
-        fingerprint,
+        ...parts,
         output,
         tool: ownTool(tool, (params, context) => this.call(entry, params, context))
       }
@@ -798,7 +850,7 @@ class Server {
 
   private exchange(
     connected: connection.Connection,
-    { described, output, tool }: Entry,
+    { output, request, tool }: Entry,
     params: unknown,
     preliminary: (value: unknown) => Effect.Effect<void>
   ): Effect.Effect<ToolResult.ToolResult, Lost> {
@@ -807,11 +859,13 @@ class Server {
       // The newest notifications count: a reader who is slow must not hold up the server
       const progress = yield* Queue.sliding<typeof connection.Progress.Type, Cause.Done>(16)
       const emit = Effect.forkChild(
-        Stream.runForEach(Stream.fromQueue(progress), (made) => preliminary(boundTool.carrierOf(toProgress(made))))
+        Stream.runForEach(Stream.fromQueue(progress), (made) =>
+          preliminary(boundTool.carrierOf(toProgress(this.conceal(made))))
+        )
       )
-      const request = connected.client
+      const answer = connected.client
         .callTool({
-          tool: requestOf(described),
+          tool: request,
           // Sound: the arguments have passed the validator, so they are a JSON object
           arguments: params as Json.JsonObject
         })
@@ -823,36 +877,35 @@ class Server {
           Effect.mapError((error) => toLost((text) => this.quote(text), error))
         )
       const emitter = yield* emit
-      yield* Effect.ensuring(request, Queue.end(progress))
+      yield* Effect.ensuring(answer, Queue.end(progress))
       yield* Fiber.await(emitter)
-      const read = Effect.mapError(readResult(raw, { what: "result", limits: this.options.limits }), (error): Lost => {
-        const isLarge = error.reason._tag === "TooLarge" || error.reason._tag === "TooDeep"
-        return {
-          isGone: false,
-          result: unavailable(
-            isLarge ? "response_too_large" : "invalid_response",
-            "unknown",
-            `The answer of the MCP server is not a tool result (${this.quote(error.message)})`
-          )
+      const read = Effect.mapError(
+        readResult(raw, this.conceal, { what: "result", limits: this.options.limits }),
+        (error): Lost => {
+          const isLarge = error.reason._tag === "TooLarge" || error.reason._tag === "TooDeep"
+          return {
+            isGone: false,
+            result: unavailable(
+              isLarge ? "response_too_large" : "invalid_response",
+              "unknown",
+              `The answer of the MCP server is not a tool result (${this.quote(error.message)})`
+            )
+          }
         }
-      })
+      )
       return toResult(tool.name, yield* read, output)
     })
   }
 
   /** At most some sentences of the server's own words, and no secret. */
   private quote(text: string): string {
-    const clean = connection.secretsOf(this.options).reduce((all, secret) => all.replaceAll(secret, "<redacted>"), text)
-    return base.truncateText(clean, maxQuote)
+    return base.truncateText(this.conceal(text), maxQuote)
   }
 }
 
-const requestOf = ({ inputSchema, name }: Described) =>
-  new McpSchema.Tool({ name, inputSchema: { ...inputSchema, type: "object" } })
-
-const readResult = (raw: unknown, options: plainJson.Options) =>
+const readResult = (raw: unknown, conceal: ReturnType<typeof connection.makeConceal>, options: plainJson.Options) =>
   Effect.flatMap(
-    plainJson.check(raw, options),
+    Effect.map(plainJson.check(raw, options), conceal),
     plainJson.decode(CallResult, { ...options, onExcessProperty: "ignore" })
   )
 

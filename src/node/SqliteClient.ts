@@ -28,6 +28,9 @@
  * `stream` reads all rows before it emits the first one. Dates are stored as ISO text,
  * booleans as 0 and 1.
  *
+ * While sessions or checkpoints use {@link layerStore}, each process has an empty file with a lock beside the database,
+ * `<filename>-process-<name>`. It is removed after the process has ended, however that ended.
+ *
  * A write-ahead log needs shared memory, so the file must not be on a network file system.
  *
  * Node 22 prints an `ExperimentalWarning` when this module is loaded, Node 24 does not.
@@ -35,9 +38,11 @@
  * @since 0.1.0
  */
 
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
@@ -48,6 +53,8 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import { SqlError, classifySqliteError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
+import { existsSync, readdirSync, rmSync } from "node:fs"
+import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as storage from "../conversation/internal/storage.ts"
@@ -65,7 +72,7 @@ import * as storage from "../conversation/internal/storage.ts"
  * @category options
  * @since 0.1.0
  */
-interface Options {
+export interface Options {
   readonly filename: string
   readonly busyTimeout?: Duration.Input | undefined
 }
@@ -78,9 +85,25 @@ const longestPause = Duration.millis(25)
 /** Prepared statements that are kept for each connection. */
 const statementLimit = 128
 
-/** `classifySqliteError` reads the result code of SQLite as `errno`, Node names it `errcode`. */
-const withErrno = (cause: unknown): unknown =>
-  Predicate.hasProperty(cause, "errcode") ? Object.assign(cause, { errno: cause.errcode }) : cause
+/** The result codes of SQLite that its users look up. */
+const codes: Readonly<Record<number, string>> = {
+  5: "SQLITE_BUSY",
+  6: "SQLITE_LOCKED",
+  7: "SQLITE_NOMEM",
+  8: "SQLITE_READONLY",
+  10: "SQLITE_IOERR",
+  11: "SQLITE_CORRUPT",
+  13: "SQLITE_FULL",
+  14: "SQLITE_CANTOPEN",
+  26: "SQLITE_NOTADB"
+}
+
+/** `classifySqliteError` reads the result code of SQLite as `errno`, and its name as `code`. Node names it `errcode`. */
+const withErrno = (cause: unknown): unknown => {
+  if (!Predicate.hasProperty(cause, "errcode")) return cause
+  const code = codes[Number(cause.errcode) & 0xff]
+  return Object.assign(cause, { errno: cause.errcode, ...(code === undefined ? undefined : { code }) })
+}
 
 const attempt = <A>(operation: string, run: () => A): Effect.Effect<A, SqlError> =>
   Effect.try({
@@ -110,6 +133,44 @@ const open = (filename: string): Effect.Effect<DatabaseSync, SqlError, Scope.Sco
     attempt("open", () => new DatabaseSync(filename, { timeout: blockingMillis })),
     (database) => Effect.sync(() => database.close())
   )
+
+/** A lock of a file, which the system frees when the process ends, however it ends. */
+const lock = (filename: string): Effect.Effect<unknown, SqlError, Scope.Scope> =>
+  Effect.tap(open(filename), (database) =>
+    attempt("lock", () => database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE"))
+  )
+
+/** The processes on a database file. Each has a file beside it, locked and with its name, for as long as it uses it. */
+const processesOf = Effect.fnUntraced(function* (path: string) {
+  const prefix = `${path}-process-`
+  const remove = (filename: string) => Effect.ignore(attempt("remove", () => rmSync(filename, { force: true })))
+
+  /** The file of a process that has ended is removed with its lock, so that no process locks it afterwards. */
+  const isGone = (name: string) =>
+    Effect.suspend(() => {
+      const file = prefix + name
+      if (!existsSync(file)) return Effect.succeed(true)
+      return Effect.as(Effect.andThen(lock(file), remove(file)), true)
+    }).pipe(
+      Effect.scoped,
+      Effect.orElseSucceed(() => false)
+    )
+
+  const claim: Effect.Effect<string, SqlError, Scope.Scope> = Effect.gen(function* () {
+    const own = yield* storage.nonce
+    yield* lock(prefix + own)
+    // Another process removed it before it was locked
+    if (!existsSync(prefix + own)) return yield* claim
+    yield* Effect.addFinalizer(() => remove(prefix + own))
+    return own
+  })
+
+  const own = yield* claim
+  const files = yield* attempt("look for processes", () => readdirSync(dirname(path)))
+  const others = files.filter((file) => file.startsWith(basename(prefix)))
+  yield* Effect.forEach(others, (file) => isGone(file.slice(basename(prefix).length)), { discard: true })
+  return Option.some<storage.Processes>({ own, isGone })
+})
 
 /** Prepares statements and keeps those that were used last. */
 const statementCache = (database: DatabaseSync) => {
@@ -190,7 +251,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
     semaphore: yield* Semaphore.make(1),
     isTransaction
   })
-  return yield* SqlClient.make({
+  const client = yield* SqlClient.make({
     ...acquirers,
     compiler: Statement.makeCompilerSqlite(),
     driver: "node:sqlite",
@@ -199,6 +260,9 @@ const make = Effect.fnUntraced(function* (options: Options) {
     releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
     prepareTransactionControls: true
   })
+  const path = database.location()
+  const processes = path === null ? Effect.succeedNone : Effect.orElseSucceed(processesOf(path), Option.none)
+  return Context.make(SqlClient.SqlClient, client).pipe(Context.add(storage.FileProcesses, processes))
 })
 
 /**
@@ -227,7 +291,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
  * @since 0.1.0
  */
 export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, SqlError> =>
-  Layer.effect(SqlClient.SqlClient, make(options)).pipe(Layer.provide(Reactivity.layer))
+  Layer.effectContext(make(options)).pipe(Layer.provide(Reactivity.layer))
 
 /**
  * A `VersionedStore` in one SQLite file, for any number of processes of one machine.
@@ -283,7 +347,7 @@ export const layerStore = (
           ? storage.unavailable({
               operation: "open",
               storage: "database",
-              error: error.reason._tag,
+              error: storage.errorName(error),
               cause: error
             })
           : error

@@ -23,6 +23,7 @@ import type { MessageStorage } from "effect/cluster/MessageStorage"
 import type { Sharding } from "effect/cluster/Sharding"
 import type { ShardingConfig } from "effect/cluster/ShardingConfig"
 import * as SingleRunner from "effect/cluster/SingleRunner"
+import * as References from "effect/References"
 import * as Digest from "effect/crypto/Digest"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
@@ -78,6 +79,9 @@ export const layer = (
   ConfigError | SqlError | VersionedStore.VersionedStoreError
 > =>
   Layer.merge(
-    SingleRunner.layer({ shardingConfig: options.shardingConfig }),
+    Layer.provide(
+      SingleRunner.layer({ shardingConfig: options.shardingConfig }),
+      Layer.succeed(References.TracerEnabled, false)
+    ),
     VersionedStore.layerSql({ table: options.table })
   ).pipe(Layer.provide(layerDigest), Layer.provideMerge(SqliteClient.layer(options)))

@@ -13,7 +13,8 @@
  * - A key that occurs twice in one object is refused: readers disagree about
  *   which one counts, and that is how data passes a check it should not pass.
  * - A number that does not fit (`1e999`) is refused; one that is merely less
- *   precise than its text is rounded, as `JSON.parse` does.
+ *   precise than its text is rounded, as `JSON.parse` does. `integer` of a JSON
+ *   Schema and `Schema.Int` refuse what is not exact.
  * - Lone surrogates are let through, for JSON text can hold them as escapes and
  *   models cut text anywhere. `Digest.canonicalize` refuses them.
  *
@@ -25,6 +26,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as PayloadError from "./PayloadError.ts"
+import * as base from "./internal/base.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
 export {
@@ -35,8 +37,32 @@ export {
   secretNames,
   stringify,
   type JsonObject,
-  type Options
+  type Options,
+  type Secret
 } from "./internal/plainJson.ts"
+
+/**
+ * JSON for the eyes of a person: characters that are not seen, or that change the order of others, are escapes.
+ *
+ * **When to use**
+ *
+ * Use for arguments of a call that a person approves. They come from a model, and could look different from what they are. `space`
+ * is the indentation of `JSON.stringify`; default none. The text has the same value as the JSON.
+ *
+ * **Example** (A character that turns the text after it around)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * assert.strictEqual(Json.show({ file: "report\u202efdp.exe" }), String.raw`{"file":"report\u202efdp.exe"}`)
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const show = (json: Schema.Json, space?: number): string =>
+  base.escapeUnseen(JSON.stringify(json, undefined, space))
 
 /**
  * True for a JSON value that is an object, neither an array nor `null`.

@@ -6,12 +6,12 @@
 
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import { JsonSchemaError, type Refusal } from "./internal/compileSchema.ts"
+import { isNote, JsonSchemaError, type Refusal } from "./internal/compileSchema.ts"
 import { appendToken, fingerprint, isArray, isObject, kindOf, own, type JsonObject } from "./internal/plainJson.ts"
 
 export { codec, fromSchema, toSchema } from "./internal/convertSchema.ts"
 export { JsonSchemaError, make } from "./internal/compileSchema.ts"
-export { accepts, validate, type JsonSchema } from "./internal/interpret.ts"
+export { accepts, validate, type JsonSchema, type ValidateOptions } from "./internal/interpret.ts"
 
 type StrictResult<A> = Result.Result<A, Refusal>
 
@@ -98,7 +98,7 @@ const toStrictForm = (schema: Schema.Json, path: string): StrictResult<JsonObjec
     for (const keyword of Object.keys(schema)) {
       const value = schema[keyword] ?? null
       const here = appendToken(path, keyword)
-      if (keyword === "default") continue
+      if (keyword === "default" || isNote(keyword)) continue
       else if (Object.hasOwn(object, keyword)) out[keyword] = object[keyword] ?? null
       else if (keyword === "items") out["items"] = yield* toStrictForm(value, here)
       else if (keyword === "anyOf" && isArray(value)) {
@@ -124,7 +124,7 @@ const toStrictForm = (schema: Schema.Json, path: string): StrictResult<JsonObjec
  * - Every property is required and every object closed.
  * - An optional property takes `null`: `type: ["string", "null"]`, or `anyOf`
  *   with `{ type: "null" }` where the schema has an `enum`, `const` or `$ref`.
- * - `default` is left out.
+ * - `default` is left out, and so are annotations that JSON Schema does not have.
  * - An object that is open, an array without `items`, a value of any type, and
  *   keywords that providers do not constrain by (`oneOf`, `not`, ...) are refused.
  *

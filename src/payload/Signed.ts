@@ -49,8 +49,13 @@ import * as Json from "./Json.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as gate from "./internal/gate.ts"
 
-/** The kind of data that is signed: that of a `VersionedCodec`, by its name. */
-interface Artefact {
+/**
+ * The kind of data that is signed: a `VersionedCodec` has it as its name.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Artefact {
   readonly what: string
 }
 
@@ -455,11 +460,11 @@ export const verify: (
  * **Details**
  *
  * - It holds for `Agent.decode`, `Plan.decode`, conversations, states and events of
- *   runs, what `ConversationStore` and `Checkpoint` read, and codecs that
+ *   runs, what `Session` and `Checkpoint` read, and codecs that
  *   `VersionedCodec` makes of your own types. Artefacts inside a signed artefact are
  *   signed with it, and not once more.
  * - `kinds`: the codecs that require a signature, also inside an artefact that requires
- *   none; default all. Records of `ConversationStore` and `Checkpoint` have codecs of
+ *   none; default all. Records of `Session` and `Checkpoint` have codecs of
  *   their own, so only the default requires signatures of them.
  * - `key`: signs what these codecs encode, so that stores can read what they wrote.
  *   Without it, codecs write unsigned. A stored record is signed with its key in the store:

@@ -170,8 +170,13 @@ export const lossless = <W>(wire: W): Effect.Effect<WriteResult<W>> => Effect.su
 export const lossy = <W>(wire: W, losses: ReadonlyArray<PayloadError.Loss>): Effect.Effect<WriteResult<W>> =>
   Effect.succeed({ wire, losses })
 
-/** Limits that differ for one call. */
-type LimitOptions = Pick<Json.Options, "limits">
+/**
+ * Limits that differ for one call.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type LimitOptions = Pick<Json.Options, "limits">
 
 /**
  * Options of encoding.

@@ -75,7 +75,13 @@ const PlanNode = Schema.Struct({
 
 const Node = Schema.Union([AgentNode, ToolNode, RouterNode, PlanNode])
 
-type Node = typeof Node.Type
+/**
+ * A node of a graph: an agent, a tool, a router or a plan.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Node = typeof Node.Type
 
 const Edge = Schema.Struct({
   from: Text,
@@ -84,7 +90,13 @@ const Edge = Schema.Struct({
   kind: Schema.Literals(["tool", "context", "router", "step"])
 }).pipe(Schema.encodeKeys({ kind: "type" }))
 
-type Edge = typeof Edge.Type
+/**
+ * An arrow of a graph, from the id of a node to the id of another.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Edge = typeof Edge.Type
 
 /**
  * A graph of agents. Ids of nodes are unique; edges may lead to ids that are not in it.
@@ -130,8 +142,13 @@ export const AgentGraph = Schema.Struct({
  */
 export type AgentGraph = typeof AgentGraph.Type
 
-/** The definitions of agents by name. */
-type Agents = { readonly [name: string]: AgentDefinition } | undefined
+/**
+ * The definitions of agents by name.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type Agents = { readonly [name: string]: AgentDefinition } | undefined
 
 /**
  * The graph of an agent: the agent, its tools, and the agents behind its tools with
@@ -477,8 +494,13 @@ export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.m
   unversioned: 1
 })
 
-/** The direction in which the graph grows. Default: right. */
-interface PictureOptions {
+/**
+ * Options of {@link toMermaid} and {@link toGraphViz}: the direction in which the graph grows, default right.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface PictureOptions {
   readonly direction?: diagram.Diagram["direction"] | undefined
 }
 

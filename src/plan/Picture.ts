@@ -66,7 +66,7 @@ import * as planTransition from "./internal/planTransition.ts"
  * @category models
  * @since 0.1.0
  */
-type Source =
+export type Source =
   | PlanDefinition.PlanDefinition
   | {
       readonly definition: PlanDefinition.PlanDefinition
@@ -100,7 +100,7 @@ type Source =
  * @category options
  * @since 0.1.0
  */
-interface Options {
+export interface Options {
   readonly direction?: "down" | "right" | undefined
   readonly data?: boolean | undefined
   readonly run?: PlanRun.State | undefined

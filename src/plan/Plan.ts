@@ -67,7 +67,6 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
 import * as driver from "../agent/internal/driver.ts"
 import * as Conversation from "../conversation/Conversation.ts"
-import * as ConversationStore from "../conversation/ConversationStore.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import type * as history from "../conversation/internal/history.ts"
 import type * as Json from "../payload/Json.ts"
@@ -93,7 +92,10 @@ import * as planNames from "./internal/planNames.ts"
 import type * as planRunParts from "./internal/planRunParts.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
 
-export type { Bound, Plan } from "./internal/livePlan.ts"
+export type { AgentMemory, Bound, Journal, KnownNames, MakeArguments, Options, Plan } from "./internal/livePlan.ts"
+export type { PlanOutput, PlanServices, ResumeOptions, RunOptions } from "./internal/livePlan.ts"
+export type { PlanRegistry, RegistryServices } from "./internal/planCodec.ts"
+export type { Input } from "./internal/planRunParts.ts"
 
 /**
  * Legal parts of a plan that are probably not meant: `routes`, `routesBy` and
@@ -160,7 +162,7 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  * registry require is required by the plan. Tools are no part of the registry: the plan
  * is bound with them.
  *
- * The JSON Schemas of version 3 need no entry; their guards are those of `CheckedSchema`.
+ * The JSON Schemas of version 3 need no entry; their guards are those of `JsonSchema.make`.
  * Schemas that versions 1 and 2 only name are part of the plan once it is read. The `input` of
  * a step of these versions is compared with what comes before the step, and is no part of the
  * plan: no value is decoded with it, and a tool takes the text of the task as ever. Only
@@ -673,7 +675,7 @@ export const resumeStream = <A, R>(
  * @category options
  * @since 0.1.0
  */
-interface BindOptions<
+export interface BindOptions<
   Tools extends Record<string, Tool.Any>,
   Agents extends { readonly [name: string]: stepTarget.AgentTarget<unknown> },
   Memories extends { readonly [name: string]: livePlan.AgentMemory<unknown> }
@@ -684,28 +686,38 @@ interface BindOptions<
   readonly memories?: Memories | undefined
 }
 
-/** The services that agents and memories of a plan require. */
-type BindingServices<Agents, Memories> =
+/**
+ * The services that agents and memories of a plan require.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type BindingServices<Agents, Memories> =
   | stepTarget.AgentServices<Agents[keyof Agents]>
-  | MemoryServices<Memories[keyof Memories]>
-
-type MemoryServices<Memory> = Memory extends unknown ? stepTarget.PartServices<Memory[keyof Memory]> : never
+  | livePlan.MemoryServices<Memories[keyof Memories]>
 
 /**
- * The text of a conversation in the `ConversationStore`, a line for each message: `User: hi`,
- * `Assistant: there`. System messages, tools and files are left out. A
- * conversation that is not there has the text `""`.
+ * The text of a conversation, a line for each message: `User: hi`, `Assistant: there`. System messages, tools and files are
+ * left out. An empty conversation has the text `""`.
+ *
+ * **Example** (The history of a session)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Session } from "effect-emissary/durable"
+ * import { Plan } from "effect-emissary/plan"
+ *
+ * export const memory = Plan.memoryFromConversation(
+ *   Effect.flatMap(Session.Session, (sessions) => sessions.history("chat/42"))
+ * )
+ * ```
  *
  * @category constructors
  * @since 0.1.0
  */
-export const memoryFromConversation = (id: string): livePlan.AgentMemory<ConversationStore.ConversationStore> => ({
-  text: Effect.gen(function* () {
-    const store = yield* ConversationStore.ConversationStore
-    const found = yield* store.load(id)
-    return Option.match(found, { onNone: () => "", onSome: ({ conversation }) => conversationText(conversation) })
-  })
-})
+export const memoryFromConversation = <R>(
+  conversation: Effect.Effect<history.Conversation, unknown, R>
+): livePlan.AgentMemory<R> => ({ text: Effect.map(conversation, conversationText) })
 
 const conversationText = (conversation: history.Conversation): string =>
   Conversation.transcript(conversation)

@@ -94,7 +94,7 @@ export const StepDefinition = Schema.Struct({
   parallel: Flag,
   input: optionalKey(SchemaRef),
   output: optionalKey(SchemaRef),
-  routes: optionalKey(Schema.Array(Schema.Struct({ to: Schema.String, when: condition.When }))),
+  routes: optionalKey(Schema.Array(Schema.Struct({ to: Schema.String, when: condition.Shape }))),
   routesBy: optionalKey(Schema.String),
   afterBranches: optionalKey(Schema.String),
   timeoutMillis: optionalKey(Millis),

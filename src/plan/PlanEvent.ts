@@ -55,12 +55,24 @@ export type PlanEvent<A> = Data.TaggedEnum<{
   PlanFinished: Place & { readonly result: PlanRun.Result<A> }
 }>
 
-interface Place {
+/**
+ * The place of an event of a plan that may be a step of other plans.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Place {
   /** The steps of the outer plans, outermost first. */
   readonly path: ReadonlyArray<string>
 }
 
-interface StepPlace extends Place {
+/**
+ * The place of an event of a step.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface StepPlace extends Place {
   readonly step: string
 }
 

@@ -38,6 +38,7 @@ import * as planRules from "./internal/planRules.ts"
  *
  * Of steps written as code, found when a plan is made:
  *
+ * - `InvalidOption`: an option of another type than it has in TypeScript.
  * - `InvalidDuration`, `InvalidRetry`: a time or a retry that cannot be.
  * - `SchemaNotRepresentable`: a schema that JSON Schema cannot express.
  * - `SharedTargetName`: two targets have one name.
@@ -90,6 +91,7 @@ export type Code = typeof Code.Type
  *   whole.
  * - `slot`: the part of the step: `name`, `target`, `task`, `context[1]`, `input`,
  *   `writes`, `routes`, `routesBy`, `afterBranches`; of the plan, `maxIterations`.
+ *   These are the names in TypeScript, also for a plan from JSON, where `routesBy` is `routes_by`.
  * - `reason`: one sentence with all of that, and with a fix.
  * - `known`: the names there are, sorted, where the problem is an unknown name; the first
  *   100 of them.

@@ -12,7 +12,7 @@ import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as planRunParts from "./internal/planRunParts.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
-export { Event, Outcome } from "./internal/planRunParts.ts"
+export { Event, Outcome, type StepFailure, type StepRecord } from "./internal/planRunParts.ts"
 
 export { approvalRequests, history, pauses, State } from "./internal/planTransition.ts"
 
@@ -119,8 +119,13 @@ export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<planRunPar
   Schema.Array(planRunParts.Event)
 )
 
-/** The parts of every result. */
-interface ResultBase {
+/**
+ * The parts of every {@link Result}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ResultBase {
   readonly state: planTransition.State
   readonly usage: TokenUsage
   readonly iterations: number

@@ -41,16 +41,23 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
+import * as condition from "./internal/condition.ts"
 import * as planCheck from "./internal/planCheck.ts"
 import * as planNames from "./internal/planNames.ts"
 import type * as stepSchema from "./internal/stepSchema.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
+
+export type { DecodedOutput, LiteralsOf, StepSchema } from "./internal/stepSchema.ts"
+
+export type { AgentTarget, TargetOptions } from "./internal/stepTarget.ts"
 
 /**
  * A step named `Name` that refers to the steps `Refs` and whose target requires `R`.
@@ -67,15 +74,23 @@ export interface Step<out Name extends string = string, out Refs extends string 
   readonly parts: stepTarget.StepParts
 }
 
-/** A reference, or a text as short form of `Reference.literal`. */
-type ReferenceInput<Name extends string = string> = Reference.Reference<Name> | string
+/**
+ * A reference, or a text as short form of `Reference.literal`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ReferenceInput<Name extends string = string> = Reference.Reference<Name> | string
 
 /**
  * When a step that failed is tried again: at most `times`, after a pause of `delay`
  * (default none), which is multiplied by `factor` (default 1) after each try, up to
  * `maxDelay`. The same as data is a `RetryPolicy`.
+ *
+ * @category models
+ * @since 0.1.0
  */
-type Retry =
+export type Retry =
   | PlanDefinition.RetryPolicy
   | {
       readonly times: number
@@ -126,7 +141,7 @@ type Retry =
  * @category options
  * @since 0.1.0
  */
-interface Options<
+export interface Options<
   out Task extends string,
   out Context extends string,
   out To extends string,
@@ -158,12 +173,14 @@ interface Options<
 const targetKinds = { Tool: "tool", Agent: "agent", Function: "function" } as const
 
 /** It never fails: the plan reports the problems of its steps with all others. */
-const makeStep = (name: string, options: StepOptions): Step<never, never, never> => {
-  const problems: Problems = []
+const makeStep = (name: string, written: StepOptions): Step<never, never, never> => {
+  const problems = optionProblems(String(name), { ...written, name })
+  // A step with an option of another type is checked no further
+  const options = problems.length === 0 ? written : { target: String(name) }
   const target = stepTarget.resolveTarget(name, options.target, options)
   const own = target._tag === "Function" ? target.target.schemas : undefined
   const definition: PlanDefinition.StepDefinition = {
-    name,
+    name: String(name),
     target: { kind: targetKinds[target._tag], name: target._tag === "Function" ? target.target.name : target.name },
     task: toReference(options.task ?? Reference.fromPrev),
     parallel: options.parallel ?? false,
@@ -332,8 +349,8 @@ export interface FunctionTarget<out R = never> extends stepTarget.FunctionTarget
  * `input` fails the step with the type `InputInvalid`, an answer that does not fit
  * `output` with `OutputInvalid`; neither message quotes the value.
  *
- * The function may fail with anything, and so fail its step. A `Pause` or a `Conclude` of
- * `StepSignal` is no failure.
+ * The function may fail with anything, and so fail its step. A {@link Pause} or a
+ * {@link Conclude} is no failure.
  *
  * **Example** (One function, two steps)
  *
@@ -417,7 +434,7 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
  *
  * Resumed, the step runs again with the same input, so it has to find out by itself
  * whether it may continue; nothing else runs again. The state can be kept meanwhile
- * (`PlanRunState`, or a `Checkpoint`), and resumed by another process.
+ * (`PlanRun.stateCodec`, or a `Checkpoint`), and resumed by another process.
  *
  * **Example** (Waiting for a decision)
  *
@@ -489,6 +506,32 @@ export const pause = (reason: string): Effect.Effect<never, Pause> => Effect.fai
 export const conclude = (answer: string): Effect.Effect<never, Conclude> => Effect.fail(new Conclude({ answer }))
 
 type Problems = Array<stepTarget.StepParts["problems"][number]>
+
+const isReference = Schema.is(Schema.Union([Schema.String, Schema.toType(Reference.Reference)]))
+
+/** The types of options: code without TypeScript can pass anything. Times have a check of their own. */
+const optionTypes: Record<string, Predicate.Predicate<unknown>> = {
+  name: Predicate.isString,
+  target: stepTarget.isTarget,
+  task: isReference,
+  context: (u) => (Array.isArray(u) ? u.every(isReference) : isReference(u)),
+  writes: Predicate.isString,
+  parallel: Predicate.isBoolean,
+  input: Schema.isSchema,
+  output: Schema.isSchema,
+  routes: Schema.is(Schema.Array(Schema.Tuple([Schema.String, Schema.toType(condition.Shape)]))),
+  routesBy: Predicate.isString,
+  afterBranches: Predicate.isString,
+  retry: Predicate.isObject
+}
+
+const optionProblems = (step: string, options: Readonly<Record<string, unknown>>): Problems =>
+  Object.entries(optionTypes)
+    .filter(([slot, isType]) => !isType(options[slot]) && (options[slot] !== undefined || slot === "target"))
+    .map(([slot]) => {
+      const found = plainJson.kindOf(options[slot])
+      return planCheck.problemOf({ step }, { code: "InvalidOption", slot, found })
+    })
 
 /** Milliseconds of a time, absent when it is infinite. */
 const durationMillis = (name: string, slot: string, input: Duration.Input | undefined, problems: Problems) => {

@@ -32,50 +32,40 @@
  * @since 0.1.0
  */
 
-import * as Schema from "effect/Schema"
-import * as condition from "./internal/condition.ts"
+import type * as Schema from "effect/Schema"
+import type { Path, When } from "./internal/condition.ts"
 
-/**
- * A condition.
- *
- * **Details**
- *
- * | tag | true if |
- * |---|---|
- * | `Equals` | the value at `path` is `value` |
- * | `Empty` | the value at `path` is absent, `null`, or a string, array or object without content |
- * | `In` | the value at `path` is one of `values` |
- * | `GreaterThan`, `LessThan` | the value at `path` can be compared with `value`, and is greater or less |
- * | `Matches` | the value at `path` is a string in which `pattern` is found |
- * | `Text` | the text of the payload is `value` |
- * | `And` | all of them are; none at all is true |
- * | `Or` | any of them is; none at all is false |
- * | `Not` | the other is not |
- * | `Custom` | the predicate `name` of the registry returns true |
- *
- * @category models
- * @since 0.1.0
- */
-export type When = condition.When
-
-/**
- * Schema of {@link When}, and its JSON: `{ "kind": "empty", "path": ["items"] }`.
- *
- * **Details**
- *
- * It refuses a condition that cannot be used: a regular expression that does not run in
- * linear time, more than 16 levels, more than 1000 conditions, a number that is not
- * finite, an index below zero. `Plan.make` and `Plan.decode` refuse it as well.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const When: Schema.Codec<When, unknown> = condition.When.check(
-  Schema.makeFilter((when) => condition.analyze(when).problems.map(({ path, reason }) => ({ path, issue: reason })))
-)
+export {
+  /**
+   * A condition, and its Schema, whose JSON is `{ "kind": "empty", "path": ["items"] }`.
+   *
+   * **Details**
+   *
+   * | tag | true if |
+   * |---|---|
+   * | `Equals` | the value at `path` is `value` |
+   * | `Empty` | the value at `path` is absent, `null`, or a string, array or object without content |
+   * | `In` | the value at `path` is one of `values` |
+   * | `GreaterThan`, `LessThan` | the value at `path` can be compared with `value`, and is greater or less |
+   * | `Matches` | the value at `path` is a string in which `pattern` is found |
+   * | `Text` | the text of the payload is `value` |
+   * | `And` | all of them are; none at all is true |
+   * | `Or` | any of them is; none at all is false |
+   * | `Not` | the other is not |
+   * | `Custom` | the predicate `name` of the registry returns true |
+   *
+   * The Schema refuses a condition that cannot be used: a regular expression that does not run in
+   * linear time, more than 16 levels, more than 1000 conditions, a number that is not
+   * finite, an index below zero. `Plan.make` and `Plan.decode` refuse it as well.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  When
+} from "./internal/condition.ts"
 
 /** The conditions on one value of the payload. */
-const valueAt = (path: condition.Path) => ({
+const valueAt = (path: Path) => ({
   /** It is that value. Absent is `null`. */
   equals: (value: Schema.Json): When => ({ _tag: "Equals", path, value }),
   notEquals: (value: Schema.Json): When => not({ _tag: "Equals", path, value }),
@@ -95,8 +85,13 @@ const valueAt = (path: condition.Path) => ({
   matches: (pattern: string): When => ({ _tag: "Matches", path, pattern })
 })
 
-/** The conditions on one value of the payload. */
-interface Value extends ReturnType<typeof valueAt> {}
+/**
+ * The conditions on one value of the payload, see {@link field} and {@link payload}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Value extends ReturnType<typeof valueAt> {}
 
 /**
  * A member of the payload: keys of objects and indices of arrays, from the outside in.

@@ -126,6 +126,13 @@ const makeTurn = (sendable: boolean) => {
   const User = Schema.NonEmptyArray(Schema.Union([Schema.Struct({ ...TextPart.fields, text: SaidText }), FilePart]))
   return Schema.Struct({
     user: User.check(Schema.isMaxLength(3)),
+    /** A system message at the question. */
+    instruction: optionalKey(
+      Schema.Struct({
+        text: sendable ? SaidText : Schema.String,
+        place: Schema.Literals(sendable ? ["behind"] : ["before", "behind"])
+      })
+    ),
     details: MessageDetails,
     answers: atMost(3, Answer)
   })
@@ -166,7 +173,15 @@ const buildMessages = ({ head, turns }: ConversationScript, options: Conversatio
   })
   if (head.system !== undefined) all.push({ role: "system", ...stamp(), content: head.system })
   for (const [index, turn] of turns.entries()) {
-    if (index > 0 || !head.greeting) all.push({ role: "user", ...stamp(turn.details), content: turn.user })
+    const { instruction } = turn
+    const instruct = (place: "before" | "behind") => {
+      if (instruction?.place === place) all.push({ role: "system", ...stamp(), content: instruction.text })
+    }
+    instruct("before")
+    if (index > 0 || !head.greeting) {
+      all.push({ role: "user", ...stamp(turn.details), content: turn.user })
+      instruct("behind")
+    }
     let carried: ReadonlyArray<Message.ToolResultPart> = []
     for (const [position, answer] of turn.answers.entries()) {
       const isLast = position === turn.answers.length - 1
@@ -222,7 +237,13 @@ const buildArguments = (call: Call): Pick<Message.ToolCallPart, "arguments" | "t
 const buildResult = (result: Call["result"]): ToolResult.ToolResult =>
   result._tag === "Value" ? ToolResult.success(result.value) : result
 
-interface ConversationOptions {
+/**
+ * Options of {@link messages} and {@link conversation}, which describe them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ConversationOptions {
   readonly open?: boolean | undefined
   readonly maxTurns?: number | undefined
   readonly sendable?: boolean | undefined
@@ -245,7 +266,7 @@ export const messages = (options?: ConversationOptions): Arbitrary.Arbitrary<Rea
   Arbitrary.map(conversationScripts(options), (script) => buildMessages(script, options))
 
 /**
- * Lawful conversations: with and without a system message and a token limit; text,
+ * Lawful conversations: with and without system messages, also later ones, and a token limit; text,
  * files, reasoning, calls, results of every kind in any order, tools that the
  * provider runs, provider options, metadata and usage; closed, open or partly
  * answered at the end. The options are those of {@link messages}.
@@ -382,16 +403,29 @@ const makeDefinitionShape = (levels: number): Schema.Codec<DefinitionShape, unkn
 
 const DefinitionShape = makeDefinitionShape(2)
 
-/** `version1`: only what wire version 1 holds without loss. `maxTools`: default 3. */
-interface DefinitionOptions {
+/**
+ * Options of {@link agentDefinition}. `version1`: only what wire version 1 holds without loss. `maxTools`: default 3.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface DefinitionOptions {
   readonly version1?: boolean | undefined
   readonly maxTools?: number | undefined
 }
 
+const isInVersion1 = (schema: typeof LeafSchema.Type): boolean =>
+  schema.type !== "null" && !("minLength" in schema) && !("minimum" in schema)
+
 const toVersion1 = ({ output, perRun: _, ...rest }: DefinitionShape): DefinitionShape => ({
   ...rest,
   model: rest.model ?? "openai/gpt-5.2",
-  ...defined({ output: output?.strategy === "tool" ? { ...output, strategy: "native" as const } : output }),
+  ...defined({
+    output: output && {
+      schema: output.schema.filter(({ schema }) => isInVersion1(schema)),
+      strategy: output.strategy === "tool" ? "native" : output.strategy
+    }
+  }),
   tools: rest.tools.map(({ agent: _, description = "A tool", failure: __, success: ___, timeout, ...tool }) => ({
     ...tool,
     description,
@@ -457,7 +491,7 @@ const buildDefinition = Effect.fnUntraced(function* (
  * @since 0.1.0
  */
 export const agentDefinition = (options?: DefinitionOptions): Arbitrary.Arbitrary<agentData.AgentDefinition> =>
-  // Never filters anything: the shapes are well-formed
+  // Filters model options with whole numbers beyond 2^53 only: the shapes are well-formed
   Arbitrary.filterMap(Arbitrary.schema(DefinitionShape), (shape) =>
     Effect.runSync(
       Effect.result(buildDefinition(options?.version1 === true ? toVersion1(shape) : shape, options?.maxTools ?? 3))

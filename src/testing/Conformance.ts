@@ -4,13 +4,10 @@
  * @since 0.1.0
  */
 
-import * as Arbitrary from "effect/Arbitrary"
-import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -19,12 +16,7 @@ import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as TestClock from "effect/testing/TestClock"
-import * as Conversation from "../conversation/Conversation.ts"
-import * as ConversationStore from "../conversation/ConversationStore.ts"
-import * as Message from "../conversation/Message.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
-import type * as history from "../conversation/internal/history.ts"
-import { Session } from "../durable/Session.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
@@ -32,14 +24,17 @@ import * as ToolRuntime from "../tool/ToolRuntime.ts"
 import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as toolCall from "../tool/internal/toolCall.ts"
-import * as Arbitraries from "./Arbitraries.ts"
-import { endWithin, expectEqual, makeCheck, realClock, show, type Check } from "./internal/checks.ts"
-import * as sessionRules from "./internal/sessionRules.ts"
+import { endWithin, expectEqual, makeCheck, show, type Check } from "./internal/checks.ts"
 
 export { ConformanceError, type Check } from "./internal/checks.ts"
 
-/** `durable`: values outlive the layer, and the layer built again finds them. */
-interface StoreOptions {
+/**
+ * Options of the suites for stores. `durable`: values outlive the layer, and the layer built again finds them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface StoreOptions {
   readonly durable?: boolean | undefined
 }
 
@@ -79,38 +74,6 @@ export const versionedStore = <E = never>(
   options?: StoreOptions
 ): ReadonlyArray<Check> =>
   storeChecks(VersionedStore.VersionedStore, (store) => store, [valuesRule, refusalsRule], name, layer, options)
-
-/**
- * The checks for a store: the rules of {@link versionedStore}, and loading, appending, long
- * conversations and laws.
- *
- * **When to use**
- *
- * Use in the tests of a store of your own, as {@link versionedStore} describes. All
- * conversations whose id starts with `conformance/` are deleted.
- *
- * **Example** (Checking a store)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { ConversationStore } from "effect-emissary"
- * import { Conformance } from "effect-emissary/testing"
- * const checks = Conformance.conversationStore("memory", ConversationStore.layerMemory, { durable: false })
- *
- * await Effect.runPromise(Effect.forEach(checks, ({ check }) => check, { discard: true }))
- * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const conversationStore = <E = never>(
-  name: string,
-  layer: Layer.Layer<ConversationStore.ConversationStore, E>,
-  options?: StoreOptions
-): ReadonlyArray<Check> => {
-  const rules = [roundTripRule, staleAppendRule, manyMessagesRule, unlawfulRule, concurrentAppendRule]
-  return storeChecks(ConversationStore.ConversationStore, numbersOf, rules, name, layer, options)
-}
 
 /**
  * The checks for a tool runtime: order, concurrency, calls inside calls, one execution for
@@ -159,73 +122,6 @@ export const toolRuntime = <E = never>(
     makeCheck(name, rule.name, runToolRule(runtime, rule, options))
   )
 
-/**
- * The checks for sessions: messages and their order, receipts, numbered events, decisions, interruption, failure, removal,
- * and a layer that is built again.
- *
- * **When to use**
- *
- * Use in the tests of a `Session` service of your own, or of a layer over a store of your own. The suite depends on
- * no test framework: register each check as a test, or run them one after another.
- *
- * **Details**
- *
- * The layer is a function of the agents that it has to host, which require nothing. It has to run them in this process. Each
- * check builds it for itself, and removes its sessions before and after: their ids start with `conformance/`. A process
- * that is killed is not checked.
- *
- * - `durable`: sessions outlive the layer, and the layer built again finds them. Default `true`.
- * - `limit`: of a check, in real time. One that takes longer fails and names the event that did not happen. Default 20 seconds.
- *
- * **Example** (Checking sessions in memory)
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { VersionedStore } from "effect-emissary"
- * import { Session } from "effect-emissary/durable"
- * import { Conformance } from "effect-emissary/testing"
- * const checks = Conformance.session(
- *   "memory",
- *   (agents) => Layer.provide(Session.layer(agents), VersionedStore.layerMemory),
- *   { durable: false }
- * )
- *
- * // with @effect/vitest: for (const { name, check } of checks) it.live(name, () => check)
- * await Effect.runPromise(Effect.forEach(checks, ({ check }) => check, { concurrency: 8, discard: true }))
- * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const session = <E = never>(
-  name: string,
-  layer: (agents: sessionRules.Fixture["agents"]) => Layer.Layer<Session, E>,
-  options?: StoreOptions & { readonly limit?: Duration.Input | undefined }
-): ReadonlyArray<Check> =>
-  [...sessionRules.rules, ...(options?.durable === false ? [] : sessionRules.durableRules)].map((rule, index) => {
-    const id = `conformance/${index}`
-    const progress = { expected: "the layer of sessions to be built" }
-    const program = Effect.gen(function* () {
-      const fixture = yield* sessionRules.makeFixture
-      const open: sessionRules.Input["open"] = (use) =>
-        Effect.scoped(
-          Effect.flatMap(Layer.build(Layer.fresh(layer(fixture.agents))), (context) =>
-            use(Context.get(context, Session))
-          )
-        )
-      const clear = open((sessions) =>
-        Effect.forEach(rule.ids, (more) => sessions.remove(id + more), { discard: true })
-      )
-      const expectNext = (expected: string) => Effect.sync(() => void (progress.expected = expected))
-      if (options?.durable !== false) yield* clear
-      yield* rule.check({ id, fixture, open, expectNext })
-      if (options?.durable !== false) yield* clear
-    })
-    const limit = Duration.fromInputUnsafe(options?.limit ?? "20 seconds")
-    const timed = Effect.provideService(Effect.scoped(program), Clock.Clock, realClock)
-    return makeCheck(name, rule.name, endWithin(limit, progress, timed))
-  })
-
 const expectSome = <A>(what: string, found: Option.Option<A>): Effect.Effect<A, string> =>
   Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(`${what}: expected a value, got none`)
 
@@ -251,31 +147,6 @@ interface StoreRule<S> {
   readonly name: string
   readonly check: (store: S, part: string) => Effect.Effect<void, unknown>
 }
-
-/** The error of a {@link VersionedStore} for a conflict of versions; a failure of another kind is a defect. */
-const orVersionConflict = <A, E extends { readonly _tag: string }>(
-  effect: Effect.Effect<A, E | ConversationStore.ConversationConflict>
-): Effect.Effect<A, VersionedStore.VersionConflict> =>
-  Effect.catch(effect, (error) =>
-    error instanceof ConversationStore.ConversationConflict
-      ? Effect.fail(new VersionedStore.VersionConflict({ key: error.id, expected: error.expected, found: error.found }))
-      : Effect.die(error)
-  )
-
-/** A store of conversations as one of numbers: the first text of each. */
-const numbersOf = (store: ConversationStore.Service): VersionedStore.Service => ({
-  get: (key) =>
-    Effect.map(
-      Effect.orDie(store.load(key)),
-      Option.map(({ conversation, version }) => ({ value: Number(allTexts(conversation)[0]), version }))
-    ),
-  compareAndSet: (key, expected, value) =>
-    Effect.flatMap(Effect.orDie(Conversation.addUser(Conversation.empty, String(value))), (conversation) =>
-      orVersionConflict(store.save(key, conversation, { expected }))
-    ),
-  delete: (key, options) => orVersionConflict(store.delete(key, { expected: options?.version })),
-  list: (options) => Effect.map(Effect.orDie(store.list(options)), ({ ids, next }) => ({ keys: ids, next }))
-})
 
 /** One check for each rule: in a layer of its own, and in a part of the store that is empty before and after. */
 const storeChecks = <I, S, E>(
@@ -535,146 +406,13 @@ const refusalsRule: StoreRule<VersionedStore.Service> = {
   })
 }
 
-const loadSome = (store: ConversationStore.Service, id: string) =>
-  Effect.flatMap(store.load(id), (found) => expectSome("load", found))
-
-const expectSameConversation = Effect.fnUntraced(function* (
-  what: string,
-  expected: history.Conversation,
-  found: history.Conversation
-) {
-  const encoded = [yield* Conversation.codec.encode(expected), yield* Conversation.codec.encode(found)].map(show)
-  yield* expectEqual(what, encoded[0], encoded[1])
-  if (!Equal.equals(expected, found)) return yield* Effect.fail(`${what}: not equal, although the JSON is`)
-})
-
-const allTexts = (conversation: history.Conversation) => Conversation.messages(conversation).map(Message.text)
-
-const roundTripRule: StoreRule<ConversationStore.Service> = {
-  name: "a conversation that was saved, or appended message by message, is loaded equal",
-  check: Effect.fnUntraced(function* (store, part) {
-    const sampled = Arbitrary.sampleEffect(Arbitraries.conversation({ maxTurns: 8 }), { count: 20, seed: 20_26 })
-    for (const [index, conversation] of (yield* sampled).entries()) {
-      const saved = `${part}saved/${index}`
-      const version = yield* store.save(saved, conversation, { expected: none })
-      const found = yield* loadSome(store, saved)
-      yield* expectSameConversation("after save", conversation, found.conversation)
-      yield* expectEqual("version", version, found.version)
-
-      const appended = `${part}appended/${index}`
-      const limit = Option.getOrUndefined(Conversation.tokenLimit(conversation))
-      let last = yield* store.save(appended, Conversation.withTokenLimit(Conversation.empty, limit), { expected: none })
-      for (const message of Conversation.messages(conversation)) {
-        last = yield* store.append(appended, [message], { expected: last })
-      }
-      yield* expectSameConversation("after appending", conversation, (yield* loadSome(store, appended)).conversation)
-    }
-  })
-}
-
-const staleAppendRule: StoreRule<ConversationStore.Service> = {
-  name: "a stale append is a conflict that names both versions, and changes nothing",
-  check: Effect.fnUntraced(function* (store, part) {
-    const id = `${part}stale`
-    const append = (text: string, expected?: string) =>
-      Effect.flatMap(Message.user(text), (message) => orVersionConflict(store.append(id, [message], { expected })))
-    const absent = { key: id, expected: Option.some("1-x"), found: none }
-    yield* expectConflict("an append to nothing", absent, append("0", "1-x"))
-    const first = yield* append("1")
-    const second = yield* append("2", first)
-    const stale = { key: id, expected: Option.some(first), found: Option.some(second) }
-    yield* expectConflict("a stale append", stale, append("3", first))
-    const found = yield* loadSome(store, id)
-    yield* expectEqual("messages", ["1", "2"], allTexts(found.conversation))
-    yield* expectEqual("version", second, found.version)
-  })
-}
-
-const manyMessagesRule: StoreRule<ConversationStore.Service> = {
-  name: "a long conversation is appended to, loaded, replaced and deleted as a whole",
-  check: Effect.fnUntraced(function* (store, part) {
-    const id = `${part}long`
-    const texts = range(230).map((n) => `message ${n}`)
-    const expectTexts = (expected: ReadonlyArray<string>) =>
-      Effect.flatMap(loadSome(store, id), ({ conversation }) =>
-        expectEqual("messages", expected, allTexts(conversation))
-      )
-    const messages = yield* Effect.forEach(texts, (text) => Message.user(text))
-    yield* Effect.forEach(messages.slice(0, 90), (message) => store.append(id, [message]), { discard: true })
-    yield* store.append(id, messages.slice(90, 200))
-    yield* Effect.forEach(messages.slice(200), (message) => store.append(id, [message]), { discard: true })
-    yield* expectTexts(texts)
-
-    const long = yield* loadSome(store, id)
-    const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(long.conversation, { keepRecent: 3 }))
-    const version = yield* store.save(id, conversation, { expected: Option.some(long.version) })
-    yield* store.append(id, [yield* Message.user("more")], { expected: version })
-    yield* expectTexts([...texts.slice(-3), "more"])
-
-    yield* expectEqual("delete", true, yield* store.delete(id))
-    yield* expectEqual("load", none, yield* store.load(id))
-    yield* store.append(id, [yield* Message.user("new")])
-    yield* expectTexts(["new"])
-  })
-}
-
-const unlawfulRule: StoreRule<ConversationStore.Service> = {
-  name: "an append that breaks a law is refused as Conversation refuses it, and changes nothing",
-  check: Effect.fnUntraced(function* (store, part) {
-    const id = `${part}laws`
-    const users = yield* Effect.forEach(range(80), (n) => Message.user(String(n)))
-    const toolMessage = (callId: string, name: string) =>
-      Message.tool({ callId, name, result: ToolResult.success("x") })
-    const call = Message.toolCallPart({ id: "c", name: "search", arguments: {} })
-    const answer = yield* toolMessage("c", "search")
-    const steps = [
-      [yield* Message.system("s"), ...users, yield* Message.assistant([call])],
-      [answer],
-      [yield* Message.assistant("done"), ...users]
-    ]
-    const wrong = [
-      [yield* Message.system("late")],
-      [yield* toolMessage("other", "search")],
-      [yield* toolMessage("c", "other")],
-      [yield* Message.user("too early, if a call is open")],
-      [answer, answer]
-    ]
-    let known = Conversation.empty
-    for (const step of steps) {
-      yield* store.append(id, step)
-      known = yield* Effect.fromResult(Conversation.appendAll(known, step))
-      for (const messages of wrong) {
-        const law = Conversation.appendAll(known, messages)
-        if (Result.isSuccess(law)) continue
-        const error = yield* expectError("append", "ConversationError", store.append(id, messages))
-        yield* expectEqual("the error", law.failure.message, error.message)
-      }
-      yield* expectSameConversation("the conversation", known, (yield* loadSome(store, id)).conversation)
-    }
-  })
-}
-
-const concurrentAppendRule: StoreRule<ConversationStore.Service> = {
-  name: "writers that append concurrently lose nothing",
-  check: Effect.fnUntraced(function* (store, part) {
-    const id = `${part}shared`
-    const textsOf = (writer: string) => range(15).map((n) => `${writer}${n}`)
-    const append = (text: string) =>
-      Effect.flatMap(Message.user(text), (message) => store.append(id, [message])).pipe(
-        Effect.retry({ while: (error) => error._tag === "ConversationConflict" })
-      )
-    const writers = ["a", "b", "c"]
-    yield* Effect.forEach(writers, (writer) => Effect.forEach(textsOf(writer), append), { concurrency: "unbounded" })
-    const found = allTexts((yield* loadSome(store, id)).conversation)
-    for (const writer of writers) {
-      const own = found.filter((text) => text.startsWith(writer))
-      yield* expectEqual(`messages of ${writer}`, textsOf(writer), own)
-    }
-    yield* expectEqual("number of messages", 45, found.length)
-  })
-}
-
-interface ToolRuntimeOptions {
+/**
+ * Options of {@link toolRuntime}, which describes them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ToolRuntimeOptions {
   readonly stubs?: boolean | undefined
   readonly clock?: "virtual" | "live" | undefined
   readonly timeout?: Duration.Input | undefined
@@ -682,8 +420,13 @@ interface ToolRuntimeOptions {
   readonly context?: boolean | undefined
 }
 
-/** The tools of the suite and their handlers. */
-type ToolFixture = Pick<Tools, "toolkit" | "handlers">
+/**
+ * The tools of the suite {@link toolRuntime} and their handlers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolFixture = Pick<Effect.Success<ReturnType<typeof makeTools>>, "toolkit" | "handlers">
 
 const runToolRule = <E>(
   runtime: Layer.Layer<never, E> | ((fixture: ToolFixture) => Layer.Layer<never, E>),

@@ -222,7 +222,13 @@ export const checks = <E = never>(
   )
 }
 
-interface Options {
+/**
+ * Options of {@link checks}, which describes them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
   readonly lacks?: ReadonlyArray<Feature> | undefined
   readonly limit?: Duration.Input | undefined
 }

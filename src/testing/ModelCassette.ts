@@ -30,6 +30,7 @@ import * as Toolkit from "effect/ai/Toolkit"
 import * as Digest from "../payload/Digest.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
+import * as fuel from "../payload/internal/fuel.ts"
 import { maskJson } from "../payload/internal/maskSecrets.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 
@@ -52,7 +53,7 @@ type Exchange = typeof Exchange.Type
 
 const Cassette = Schema.toCodecJson(Schema.Struct({ version: Schema.Literal(1), exchanges: Schema.Array(Exchange) }))
 
-const encodeCassette = Schema.encodeEffect(Cassette)
+const encodeExchange = Schema.encodeEffect(Schema.toCodecJson(Exchange))
 
 const promptCodec = Schema.toCodecJson(Prompt.Prompt)
 
@@ -71,6 +72,13 @@ const encodeSchema = (make: () => object): Schema.Json =>
 
 type Method = "generateText" | "streamText"
 
+/** The JSON without secrets. It is complete or refused: a cassette with less would replay another exchange. */
+const mask = Effect.fnUntraced(function* (json: Schema.Json) {
+  const tank = fuel.make((yield* plainJson.resolveLimits()).maxFuel)
+  const masked = maskJson(json, { tank, names: yield* Json.SecretNames })
+  return fuel.isEmpty(tank) ? yield* fuel.fail(tank, "model cassette", "") : masked
+})
+
 /** The request as JSON without secrets, the same in every process. */
 const encodeRequest = Effect.fnUntraced(function* (options: LanguageModel.ProviderOptions, method: Method) {
   const { responseFormat, toolChoice } = options
@@ -86,8 +94,10 @@ const encodeRequest = Effect.fnUntraced(function* (options: LanguageModel.Provid
       }
     })
   }
-  const masked = maskJson(request, yield* Json.SecretNames)
-  return { request: masked, digest: yield* Digest.sha256(masked) }
+  const masked = yield* mask(request)
+  // A text that was cut inside a character has no canonical form. As JSON text it has an escape there
+  const digest = Effect.catch(Digest.sha256(masked), () => Digest.sha256(JSON.stringify(masked)))
+  return { request: masked, digest: yield* digest }
 }, Effect.orDie)
 
 type AnyTool = Tool.Tool<
@@ -170,6 +180,8 @@ const makeModel = (backend: {
  *
  * Secrets are not written: values of secret keys (`Json.SecretNames`) and texts that look like an API key, a token or a
  * password become `[redacted]`, and numbers 0, in requests and answers. Everything else of a prompt is in the file, in plain text.
+ * An exchange that needs more than `maxFuel` of `Limits` for this, with the default more than about two million characters, is a
+ * defect.
  *
  * **Gotchas**
  *
@@ -189,11 +201,10 @@ export const layerRecord = (
       const model = yield* LanguageModel.LanguageModel
       const files = yield* FileSystem.FileSystem
       const lock = yield* Semaphore.make(1)
-      const names = yield* Json.SecretNames
-      let exchanges: ReadonlyArray<Exchange> = []
+      const exchanges: Array<Schema.Json> = []
 
-      const write = Effect.suspend(() => Effect.orDie(encodeCassette({ version: 1, exchanges }))).pipe(
-        Effect.flatMap((json) => files.writeFileString(path, `${JSON.stringify(maskJson(json, names), null, 2)}\n`))
+      const write = Effect.suspend(() =>
+        files.writeFileString(path, `${JSON.stringify({ version: 1, exchanges }, null, 2)}\n`)
       )
       const record = Effect.fnUntraced(function* (
         options: LanguageModel.ProviderOptions,
@@ -201,7 +212,7 @@ export const layerRecord = (
         answer: Answer
       ) {
         const request = yield* encodeRequest(options, method)
-        exchanges = [...exchanges, { ...request, answer }]
+        exchanges.push(yield* Effect.orDie(Effect.flatMap(encodeExchange({ ...request, answer }), mask)))
         yield* Effect.orDie(write)
       }, lock.withPermit)
 

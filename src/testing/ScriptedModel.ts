@@ -69,7 +69,13 @@ const ToolChoice = Schema.Union([
   Schema.Struct({ mode: optional(Schema.Literals(["auto", "required"])), oneOf: Schema.Array(Schema.String) })
 ])
 
-type ToolChoice = typeof ToolChoice.Type
+/**
+ * The tool choice of a request.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolChoice = typeof ToolChoice.Type
 
 /** Conditions on a request: see {@link Turn}. */
 const Expectation = Schema.Struct({
@@ -82,7 +88,13 @@ const Expectation = Schema.Struct({
   responseFormat: optional(Schema.Literals(["text", "json"]))
 })
 
-type Expectation = typeof Expectation.Type
+/**
+ * Conditions on a request, see {@link Turn}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Expectation = typeof Expectation.Type
 
 /** A failure of the provider: see {@link Turn}. */
 const Failure = Schema.Struct({
@@ -105,7 +117,13 @@ const Failure = Schema.Struct({
   toolName: optional(Schema.String)
 })
 
-type Failure = typeof Failure.Type
+/**
+ * A failure of the provider, see {@link Turn}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Failure = typeof Failure.Type
 
 const content = {
   reasoning: optional(Text),
@@ -225,8 +243,13 @@ export interface Request {
   readonly prompt: Prompt.Prompt
 }
 
-/** `text` joins the text parts, or the text of the tool results, with line breaks. */
-interface RequestMessage {
+/**
+ * A message of a {@link Request}. `text` joins the text parts, or the text of the tool results, with line breaks.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RequestMessage {
   readonly role: Prompt.Message["role"]
   readonly text: string
   readonly reasoning?: string
@@ -240,7 +263,13 @@ interface RequestMessage {
   }>
 }
 
-interface RequestTool {
+/**
+ * A tool that a {@link Request} offers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RequestTool {
   readonly name: string
   readonly description?: string
   readonly parameters: unknown
@@ -346,8 +375,13 @@ export class ScriptedModel extends Context.Service<
   }
 >()("effect-emissary/testing/ScriptedModel") {}
 
-/** `chunkSize`: the largest number of characters of a streamed delta; default 8. */
-interface Options {
+/**
+ * Options of {@link layer} and {@link layerFile}. `chunkSize`: the largest number of characters of a streamed delta; default 8.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
   readonly chunkSize?: number
 }
 
@@ -408,7 +442,7 @@ const recordResponseFormat = (format: LanguageModel.ProviderOptions["responseFor
     : {
         type: "json",
         objectName: format.objectName,
-        schema: orUndefined(() => Schema.toJsonSchemaDocument(format.schema).schema)
+        schema: orUndefined(() => Tool.getJsonSchemaFromSchema(format.schema))
       }
 
 const recordRequest = (

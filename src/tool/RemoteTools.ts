@@ -39,6 +39,7 @@ import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import type { FileSystem } from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -47,7 +48,6 @@ import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -56,8 +56,6 @@ import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
-import * as HttpEffect from "effect/http/HttpEffect"
-import type * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
 import type { HttpPlatform } from "effect/http/HttpPlatform"
 import * as HttpRouter from "effect/http/HttpRouter"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
@@ -74,6 +72,7 @@ import * as ToolRuntime from "./ToolRuntime.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as toolCall from "./internal/toolCall.ts"
 import * as remoteProtocol from "./internal/remoteProtocol.ts"
+import * as requestBody from "./internal/requestBody.ts"
 import * as telemetry from "./internal/telemetry.ts"
 
 /**
@@ -169,20 +168,22 @@ export const Unavailable = Schema.Struct({
  */
 export type Unavailable = typeof Unavailable.Type
 
-/**
- * The interface of a tool server, to derive clients and documents from.
- *
- * **Details**
- *
- * `POST /tools/execute` runs one tool call. Status 200 means that the call has a
- * result, which may be a failure of the tool, an unknown tool, or arguments that do
- * not fit. Every other status is a refusal: the tool did not run (except 500, where it
- * may have). `GET /tools` lists the contracts of all tools.
- *
- * @category apis
- * @since 0.1.0
- */
-export const Api = remoteProtocol.Api
+export {
+  /**
+   * The interface of a tool server, to derive clients and documents from.
+   *
+   * **Details**
+   *
+   * `POST /tools/execute` runs one tool call. Status 200 means that the call has a
+   * result, which may be a failure of the tool, an unknown tool, or arguments that do
+   * not fit. Every other status is a refusal: the tool did not run (except 500, where it
+   * may have). `GET /tools` lists the contracts of all tools.
+   *
+   * @category apis
+   * @since 0.1.0
+   */
+  Api
+} from "./internal/remoteProtocol.ts"
 
 /**
  * Options of {@link layerServer}.
@@ -330,7 +331,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
       const read = yield* makeReader(options)
       const services = yield* Effect.context<R | Tool.HandlerServices<Tools[keyof Tools]>>()
       const set = yield* boundTool.makeSet(yield* boundTool.fromToolkit(toolkit))
-      const accepted = new Map<string, ReadonlySet<string>>()
+      const accepted = new Map<string, ReadonlyMap<string, Approval>>()
       for (const [name, { contract }] of set.tools) accepted.set(name, yield* acceptedDigests(contract))
       const { context } = options
       const judge: JudgeContext = (claimed, principal) =>
@@ -564,45 +565,13 @@ const checkMediaType = (request: HttpServerRequest.HttpServerRequest) => {
     : Effect.fail(remoteProtocol.UnsupportedMediaType.make({ message: "The body must be application/json" }))
 }
 
-/** The bytes of a body of limited size. */
-const collectBody = <E, TooLarge>(
-  { headers, stream }: HttpIncomingMessage.HttpIncomingMessage<E>,
-  limit: number,
-  tooLarge: TooLarge
-): Effect.Effect<Uint8Array, E | TooLarge> => {
-  if (Number(headers["content-length"] ?? 0) > limit) return Effect.fail(tooLarge)
-  let size = 0
-  return stream.pipe(
-    Stream.tap((chunk) => {
-      size += chunk.byteLength
-      return size > limit ? Effect.fail(tooLarge) : Effect.void
-    }),
-    Stream.mkUint8Array
-  )
-}
-
-const resolveBodyTimeout = (input: Duration.Input = "30 seconds"): Effect.Effect<Duration.Duration, InvalidOption> => {
-  const timeout = Option.filter(Duration.fromInput(input), Duration.isPositive)
-  const invalid = () => invalidOption("bodyTimeout", "must be a duration of more than none")
-  return Effect.mapError(Effect.fromOption(timeout), invalid)
-}
-
-/** A client that is slow, or waits on purpose, must not keep its connection. */
-const closeConnection = HttpEffect.appendPreResponseHandler((_, response) =>
-  Effect.succeed(HttpServerResponse.setHeader(response, "connection", "close"))
-)
-
-const readBytes = (request: HttpServerRequest.HttpServerRequest, limit: number, timeout: Duration.Duration) => {
-  const tooLarge = remoteProtocol.RequestTooLarge.make({ message: `The body is larger than ${limit} bytes`, limit })
-  const unreadable = remoteProtocol.InvalidRequest.make({ message: "The body could not be read", issues: [] })
-  const tooSlow = remoteProtocol.RequestTimeout.make({
-    message: `The body did not arrive within ${Duration.toSeconds(timeout)} seconds`
-  })
-  return collectBody(request, limit, tooLarge).pipe(
-    Effect.mapError((error) => (error._tag === "HttpServerError" ? unreadable : error)),
-    Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.andThen(closeConnection, Effect.fail(tooSlow)) })
-  )
-}
+const refuseBody =
+  (limit: number) =>
+  ({ message, status }: requestBody.Refusal) => {
+    if (status === 413) return remoteProtocol.RequestTooLarge.make({ message, limit })
+    if (status === 408) return remoteProtocol.RequestTimeout.make({ message })
+    return remoteProtocol.InvalidRequest.make({ message, issues: [] })
+  }
 
 const invalidRequest = ({ message, reason }: PayloadError) =>
   remoteProtocol.InvalidRequest.make({
@@ -622,13 +591,13 @@ const checkProtocol = (json: Schema.Json) => {
 
 /** Reads and checks the body. Nothing of it is looked at before its size is known to be acceptable. */
 const makeReader = Effect.fnUntraced(function* ({ bodyTimeout, limits }: ServerOptions<unknown>) {
-  const timeout = yield* resolveBodyTimeout(bodyTimeout)
+  const timeout = yield* requestBody.resolveTimeout(bodyTimeout, invalidOption)
   const options = { what: "tool call", limits }
   const decode = Json.decode(remoteProtocol.Request, options)
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     yield* checkMediaType(request)
     const { maxBytes } = yield* plainJson.resolveLimits(limits)
-    const body = yield* readBytes(request, maxBytes, timeout)
+    const body = yield* Effect.mapError(requestBody.read(request, maxBytes, timeout), refuseBody(maxBytes))
     const json = yield* Effect.mapError(Json.parse(body, options), invalidRequest)
     yield* checkProtocol(json)
     return yield* Effect.mapError(decode(json), invalidRequest)
@@ -653,25 +622,28 @@ const encodeContract = (contract: ToolContract.ToolContract) => ({
   timeout: Duration.isFinite(contract.timeout) ? Duration.toMillis(contract.timeout) : null
 })
 
+type Approval = ToolContract.ToolContract["approval"]
+
 /**
- * The digests of a tool's contract as callers may hold it: the whole contract, or what version 1 of an agent carries of
- * it, each with the tool's own approval or a stricter one.
+ * The digests of a tool's contract as callers may hold it, with their approval: the whole contract, or what version 1 of an
+ * agent carries of it, each with the tool's own approval or a stricter one.
  */
 const acceptedDigests = Effect.fnUntraced(function* (contract: ToolContract.ToolContract) {
   const { annotations: _, failure: __, success: ___, ...bare } = contract
   const approvals = boundTool.approvals
   const digests = approvals
     .slice(approvals.indexOf(contract.approval))
-    .flatMap((approval) => [
-      ToolContract.digest({ ...contract, approval }),
-      ToolContract.digest({ ...bare, annotations: {}, approval })
-    ])
+    .flatMap((approval) =>
+      [ToolContract.digest({ ...contract, approval }), ToolContract.digest({ ...bare, annotations: {}, approval })].map(
+        (digest) => Effect.map(digest, (text) => [text, approval] as const)
+      )
+    )
   // a contract has a digest, so its parts have one
-  return new Set(yield* Effect.orDie(Effect.all(digests)))
+  return new Map(yield* Effect.orDie(Effect.all(digests)))
 })
 
 /** By the name of the tool. */
-type AcceptedDigests = ReadonlyMap<string, ReadonlySet<string>>
+type AcceptedDigests = ReadonlyMap<string, ReadonlyMap<string, Approval>>
 
 /** Runs the call. The result is sent with status 200. */
 const executeCall = Effect.fnUntraced(function* (
@@ -682,13 +654,21 @@ const executeCall = Effect.fnUntraced(function* (
 ) {
   const { arguments: args, callId, contractDigest: found, name, runId, timeLeft } = request
   const deadline = timeLeft === undefined ? undefined : (yield* Clock.currentTimeMillis) + timeLeft
-  const expected = set.tools.get(name)?.contract.digest
-  if (expected !== undefined && found !== undefined && accepted.get(name)?.has(found) !== true) {
+  const tool = set.tools.get(name)
+  const expected = tool?.contract.digest
+  const approval = found === undefined ? undefined : accepted.get(name)?.get(found)
+  if (expected !== undefined && found !== undefined && approval === undefined) {
     const message = `The server has another version of tool ${JSON.stringify(name)}`
     return yield* Effect.fail(remoteProtocol.ContractMismatch.make({ message, tool: name, expected, found }))
   }
   const call = yield* boundTool.prepare(set, { id: callId, name, arguments: args }, { runId, context, deadline })
   if (Result.isFailure(call)) return call.failure
+  // The caller showed the arguments as it has them: it has a contract, and no Schema
+  if (tool !== undefined && approval !== undefined && approval !== "never") {
+    const normal = yield* boundTool.normalizeCall(tool, call.success, { runId })
+    if (Result.isFailure(normal)) return normal.failure
+    if (!Equal.equals(normal.success.arguments, args)) return boundTool.notNormal(name, normal.success.arguments)
+  }
   return yield* Effect.annotateLogs(toolCall.local(call.success), { runId, callId })
 })
 
@@ -722,7 +702,7 @@ interface ServerParts {
 
 /** The routes as a layer over the router of the application. */
 const layerRoutes = ({ accepted, judge, read, set }: ServerParts, { limits, path = "/" }: ServerOptions<unknown>) => {
-  const api = Api.prefix(path)
+  const api = remoteProtocol.Api.prefix(path)
   const respond = (body: Schema.Json, what: string) =>
     Effect.map(Json.stringify(body, { what, limits }), (text) =>
       HttpServerResponse.text(text, { contentType: "application/json" })
@@ -833,7 +813,7 @@ const resolveEndpoint = (url: string | URL): Effect.Effect<string, InvalidOption
       (url) => (url.protocol === "http:" || url.protocol === "https:") && url.username === "" && url.password === "",
       () => invalidOption("url", `must begin with http:// or https:// and hold no user name or password; use "token"`)
     ),
-    Effect.map((url) => `${url.origin}${url.pathname.replace(/\/+$/, "")}/tools/execute`)
+    Effect.map((url) => `${url.origin}${url.pathname.replace(/(?<!\/)\/+$/, "")}/tools/execute`)
   )
 
 /** The time that the server has, where the timeout of the contract is not over before. Its clock may differ from ours. */
@@ -873,7 +853,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
 
   const answer = Effect.fnUntraced(function* (callId: string, response: HttpClientResponse.HttpClientResponse) {
     const { maxBytes } = yield* plainJson.resolveLimits(limits)
-    const bytes = yield* collectBody(response, maxBytes, largeResponse(maxBytes, response.status))
+    const bytes = yield* requestBody.collect(response, maxBytes, largeResponse(maxBytes, response.status))
     if (response.status === 200) {
       const decoded = yield* Effect.mapError(decodeResponse(bytes), () => invalidResponse)
       return decoded.callId === callId ? decoded.result : yield* Effect.fail(invalidResponse)

@@ -23,7 +23,10 @@ export {
    * @category errors
    * @since 0.1.0
    */
-  ToolNameError
+  ToolNameError,
+  type ApprovalContext,
+  type BoundTool,
+  type OwnServices
 } from "./internal/boundTool.ts"
 
 const BindErrorReason = Schema.TaggedUnion({
@@ -37,7 +40,13 @@ const BindErrorReason = Schema.TaggedUnion({
   InvalidContract: { path: Schema.String, problem: Schema.String }
 })
 
-type BindErrorReason = typeof BindErrorReason.Type
+/**
+ * Why a tool could not be resolved; the reason of a {@link BindError}.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export type BindErrorReason = typeof BindErrorReason.Type
 
 const explainReason = BindErrorReason.match({
   UnknownTool: ({ available }) =>

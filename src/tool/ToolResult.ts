@@ -183,7 +183,7 @@ export interface Success extends Schema.Schema.Type<typeof Success> {}
  * | `execution_error` | the tool failed in a way it foresaw, or its result did not encode |
  * | `unhandled_error` | the tool, or the runtime, failed unexpectedly |
  * | `denied` | the call needed an approval and was refused |
- * | `interrupted` | the call had started when the run was interrupted, or never started because its answer was cut off; `value` is `{ outcome: "unknown" }` where its process died and it is not known whether it took effect |
+ * | `interrupted` | the call had started when the run was interrupted or its process died, and `value` is `{ outcome: "unknown" }`: it may have taken effect; or it never started, because its answer was cut off |
  * | `remote_unavailable` | the server that holds the tool did not answer |
  *
  * A handler's own failures should use other types, except `execution_error`, which

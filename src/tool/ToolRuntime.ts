@@ -18,7 +18,8 @@ export {
    * @category models
    * @since 0.1.0
    */
-  ToolRuntime
+  ToolRuntime,
+  type BoundCall
 } from "./internal/toolCall.ts"
 
 const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>

@@ -17,6 +17,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import * as runParts from "#src/agent/internal/runParts.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 import { bare, decide, decision } from "../decisions.ts"
@@ -171,8 +172,16 @@ describe("TOOL-7 approvals", () => {
         const decided = Result.getOrThrow(Run.decide(state, decisions, yield* DateTime.now))
         const text = yield* Run.stateCodec.encodeJson(Result.getOrThrow(Run.applyAll(state, decided)))
         // The call that was approved is what is stored: neither computed again, nor another one
-        const other = yield* Run.stateCodec.decodeJson(text.replaceAll(`"amount":5000`, `"amount":5001`))
-        const again = yield* endsAs("AwaitingApproval", payer.resume(other))
+        yield* Effect.flip(Run.stateCodec.decodeJson(text.replaceAll(`"amount":5000`, `"amount":5001`)))
+        const edited = state.calls.map((one) => ({
+          ...one,
+          status: {
+            _tag: "Approved" as const,
+            arguments: { to: "ann", amount: 5001, password: "x" },
+            digest: waiting.requests[0].digest
+          }
+        }))
+        const again = yield* endsAs("AwaitingApproval", payer.resume(new runParts.State({ ...state, calls: edited })))
         assert.deepInclude(again.requests[0].arguments, { amount: 5001 })
         assert.deepStrictEqual(ran, [])
         yield* endsAs("Completed", payer.resume(yield* Run.stateCodec.decodeJson(text)))

@@ -115,7 +115,9 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       return [yield* run, yield* Effect.provideService(run, Limits.Limits, { ...Limits.defaults, ...limits })] as const
     }).pipe(Effect.provide(resolved([...calls, ...calls])))
     assert.deepStrictEqual(toolResults(own.conversation), [text])
-    assert.deepStrictEqual(toolResults(strict.conversation), ["validation_error"])
+    // An answer beyond the limits is refused, and the model is asked again
+    assert.deepStrictEqual(toolResults(strict.conversation), [])
+    assert.strictEqual(strict.text, "done")
   })
 
   for (const streaming of [false, true]) {

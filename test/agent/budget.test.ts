@@ -2,16 +2,7 @@ import * as reduction from "#src/conversation/internal/reduction.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Ref, Result, Schema } from "effect"
 import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  AgentEvent,
-  AgentError,
-  Conversation,
-  ConversationStore,
-  Message,
-  Run,
-  TokenCounter
-} from "effect-emissary"
+import { Agent, AgentEvent, AgentError, Conversation, Message, Run, TokenCounter } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
@@ -119,35 +110,31 @@ describe("CONV-7 budget policy", () => {
     assert.deepStrictEqual(shape(parts), shape(whole.sent))
   })
 
-  testWith(
-    Layer.merge(
-      ConversationStore.layerMemory,
-      world(() => ({ text: "ok", usage: { inputTokens: 500, outputTokens: 10 } }))
-    )
-  )("CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not", function* () {
-    const conversation = yield* Conversation.make({ system: "Test." }).pipe(
-      Effect.flatMap(Conversation.addUser(long.repeat(10))),
-      Effect.flatMap(Conversation.addAssistant("ok", { usage: { inputTokens: 10_000, outputTokens: 10 } }))
-    )
-    const { events, onEvent } = yield* recording
-    const first = yield* agent.run("go", { conversation, budget: policy, onEvent })
-    assert.strictEqual(fittings(yield* events).length, 1)
-    assert.isDefined(first.state.view)
-    // The report from before there was a view, and an estimate of the rest
-    assert.strictEqual(yield* Conversation.estimatedSize(first.conversation), 10_010 + 6 + 6)
-    assert.strictEqual(yield* Conversation.estimatedSize(first.state.view ?? Conversation.empty), 510)
+  testWith(world(() => ({ text: "ok", usage: { inputTokens: 500, outputTokens: 10 } })))(
+    "CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not",
+    function* () {
+      const conversation = yield* Conversation.make({ system: "Test." }).pipe(
+        Effect.flatMap(Conversation.addUser(long.repeat(10))),
+        Effect.flatMap(Conversation.addAssistant("ok", { usage: { inputTokens: 10_000, outputTokens: 10 } }))
+      )
+      const { events, onEvent } = yield* recording
+      const first = yield* agent.run("go", { conversation, budget: policy, onEvent })
+      assert.strictEqual(fittings(yield* events).length, 1)
+      assert.isDefined(first.state.view)
+      // The report from before there was a view, and an estimate of the rest
+      assert.strictEqual(yield* Conversation.estimatedSize(first.conversation), 10_010 + 6 + 6)
+      assert.strictEqual(yield* Conversation.estimatedSize(first.state.view ?? Conversation.empty), 510)
 
-    // The next run starts from the whole, which is as long as it was, also when it comes from storage
-    const store = yield* ConversationStore.ConversationStore
-    yield* store.append("chat", Conversation.messages(first.conversation))
-    const { conversation: stored } = Option.getOrThrow(yield* store.load("chat"))
-    const second = yield* agent.run("again", { conversation: stored, budget: policy, onEvent })
-    assert.strictEqual(fittings(yield* events).length, 2)
-    // Resumed, it keeps its view
-    yield* agent.resume(second.state, { input: "more", budget: policy, onEvent })
-    assert.strictEqual(fittings(yield* events).length, 2)
-    for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
-  })
+      // The next run starts from the whole, which is as long as it was, also when it comes from storage
+      const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(first.conversation))
+      const second = yield* agent.run("again", { conversation: stored, budget: policy, onEvent })
+      assert.strictEqual(fittings(yield* events).length, 2)
+      // Resumed, it keeps its view
+      yield* agent.resume(second.state, { input: "more", budget: policy, onEvent })
+      assert.strictEqual(fittings(yield* events).length, 2)
+      for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
+    }
+  )
 
   test("CONV-7 tool definitions count", chatting, function* () {
     const { events, onEvent } = yield* recording

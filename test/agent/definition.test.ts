@@ -1,7 +1,8 @@
 import "effect-emissary/re2"
 import { assert, describe } from "@effect/vitest"
-import { Arbitrary, Duration, Effect, Redacted, Schema } from "effect"
+import { Arbitrary, Duration, Effect, Redacted, Result, Schema } from "effect"
 import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
+import { type Json, JsonSchema } from "effect-emissary/payload"
 import { Arbitraries } from "effect-emissary/testing"
 import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
@@ -44,7 +45,7 @@ describe("AgentDefinition.make", () => {
         order,
         { ...order, timeout: Duration.micros(1500n) },
         { ...order, name: "", description: " ", digest: "sk-no-digest" },
-        { ...order, name: "odd", parameters: { type: "object", unevaluatedThings: true } }
+        { ...order, name: "odd", parameters: { type: "object", unevaluatedItems: true } }
       ]
     }).pipe(Effect.flip)
     assert.sameMembers(Array.from(issuesOf(error)), [
@@ -59,7 +60,7 @@ describe("AgentDefinition.make", () => {
       "/tools/2/name",
       "/tools/2/description",
       "/tools/2/digest",
-      "/tools/3/parameters/unevaluatedThings",
+      "/tools/3/parameters/unevaluatedItems",
       "/tools/3/digest"
     ])
     assert.include(error.message, `"gpt-4o"`)
@@ -126,12 +127,13 @@ describe("AgentDefinition.codec.encode", () => {
     const order = yield* tool({ success: {}, failure: {}, approval: "always", annotations: { readonly: true } })
     const definition = yield* AgentDefinition.make({
       model: "a/b",
-      output: { schema: {}, strategy: "tool" },
+      output: { schema: { ...parameters, title: "T" }, strategy: "tool" },
       tools: [yield* tool({ name: "plain" }), order]
     })
     const error = yield* Effect.flip(AgentDefinition.codec.encode(definition, { version: 1 }))
     const paths = [
       "/output/strategy",
+      "/output/schema/title",
       "/tools/1/success",
       "/tools/1/failure",
       "/tools/1/approval",
@@ -141,7 +143,7 @@ describe("AgentDefinition.codec.encode", () => {
     const some = yield* Effect.flip(
       AgentDefinition.codec.encode(definition, { version: 1, allowLoss: ["/output/strategy", "/tools/*/success"] })
     )
-    assert.deepStrictEqual(issuesOf(some), paths.slice(2))
+    assert.deepStrictEqual(issuesOf(some), ["/output/schema/title", ...paths.slice(3)])
     const wire = yield* AgentDefinition.codec.encode(definition, {
       version: 1,
       allowLoss: paths.map((path) => path.replace(/\d+/, "*"))
@@ -149,6 +151,72 @@ describe("AgentDefinition.codec.encode", () => {
     assert.strictEqual(wire["structured_output_strategy"], "native")
     const losses = error._tag === "LossyEncoding" ? error.losses : []
     assert.deepStrictEqual(yield* AgentDefinition.codec.encode(definition, { version: 1, allowLoss: losses }), wire)
+  })
+
+  test("MEND-10 W1 version 1 names each part of an output that Riffer refuses or reads as less", function* () {
+    const lost = Effect.fnUntraced(function* (schema: Json.JsonObject) {
+      const definition = yield* AgentDefinition.make({ model: "a/b", output: { schema } })
+      const written = yield* Effect.result(AgentDefinition.codec.encode(definition, { version: 1 }))
+      return Result.isSuccess(written) ? [] : issuesOf(written.failure)
+    })
+    const closed = (properties: Json.JsonObject, more: Json.JsonObject = {}) => ({
+      type: "object",
+      properties,
+      required: Object.keys(properties),
+      additionalProperties: false,
+      ...more
+    })
+    const text = { type: "string" }
+    const at = "/output/schema"
+    const cases: ReadonlyArray<readonly [Json.JsonObject, ReadonlyArray<string>]> = [
+      // Riffer's own forms
+      [closed({}), []],
+      [closed({ a: { type: "string", description: "d", enum: ["x"], default: "x" } }), []],
+      [closed({ a: { type: ["integer", "null"] } }, { required: [] }), []],
+      [closed({ a: { type: "object" }, b: { type: "array" }, c: { type: "array", items: text } }), []],
+      [closed({ a: closed({ b: { type: "array", items: closed({ c: { type: "boolean" } }) } }) }), []],
+      [closed({ a: { type: "array", items: { type: "object" } } }), []],
+      // schemas that Riffer refuses
+      [closed({ a: { anyOf: [text, { type: "integer" }] } }), [`${at}/properties/a`]],
+      [closed({ a: { type: ["string", "integer"] } }), [`${at}/properties/a`]],
+      [closed({ a: { type: "null" } }), [`${at}/properties/a`]],
+      [closed({ a: {} }), [`${at}/properties/a`]],
+      [closed({ a: { type: "array", items: { enum: ["x"] } } }), [`${at}/properties/a/items`]],
+      [{ $ref: "#/$defs/a", $defs: { a: closed({}) } }, [at]],
+      // schemas of which it reads less
+      [closed({ a: { type: ["string", "null"] } }), [`${at}/properties/a/type`]],
+      [closed({ "a/b": { type: "string", minLength: 1 } }), [`${at}/properties/a~1b/minLength`]],
+      [text, [`${at}/type`]],
+      [{ type: "array", items: text }, [`${at}/type`]],
+      [{ type: "object" }, [`${at}/additionalProperties`]],
+      [closed({ a: { type: "object", additionalProperties: text } }), [`${at}/properties/a/additionalProperties`]],
+      [closed({ a: closed({}) }), [`${at}/properties/a/additionalProperties`]],
+      [closed({ a: closed({ b: text }, { additionalProperties: true }) }), [`${at}/properties/a/additionalProperties`]],
+      [closed({ a: { type: "array", items: { type: "array", items: text } } }), [`${at}/properties/a/items/type`]],
+      [closed({ a: { type: "array", items: { ...text, enum: ["x"] } } }), [`${at}/properties/a/items/enum`]],
+      [closed({ a: { type: "array", items: { type: ["string", "null"] } } }), [`${at}/properties/a/items/type`]],
+      [closed({ a: { type: "array", prefixItems: [text] } }), [`${at}/properties/a/prefixItems`]],
+      [closed({ a: text }, { required: ["a", "b"] }), [`${at}/required`]],
+      [closed({}, { description: "d" }), [`${at}/description`]]
+    ]
+    for (const [schema, paths] of cases) assert.deepStrictEqual(yield* lost(schema), [...paths], JSON.stringify(schema))
+    const number = JsonSchema.fromSchema(Schema.Struct({ a: Schema.Number }))
+    assert.deepStrictEqual(yield* lost(yield* number), [`${at}/properties/a`])
+    const definition = yield* AgentDefinition.make({ model: "a/b", output: { schema: text } })
+    const wire = yield* AgentDefinition.codec.encode(definition, { version: 1, allowLoss: ["/output/schema/**"] })
+    assert.deepStrictEqual(wire["structured_output"], text)
+  })
+
+  test("MEND-10 W8 a whole number of a model option that is not exact is refused", function* () {
+    const seed = JSON.parse("12345678901234567891")
+    const modelOptions = { seed, temperature: 0.5, openai: { top: [1, seed] }, max_tokens: Number.MAX_SAFE_INTEGER }
+    const error = yield* Effect.flip(AgentDefinition.make({ modelOptions }))
+    assert.deepStrictEqual(issuesOf(error), ["/modelOptions/seed", "/modelOptions/openai/top/1"])
+    for (const version of [1, 2]) {
+      const wire = { schema_version: version, model: "a/b", model_options: { seed } }
+      const refused = yield* Effect.flip(AgentDefinition.codec.decode(wire))
+      assert.deepStrictEqual(issuesOf(refused), ["/model_options/seed"])
+    }
   })
 
   test("CODEC-1 TOOL-1 version 1 refuses everything it has no form for, with a path", function* () {
@@ -186,7 +254,9 @@ describe("AgentDefinition.codec.encode", () => {
     const definition = yield* AgentDefinition.make({
       model: "a/b",
       modelOptions: { max_tokens: 1, prompt_cache_key: "k" },
-      output: { schema: { type: "object", properties: { secret: { type: "string" } } } },
+      output: {
+        schema: { type: "object", properties: { secret: { type: "string" } }, additionalProperties: false }
+      },
       tools: [login]
     })
     for (const version of [1, 2]) {

@@ -8,6 +8,7 @@ import type { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { endsAs } from "../outcomes.ts"
+import { someRuns } from "../full.ts"
 import { test } from "../test.ts"
 
 /** The behaviour of a generated call. */
@@ -235,7 +236,7 @@ describe("L5 one loop, many drivers", () => {
         assert.strictEqual(new Set(unique).size, unique.length, `${name}: ${unique.join()}`)
       })
     },
-    { arbitrary: { runs: 100 }, timeout: 300_000 }
+    { arbitrary: { runs: someRuns(100) } }
   )
 
   it.effect.prop(
@@ -270,7 +271,7 @@ describe("L5 one loop, many drivers", () => {
         const ran = (yield* Probe.ran).filter((what) => what !== "boom" && what !== "fail")
         assert.strictEqual(new Set(ran).size, ran.length, ran.join())
       }).pipe(inWorld(scriptOf(plan), concurrent ? ToolRuntime.layerConcurrent() : ToolRuntime.layerInline)),
-    { arbitrary: { runs: 200 }, timeout: 300_000 }
+    { arbitrary: { runs: someRuns(200) } }
   )
 
   test("AGENT-2 AGENT-7 a hook that stops at the first event loses no input", world([{ text: "hi" }]), function* () {

@@ -5,6 +5,7 @@ import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
+import * as driver from "#src/agent/internal/driver.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
@@ -409,5 +410,63 @@ describe("what users pass to a run", () => {
     )
     assert.match(message ?? "", /Limits/)
     assert.match(message ?? "", /4194304|4,194,304|maxStringLength|maxBytes|maxText/i)
+  })
+})
+
+describe("MEND-15 the end of a run that failed or was cut off", () => {
+  test("MEND-15 after a hook that died no hook begins, also of events that waited for it", function* () {
+    const received: Array<string> = []
+    const onEvent = ({ event }: Agent.Entry) => {
+      received.push(event._tag)
+      const isFirst = event._tag === "ToolFinished" && received.filter((tag) => tag === event._tag).length === 1
+      return isFirst ? Effect.andThen(Effect.sleep(30), Effect.die(new Error("no disk"))) : Effect.void
+    }
+    const running = Effect.provide(agent.run("Go", { onEvent }), [...waiting(1, 2, 3)])
+    const fiber = yield* Effect.forkChild(running)
+    yield* TestClock.adjust("10 seconds")
+    const exit = yield* Fiber.await(fiber)
+    assert(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+    assert.strictEqual(received.at(-1), "ToolFinished")
+    assert.lengthOf(
+      received.filter((tag) => tag === "ToolFinished"),
+      1
+    )
+  })
+
+  test("MEND-15 a run that the time of a step ends waits a second for its hooks, not for its whole time", function* () {
+    const onEvent = ({ event }: Agent.Entry) => (event._tag === "RunInterrupted" ? Effect.never : Effect.void)
+    const running = agent.run("Go", { onEvent, timeouts: { step: "5 seconds" } })
+    const fiber = yield* Effect.forkChild(
+      Effect.provide(running, ScriptedModel.layer([{ text: "late", delay: "1 hour" }])).pipe(
+        Effect.provide(waiting()[0])
+      )
+    )
+    yield* TestClock.adjust("6 seconds")
+    assert.isDefined(fiber.pollUnsafe())
+    yield* endsAs("Interrupted", Fiber.join(fiber))
+  })
+
+  test("MEND-15 a run whose fiber is interrupted emits nothing more", function* () {
+    const shown: Array<string> = []
+    const recorder = new driver.RunRecorder<{ readonly outcome?: string }, string, string>({
+      state: {},
+      first: undefined,
+      apply: (_, event) => Result.succeed(event === "ended" ? { outcome: event } : {}),
+      views: (_, event) => [event],
+      emit: (view) => Effect.sync(() => void shown.push(view)),
+      context: yield* Effect.context<never>()
+    })
+    const machine = {
+      next: () => "wait",
+      ends: () => false,
+      perform: () => Effect.andThen(recorder.record("began"), Effect.never),
+      interrupt: () => recorder.record("ended")
+    }
+    const fiber = yield* Effect.forkChild(
+      driver.runMachine(machine, recorder, { open: Effect.void, deadline: undefined })
+    )
+    yield* Effect.yieldNow
+    yield* Fiber.interrupt(fiber)
+    assert.deepStrictEqual([recorder.state.outcome, shown], ["ended", ["began"]])
   })
 })

@@ -144,5 +144,5 @@ describe("DUR-3 a call that had started when its process died", () => {
 /** The state as that of another definition of the agent: which of them may continue from it is another rule. */
 const withDefinition = (json: unknown, definition: string) => {
   const stored = Object(json)
-  return { ...stored, state: { ...stored.state, definition } }
+  return { ...stored, state: { ...stored.state, basis: { ...stored.state.basis, definition } } }
 }

@@ -3,6 +3,7 @@ import { Effect, Layer, Result } from "effect"
 import {
   Agent,
   AgentDefinition,
+  Conversation,
   ModelRegistry,
   Run,
   ToolContract,
@@ -193,6 +194,20 @@ describe("DUR-10 runs outlive edits", () => {
       }
       assert.deepStrictEqual(events, [])
       assert.deepStrictEqual(ran, [])
+    })
+  }
+
+  for (const [what, options] of incompatible.filter(([, { name }]) => name === undefined)) {
+    const ran: Array<unknown> = []
+    test(`MEND-6 a call that is denied does not stop an edit of ${what}`, world(asks, ran), function* () {
+      const state = yield* waiting()
+      const other = yield* version(options)
+      const { result } = yield* resumed(other, state, { decisions: decide(state, false) })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.include(JSON.stringify(Conversation.transcript(result.conversation)), `"type":"denied"`)
+      assert.deepStrictEqual(ran, [])
+      // The policy "refuse" is about any edit
+      yield* failsFor("DefinitionChanged", other.resume(state, { decisions: decide(state, false), onChange: "refuse" }))
     })
   }
 

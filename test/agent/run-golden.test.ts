@@ -2,7 +2,6 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { Run } from "effect-emissary"
-import { answered } from "./run-events.ts"
 import { test } from "../test.ts"
 
 // Written by version 1 as it was released: never written again, read for ever.
@@ -10,30 +9,6 @@ const golden = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`./golden/${name}.json`, import.meta.url), "utf8"))
 
 describe("L3 released versions of runs", () => {
-  test("L3 problems of outputs are written as the first runs had them: a pointer, a readable path", function* () {
-    const issue = { keyword: "type", expected: "must be a number", found: "another value" }
-    for (const [path, readable] of [
-      ["/items/0/name", "items[0].name"],
-      ["/2/a1/1b", "[2].a1.1b"],
-      ["/list/12", "list[12]"],
-      ["", ""]
-    ] as const) {
-      const output = { _tag: "Invalid", issues: [{ ...issue, path }] } as const
-      const event = answered("{", "stop", { output })
-      const json = yield* Run.eventCodec.encode(event)
-      const { keyword, expected: message } = issue
-      assert.deepStrictEqual(Object(json).event.output.issues, [{ path: readable, pointer: path, keyword, message }])
-      assert.deepStrictEqual(yield* Run.eventCodec.decode(json), event)
-    }
-    for (const now of [
-      { path: "/a", expected: "a text", found: "another value" },
-      { path: "/a", expected: "a text", found: "another value", keyword: "type", fix: "Write one" }
-    ]) {
-      const json = yield* Run.eventCodec.encode(answered("{", "stop", { output: { _tag: "Invalid", issues: [now] } }))
-      assert.deepStrictEqual(Object(json).event.output.issues, [now])
-    }
-  })
-
   test("L3 a state names the status of each open call, and no other", function* () {
     const json = golden("run-state-waiting-v1")
     const calls: ReadonlyArray<{ readonly callId: string }> = Object(json).state.calls

@@ -16,7 +16,7 @@ const usageOf = (event: Run.Event): Message.TokenUsage =>
         ? event.usage
         : {}
 
-const options = (runs: number) => ({ arbitrary: { runs }, timeout: 300_000 })
+const options = (runs: number) => ({ arbitrary: { runs } })
 
 describe("laws of the run core, over random plans of answers, results, interruptions and crashes", () => {
   it.prop(

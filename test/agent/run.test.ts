@@ -60,6 +60,20 @@ describe("AGENT-2 run", () => {
     assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant"])
   })
 
+  test(
+    "a run that replaces the instructions leaves no system message of the history",
+    world([{ text: "hi" }]),
+    function* () {
+      const conversation = yield* Conversation.make({ system: "Other." }).pipe(
+        Effect.flatMap(Conversation.addUser("Hello")),
+        Effect.flatMap(Conversation.addSystem("In Italian."))
+      )
+      const result = yield* agent.run(undefined, { conversation, instructions: "replace" })
+      const texts = Conversation.messages(result.conversation).map(Message.text)
+      assert.deepStrictEqual(texts, ["Test.", "Hello", "hi"])
+    }
+  )
+
   test("AGENT-2 refuses to run with nothing to answer", world([]), function* () {
     const error = yield* failsFor("ConversationInvalid", agent.run())
     assert.include(error.message, "user message")

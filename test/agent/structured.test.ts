@@ -325,17 +325,46 @@ describe("AGENT-6 structured output", () => {
   })
 
   test("AGENT-6 a schema that a constrained call cannot carry is part of the system text", function* () {
+    let shown: unknown
     const told = (schema: Json.JsonObject) =>
       Effect.gen(function* () {
         const definition = yield* AgentDefinition.make({ model: "mock/m", output: { schema, strategy: "native" } })
         const bound = yield* Agent.bind(definition)
         yield* bound.run("Go")
         const [request] = yield* ScriptedModel.requests
-        assert.strictEqual(request?.responseFormat.type, "json")
-        return request?.messages.find(({ role }) => role === "system")?.text ?? ""
+        assert(request?.responseFormat.type === "json")
+        shown = request.responseFormat.schema
+        return request.messages.find(({ role }) => role === "system")?.text ?? ""
       }).pipe(Effect.provide(rebuilding), Effect.provide(ScriptedModel.layer([{ object: { a: "x" } }])))
     const plain = { type: "object", properties: { a: { type: "string" } }, required: ["a"] }
     assert.strictEqual(yield* told(plain), "")
     assert.include(yield* told({ ...plain, not: { required: ["b"] } }), `"not":{"required":["b"]}`)
+    // The strict form, in keywords that the adapters of all providers know
+    const kind = { oneOf: [{ const: "x" }, { $ref: "#/definitions/other", description: "Other" }] }
+    const older = {
+      $schema: "http://json-schema.org/draft-07/schema#",
+      type: "object",
+      properties: { a: kind, more: { type: "integer" } },
+      required: ["a"],
+      definitions: { other: { enum: [1, null] } }
+    }
+    assert.strictEqual(yield* told(older), "")
+    assert.deepStrictEqual(shown, {
+      type: "object",
+      properties: {
+        a: {
+          anyOf: [
+            { type: "string", enum: ["x"] },
+            { $ref: "#/$defs/other", description: "Other" }
+          ]
+        },
+        more: { type: ["integer", "null"] }
+      },
+      required: ["a", "more"],
+      additionalProperties: false,
+      $defs: { other: { type: ["number", "null"], enum: [1, null] } }
+    })
+    // Anthropic's adapter leaves the bound out
+    assert.include(yield* told({ ...plain, properties: { a: { type: "string", minLength: 1 } } }), `"minLength":1`)
   })
 })

@@ -333,6 +333,33 @@ describe("AGENT-8 agents as tools", () => {
     }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }], [{ toolCalls: [call("d1", "echo", { text: "x" })] }])))
   )
 
+  test("AGENT-7 AGENT-8 a child does nothing more until the hook of the outer run has returned, at any event", function* () {
+    const done = Effect.gen(function* () {
+      return [(yield* ScriptedModel.requests).length, (yield* Probe.ran).length]
+    })
+    let entries = Number.POSITIVE_INFINITY
+    for (let held = 1; held <= entries; held++) {
+      yield* Effect.gen(function* () {
+        const services = yield* Effect.context<Probe | ScriptedModel.ScriptedModel>()
+        let seen = 0
+        let before: ReadonlyArray<number> = []
+        const onEvent = () =>
+          Effect.gen(function* () {
+            if (++seen !== held) return
+            before = yield* Effect.provideContext(done, services)
+            return yield* Effect.never
+          })
+        const fiber = yield* Effect.forkChild(outer.run("Go", { onEvent }))
+        for (let turn = 0; turn < 100; turn++) yield* Effect.yieldNow
+        if (seen < held) entries = seen
+        else assert.deepStrictEqual(yield* done, before, `held at event ${held}`)
+        fiber.interruptUnsafe()
+        yield* TestClock.adjust("1 minute")
+      }).pipe(inWorld(delegating([{ toolCalls: [call("d1", "echo", { text: "x" })] }, { text: "found" }])))
+    }
+    assert.isAbove(entries, 10)
+  })
+
   test("AGENT-8 an agent as a service is found in the context, and keeps the model its layer captured", function* () {
     class Researcher extends Agent.Service<Researcher>()("researcher", {}) {}
     class Writer extends Agent.Service<Writer>()("writer", {

@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Layer, Metric, Option, Schedule, Schema, Stream, Tracer } from "effect"
 import { LanguageModel, Model, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, Message, ModelRegistry, Telemetry, ToolFailure } from "effect-emissary"
+import { Agent, Conversation, Limits, Message, ModelRegistry, Telemetry, ToolFailure } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
@@ -429,6 +429,22 @@ describe("OTEL-1 content", () => {
       ],
       "output.messages": [{ role: "assistant", parts: [text("The key is [redacted].")], finish_reason: "stop" }]
     })
+  })
+
+  test("MEND-2 long texts are cut before they are masked, and masking has fuel", function* () {
+    const { ended, layer } = tracing()
+    const talk = (text: string, maxFuel?: number) => {
+      const content = Telemetry.captureContent()
+      const limited = maxFuel === undefined ? content : Layer.provide(content, Limits.layer({ maxFuel }))
+      return Effect.provide(talkative.run(text), [world([{ text: "ok" }]), limited, layer])
+    }
+    const inputOf = (at: number) =>
+      contentOf(ended().filter(({ name }) => name.startsWith("chat"))[at])["input.messages"]
+    yield* talk("eyJ-".repeat(50_000))
+    yield* talk("a".repeat(10_000), 1000)
+    const cut = `${"eyJ-".repeat(8092)} [167632 more characters]`
+    assert.deepStrictEqual(inputOf(0), [{ role: "user", parts: [{ type: "text", content: cut }] }])
+    assert.deepStrictEqual(inputOf(1), [{ role: "user", parts: [{ type: "text", content: "[redacted]" }] }])
   })
 
   test("OTEL-1 a redactor decides, and content for which it throws is left out", function* () {

@@ -160,7 +160,7 @@ describe("agent wire version 1", () => {
       tools: [{ name: "t", description: "T", parameters_schema: odd }]
     }
     const definition = yield* AgentDefinition.codec.decode(wire)
-    const again = yield* AgentDefinition.codec.encode(definition, { version: 1 })
+    const again = yield* AgentDefinition.codec.encode(definition, { version: 1, allowLoss: ["/output/schema/**"] })
     assert.strictEqual(JSON.stringify(again["structured_output"]), JSON.stringify(odd))
     assert.include(JSON.stringify(again["tools"]), JSON.stringify(odd))
   })

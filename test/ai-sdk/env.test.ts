@@ -90,7 +90,10 @@ const serve = (reply: (request: Received) => Reply) =>
   )
 
 const environment = (variables: Record<string, string>) =>
-  Layer.provide(ModelRegistry.layerEnv, ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
+  Layer.provide(
+    ModelRegistry.layerEnv({ providers: "any" }),
+    ConfigProvider.layer(ConfigProvider.fromUnknown(variables))
+  )
 
 const ask = (model: string, variables: Record<string, string>, modelOptions = {}) =>
   Agent.make("a", { model, modelOptions })
@@ -168,6 +171,70 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
       assert.include(received[0]?.body, `"temperature":0.5`)
       assert.strictEqual(received.length, 1)
     }
+  })
+
+  test.live("MEND-4 no redirect takes a key or a prompt along", function* () {
+    for (const status of [301, 302, 303, 307, 308]) {
+      for (const [model, reply, , variables] of providers) {
+        const elsewhere = yield* serve(() => reply("Hello."))
+        const { received, url } = yield* serve((request) => {
+          const location = elsewhere.url.replace("127.0.0.1", "localhost").replace("/v1", request.url)
+          return { status, headers: { location }, json: {} }
+        })
+        const error = yield* Effect.flip(ask(model, variables(url)))
+        assert.strictEqual(error._tag, "AgentError", `${model} ${status}`)
+        assert.deepStrictEqual([received.length, elsewhere.received.length], [1, 0], `${model} ${status}`)
+      }
+    }
+  })
+
+  test.live("MEND-4 a response has a size", function* () {
+    const { url } = yield* serve(() => chat("x".repeat(65 * 1024 * 1024)))
+    const error = yield* Effect.flip(ask("ollama/qwen3", { OLLAMA_BASE_URL: url }))
+    assert(error._tag === "AgentError")
+    assert.strictEqual(error.reason._tag, "ModelFailed")
+  })
+
+  test.live("MEND-4 a name selects a listed provider only", function* () {
+    const { received, url } = yield* serve(() => chat("Hello."))
+    const variables = { VAULT_BASE_URL: url, VAULT_API_KEY: key, OPENAI_API_KEY: key, OPENAI_BASE_URL: url }
+    const select = (model: string, options?: ModelRegistry.EnvOptions) =>
+      Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(model, {})).pipe(
+        Effect.provide(
+          Layer.provide(ModelRegistry.layerEnv(options), ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
+        )
+      )
+    for (const model of ["vault/x", "VAULT/x", "__proto__/x"]) {
+      const error = yield* failsFor("UnknownProvider", select(model))
+      assert.include(error.message, "known providers: anthropic")
+    }
+    const error = yield* failsFor("UnknownProvider", select("openai/gpt-5.2", { providers: ["vault"] }))
+    assert.include(error.message, `unknown provider "openai"; known providers: vault.`)
+    assert.match(error.message, / Add it to the providers of ModelRegistry.layerEnv$/)
+    yield* failsFor("UnknownProvider", select("VAULT/x", { providers: ["vault"] }))
+    yield* select("vault/x", { providers: ["vault"] })
+    yield* select("openai/gpt-5.2")
+    yield* select("openai/gpt-5.2", { providers: ["openai"] })
+    assert.deepStrictEqual(received, [])
+  })
+
+  test("MEND-4 providers that are no list, or misspelt, are found when the layer is built", function* () {
+    const build = (providers: ModelRegistry.EnvOptions["providers"], variables = {}) =>
+      Effect.exit(
+        Layer.build(
+          Layer.provide(
+            ModelRegistry.layerEnv({ providers }),
+            ConfigProvider.layer(ConfigProvider.fromUnknown(variables))
+          )
+        )
+      )
+    // Sound: as a program in JavaScript passes it
+    const text = yield* build("openai" as "any")
+    assert.include(String(text), 'expected a list of names, or "any"')
+    const misspelt = yield* build(["openai", "antropic"])
+    assert.include(String(misspelt), 'got "antropic". Did you mean "anthropic"? Otherwise set ANTROPIC_BASE_URL')
+    assert.strictEqual((yield* build(["antropic"], { ANTROPIC_BASE_URL: "http://localhost/v1" }))._tag, "Success")
+    assert.strictEqual((yield* build(["openai", "vllm"]))._tag, "Success")
   })
 
   test("MODEL-2 a missing key names its variables", function* () {
@@ -355,7 +422,7 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
     const nothing = ConfigProvider.layer(ConfigProvider.fromUnknown({}))
     const error = yield* agent
       .run("Hi")
-      .pipe(Effect.provide(ModelRegistry.layerEnv), Effect.provide(nothing), Effect.flip)
+      .pipe(Effect.provide(ModelRegistry.layerEnv()), Effect.provide(nothing), Effect.flip)
     assert.strictEqual(error.reason._tag, "PreparationFailed")
     assert.include(error.message, "failed with ConfigError: EMISSARY_MODEL is not set, or not valid")
   })

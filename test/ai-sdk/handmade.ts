@@ -26,6 +26,7 @@ export interface Answer extends Partial<Omit<LanguageModelV4GenerateResult, "con
 
 /** The stream of an answer, cut into small deltas. */
 export const streamOf = (answer: Answer): Array<LanguageModelV4StreamPart> => {
+  const cut = (text: string) => text.match(text.length > 10_000 ? /.{1,10000}/gs : /.{1,4}/gs) ?? []
   const parts: Array<LanguageModelV4StreamPart> = [{ type: "stream-start", warnings: answer.warnings ?? [] }]
   if (answer.response !== undefined) {
     const { body: _body, headers: _headers, ...response } = answer.response
@@ -38,14 +39,14 @@ export const streamOf = (answer: Answer): Array<LanguageModelV4StreamPart> => {
       case "reasoning": {
         const { providerMetadata } = part
         parts.push({ type: `${part.type}-start`, id })
-        for (const delta of part.text.match(/.{1,4}/gs) ?? []) parts.push({ type: `${part.type}-delta`, id, delta })
+        for (const delta of cut(part.text)) parts.push({ type: `${part.type}-delta`, id, delta })
         parts.push({ type: `${part.type}-end`, id, ...(providerMetadata === undefined ? {} : { providerMetadata }) })
         break
       }
       case "tool-call": {
         const { toolCallId, toolName, providerExecuted = false } = part
         parts.push({ type: "tool-input-start", id: toolCallId, toolName, providerExecuted })
-        for (const delta of part.input.match(/.{1,4}/gs) ?? []) {
+        for (const delta of cut(part.input)) {
           parts.push({ type: "tool-input-delta", id: toolCallId, delta })
         }
         parts.push({ type: "tool-input-end", id: toolCallId }, part)

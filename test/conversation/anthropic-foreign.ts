@@ -29,8 +29,11 @@ const elsewhere = [
 
 const SearchResult = block("search_result", { source: Said, title: Said, content: list(Text, 2) })
 
+/** Text, or a picture in a document. */
+const DocumentPart = Schema.Union([Text, block("image", { source: base64(["image/png"]) })])
+
 const Document = block("document", {
-  source: Schema.Struct({ type: Schema.Literal("content"), content: Schema.Union([Said, list(Text, 2, 1)]) }),
+  source: Schema.Struct({ type: Schema.Literal("content"), content: Schema.Union([Said, list(DocumentPart, 2, 1)]) }),
   title: Schema.optionalKey(Said)
 })
 
@@ -51,6 +54,10 @@ const Content = Schema.Union([
   })
 ])
 
+const BrowserState = block("browser_state", {
+  tabs: list(Schema.Struct({ tab_id: Said, active: Schema.Boolean }), 2)
+})
+
 const Use = Schema.Struct({
   call: block("tool_use", {
     name: Schema.Literals(["f", "search"]),
@@ -62,7 +69,7 @@ const Use = Schema.Struct({
         Schema.Null,
         Schema.Literal(""),
         Said,
-        list(Schema.Union([Content, block("tool_reference", { tool_name: Said })]), 3, 1)
+        list(Schema.Union([Content, block("tool_reference", { tool_name: Said }), BrowserState]), 3, 1)
       ])
     ),
     is_error: Schema.optionalKey(Schema.Boolean)
@@ -124,11 +131,31 @@ const User = Schema.Struct({
   ...extras
 })
 
+const change = { tool: Schema.Struct({ type: Schema.Literal("tool_reference"), name: Said, ...extras }), ...extras }
+
+/** Instructions behind the first message. */
+const Later = Schema.Struct({
+  role: Schema.Literal("system"),
+  content: Schema.Union([
+    Said,
+    list(
+      Schema.Union([
+        Text,
+        Schema.Struct({ type: Schema.Literal("tool_addition"), ...change }),
+        Schema.Struct({ type: Schema.Literal("tool_removal"), ...change })
+      ]),
+      2,
+      1
+    )
+  ]),
+  ...extras
+})
+
 const History = Schema.Struct({
   system: Schema.Struct({
     system: Schema.optionalKey(Schema.Union([Schema.Null, Said, list(Text, 2, 1)]))
   }),
-  turns: list(Schema.Struct({ user: User, answers: list(Answer, 3) }), 3, 1),
+  turns: list(Schema.Struct({ user: User, later: list(Later, 2), answers: list(Answer, 3) }), 3, 1),
   order: Order
 })
 
@@ -150,8 +177,8 @@ const result = ({ result }: typeof Use.Type, id: string): Json => ({
 const history = ({ order, system, turns }: typeof History.Type): Json => {
   const messages: Array<Json> = []
   let count = 0
-  for (const { answers, user } of turns) {
-    messages.push(user)
+  for (const [index, { answers, later, user }] of turns.entries()) {
+    messages.push(user, ...(answers.length > 0 || index === turns.length - 1 ? later : []))
     for (const { asString, extras, joined, resultExtras, reversed, text, uses, ...answer } of answers) {
       const ids = uses.map(() => `toolu_${count++}`)
       const blocks: ReadonlyArray<Json> = [

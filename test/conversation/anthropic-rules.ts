@@ -25,6 +25,14 @@ export const anthropicRules = (history: unknown): ReadonlyArray<string> => {
       if (server.length > 0 && open.length === 0) say(`server tools without a result: ${server}`)
       open = []
       server = []
+    } else if (role === "system") {
+      if (open.length > 0) say(`calls without a result: ${open}`)
+      const before = messages.slice(0, index).findLast((one) => isObject(one) && one["role"] !== "system")
+      if (!isObject(before) || before["role"] !== "user") say("a system message that follows no message of the user")
+      const next: unknown = messages[index + 1]
+      if (isObject(next) && next["role"] === "user") say("a system message before a message of the user")
+      if (typeof content === "string" || !Array.isArray(content)) texts(content, say)
+      else for (const block of content) if (!isToolChange(block)) textBlock(block, say)
     } else if (role === "assistant") {
       if (open.length > 0) say(`calls without a result: ${open}`)
       ;[open, server] = answer(content, server, say)
@@ -35,6 +43,9 @@ export const anthropicRules = (history: unknown): ReadonlyArray<string> => {
 }
 
 const isBlank = (text: unknown): boolean => typeof text !== "string" || text.trim() === ""
+
+const isToolChange = (block: unknown): boolean =>
+  isObject(block) && ["tool_addition", "tool_removal"].includes(String(block["type"])) && isObject(block["tool"])
 
 const texts = (content: unknown, say: Say): void => {
   if (typeof content === "string") {
@@ -53,7 +64,15 @@ const mediaTypes = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"
 const media = (block: unknown, say: Say): void => {
   if (!isObject(block) || !isObject(block["source"])) return say("a block without a source")
   const { type, ...source } = block["source"]
-  if (type === "content" && block["type"] === "document") return texts(source["content"], say)
+  if (type === "content" && block["type"] === "document") {
+    const { content } = source
+    if (!Array.isArray(content) || content.length === 0) return texts(content, say)
+    for (const one of content) {
+      if (isObject(one) && one["type"] === "image") media(one, say)
+      else textBlock(one, say)
+    }
+    return
+  }
   const data = source["data"] ?? source["url"] ?? source["file_id"]
   if (typeof data !== "string" || data === "") say("an empty source")
   if (type === "base64") {
@@ -109,7 +128,8 @@ const results = (content: unknown, open: ReadonlyArray<string>, say: Say): void 
     }
     if (Array.isArray(inner)) {
       if (inner.length === 0) say("empty result content")
-      for (const one of inner) userBlock(one, say, "tool_reference")
+      for (const one of inner)
+        if (!isObject(one) || one["type"] !== "browser_state") userBlock(one, say, "tool_reference")
     } else if (
       inner !== undefined &&
       inner !== null &&

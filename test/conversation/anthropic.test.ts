@@ -42,7 +42,8 @@ describe("CONV-4 foreign Anthropic histories", () => {
       const result = OpenAiMessages.fromConversation(self, { toolFiles: "describe" })
       if (Result.isFailure(result)) return assert.strictEqual(result.failure.reason._tag, "UnsupportedContent")
       const back = yield* OpenAiMessages.toConversation(result.success)
-      assert.strictEqual(Conversation.messageCount(back), Conversation.messageCount(self))
+      const said = Conversation.messages(self).filter((message) => message.role !== "system" || message.content !== "")
+      assert.deepStrictEqual(pluck(Conversation.messages(back), "role"), pluck(said, "role"))
     }
   )
 
@@ -132,13 +133,47 @@ describe("CONV-4 foreign Anthropic histories", () => {
     common.same(yield* render(stored), foreign)
     assert.deepStrictEqual(Conversation.messages(self).map(Message.text), [
       "A\nhttps://a\none\ntwo",
-      "So far.It is so.",
+      "So far.\n\nIt is so.",
       "get_order\nA\nhttps://a\none\ntwo"
     ])
     const files = Conversation.toPrompt(self).content.flatMap(({ content }) =>
       typeof content === "string" ? [] : content.flatMap((part) => (part.type === "file" ? [part.data] : []))
     )
     assert.deepStrictEqual(files, ["file_1", Base64.encode("x\n\ny"), "file_2"])
+  })
+
+  test("MEND-10 a compaction is not glued to the text beside it, and is written as it was read", function* () {
+    const compaction = { type: "compaction", content: "The user is Ada." }
+    const foreign = {
+      messages: [
+        user(text("hi")),
+        assistant(text("Well."), compaction, compaction, text("Hello Ada."), text(" How are you?"))
+      ]
+    }
+    const self = yield* AnthropicMessages.toConversation(foreign)
+    common.same(yield* render(self), foreign)
+    const said = "Well.\n\nThe user is Ada.\n\nThe user is Ada.\n\nHello Ada. How are you?"
+    assert.deepStrictEqual(Conversation.messages(self).slice(1).map(Message.text), [said])
+    assert.strictEqual(Result.getOrThrow(OpenAiMessages.fromConversation(self))[1]?.["content"], said)
+  })
+
+  test("MEND-10 the id of a file is written for the provider that keeps the file, and for no other", function* () {
+    const image = { type: "image", source: { type: "file", file_id: "file_011C" } }
+    const foreign = [
+      image,
+      { type: "document", source: { type: "file", file_id: "file_011C" } },
+      { type: "container_upload", file_id: "file_011C" }
+    ]
+    for (const block of foreign) {
+      const self = yield* AnthropicMessages.toConversation({ messages: [user(block)] })
+      common.same((yield* render(self)).messages[0], user(block))
+      const refused = OpenAiMessages.fromConversation(self)
+      assert(Result.isFailure(refused) && refused.failure.reason._tag === "UnsupportedContent")
+      assert.include(refused.failure.message, "got the id of a file that another provider keeps")
+    }
+    const file = { type: "file", file: { file_id: "file-6F2k" } }
+    const other = yield* OpenAiMessages.toConversation([{ role: "user", content: [file] }])
+    assert.strictEqual((yield* reasonOf(other))._tag, "UnsupportedContent")
   })
 
   test("SOUND-9 a block of another type is refused by its name", function* () {
@@ -151,7 +186,8 @@ describe("CONV-4 foreign Anthropic histories", () => {
   const calls = assistant(use("a"))
 
   common.refusesUnlawful(format, [
-    ["UnknownRole", 1, { messages: [asks, { role: "system", content: "x" }] }],
+    ["UnknownRole", 1, { messages: [asks, { role: "developer", content: "x" }] }],
+    ["OpenCalls", 2, { messages: [asks, calls, { role: "system", content: "x" }, user(found)] }],
     ["OrphanResult", 1, { messages: [asks, user(found)] }],
     ["DuplicateResult", 2, { messages: [asks, calls, user(found, found)] }],
     ["OpenCalls", 2, { messages: [asks, calls, asks] }],
@@ -164,8 +200,8 @@ describe("CONV-4 foreign Anthropic histories", () => {
   ])
 
   test("UnknownRole: the roles that Anthropic has are named", function* () {
-    const error = yield* Effect.flip(AnthropicMessages.toConversation({ messages: [{ role: "system", content: "x" }] }))
-    assert.include(error.message, `expected one of user, assistant, got another role. The role is "system"`)
+    const error = yield* Effect.flip(AnthropicMessages.toConversation({ messages: [{ role: "bot", content: "x" }] }))
+    assert.include(error.message, `expected one of user, assistant, system, got another role. The role is "bot"`)
   })
 
   common.refusesForms(
@@ -195,9 +231,24 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
   common.refusesUnsendable(format, [
     ["AssistantFirst", 0, given.chat(Conversation.addAssistant("Hi"))],
     ["AssistantFirst", 1, given.chat(given.system("x"), Conversation.addAssistant("Hi"))],
+    ["MisplacedSystem", 1, given.chat(go, Conversation.addSystem("x"), go)],
+    ["MisplacedSystem", 2, given.chat(go, Conversation.addAssistant("Hi"), Conversation.addSystem("x"), go)],
     ["UnsupportedContent", 1, Conversation.addUser(common.base, [file("audio/wav")])],
     ["UnsupportedContent", 2, common.answered(common.call(), ToolResult.success(null, [file("image/svg+xml")]))]
   ])
+
+  test("MEND-11 later system messages are written where Anthropic takes them, moved there if asked for", function* () {
+    const late = (text: string) => Conversation.addSystem(text)
+    const lead = [given.system("A"), late("B")] as const
+    const asked = yield* given.chat(...lead, go, late("C"), late("D"), Conversation.addAssistant("Hi"), late("E"), go)
+    const { messages, system } = yield* render(asked, { laterSystem: "move" })
+    assert.deepStrictEqual(system, [text("A"), text("B")])
+    assert.deepStrictEqual(pluck(messages, "role"), ["user", "system", "system", "assistant", "user", "system"])
+    const contents = messages.flatMap(({ content }) => content)
+    assert.deepStrictEqual<unknown>(contents, [text("go"), "C", "D", text("Hi"), text("go"), "E"])
+    const nowhere = yield* Conversation.addSystem(yield* Conversation.addAssistant(common.base, "Hi"), "F")
+    assert.deepStrictEqual((yield* reasonOf(nowhere, { laterSystem: "move" }))._tag, "MisplacedSystem")
+  })
 
   test("Anthropic pauses long tools: the end may wait for one", function* () {
     const paused = yield* Conversation.addAssistant(common.base, [ToolResult.textPart("Let me look."), server])
@@ -282,6 +333,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
     [{ messages: [{ role: "user" }] }, "/messages/0/content"],
     {
       messages: [{ role: "user", content: "Weather?" }, assistant(use("c1")), { role: "user", content: "Never mind." }]
-    }
+    },
+    { messages: [user(text("x")), assistant(use("a")), user(text("so?"), result("a", { content: "THE REAL RESULT" }))] }
   )
 })

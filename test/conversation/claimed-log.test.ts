@@ -1,6 +1,6 @@
 /** Logs that one process at a time has claimed: what checkpoints and sessions rely on. */
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Option, Schema } from "effect"
+import { DateTime, Deferred, Effect, Fiber, Layer, Option, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as claimedLog from "#src/conversation/internal/claimedLog.ts"
 import * as storage from "#src/conversation/internal/storage.ts"
@@ -54,7 +54,7 @@ const begun = Effect.gen(function* () {
     input: VersionedCodec.single({ what: "beginning of numbers", value: Begin }),
     batch: storage.batchCodec({ what: "batch of numbers", kind: "numbers", events: Schema.Array(Schema.Finite) })
   })
-  const lease = yield* claimedLog.leaseOf("numbers", { leaseTime: "30 seconds" })
+  const lease = yield* claimedLog.leaseOf("numbers", { leaseTime: "30 seconds" }, yield* VersionedStore.VersionedStore)
   const at = yield* claimedLog.begin(journal, lease, "k", Option.none(), {
     head: (fields) => ({ title: "Primes", ...fields }),
     input: (generation) => ({ generation, sum: 0 })
@@ -67,6 +67,48 @@ const begun = Effect.gen(function* () {
 
 const tagOf = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(effect), ({ _tag }) => _tag)
+
+describe("MEND-7 a log of a process whose clock was wrong", () => {
+  /** The owner renews its claim, with a clock that is ahead. */
+  const renewAhead = Effect.fnUntraced(function* ({ head, journal }: Effect.Success<typeof begun>) {
+    const updated = DateTime.add(yield* DateTime.now, { hours: 1 })
+    yield* journal.append(
+      yield* head,
+      (head) => ({ ...head, updated, lease: DateTime.add(updated, { seconds: 30 }) }),
+      []
+    )
+  })
+
+  test("is free when its head did not change for the time of its lease", function* () {
+    const all = yield* begun
+    const { head, journal, lease } = all
+    const take = Effect.flatMap(head, (at) => claimedLog.takeOver(journal, lease, at))
+    yield* renewAhead(all)
+    const refused = yield* Effect.flip(take)
+    assert(refused._tag === "Leased")
+    assert.deepStrictEqual(refused.until, DateTime.add(yield* DateTime.now, { seconds: 30 }))
+    yield* TestClock.adjust("29 seconds")
+    yield* renewAhead(all)
+    assert.strictEqual(yield* tagOf(take), "Leased")
+    yield* TestClock.adjust("29 seconds")
+    assert.strictEqual(yield* tagOf(take), "Leased")
+    yield* TestClock.adjust("1 second")
+    yield* take
+  })
+
+  test("is not waited for longer when the clock here is set back", function* () {
+    const all = yield* begun
+    const { head, journal, lease } = all
+    const take = Effect.flatMap(head, (at) => claimedLog.takeOver(journal, lease, at))
+    yield* TestClock.adjust("1 day")
+    yield* renewAhead(all)
+    assert.strictEqual(yield* tagOf(take), "Leased")
+    yield* TestClock.setTime(0)
+    assert.strictEqual(yield* tagOf(take), "Leased")
+    yield* TestClock.adjust("30 seconds")
+    yield* take
+  })
+})
 
 describe("DUR-1 a log that a process has claimed", () => {
   test("DUR-1 is taken by another process once its lease has ended, and then not written by the first one", function* () {

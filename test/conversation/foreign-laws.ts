@@ -10,7 +10,7 @@ import * as given from "./given.ts"
 import { heldBy, sendableTo } from "./foreign-transcript.ts"
 
 export interface Format<Foreign> {
-  readonly name: "openai" | "anthropic"
+  readonly name: "openai" | "anthropic" | "openai-responses"
   readonly codec: Schema.Codec<Conversation.Conversation, Schema.Json>
   readonly foreign: Arbitrary.Arbitrary<Foreign>
   /** The violations that the provider refuses. */
@@ -152,12 +152,13 @@ export const refusesUnsendable = <Foreign>({ write }: Format<Foreign>, own: Read
   })
 }
 
-/** The codec of a format in another schema: a user message "Hi", one of another form with its path, and a history that breaks laws. */
+/** The codec of a format in another schema: a user message "Hi", one of another form with its path, and histories that break laws: the last one with the result of its call behind the next question. */
 export const embeds = <Foreign>(
   { codec, read, write }: Format<Foreign>,
   foreign: Schema.Json,
   [malformed, path]: readonly [Schema.Json, string],
-  unlawful: Schema.Json
+  unlawful: Schema.Json,
+  lateResult: Schema.Json
 ) => {
   const Request = Schema.Struct({ messages: codec })
 
@@ -183,6 +184,9 @@ export const embeds = <Foreign>(
     assert.strictEqual((yield* Effect.flip(read(unlawful)))._tag, "ConversationError")
     const { conversation, repairs } = yield* read(unlawful, { onUnlawful: "repair" })
     assert.strictEqual(repairs[0]?._tag, "CallSealed")
+    const late = yield* read(lateResult, { onUnlawful: "repair" })
+    assert.deepStrictEqual(pluck(late.repairs, "_tag"), ["ResultMoved"])
+    assert.include(Message.text(Conversation.messages(late.conversation)[2] ?? assert.fail()), "THE REAL RESULT")
     assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
   })
 }

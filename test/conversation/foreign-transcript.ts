@@ -1,12 +1,14 @@
 import { Effect, Result } from "effect"
 import { Conversation, Message, ToolResult } from "effect-emissary"
 
-type Format = "openai" | "anthropic"
+type Format = "openai" | "anthropic" | "openai-responses"
 
 const fileTypes: { readonly [F in Format]: (part: ToolResult.FilePart) => boolean } = {
   openai: ({ data, mediaType }) =>
     data.type === "base64" ? data.base64 !== "" : mediaType === "image/png" && data.url !== "",
-  anthropic: ({ data }) => data.type === "url" || data.base64 !== ""
+  anthropic: ({ data }) => data.type === "url" || data.base64 !== "",
+  "openai-responses": ({ data, mediaType }) =>
+    (data.type === "base64" ? data.base64 !== "" : data.url !== "") && !mediaType.startsWith("audio/")
 }
 
 type Content = ReadonlyArray<ToolResult.Content>
@@ -21,9 +23,12 @@ const isBlank = (part: ToolResult.Content): boolean => part.type === "text" && p
 /** The conversation without what the format has no form for, so that it can be written. */
 export const sendableTo = Effect.fnUntraced(function* (format: Format, self: Conversation.Conversation) {
   const messages: Array<Message.Message> = []
-  for (const message of Conversation.messages(self)) {
+  const all = Conversation.messages(self)
+  for (const [index, message] of all.entries()) {
     switch (message.role) {
       case "system":
+        // Anthropic takes it at a question that is answered next
+        if (format === "anthropic" && index > 0 && all[index + 1]?.role === "user") break
         messages.push(message.content.trim() === "" ? { ...message, content: "Be brief." } : message)
         break
       case "user":
@@ -67,40 +72,54 @@ export const heldBy = (format: Format, self: Conversation.Conversation): Convers
       case "system":
         return message
       case "user":
-        return { ...message, content: orHello(message.content.filter(isSent(format)).map(held)) }
+        return { ...message, content: orHello(message.content.filter(isSent(format)).map(held(format))) }
       case "assistant":
         return { ...message, content: ordered(format, message.content) }
       case "tool":
         return { ...message, result: heldResult(format, message.result) }
     }
   })
-  return Conversation.transcript(Result.getOrThrow(Conversation.fromMessages(messages)))
+  const kept =
+    format === "openai-responses" ? messages.reduce<ReadonlyArray<Message.Message>>(joinAnswers, []) : messages
+  return Conversation.transcript(Result.getOrThrow(Conversation.fromMessages(kept)))
+}
+
+/** Items of two answers in a row are one answer. */
+const joinAnswers = (all: ReadonlyArray<Message.Message>, next: Message.Message): ReadonlyArray<Message.Message> => {
+  const last = all.at(-1)
+  return last?.role === "assistant" && next.role === "assistant"
+    ? [...all.slice(0, -1), { ...last, content: [...last.content, ...next.content] }]
+    : [...all, next]
 }
 
 const isSent = (format: Format) => (part: Message.AssistantPart) =>
-  part.type !== "text" || (format === "openai" ? part.text !== "" : part.text.trim() !== "")
+  part.type !== "text" || (format === "anthropic" ? part.text.trim() !== "" : part.text !== "")
 
 /** Images have no names, links no types. */
-const held = (part: ToolResult.Content): ToolResult.Content => {
-  if (part.type === "text") return part
-  const { fileName: _, ...rest } = part
-  if (part.mediaType.startsWith("image/")) {
-    return part.data.type === "url" ? { ...rest, mediaType: "image/*" } : rest
+const held =
+  (format: Format) =>
+  (part: ToolResult.Content): ToolResult.Content => {
+    if (part.type === "text") return part
+    const { fileName: _, ...rest } = part
+    if (part.mediaType.startsWith("image/")) {
+      return part.data.type === "url" ? { ...rest, mediaType: "image/*" } : rest
+    }
+    return format === "openai-responses" && part.data.type === "url"
+      ? { ...part, mediaType: "application/octet-stream" }
+      : part
   }
-  return part
-}
 
 type Parts = ReadonlyArray<Message.AssistantPart>
 
 const ordered = (format: Format, content: Parts): Parts => {
   const sent = content.filter(isSent(format))
-  if (format === "anthropic") return sent
+  if (format !== "openai") return sent
   return [...sent.filter((part) => part.type === "text"), ...sent.filter((part) => part.type !== "text")]
 }
 
 const heldResult = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolResult => {
-  const content = ToolResult.content(given).filter(isSent(format)).map(held)
-  if (format === "openai" || given._tag === "Success") return ToolResult.success(null, orText("", content))
+  const content = ToolResult.content(given).filter(isSent(format)).map(held(format))
+  if (format !== "anthropic" || given._tag === "Success") return ToolResult.success(null, orText("", content))
   const type = given.type.trim() === "" ? "execution_error" : given.type
   return { ...ToolResult.failure("execution_error", ""), content: orText(type, content) }
 }

@@ -32,15 +32,63 @@ describe("CONV-2 invalid states do not exist", () => {
     }
   })
 
-  test("late and second system message", function* () {
+  test("MEND-11 a system message between a call and its results, and later ones where they are refused", function* () {
     const system = yield* Message.system("Late")
+    assert.strictEqual(
+      (yield* reasonOf(Effect.fromResult(Conversation.append(yield* asking, system))))._tag,
+      "OpenCalls"
+    )
     for (const before of [
       yield* Conversation.addUser(Conversation.empty, "Hello"),
       yield* Conversation.make({ system: "First" })
     ]) {
-      const reason = yield* reasonOf(Effect.fromResult(Conversation.append(before, system)))
-      assert.strictEqual(reason._tag, "MisplacedSystem")
+      const later = yield* Effect.fromResult(Conversation.append(before, system))
+      assert.strictEqual(Conversation.messageCount(later), 2)
+      const messages = Conversation.messages(later)
+      const reason = yield* reasonOf(Effect.fromResult(Conversation.fromMessages(messages, { laterSystem: "refuse" })))
+      assert.deepStrictEqual(reason, { _tag: "MisplacedSystem", index: 1, id: system.id })
+      // An option from elsewhere, which the compiler did not see
+      const options: Conversation.ReadOptions = JSON.parse('{"laterSystem":"Refuse"}')
+      assert.deepStrictEqual(yield* reasonOf(Effect.fromResult(Conversation.fromMessages(messages, options))), reason)
+      const { repairs } = yield* Conversation.repair(messages, options)
+      assert.deepStrictEqual(
+        repairs.map(({ _tag }) => _tag),
+        ["SystemDemoted"]
+      )
     }
+  })
+
+  test("MEND-11 later system messages are appended, and the first one stays the system message", function* () {
+    const self = yield* chat(
+      () => Conversation.make({ system: "First" }),
+      Conversation.addUser("One"),
+      Conversation.addSystem("Late", { id: "s2" }),
+      Conversation.addAssistant("1"),
+      Conversation.addUser("Two")
+    )
+    assert.strictEqual(Option.getOrThrow(Conversation.system(self)).content, "First")
+    assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), [
+      "system",
+      "user",
+      "system",
+      "assistant",
+      "user"
+    ])
+    assert.deepStrictEqual(
+      pluck(Conversation.toPrompt(self).content, "role"),
+      pluck(Conversation.messages(self), "role")
+    )
+    const dropped = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
+    assert.deepStrictEqual(pluck(dropped.removed, "role"), ["user", "system", "assistant"])
+    assert.strictEqual(Option.getOrThrow(Conversation.system(dropped.conversation)).content, "First")
+    const { report } = yield* Conversation.truncate(self, { budget: 16 })
+    assert.deepStrictEqual(pluck(report.removed, "role"), ["user", "system", "assistant"])
+    const read = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
+    assert(Equal.equals(read, self))
+    assert.strictEqual(
+      (yield* chat(Conversation.addUser("Hi"), Conversation.addSystem("Late"))).pipe(Conversation.system)._tag,
+      "None"
+    )
   })
 
   test("result without its call", function* () {
@@ -96,7 +144,7 @@ describe("CONV-2 invalid states do not exist", () => {
     }
   })
 
-  test("tool name mismatch, empty user content, empty call ids, late system while open", function* () {
+  test("tool name mismatch, empty user content, empty call ids", function* () {
     const open = yield* asking
     const mismatch = yield* reasonOf(Conversation.addToolResult(open, { callId: "a", name: "other", result: found }))
     assert(mismatch._tag === "NameMismatch")

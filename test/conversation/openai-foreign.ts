@@ -39,7 +39,14 @@ const Called = Schema.Struct({
 })
 
 const Call = Schema.Struct({
-  call: Schema.Struct({ type: Schema.Literal("function"), function: Called, ...extras }),
+  call: Schema.Union([
+    Schema.Struct({ type: Schema.Literal("function"), function: Called, ...extras }),
+    Schema.Struct({
+      type: Schema.Literal("custom"),
+      custom: Schema.Struct({ name: Schema.Literal("sql"), input: Schema.String }),
+      ...extras
+    })
+  ]),
   result: Schema.Struct({
     role: Schema.Literal("tool"),
     content: Schema.Union([Schema.String, list(Text, 3, 1)]),
@@ -90,15 +97,18 @@ const System = Schema.Struct({
 
 const History = Schema.Struct({
   system: list(System, 1),
-  turns: list(Schema.Struct({ user: User, answers: list(Answer, 3) }), 3),
+  turns: list(
+    Schema.Struct({ before: list(System, 1), user: User, later: list(System, 1), answers: list(Answer, 3) }),
+    3
+  ),
   order: Order
 })
 
 const history = ({ order, system, turns }: typeof History.Type): Json => {
   const messages: Array<Json> = [...system]
   let count = 0
-  for (const { answers, user } of turns) {
-    messages.push(user)
+  for (const { answers, before, later, user } of turns) {
+    messages.push(...before, user, ...later)
     for (const { calls, message, reversed } of answers) {
       const ids = calls.map(() => `call_${count++}`)
       const isSilent = (message.content ?? message.refusal ?? message.audio ?? null) === null

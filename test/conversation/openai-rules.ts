@@ -76,6 +76,11 @@ const calls = (given: unknown, say: Say): Set<string> => {
     return ids
   }
   for (const call of given) {
+    if (isObject(call) && call["type"] === "custom" && isObject(call["custom"])) {
+      if (typeof call["id"] !== "string" || typeof call["custom"]["input"] !== "string") say("a custom call")
+      else ids.add(call["id"])
+      continue
+    }
     if (!isObject(call) || call["type"] !== "function" || !isObject(call["function"])) {
       say("a call of another shape")
       continue

@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Option, Result, type Schema } from "effect"
 import { Conversation, Message, ToolResult } from "effect-emissary"
-import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
+import { AnthropicMessages, OpenAiMessages, OpenAiResponses } from "effect-emissary/interop"
 
 import * as common from "./foreign-laws.ts"
 import { openaiForeign } from "./openai-foreign.ts"
@@ -118,15 +118,48 @@ describe("CONV-4 foreign OpenAI histories", () => {
 
   test("SOUND-9 what is not known is refused by its name", function* () {
     for (const [message, named] of [
-      [{ role: "function", name: "f", content: "x" }, `The role is "function"`],
-      [
-        { role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } },
-        "at /0/function_call: expected tool_calls"
-      ],
-      [{ role: "assistant", tool_calls: [{ id: "a", type: "custom" }] }, `got "custom"`]
+      [{ role: "functions", name: "f", content: "x" }, `The role is "functions"`],
+      [{ role: "assistant", tool_calls: [{ id: "a", type: "magic" }] }, `got "magic"`]
     ] as const) {
       assert.include((yield* Effect.flip(OpenAiMessages.toConversation([message]))).message, named)
     }
+  })
+
+  test("MEND-11 custom calls, and the older function_call with its results", function* () {
+    const custom = { id: "c1", type: "custom", custom: { name: "sql", input: "select 1" } }
+    const foreign = [
+      user,
+      { role: "assistant", content: null, tool_calls: [custom] },
+      { role: "tool", tool_call_id: "c1", content: "1" },
+      { role: "assistant", content: null, function_call: { name: "f", arguments: `{ "q": 1 }` } },
+      { role: "function", name: "f", content: "x" },
+      { role: "assistant", content: "So.", function_call: { name: "f", arguments: "{}" } },
+      { role: "function", name: "f", content: null }
+    ]
+    const self = yield* OpenAiMessages.toConversation(foreign)
+    common.same(yield* render(self), foreign)
+    const calls = Conversation.messages(self).flatMap((m) => (m.role === "assistant" ? Message.toolCalls(m) : []))
+    assert.deepStrictEqual(
+      calls.map(({ arguments: args, id }) => [id, args]),
+      [
+        ["c1", { input: "select 1" }],
+        ["function_call_3", { q: 1 }],
+        ["function_call_5", {}]
+      ]
+    )
+    const items = yield* Effect.fromResult(OpenAiResponses.fromConversation(self))
+    assert.deepStrictEqual<unknown>(items[1], {
+      type: "custom_tool_call",
+      call_id: "c1",
+      name: "sql",
+      input: "select 1"
+    })
+    const open = yield* OpenAiMessages.toConversation(foreign.slice(0, -1))
+    const answered = yield* Conversation.addToolResult(open, {
+      callId: "function_call_5",
+      result: ToolResult.success("y")
+    })
+    assert.deepStrictEqual((yield* render(answered)).at(-1), { role: "function", name: "f", content: "y" })
   })
 
   test("TRUST-3 an error lists the first problems of a message, and counts the others", function* () {
@@ -137,18 +170,15 @@ describe("CONV-4 foreign OpenAI histories", () => {
     assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [3, 97])
   })
 
-  const user = { role: "user", content: "x" }
-  const asks = { role: "assistant", tool_calls: [{ id: "a", name: "f", arguments: {} }] }
-  const result = { role: "tool", tool_call_id: "a", content: "r" }
-
   common.refusesUnlawful(format, [
     ["UnknownRole", 1, [user, { role: "bot", content: "x" }]],
-    ["MisplacedSystem", 1, [user, { role: "system", content: "x" }]],
+    ["OpenCalls", 2, [user, asks, { role: "system", content: "x" }, result]],
     ["OrphanResult", 1, [user, result]],
     ["DuplicateResult", 3, [user, asks, result, result]],
     ["OpenCalls", 2, [user, asks, user]],
     ["RepeatedCallId", 1, [user, { role: "assistant", tool_calls: [...asks.tool_calls, ...asks.tool_calls] }]],
     ["NameMismatch", 2, [user, asks, { ...result, name: "g" }]],
+    ["MissingCallId", 1, [user, { role: "function", name: "f", content: "x" }]],
     ["EmptyContent", 0, [{ role: "user", content: "" }]],
     ["EmptyContent", 0, [{ role: "user", content: [] }]],
     ["MissingCallId", 2, [user, asks, { ...result, tool_call_id: "" }]]
@@ -160,9 +190,9 @@ describe("CONV-4 foreign OpenAI histories", () => {
       [{ messages: [] }, ""],
       [[user, { role: "tool", content: "x" }], "/1/tool_call_id"],
       [[{ role: "user", content: [{ type: "text" }] }], "/0/content/0/text"],
-      [[user, { ...asks, function_call: { name: "f" } }], "/1/function_call"],
+      [[user, { ...asks, function_call: { name: "f" } }], "/1/function_call/arguments"],
       [[user, { ...asks, tool_calls: [7] }], "/1/tool_calls/0"],
-      [[user, { role: "assistant", tool_calls: [{ id: "a", type: "custom", custom: {} }] }], "/1/tool_calls/0/type"],
+      [[user, { role: "assistant", tool_calls: [{ id: "a", type: "magic" }] }], "/1/tool_calls/0/type"],
       [[user, { role: "assistant", content: [{ type: "output_audio" }] }], "/1/content/0/type"],
       [[user, { role: "assistant", content: null, video: { id: "v" } }], "/1/video"]
     ],
@@ -176,6 +206,10 @@ describe("CONV-4 foreign OpenAI histories", () => {
     yield* render(yield* Conversation.seal(open))
   })
 })
+
+const user = { role: "user", content: "x" }
+const asks = { role: "assistant", tool_calls: [{ id: "a", name: "f", arguments: {} }] }
+const result = { role: "tool", tool_call_id: "a", content: "r" }
 
 describe("CONV-4 what OpenAI refuses is never written", () => {
   const file = (mediaType: string, data: string | URL) =>
@@ -243,6 +277,7 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
       },
       { role: "user", content: "Never mind." },
       { role: "tool", tool_call_id: "c9", content: "sunny" }
-    ]
+    ],
+    [user, asks, user, { ...result, content: "THE REAL RESULT" }]
   )
 })

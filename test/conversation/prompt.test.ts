@@ -156,7 +156,8 @@ describe("CONV-3 prompts from elsewhere", () => {
   const said = (...content: Prompt.AssistantMessage["content"]) => Prompt.assistantMessage({ content })
   const returned = (...content: Prompt.ToolMessage["content"]) => Prompt.toolMessage({ content })
 
-  const read = (...messages: ReadonlyArray<Prompt.Message>) => Conversation.fromPrompt(Prompt.fromMessages(messages))
+  const read = (...messages: ReadonlyArray<Prompt.Message>) =>
+    Conversation.fromPrompt(Prompt.fromMessages(messages), { laterSystem: "refuse" })
 
   test("late and second system messages, orphans, empty users: typed errors that name the message", function* () {
     const system = Prompt.systemMessage({ content: "s" })

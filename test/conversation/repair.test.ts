@@ -40,8 +40,16 @@ const shape = (self: Conversation.Conversation) =>
     }
   })
 
-const repaired = (...messages: ReadonlyArray<Message.Message>) =>
-  Effect.map(Conversation.repair(messages), ({ conversation, repairs }) => ({
+const repaired = (...messages: ReadonlyArray<Message.Message>) => reported(messages, {})
+
+/** The repair of a history whose writer must not add to the instructions. */
+const demoted = (...messages: ReadonlyArray<Message.Message>) => reported(messages, { laterSystem: "refuse" })
+
+const reported = (
+  messages: ReadonlyArray<Message.Message>,
+  options: NonNullable<Parameters<typeof Conversation.repair>[1]>
+) =>
+  Effect.map(Conversation.repair(messages, options), ({ conversation, repairs }) => ({
     shape: shape(conversation),
     repairs: repairs.map(({ _tag, index, ...rest }) =>
       "reason" in rest ? `${_tag} ${index} ${rest.reason._tag}` : `${_tag} ${index}`
@@ -56,13 +64,59 @@ describe("CONV-8 repair", () => {
     assert.deepStrictEqual(result.repairs, ["MessageDropped 1 OrphanResult", "MessageDropped 3 OrphanResult"])
   })
 
-  test("second results are dropped, also late ones", function* () {
+  test("second results are dropped", function* () {
     const result = yield* repaired(user("u1"), assistant("a1", call("c1")), tool("t1", "c1"), tool("t2", "c1"))
     assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1", "tool c1 ok"])
     assert.deepStrictEqual(result.repairs, ["MessageDropped 3 DuplicateResult"])
-    const late = yield* repaired(assistant("a1", call("c1")), user("u1"), tool("t1", "c1"))
-    assert.deepStrictEqual(late.shape, ["assistant tool-call c1", "tool c1 interrupted", "user u1"])
-    assert.deepStrictEqual(late.repairs, ["CallSealed 1", "MessageDropped 2 DuplicateResult"])
+  })
+
+  test("MEND-10 a late result moves up to its call, and no failure takes its place", function* () {
+    const late = yield* repaired(assistant("a1", call("c1")), user("u1"), tool("t1", "c1", "g"))
+    assert.deepStrictEqual(late.shape, ["assistant tool-call c1", "tool c1 ok", "user u1"])
+    assert.deepStrictEqual(late.details, [
+      { _tag: "ResultRenamed", index: 2, id: "t1", callId: "c1", from: "g", to: "f" },
+      { _tag: "ResultMoved", index: 2, id: "t1", callId: "c1" }
+    ])
+    const twice = yield* repaired(assistant("a1", call("c1")), assistant("a2"), tool("t1", "c1"), tool("t2", "c1"))
+    assert.deepStrictEqual(twice.shape, ["assistant tool-call c1", "tool c1 ok", "assistant"])
+    assert.deepStrictEqual(twice.repairs, ["ResultMoved 2", "MessageDropped 3 DuplicateResult"])
+    const partly = yield* repaired(
+      assistant("a1", call("c1"), call("c2"), call("c3")),
+      tool("t3", "c3"),
+      user("u1"),
+      assistant("a2", call("c4")),
+      tool("t2", "c2"),
+      tool("t4", "c4")
+    )
+    assert.deepStrictEqual(partly.shape, [
+      "assistant tool-call c1 tool-call c2 tool-call c3",
+      "tool c1 interrupted",
+      "tool c2 ok",
+      "tool c3 ok",
+      "user u1",
+      "assistant tool-call c4",
+      "tool c4 ok"
+    ])
+    assert.deepStrictEqual(partly.repairs, ["CallSealed 2", "ResultMoved 4"])
+  })
+
+  test("MEND-10 a late result follows a call that was relabelled, and is for none where two calls have its id", function* () {
+    const relabelled = yield* repaired(
+      assistant("a1", call("c1")),
+      tool("t1", "c1"),
+      assistant("a2", call("")),
+      user("u1"),
+      tool("t2", "")
+    )
+    assert.deepStrictEqual(relabelled.shape.slice(2), ["assistant tool-call call_2", "tool call_2 ok", "user u1"])
+    const two = yield* repaired(
+      assistant("a1", call("c1")),
+      user("u1"),
+      assistant("a2", call("c1")),
+      user("u2"),
+      tool("t1", "c1")
+    )
+    assert.deepStrictEqual(two.repairs, ["CallSealed 1", "CallSealed 3", "MessageDropped 4 DuplicateResult"])
   })
 
   test("calls without a result are sealed where the next turn begins; an open end stays open", function* () {
@@ -94,31 +148,43 @@ describe("CONV-8 repair", () => {
     assert.deepStrictEqual(result.repairs, ["MessageDropped 1 EmptyContent"])
   })
 
-  test("later system messages become user messages, behind the results that followed them", function* () {
+  test("MEND-11 later system messages stay, behind the results that followed them", function* () {
     const result = yield* repaired(system("s1"), user("u1"), system("s2"), assistant("a1"))
+    assert.deepStrictEqual(result.shape, ["system s1", "user u1", "system s2", "assistant"])
+    assert.deepStrictEqual(result.repairs, [])
+    const between = yield* repaired(assistant("a1", call("c1")), system("s"), tool("t1", "c1"), user("u"))
+    assert.deepStrictEqual(between.shape, ["assistant tool-call c1", "tool c1 ok", "system s", "user u"])
+    assert.deepStrictEqual(between.details, [{ _tag: "SystemMoved", index: 1, id: "s" }])
+    const open = yield* repaired(assistant("a1", call("c1")), system("s"))
+    assert.deepStrictEqual(open.shape, ["assistant tool-call c1", "tool c1 interrupted", "system s"])
+    assert.deepStrictEqual(open.repairs, ["SystemMoved 1", "CallSealed 1"])
+  })
+
+  test("later system messages become user messages where they are refused, behind the results that followed them", function* () {
+    const result = yield* demoted(system("s1"), user("u1"), system("s2"), assistant("a1"))
     assert.deepStrictEqual(result.shape, ["system s1", "user u1", "user s2", "assistant"])
     assert.deepStrictEqual(result.details, [{ _tag: "SystemDemoted", index: 2, id: "s2" }])
 
-    const between = yield* repaired(
+    const between = yield* demoted(
       assistant("a1", call("c1"), call("c2")),
       system("s"),
       tool("t1", "c1"),
       tool("t2", "c2")
     )
     assert.deepStrictEqual(between.shape, ["assistant tool-call c1 tool-call c2", "tool c1 ok", "tool c2 ok", "user s"])
-    const open = yield* repaired(assistant("a1", call("c1")), system("s"))
+    const open = yield* demoted(assistant("a1", call("c1")), system("s"))
     assert.deepStrictEqual(open.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s"])
     assert.deepStrictEqual(open.repairs, ["SystemDemoted 1", "CallSealed 1"])
-    const before = yield* repaired(assistant("a1", call("c1")), system("s"), user("u"), tool("t", "c1"))
-    assert.deepStrictEqual(before.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s", "user u"])
-    const empty = yield* repaired(user("u"), system("s", ""))
+    const before = yield* demoted(assistant("a1", call("c1")), system("s"), user("u"), tool("t", "c1"))
+    assert.deepStrictEqual(before.shape, ["assistant tool-call c1", "tool c1 ok", "user s", "user u"])
+    const empty = yield* demoted(user("u"), system("s", ""))
     assert.deepStrictEqual(empty.shape, ["user u"])
     assert.deepStrictEqual(empty.repairs, ["SystemDemoted 1", "MessageDropped 1 EmptyContent"])
   })
 
   test("a system message does not become the first by what is dropped before it", function* () {
     for (const first of [tool("t1", "c1"), user("u0", "")]) {
-      const result = yield* repaired(first, system("s"), user("u1"))
+      const result = yield* demoted(first, system("s"), user("u1"))
       assert.deepStrictEqual(result.shape, ["user s", "user u1"])
       assert.deepStrictEqual(pluck(result.details, "_tag"), ["MessageDropped", "SystemDemoted"])
     }
@@ -133,28 +199,6 @@ describe("CONV-8 repair", () => {
     assert.deepStrictEqual(part.shape, ["user u1", "assistant tool-call w1 tool-call w1_1"])
     assert.deepStrictEqual(part.repairs[1], "PartDropped 1 OrphanResult")
   })
-
-  const many = Array.from({ length: 10_000 }, (_, index) => index)
-  const calls = assistant("a", ...many.map((index) => call(`c${index}`)))
-  const ownCalls = assistant("a", ...many.map((index) => own(`w${index}`)))
-
-  for (const [name, ...messages] of [
-    ["results without a call", calls, ...many.map((index) => tool(`t${index}`, `x${index}`))],
-    ["calls of one id", assistant("a", ...many.map(() => call("c"))), ...many.map(() => tool("t", "c"))],
-    ["answers beside calls of the provider", ownCalls, ...many.map(() => assistant("b"))],
-    ["parts of one id", assistant("a", ...many.map(() => own("w")), ...many.map(() => ownResult("w", "x")))],
-    ["parts without a call", ownCalls, assistant("b", ...many.map((index) => ownResult(`x${index}`)))]
-  ] as const) {
-    test(`L10 the cost of thousands of ${name} is linear`, function* () {
-      const started = process.cpuUsage().user
-      const { repairs } = yield* Conversation.repair([user("u"), ...messages])
-      // Each took from 6 seconds to minutes when it was not
-      assert.isBelow(process.cpuUsage().user - started, 4_000_000)
-      for (const one of repairs) {
-        if ("reason" in one && "open" in one.reason) assert.isAtMost(one.reason.open.length, 20)
-      }
-    })
-  }
 
   test("calls without an id, or with that of another, get one, and their results follow them", function* () {
     const result = yield* repaired(
@@ -237,7 +281,7 @@ describe("CONV-8 repair", () => {
       const { conversation, repairs } = yield* Conversation.repair(messages)
       const after = Conversation.messages(conversation)
       assert.strictEqual((yield* Effect.result(Effect.fromResult(Conversation.fromMessages(after))))._tag, "Success")
-      // Nothing appears or vanishes without a report
+      // Nothing appears or vanishes without a report, and no result of a call is lost to a failure in its place
       const count = (tag: ConversationError.Repair["_tag"]) => repairs.filter(({ _tag }) => _tag === tag).length
       assert.strictEqual(after.length, messages.length - count("MessageDropped") + count("CallSealed"))
       const again = yield* Conversation.repair(after)
@@ -303,7 +347,11 @@ describe("CONV-8 reading with repair", () => {
       { role: "assistant", content: "Well" }
     ])
     assert.strictEqual((yield* Effect.flip(Conversation.fromPrompt(prompt))).reason._tag, "EmptyContent")
-    const { conversation, repairs } = yield* Conversation.fromPrompt(prompt, { onUnlawful: "repair", tokenLimit: 5 })
+    const { conversation, repairs } = yield* Conversation.fromPrompt(prompt, {
+      onUnlawful: "repair",
+      laterSystem: "refuse",
+      tokenLimit: 5
+    })
     const roles = pluck(Conversation.messages(conversation), "role")?.join(" ")
     assert.strictEqual(roles, "user assistant tool user assistant")
     const reported = repairs.map(({ _tag, index }) => `${_tag} ${index}`)

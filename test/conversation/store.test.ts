@@ -1,9 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, Effect, Equal, Layer, Option, Result, Schema } from "effect"
+import { Effect, Layer, Option, Schema } from "effect"
 import * as storage from "#src/conversation/internal/storage.ts"
-import { Conversation, ConversationStore, Limits, Message, ToolResult, VersionedStore } from "effect-emissary"
+import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { Arbitraries } from "effect-emissary/testing"
 
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, Statement } from "effect/sql"
@@ -11,26 +10,14 @@ import type { Fragment } from "effect/sql/Statement"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 
-import { changed } from "./store/changed.ts"
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 import { test } from "../test.ts"
-import { call } from "./given.ts"
 
 const directory = makeDirectory()
 const none = Option.none<string>()
-const ok = ToolResult.success("ok")
 
 const onDatabase = VersionedStore.layerSql().pipe(Layer.provideMerge(SqliteClient.layer({ filename: ":memory:" })))
-
-const conversationsOn = <R>(store: Layer.Layer<VersionedStore.VersionedStore, VersionedStore.VersionedStoreError, R>) =>
-  ConversationStore.layer({ segmentSize: 2 }).pipe(Layer.provideMerge(store))
-
-const users = (count: number, prefix = "m") =>
-  Effect.forEach(
-    Array.from({ length: count }, (_, n) => n),
-    (n) => Message.user(`${prefix}${n}`)
-  )
 
 describe("CONV-9 keys are encoded injectively", () => {
   const unit = (maximum: number) => Schema.Int.check(Schema.isBetween({ minimum: 0, maximum }))
@@ -93,80 +80,6 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
     assert.deepStrictEqual((yield* store.list()).keys, ["b"])
   })
 
-  const edit = (from: string | RegExp, to: string) => (value: Schema.Json) => {
-    const text = JSON.stringify(value)
-    assert.notStrictEqual(text.search(from), -1)
-    return JSON.parse(text.replace(from, to)) as Schema.Json
-  }
-  const words = () => "hidden words"
-
-  for (const [id, place, reason, change] of [
-    ["newer head", "head", "Unreadable", edit(`"version":1`, `"version":9`)],
-    ["newer wire", "head", "Unreadable", edit(`"conversation":{"version":1`, `"conversation":{"version":9`)],
-    ["no head", "head", "Unreadable", () => ({ hello: words() })],
-    ...[2 ** 32 - 1, 1e8, Number.MAX_SAFE_INTEGER].map(
-      (count) => [`${count} batches`, "head", "Unreadable", edit(/"batches":\d+/, `"batches":${count}`)] as const
-    ),
-    ["one batch more", "head", "Damaged", edit(/"batches":\d+/, `"batches":4`)],
-    ["segments twice", "head", "Unreadable", edit(/"segments":\[(.*?)\]/, `"segments":[$1,$1]`)],
-    ["segment missing", "segment", "Damaged", undefined],
-    ["segment cut", "segment", "Damaged", edit(/"messages":.*\]/, `"messages":[]`)],
-    ["segment of another place", "segment", "Damaged", edit(`"batch":0`, `"batch":1`)],
-    ["segment damaged", "segment", "Unreadable", words],
-    ["segment of another version", "segment", "Unreadable", edit(`"events":{"version":1`, `"events":{"version":2`)]
-  ] as const) {
-    test(`a conversation: ${id}`, conversationsOn(VersionedStore.layerMemory), function* () {
-      const store = yield* ConversationStore.ConversationStore
-      const raw = yield* VersionedStore.VersionedStore
-      for (const message of yield* users(7)) yield* store.append(id, [message])
-      yield* store.append("whole", yield* users(1))
-      const head = `conversation/head/${id}`
-      const { keys } = yield* raw.list({ prefix: `conversation/journal/${id.length}:${id}/` })
-      const key = place === "head" ? head : (keys[0] ?? assert.fail("no segment"))
-      const { value, version } = Option.getOrThrow(yield* raw.get(key))
-      if (change === undefined) yield* raw.delete(key)
-      else yield* raw.compareAndSet(key, Option.some(version), change(value))
-
-      const before = yield* raw.get(head)
-      const error = yield* Effect.flip(store.load(id))
-      assert.strictEqual(error.reason._tag, reason)
-      assert.notInclude(error.message, "hidden words")
-      // TRUST-4 One that is damaged does not hide the others
-      assert.deepStrictEqual((yield* store.list()).ids.toSorted(), [id, "whole"].toSorted())
-      assert.isTrue(Option.isSome(yield* store.load("whole")))
-      if (id.endsWith("batches")) {
-        const refusal = yield* Effect.flip(store.append(id, yield* users(1)))
-        assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "Refused")
-      } else if (place === "head" && reason === "Unreadable") {
-        const expected = Option.map(before, ({ version }) => version)
-        for (const write of [
-          store.append(id, [yield* Message.user("x")]),
-          store.save(id, Conversation.empty, { expected })
-        ]) {
-          const refusal = yield* Effect.flip(write)
-          assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "Unreadable")
-        }
-      }
-      assert.deepStrictEqual(yield* raw.get(head), before)
-      assert.isTrue(yield* store.delete(id))
-      assert.deepStrictEqual(yield* store.load(id), Option.none())
-    })
-  }
-
-  test("TRUST-4 namespaces do not see each other, whatever they are called", VersionedStore.layerMemory, function* () {
-    for (const namespace of ["acme", "acme/head", "acme%2Fhead", "acme/head/1", ""]) {
-      const layer = ConversationStore.layer({ namespace })
-      const store = yield* Effect.provide(ConversationStore.ConversationStore, layer)
-      assert.deepStrictEqual((yield* store.list()).ids, [], namespace)
-      for (const id of ["head/1", "1"]) {
-        assert.isFalse(yield* store.delete(id))
-        yield* store.append(id, yield* users(1))
-      }
-    }
-    const raw = yield* VersionedStore.VersionedStore
-    assert.deepStrictEqual((yield* raw.list({ prefix: "acme/" })).keys, ["acme/head/1", "acme/head/head/1"])
-  })
-
   test("the storage: Unavailable, with the cause where it happened and nowhere else", function* () {
     const file = join(directory, "no directory", "store.sqlite")
     const error = yield* Effect.flip(Layer.build(layers.sqlite(file)))
@@ -175,124 +88,6 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
     assert.isTrue(Option.isSome(VersionedStore.causeOf(error)))
     const json = Schema.encodeSync(Schema.toCodecJson(VersionedStore.VersionedStoreError))(error)
     assert.notInclude(JSON.stringify(json), file)
-  })
-})
-
-describe("CONV-9 errors are schemas and name the remedy", () => {
-  test("ConversationConflict", ConversationStore.layerMemory, function* () {
-    const store = yield* ConversationStore.ConversationStore
-    const found = yield* store.save("chat", Conversation.empty, { expected: none })
-    const error = yield* Effect.flip(store.save("chat", Conversation.empty, { expected: Option.some("1-old") }))
-    assert.strictEqual(error._tag, "ConversationConflict")
-    assert.strictEqual(
-      error.message,
-      `conversation "chat" changed: expected version 1-old, found version ${found}. Load it again and apply the change to what you find`
-    )
-    const codec = Schema.toCodecJson(
-      Schema.Union([ConversationStore.ConversationConflict, ConversationStore.ConversationStoreError])
-    )
-    const json = Schema.encodeSync(codec)(error)
-    assert.deepStrictEqual(json, { _tag: "ConversationConflict", id: "chat", expected: "1-old", found })
-    assert.isTrue(Equal.equals(Schema.decodeSync(codec)(json), error))
-  })
-
-  const refused = Effect.fnUntraced(function* (id: string, messages: ReadonlyArray<Message.Message>) {
-    const store = yield* ConversationStore.ConversationStore
-    const error = yield* Effect.flip(store.append(id, messages))
-    assert(error._tag === "ConversationStoreError" && error.reason._tag === "Refused")
-    return [error.reason.error.reason._tag, error.message] as const
-  })
-
-  test(
-    "L8 secrets in options are refused, words of the application are not",
-    ConversationStore.layerMemory,
-    function* () {
-      const store = yield* ConversationStore.ConversationStore
-      yield* store.append("a", [yield* Message.assistant([call("c", { arguments: { password: "p" } })])])
-      const secret = yield* Message.user("hi", { options: { openai: { apiKey: "sk-1" } } })
-      const result = yield* Message.tool({ callId: "c", name: "f", result: ok })
-      for (const [id, ...messages] of [
-        ["a", result, secret],
-        ["b", secret]
-      ] as const) {
-        const [tag, text] = yield* refused(id, messages)
-        assert.strictEqual(tag, "Secret")
-        assert.notInclude(text, "sk-1")
-      }
-      assert.deepStrictEqual(yield* store.load("b"), Option.none())
-    }
-  )
-
-  const limited = Layer.merge(conversationsOn(VersionedStore.layerMemory), Limits.layer({ maxMessages: 11 }))
-
-  test("L2 limits hold for what is appended", limited, function* () {
-    const store = yield* ConversationStore.ConversationStore
-    const messages = yield* users(12)
-    yield* store.append("a", messages.slice(0, 10))
-    assert.strictEqual((yield* refused("a", messages.slice(10)))[0], "TooLarge")
-    assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 10)
-  })
-})
-
-describe("CONV-9 appending is what Conversation does", () => {
-  const fits = Effect.fnUntraced(function* (known: Conversation.Conversation, next: Message.Message) {
-    const store = yield* ConversationStore.ConversationStore
-    const law = Conversation.append(known, next)
-    const before = yield* store.load("a")
-    const done = yield* Effect.result(store.append("a", [next]))
-    assert.strictEqual(done._tag, law._tag)
-    if (Result.isFailure(law) && Result.isFailure(done)) {
-      assert.strictEqual(done.failure.message, law.failure.message)
-      assert.isTrue(Equal.equals(yield* store.load("a"), before))
-    }
-    return Result.getOrElse(law, () => known)
-  })
-
-  test("in pieces of any size, lawful messages and others", function* () {
-    const lists = yield* Arbitrary.sampleEffect(Arbitraries.messages({ maxTurns: 6 }), { count: 24, seed: 9 })
-    for (const [index, messages] of lists.entries()) {
-      const others = lists[(index + 1) % lists.length] ?? []
-      const program = Effect.gen(function* () {
-        const store = yield* ConversationStore.ConversationStore
-        let known = Conversation.empty
-        yield* store.save("a", known, { expected: none })
-        for (const [position, message] of messages.entries()) {
-          known = yield* fits(known, message)
-          const other = others[position]
-          if (other !== undefined) known = yield* fits(known, other)
-        }
-        const found = Option.getOrThrow(yield* store.load("a"))
-        assert.isTrue(Equal.equals(found.conversation, known))
-      })
-      const layer = ConversationStore.layer({ segmentSize: 1 + (index % 4) })
-      yield* Effect.provide(program, Layer.provide(layer, VersionedStore.layerMemory))
-    }
-  })
-
-  test("L10 an append costs the same however long the conversation is", function* () {
-    const written: Array<number> = []
-    const measured = changed((store) => ({
-      compareAndSet: (key, expected, value) =>
-        Effect.suspend(() => {
-          written.push(JSON.stringify(value).length)
-          return store.compareAndSet(key, expected, value)
-        })
-    })).pipe(Layer.provide(VersionedStore.layerMemory))
-    const program = Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      const bytes = Effect.fnUntraced(function* (from: number, to: number) {
-        written.length = 0
-        for (let n = from; n < to; n++) yield* store.append("a", [yield* Message.user(`message ${1e6 + n}`)])
-        return written.reduce((sum, size) => sum + size, 0)
-      })
-      const early = yield* bytes(0, 320)
-      yield* bytes(320, 1280)
-      const late = yield* bytes(1280, 1600)
-      assert.isBelow(late, early * 1.1)
-      assert.isBelow(written.length, 340)
-      assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 1600)
-    })
-    yield* Effect.provide(program, Layer.provide(ConversationStore.layer(), measured))
   })
 })
 
@@ -335,20 +130,20 @@ describe("CONV-9 databases", () => {
 })
 
 describe("L3 what was stored once is read for ever", () => {
-  test("version 1 of the table, of heads and segments", SqliteClient.layer({ filename: ":memory:" }), function* () {
+  test("version 1 of the table: keys, values and versions", SqliteClient.layer({ filename: ":memory:" }), function* () {
     const sql = yield* SqlClient.SqlClient
     const golden = (name: string) => readFileSync(new URL(`./store/golden/v1/${name}`, import.meta.url), "utf8")
     for (const statement of golden("table.sql").split(";\n")) yield* sql.unsafe(statement)
     const program = Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      assert.deepStrictEqual((yield* store.list()).ids, ["Ticket 7/é"])
-      const { conversation, version } = Option.getOrThrow(yield* store.load("Ticket 7/é"))
-      assert.deepStrictEqual(yield* Conversation.codec.encode(conversation), JSON.parse(golden("conversation.json")))
-      assert.strictEqual(version, "4-writer-4")
-      yield* store.append("Ticket 7/é", [yield* Message.tool({ callId: "a", name: "get_order", result: ok })], {
-        expected: version
-      })
+      const store = yield* VersionedStore.VersionedStore
+      const { keys } = yield* store.list()
+      const read = yield* Effect.forEach(keys, (key) =>
+        Effect.map(store.get(key), (found) => [key, Option.getOrThrow(found)] as const)
+      )
+      assert.deepStrictEqual(Object.fromEntries(read), JSON.parse(golden("values.json")))
+      const head = "conversation/head/Ticket 7/é"
+      yield* store.compareAndSet(head, Option.some("4-writer-4"), "next")
     })
-    yield* Effect.provide(program, conversationsOn(VersionedStore.layerSql()))
+    yield* Effect.provide(program, VersionedStore.layerSql())
   })
 })

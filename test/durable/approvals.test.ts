@@ -164,13 +164,15 @@ describe("DUR-1 approvals", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("a call that waits is no turn, so there is nothing to interrupt", () =>
+  it.live("an interruption denies a call that waits, and then there is nothing to interrupt", () =>
     Effect.gen(function* () {
       const { sessions } = yield* open(yield* t.store)
       yield* sessions.send("a", "pay")
       yield* waiting(sessions, "a")
+      assert.isTrue(yield* sessions.interrupt("a"))
+      const { outcome, status } = yield* t.stateOf(sessions, "a")
+      assert.deepStrictEqual([status, outcome?._tag], ["idle", "Interrupted"])
       assert.isFalse(yield* sessions.interrupt("a"))
-      assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "waiting")
     }).pipe(Effect.scoped)
   )
 
@@ -198,7 +200,8 @@ describe("DUR-1 approvals", () => {
       yield* Effect.sleep("50 millis")
       assert.strictEqual(prepared, 1)
       isDown = false
-      yield* sessions.resume("a")
+      // MEND-6: the same decision again tries again, as a message does
+      yield* sessions.decide("a", [{ ...request, approved: true }])
       yield* completed(sessions, "a")
     }).pipe(Effect.scoped)
   )

@@ -1,13 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Layer, Option, Result, Stream } from "effect"
+import { Cause, DateTime, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Result, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
 import { Sharding } from "effect/cluster"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { Agent, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Message, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
+import * as sessionEntity from "#src/durable/internal/sessionEntity.ts"
+import * as sessionEvents from "#src/durable/internal/sessionEvents.ts"
 import * as storage from "#src/conversation/internal/storage.ts"
+import { changed } from "../conversation/store/changed.ts"
+import { eventually, reasonOf } from "./sessions.ts"
 
 const echo = Agent.make("echo", { instructions: "You repeat." })
 
@@ -18,6 +23,8 @@ const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shar
 const fleet = (options?: Parameters<typeof Session.layerCluster>[1]) =>
   Session.layerCluster([echo], options).pipe(Layer.provideMerge(runner), Layer.provide(echoes))
 
+const numbers = "one two three four five six seven eight nine ten eleven twelve"
+
 const sequences = (entries: ReadonlyArray<Session.Entry>) => entries.map(({ sequence }) => sequence)
 
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
@@ -25,6 +32,54 @@ const upTo = (last: number) => Array.from({ length: last }, (_, index) => index 
 /** The time of tests passes slowly by itself: a cluster waits for many things. */
 const passing = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.raceFirst(effect, Effect.forever(Effect.andThen(TestClock.adjust("20 millis"), Effect.yieldNow)))
+
+describe("MEND-7 a reader whose runner died", () => {
+  const ending = { ended: { _tag: "ResumeReceived", at: DateTime.makeUnsafe(0) } } as const
+
+  const life = "abcdefghij"
+
+  /** Answers one request after the other with the events of these numbers, and notes what was asked for. */
+  const following = Effect.fnUntraced(function* (answers: ReadonlyArray<ReadonlyArray<number>>, after: number) {
+    const asked: Array<number | string> = []
+    const events = sessionEntity.follow({
+      id: "a",
+      after: { life: undefined, sequence: after },
+      timeout: Duration.seconds(30),
+      ask: (after) => {
+        const numbers = answers[asked.length] ?? []
+        asked.push(sessionEvents.afterOf(after))
+        return Stream.fromIterable(
+          numbers.flatMap((sequence) => sessionEvents.entriesFrom(life, sequence, [ending.ended]))
+        )
+      }
+    })
+    const last = answers.at(-1)?.at(-1)
+    const seen = yield* events.pipe(
+      Stream.takeUntil(({ sequence }) => sequence === last),
+      Stream.runCollect,
+      passing
+    )
+    return { asked, seen: sequences(seen) }
+  })
+
+  it.effect("asks for what follows the last event it saw, when the cluster repeats its first request", () =>
+    Effect.gen(function* () {
+      // The first request, and its repetition by the cluster
+      const repeated = [...upTo(5), ...upTo(500)]
+      const { asked, seen } = yield* following([repeated, [6, 7]], 0)
+      assert.deepStrictEqual(seen, [...upTo(5), 6, 7])
+      assert.deepStrictEqual(asked, [0, `${life}.5`])
+    })
+  )
+
+  it.effect("sees each event once, whatever comes again", () =>
+    Effect.gen(function* () {
+      const { asked, seen } = yield* following([[4, 5, 5, 6], [5], [6, 7, 8]], 3)
+      assert.deepStrictEqual(seen, [4, 5, 6, 7, 8])
+      assert.deepStrictEqual(asked, [3, `${life}.5`, `${life}.5`])
+    })
+  )
+})
 
 describe("DUR-4 Session.layerCluster in one process", () => {
   it.live("answers messages of any session, and shows all events", () =>
@@ -47,6 +102,32 @@ describe("DUR-4 Session.layerCluster in one process", () => {
     }).pipe(Effect.provide(fleet()))
   )
 
+  it.live("MEND-8 F6 a stop keeps what the model had written, marked, and the next message follows it", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      yield* sessions.send("a", "count")
+      yield* eventually(Effect.map(ScriptedModel.requests, (all) => all.length === 1))
+      yield* Effect.sleep("500 millis")
+      assert.isTrue(yield* sessions.interrupt("a"))
+      const answer = Conversation.messages(yield* sessions.history("a")).at(-1)
+      assert(answer?.role === "assistant", `expected the answer so far, got ${answer?.role}`)
+      assert.strictEqual(answer.finishReason, "interrupted")
+      assert.isTrue(answer.usage?.estimated)
+      const text = Message.text(answer)
+      assert.isTrue(numbers.startsWith(text) && text !== "" && text !== numbers, text)
+      assert.strictEqual((yield* Session.ask("a", "and then?")).text, "done")
+      const roles = Conversation.messages(yield* sessions.history("a")).map(({ role }) => role)
+      assert.deepStrictEqual(roles, ["system", "user", "assistant", "user", "assistant"])
+    }).pipe(
+      Effect.provide(
+        Session.layerCluster([echo]).pipe(
+          Layer.provideMerge(runner),
+          Layer.provideMerge(ScriptedModel.layer([{ text: numbers, chunkDelay: "200 millis" }, { text: "done" }]))
+        )
+      )
+    )
+  )
+
   it.live("no id is that of another session, in a namespace of any length", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
@@ -67,7 +148,8 @@ describe("DUR-4 Session.layerCluster in one process", () => {
       const sessions = yield* Session.Session
       yield* Session.ask("a", "one")
       yield* Session.ask("a", "two")
-      const reader = yield* Effect.forkChild(Effect.result(Stream.runDrain(sessions.events("a", { after: 12 }))))
+      const { cursor } = Option.getOrThrow(yield* sessions.state("a"))
+      const reader = yield* Effect.forkChild(Effect.result(Stream.runDrain(sessions.events("a", { after: cursor }))))
       yield* sessions.state("a")
       yield* Effect.sleep("20 millis")
       yield* sessions.remove("a")
@@ -78,15 +160,109 @@ describe("DUR-4 Session.layerCluster in one process", () => {
       assert.strictEqual(Result.isFailure(ended) && ended.failure.reason._tag, "NotFound")
       for (const [id, after, expected] of [
         ["a", 50, "EventsUnknown"],
+        ["a", cursor, "EventsUnknown"],
+        ["a", "12", "EventsUnknown"],
         ["a", -1, "EventsUnknown"],
         ["a", Number.NaN, "EventsUnknown"],
-        ["none", 1, "NotFound"]
+        ["none", 1, "NotFound"],
+        ["none", cursor, "NotFound"]
       ] as const) {
         const { reason } = yield* Effect.flip(Stream.runDrain(sessions.events(id, { after })))
         assert.strictEqual(reason._tag, expected)
       }
+      const now = Option.getOrThrow(yield* sessions.state("a"))
+      assert.strictEqual(now.sequence, 18)
+      const next = yield* Effect.forkChild(Stream.runHead(sessions.events("a", { after: now.cursor })))
+      const { sequence } = yield* sessions.send("a", "six")
+      assert.strictEqual(Option.getOrThrow(yield* Fiber.join(next)).sequence, sequence)
       yield* sessions.decide("a", [])
     }).pipe(Effect.provide(fleet()))
+  )
+
+  it.live("MEND-7 a slow reader, who missed most events of the next session under the id, sees none of it", () => {
+    const Work = Tool.make("work", { parameters: Schema.Struct({ n: Schema.Finite }) })
+    const toolkit = Toolkit.make(Work)
+    const calls = Array.from({ length: 200 }, (_, n) => ({ name: "work", params: { n } }))
+    const layer = Session.layerCluster([Agent.make("worker", { toolkit })]).pipe(
+      Layer.provide(runner),
+      Layer.provide(toolkit.toLayer({ work: () => Effect.void })),
+      Layer.provide(
+        ScriptedModel.layer((request) =>
+          request.messages.at(-1)?.text === "work" ? { toolCalls: calls } : { text: "done" }
+        )
+      )
+    )
+    return Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const reached = yield* Deferred.make<void>()
+      const isReplaced = yield* Deferred.make<void>()
+      const seen: Array<string> = []
+      const reading = Stream.runForEach(sessions.events("a"), ({ cursor }) => {
+        seen.push(cursor)
+        const waited = Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(isReplaced))
+        return seen.length === 1 ? waited : Effect.void
+      })
+      const reader = yield* Effect.forkChild(reasonOf(reading))
+      for (const text of upTo(8)) yield* Session.ask("a", `${text}`)
+      yield* Deferred.await(reached)
+      const { cursor } = Option.getOrThrow(yield* sessions.state("a"))
+      yield* sessions.remove("a")
+      assert.isAbove((yield* Session.ask("a", "work")).sequence, 300)
+      yield* Deferred.succeed(isReplaced, undefined)
+      assert.include(["NotFound", "EventsUnknown"], yield* Fiber.join(reader))
+      assert.isBelow(seen.length, 48)
+      const [life] = cursor.split(".")
+      assert.deepStrictEqual(
+        seen,
+        seen.map((_, index) => `${life}.${index + 1}`)
+      )
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.live("MEND-7 a message that is stored in the gap between two turns has a turn that outlives its runner", () =>
+    Effect.gen(function* () {
+      const writing = yield* Deferred.make<void>()
+      const asked = yield* Deferred.make<void>()
+      const opened = yield* Deferred.make<void>()
+      // The turn ends while the next message is being stored
+      const late: typeof echo = {
+        ...echo,
+        run: (input, options) => Effect.ensuring(echo.run(input, options), Deferred.await(writing))
+      }
+      const slow = changed(({ compareAndSet }) => ({
+        compareAndSet: (key, expected, value) => {
+          const written = compareAndSet(key, expected, value)
+          return JSON.stringify(value).includes('"two"')
+            ? Deferred.succeed(writing, undefined).pipe(
+                Effect.andThen(Effect.sleep("100 millis")),
+                Effect.andThen(written)
+              )
+            : written
+        },
+        setBoth: undefined
+      }))
+      const model = ScriptedModel.layer([
+        { text: "echo one" },
+        () =>
+          Effect.andThen(Deferred.succeed(asked, undefined), Effect.as(Deferred.await(opened), { text: "echo two" }))
+      ])
+      const layer = Session.layerCluster([late]).pipe(
+        Layer.provide(slow),
+        Layer.provideMerge(runner),
+        Layer.provide(model)
+      )
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        const sql = yield* SqlClient.SqlClient
+        yield* Session.ask("a", "one")
+        yield* sessions.send("a", "two")
+        yield* Deferred.await(asked)
+        // The next runner would find it
+        const due = yield* sql`SELECT 1 FROM cluster_messages WHERE tag = 'Turn' AND processed = FALSE`
+        yield* Deferred.succeed(opened, undefined)
+        assert.strictEqual(due.length, 1)
+      }).pipe(Effect.provide(layer))
+    })
   )
 
   it.live("options that are no times are refused", () =>
@@ -150,7 +326,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
     Effect.gen(function* () {
       const sessions = yield* Session.Session
       const sql = yield* SqlClient.SqlClient
-      yield* sessions.send("a", "one", {
+      const { cursor } = yield* sessions.send("a", "one", {
         messageId: "m1",
         agent: "echo",
         context: { tenant: "acme" },
@@ -184,7 +360,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
               whenBusy: "reject"
             }
           },
-          reply: { _tag: "Success", value: { version: 1, messageId: "m1", sequence: 1 } }
+          reply: { _tag: "Success", value: { version: 1, messageId: "m1", sequence: 1, cursor } }
         },
         { tag: "Resume", payload: { key: "", body }, reply: { _tag: "Success", value: null } },
         {
@@ -196,11 +372,13 @@ describe("DUR-4 Session.layerCluster in one process", () => {
     }).pipe(Effect.provide(fleet()))
   )
 
-  it.live("a message that is beyond the limits is refused with an error", () =>
+  it.live("MEND-6 a message that is beyond the limits, no content or with a secret is refused before it is sent", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
       const error = yield* Effect.flip(sessions.send("a", "x".repeat(5_000_000)))
-      assert.include(error.message, "beyond the limits")
+      assert.match(error.message, /expected at most 4194304 UTF-16 code units/)
+      assert.strictEqual(yield* reasonOf(sessions.send("a", JSON.parse("null"))), "InputInvalid")
+      assert.strictEqual(yield* reasonOf(sessions.send("a", "x", { context: { api_key: "sk-1" } })), "InputInvalid")
       assert.isTrue(Option.isNone(yield* sessions.state("a")))
     }).pipe(Effect.provide(fleet()))
   )

@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Ref, Result, Semaphore, Stream } from "effect"
 import { Conversation, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
-import { Conformance } from "effect-emissary/testing"
+import type { Conformance } from "effect-emissary/testing"
+import * as suite from "./suite.ts"
 
 type Service = Session.Service
 
@@ -85,6 +86,31 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
             ...options,
             messageId: `${options?.messageId}${Option.isSome(found) ? found.value.sequence : 0}`
           })
+        )
+    })
+  ],
+  [
+    "a message with the id of another one is taken for that",
+    "is not stored again",
+    /another text: expected InputDiffers, got the success/,
+    (right) => ({
+      send: (id, input, options) => right.send(id, input === "another text" ? "note a" : input, options)
+    })
+  ],
+  [
+    "a message leaves the calls that wait",
+    "denied by a message with pending",
+    /answer: expected "b"/,
+    (right) => ({ send: (id, input, options) => right.send(id, input, { ...options, pending: "keep" }) })
+  ],
+  [
+    "an interruption leaves the calls that wait",
+    "denied by a message with pending",
+    /interrupt: expected true, got false/,
+    (right) => ({
+      interrupt: (id) =>
+        Effect.flatMap(right.state(id), (found) =>
+          Option.exists(found, ({ status }) => status === "waiting") ? Effect.succeed(false) : right.interrupt(id)
         )
     })
   ],
@@ -198,13 +224,16 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     "a reader gets the event that it names again",
     "a reader continues after any number",
     /the events after 1: expected/,
-    (right) => ({ events: (id, options) => right.events(id, { after: Math.max(0, (options?.after ?? 0) - 1) }) })
+    (right) => ({
+      events: (id, { after = 0 } = {}) =>
+        right.events(id, { after: typeof after === "number" ? Math.max(0, after - 1) : after })
+    })
   ],
   [
     "numbers begin with 0",
     "a reader continues after any number",
     /sequence: expected/,
-    changedEvents(Stream.map(({ event, sequence }) => ({ event, sequence: sequence - 1 })))
+    changedEvents(Stream.map(({ sequence, ...entry }) => ({ ...entry, sequence: sequence - 1 })))
   ],
   [
     "a reader sees what is stored, and nothing that happens",
@@ -215,7 +244,7 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
         Stream.unwrap(
           Effect.map(right.state(id), (found) => {
             const last = Option.match(found, { onNone: () => 0, onSome: ({ sequence }) => sequence })
-            const count = Math.max(0, last - (options?.after ?? 0))
+            const count = Math.max(0, last - Number(options?.after ?? 0))
             const stored = right.events(id, options).pipe(Stream.take(count))
             return options?.after === undefined ? Stream.concat(stored, Stream.never) : right.events(id, options)
           })
@@ -373,6 +402,21 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     changedState(({ failure: _, ...state }) => state)
   ],
   [
+    "a cursor is a number with another name",
+    "a removed session is gone",
+    /events after a cursor of the removed session: expected EventsUnknown/,
+    (right) => ({
+      events: (id, options) =>
+        right.events(id, {
+          after: Number(
+            String(options?.after ?? 0)
+              .split(".")
+              .at(-1)
+          )
+        })
+    })
+  ],
+  [
     "a removed session is only hidden",
     "a removed session is gone",
     /the number of the first event: expected 1/,
@@ -409,20 +453,22 @@ describe("DUR-1 the suite of sessions refuses sessions where", () => {
   for (const [name, rule, problem, change] of wrong) {
     it.live(name, () =>
       Effect.gen(function* () {
-        const checks = Conformance.session(
-          "wrong",
-          (agents) =>
-            withService(change).pipe(Layer.provide(Session.layer(agents)), Layer.provide(VersionedStore.layerMemory)),
-          { durable: false, limit: "2 seconds" }
-        ).filter((check) => check.name.includes(rule))
+        const checks = suite
+          .session(
+            "wrong",
+            (agents) =>
+              withService(change).pipe(Layer.provide(Session.layer(agents)), Layer.provide(VersionedStore.layerMemory)),
+            { durable: false, limit: "2 seconds" }
+          )
+          .filter((check) => check.name.includes(rule))
         assert.strictEqual(checks.length, 1, rule)
         for (const { check } of checks) assert.match(yield* run(check), problem)
       })
     )
   }
 
-  const lasting = (layer: Parameters<typeof Conformance.session>[1], rule: string): ReadonlyArray<Conformance.Check> =>
-    Conformance.session("wrong", layer, { limit: "4 seconds" }).filter((check) => check.name.includes(rule))
+  const lasting = (layer: Parameters<typeof suite.session>[1], rule: string): ReadonlyArray<Conformance.Check> =>
+    suite.session("wrong", layer, { limit: "4 seconds" }).filter((check) => check.name.includes(rule))
 
   it.live("they end with their layer", () =>
     Effect.gen(function* () {
@@ -438,7 +484,7 @@ describe("DUR-1 the suite of sessions refuses sessions where", () => {
   it.live("turns are interrupted with their layer", () =>
     Effect.gen(function* () {
       const store = Layer.succeedContext(yield* Layer.build(VersionedStore.layerMemory))
-      const impatient = (agents: Parameters<Parameters<typeof Conformance.session>[1]>[0]) =>
+      const impatient = (agents: suite.Agents) =>
         Layer.effect(
           Session.Session,
           Effect.gen(function* () {
@@ -470,7 +516,7 @@ describe("DUR-1 the suite of sessions refuses sessions where", () => {
       const store = Layer.succeedContext(yield* Layer.build(VersionedStore.layerMemory))
       // A client that is not sure sends what it sent again, as another message
       const sent: Array<readonly [string, Session.Input, Session.SendOptions | undefined]> = []
-      const eager = (agents: Parameters<Parameters<typeof Conformance.session>[1]>[0]) =>
+      const eager = (agents: suite.Agents) =>
         Layer.effect(
           Session.Session,
           Effect.gen(function* () {

@@ -5,7 +5,6 @@ import { TestRunner } from "effect/cluster"
 import { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
-import { Conformance } from "effect-emissary/testing"
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
@@ -13,8 +12,7 @@ import { oneIn } from "../full.ts"
 import * as fleet from "./fleet/layers.ts"
 import * as processes from "./fleet/processes.ts"
 import { databases } from "./kill/databases.ts"
-
-type Agents = Parameters<Parameters<typeof Conformance.session>[1]>[0]
+import * as suite from "./suite.ts"
 
 const directory = makeDirectory()
 
@@ -22,9 +20,9 @@ const all = layers.all(directory)
 
 describe("DUR-1 DUR-2 Session.layer keeps the rules of sessions", () => {
   for (const { durable, layer, name } of all) {
-    const sessions = (agents: Agents) => Layer.provide(Session.layer(agents), layer)
+    const sessions = (agents: suite.Agents) => Layer.provide(Session.layer(agents), layer)
     // On PostgreSQL and SQLite the same code runs
-    const rules = Conformance.session(name, sessions, { durable })
+    const rules = suite.session(name, sessions, { durable })
     for (const { check, name: rule } of oneIn(name === "PostgreSQL" ? 4 : 1, rules)) it.live(rule, () => check)
   }
 })
@@ -42,8 +40,8 @@ describe("DUR-1 DUR-4 Session.layerCluster keeps the same rules", () => {
     { name: "embedded runner", layer: embedded, durable: true }
   ]
   for (const { durable, layer, name } of fleets) {
-    const sessions = (agents: Agents) => Layer.provide(Session.layerCluster(agents), layer)
-    const rules = Conformance.session(name, sessions, { durable })
+    const sessions = (agents: suite.Agents) => Layer.provide(Session.layerCluster(agents), layer)
+    const rules = suite.session(name, sessions, { durable })
     for (const { check, name: rule } of oneIn(durable ? 3 : 1, rules)) it.live(rule, () => check)
   }
 })
@@ -58,7 +56,7 @@ describe.each(databases.filter(({ name }) => name === "PostgreSQL"))(
     })
     afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
 
-    const sessions = (agents: Agents) =>
+    const sessions = (agents: suite.Agents) =>
       Layer.unwrap(
         Effect.gen(function* () {
           assert(where?.type === "postgres")
@@ -72,7 +70,7 @@ describe.each(databases.filter(({ name }) => name === "PostgreSQL"))(
           return fleet.client(place.url)
         })
       )
-    for (const { check, name } of oneIn(4, Conformance.session("fleet", sessions, { limit: "60 seconds" }))) {
+    for (const { check, name } of oneIn(4, suite.session("fleet", sessions, { limit: "60 seconds" }))) {
       it.live(name, () => check)
     }
   }

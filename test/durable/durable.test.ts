@@ -463,6 +463,31 @@ for (const [name, engine] of engines) {
       }).pipe(Effect.scoped)
     )
 
+    it.live("MEND-8 DUR-6 a stream that its time limit cuts off keeps what the model had written", () =>
+      Effect.gen(function* () {
+        const said = "one two three four five six seven eight nine ten eleven twelve"
+        const { value } = yield* inWorkflow(
+          Effect.map(
+            AgentEvent.result(clerk.stream("Count", { timeouts: { total: "500 millis" } })),
+            ({ conversation, outcome, text }) => {
+              const last = Conversation.messages(conversation).at(-1)
+              return [outcome, last?.role === "assistant" ? (last.finishReason ?? "") : "", text]
+            }
+          )
+        ).pipe(
+          Effect.provide([
+            handlersOf(yield* makeLog),
+            ScriptedModel.layer([{ text: said, chunkDelay: "200 millis" }]),
+            engine
+          ])
+        )
+        assert(Array.isArray(value))
+        const [outcome, finishReason, text] = value.map(String)
+        assert.deepStrictEqual([outcome, finishReason], ["Interrupted", "interrupted"])
+        assert.isTrue(text !== undefined && said.startsWith(text) && text !== "" && text !== said, text)
+      }).pipe(Effect.scoped)
+    )
+
     it.live("DUR-6 a summary of old turns is paid once", () =>
       Effect.gen(function* () {
         let summaries = 0

@@ -1,5 +1,5 @@
 import { assert, beforeAll, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Fiber, Option, Stream } from "effect"
+import { Context, DateTime, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Session } from "effect-emissary/durable"
 import * as clusterTables from "#src/durable/internal/clusterTables.ts"
@@ -32,7 +32,8 @@ const fleetOn = Effect.fnUntraced(function* (database: (typeof databases)[number
   return {
     ledger: () => processes.readLedger(ledger),
     url: opened.type === "postgres" ? opened.url : "",
-    start: Effect.fnUntraced(function* (task?: Pick<layers.Task, "isReader" | "message">) {
+    opened,
+    start: Effect.fnUntraced(function* (task?: Pick<layers.Task, "isLocal" | "isReader" | "message">) {
       const port = yield* processes.freePort
       return yield* processes.start(script, { database: opened, port, ledger, toolMillis, ...task })
     })
@@ -96,17 +97,42 @@ describe.each(sqlite)("DUR-4 a runner on $name", (database) => {
 
   it.live("a runner that is stopped lets its tools finish, and the next one resumes after the last event", () =>
     Effect.gen(function* () {
-      const fleet = yield* fleetOn(database, 1000)
-      const first = yield* fleet.start({ message: "stamp it" })
+      const fleet = yield* fleetOn(database, 300)
+      const first = yield* fleet.start({ message: "stamp it until SIGTERM" })
       yield* processes.until(() => fleet.ledger().length > 0)
       yield* first.end("SIGTERM")
-      assert.deepStrictEqual(fleet.ledger(), [`${first.pid} begins stamp it`, `${first.pid} ends stamp it`])
+      assert.deepStrictEqual(fleet.ledger(), [
+        `${first.pid} begins stamp it until SIGTERM`,
+        `${first.pid} ends stamp it until SIGTERM`
+      ])
       const second = yield* fleet.start({ isReader: true })
       assert.deepStrictEqual(yield* second.printedUntil("RunFinished"), [
         "ready",
         ...handedOver.map((tag, index) => `${index + 1} ${tag}`)
       ])
       assert.strictEqual(fleet.ledger().length, 2)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe.each(databases)("MEND-7 a process with Session.layer on $name", (database) => {
+  it.live("that is killed has its sessions no longer, and one that lives keeps them for its lease", () =>
+    Effect.gen(function* () {
+      const fleet = yield* fleetOn(database, 60_000)
+      const first = yield* fleet.start({ isLocal: true, message: "stamp it" })
+      yield* processes.until(() => fleet.ledger().length > 0)
+      const meanwhile = yield* Layer.build(layers.next(fleet.opened))
+      const sessions = Context.get(meanwhile, Session.Session)
+      const isTaken = Effect.map(Effect.exit(sessions.interrupt("chat")), Exit.isFailure)
+      assert.isTrue(yield* Effect.provide(isTaken, meanwhile))
+      yield* first.end("SIGKILL")
+      // PostgreSQL has to notice it, and the clock of the sessions does not move: no lease ends
+      yield* Effect.repeat(Effect.delay(Effect.provide(isTaken, meanwhile), "20 millis"), { until: (taken) => !taken })
+
+      const after = Context.get(yield* Layer.build(Layer.fresh(layers.next(fleet.opened))), Session.Session)
+      const entries = yield* after.events("chat").pipe(Stream.takeUntil(layers.isEnd), Stream.runCollect)
+      assert.includeMembers(tags(entries), ["RunResumed", "ToolFinished"])
+      assert.strictEqual(fleet.ledger().length, 1)
     }).pipe(Effect.scoped)
   )
 })
@@ -171,19 +197,22 @@ describe.each(postgres)("DUR-4 a fleet on $name", (database) => {
 
   it.live("a runner that is stopped lets its tools finish, and the next one resumes after the last event", () =>
     Effect.gen(function* () {
-      const fleet = yield* fleetOn(database, 2000)
+      const fleet = yield* fleetOn(database, 300)
       const first = yield* fleet.start()
       yield* first.printed(1)
       yield* Effect.gen(function* () {
         yield* settled(1)
         const sessions = yield* Session.Session
         const reader = yield* Effect.forkChild(readAll("chat"))
-        yield* sessions.send("chat", "stamp it")
+        yield* sessions.send("chat", "stamp it until SIGTERM")
         yield* processes.until(() => fleet.ledger().length > 0)
         const second = yield* fleet.start()
         yield* second.printed(1)
         yield* first.end("SIGTERM")
-        assert.deepStrictEqual(fleet.ledger(), [`${first.pid} begins stamp it`, `${first.pid} ends stamp it`])
+        assert.deepStrictEqual(fleet.ledger(), [
+          `${first.pid} begins stamp it until SIGTERM`,
+          `${first.pid} ends stamp it until SIGTERM`
+        ])
         assert.deepStrictEqual(tags(yield* Fiber.join(reader)), handedOver)
         assert.strictEqual(fleet.ledger().length, 2)
       }).pipe(Effect.provide(layers.client(fleet.url)))

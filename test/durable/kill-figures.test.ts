@@ -12,7 +12,8 @@ const stored = (...texts: ReadonlyArray<string>): ReadonlyArray<Seen> =>
 
 const door = (events: ReadonlyArray<Seen>, said: ReadonlyArray<Said>): Operations => ({
   send: () => Effect.succeed(1),
-  approve: () => Effect.succeed(0),
+  decide: () => Effect.succeed(0),
+  resume: () => Effect.void,
   interrupt: () => Effect.succeed(false),
   events: () => Stream.fromIterable(events),
   state: () => Effect.succeed({ status: "idle", sequence: events.length, queue: 0, requests: 0 }),

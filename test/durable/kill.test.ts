@@ -39,7 +39,9 @@ const run = (
   Effect.gen(function* () {
     const result = yield* runs.run({ ...small, ...options })
     assert.deepStrictEqual(runs.faults(result).slice(0, 5), [], `${name}\n${runs.render(result)}`)
-    assert.isAtLeast(result.figures.trouble.kills, options.kills)
+    const { breaks, kills, outages } = result.figures.trouble
+    assert.isAtLeast(kills, options.kills)
+    assert.deepStrictEqual([outages, breaks], [options.outages ?? 0, options.breaks ?? 0])
   })
 
 // They wait most of the time: side by side
@@ -49,7 +51,7 @@ describe.concurrent("DUR-7 processes with sessions are killed under load", () =>
     () => {
       const directory = home("shared")
       const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
-      return run("shared", { directory, database, home: "process", runners: 2, kills: 3, stops: 1 })
+      return run("shared", { directory, database, home: "process", runners: 2, kills: 4, stops: 1, outages: 2 })
     },
     120_000
   )
@@ -59,7 +61,7 @@ describe.concurrent("DUR-7 processes with sessions are killed under load", () =>
     () => {
       const directory = home("cluster")
       const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
-      return run("cluster", { directory, database, home: "cluster", runners: 1, kills: 2 })
+      return run("cluster", { directory, database, home: "cluster", runners: 1, kills: 3, outages: 1, breaks: 1 })
     },
     120_000
   )

@@ -1,6 +1,6 @@
 /** DUR-1, DUR-3: the compacted view, plans and sub-agents are parts of a session, and outlive its process. */
 import * as storage from "#src/conversation/internal/storage.ts"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Layer } from "effect"
 import { Agent, Conversation, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
@@ -16,7 +16,7 @@ const completed = (sessions: Session.Service, id: string) =>
   )
 
 describe("DUR-1 the compacted view", () => {
-  it.live("a summary is made once for many messages, also after the session was closed", () =>
+  t.passing("a summary is made once for many messages, also after the session was closed", () =>
     Effect.gen(function* () {
       const store = yield* t.store
       let summaries = 0
@@ -45,7 +45,7 @@ describe("DUR-1 the compacted view", () => {
 })
 
 describe("DUR-3 plans", () => {
-  it.live("a plan is a session: it pauses for a decision, over a restart", () =>
+  t.passing("a plan is a session: it pauses for a decision, over a restart", () =>
     Effect.gen(function* () {
       const store = yield* t.store
       const { fn, fnStep, ran } = log()
@@ -71,7 +71,7 @@ describe("DUR-3 plans", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("a plan whose process died continues from its own state: no completed step runs again", () =>
+  t.passing("a plan whose process died continues from its own state: no completed step runs again", () =>
     Effect.gen(function* () {
       const store = yield* t.store
       const { fn, ran } = log()
@@ -114,8 +114,53 @@ describe("DUR-3 plans", () => {
   )
 })
 
+describe("DUR-3 agents and plans that are tools", () => {
+  t.passing("wait in one session, each at its path, and continue inside after a restart", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const { agent: clerk, handlers } = t.withTool("clerk", { needsApproval: true })
+      const ran: Array<number> = []
+      const thank = Step.make("thank", { target: ({ task }) => Effect.succeed(`${task}!`) })
+      const plan = yield* planOf({ name: "order" }, Step.make("buy", { target: clerk }), thank)
+      const desk = Agent.make("desk", {
+        toolkit: [
+          Agent.asTool(clerk, { name: "ask", description: "Asks" }),
+          Agent.asTool(plan, { name: "order", description: "Orders" })
+        ]
+      })
+      const model: ScriptedModel.TurnFunction = ({ messages, tools }) => {
+        const hasResult = messages.some(({ role }) => role === "tool")
+        if (tools.some(({ name }) => name === "work")) return hasResult ? { text: "worked" } : t.call(1)
+        const call = (name: string) => ({ id: name, name, params: { input: "go" } })
+        return hasResult ? { text: "done" } : { toolCalls: [call("ask"), call("order")] }
+      }
+      const layer = Session.layer([desk]).pipe(
+        Layer.provide(store),
+        Layer.provide(handlers((n) => Effect.sync(() => (ran.push(n), "seen")))),
+        Layer.provide(ScriptedModel.layer(model))
+      )
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const sessions = yield* t.sessionsOf(layer)
+          yield* sessions.send("a", "go")
+          yield* t.until(sessions, "a", "waiting")
+        })
+      )
+      const sessions = yield* t.sessionsOf(layer)
+      const { requests, sequence } = yield* t.stateOf(sessions, "a")
+      const paths = requests.map(({ path }) => path)
+      assert.deepStrictEqual(paths, [["ask"], ["order", "buy"]])
+      const decisions = requests.map((request) => ({ ...request, approved: true }))
+      yield* sessions.decide("a", decisions)
+      const answer = Session.answer("a", { after: sequence })
+      const { outcome, text } = yield* Effect.provideService(answer, Session.Session, sessions)
+      assert.deepStrictEqual([outcome._tag, text, ran], ["Completed", "done", [1, 1]])
+    }).pipe(Effect.scoped)
+  )
+})
+
 describe("DUR-3 a store that is down", () => {
-  it.live("for as long as the lease: a call fails, and the session continues when the store is back", () =>
+  t.passing("for as long as the lease: a call fails, and the session continues when the store is back", () =>
     Effect.gen(function* () {
       let isDown = false
       const down = changed(({ compareAndSet, get }) => ({

@@ -1,7 +1,7 @@
 /** DUR-1: readers of a session see each event once and in order, with any writers and at any time. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Schema, Stream } from "effect"
-import { Conversation, VersionedStore } from "effect-emissary"
+import { Deferred, Effect, Fiber, Layer, Logger, Option, Schema, Stream } from "effect"
+import { Conversation, Limits, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../conversation/store/changed.ts"
@@ -113,6 +113,168 @@ describe("DUR-1 readers", () => {
   })
 })
 
+describe("MEND-7 readers over a removal and another session under the id", () => {
+  const answerAll = (sessions: Session.Service, count: number) =>
+    Effect.provideService(
+      Effect.forEach(
+        Array.from({ length: count }, (_, n) => `${n}`),
+        (text) => Session.ask("a", text)
+      ),
+      Session.Session,
+      sessions
+    )
+
+  it.live("a cursor of the first one is unknown, also where its number is an event of the second", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      yield* answerAll(sessions, 2)
+      const { cursor, sequence } = yield* t.stateOf(sessions, "a")
+      assert.strictEqual(sequence, 12)
+      yield* sessions.remove("a")
+      assert.strictEqual(yield* t.reasonOf(Stream.runHead(sessions.events("a", { after: cursor }))), "NotFound")
+      yield* answerAll(sessions, 3)
+      const error = yield* Effect.flip(Stream.runHead(sessions.events("a", { after: cursor })))
+      assert(error.reason._tag === "EventsUnknown")
+      assert.strictEqual(error.reason.after, cursor)
+      assert.include(error.message, `which has 18, got "${cursor}". The session was removed and begun again`)
+      const [, second] = yield* t.stored(sessions, "a")
+      const third = yield* Stream.runHead(sessions.events("a", { after: second?.cursor }))
+      assert.strictEqual(Option.getOrThrow(third).sequence, 3)
+    }).pipe(Effect.provide(t.over(t.echo)))
+  )
+
+  it.live("a text that is no cursor is refused", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const { cursor } = yield* sessions.send("a", "one")
+      const wrong = [
+        "",
+        "1",
+        "0",
+        ".",
+        ".1",
+        "abc.",
+        "abc.0",
+        "abc.-1",
+        "abc.1e3",
+        "a b.1",
+        `${cursor}.1`,
+        `${cursor}0000000000000000`
+      ]
+      for (const after of [...wrong, `x${cursor}`, `${cursor.slice(1)}`]) {
+        assert.strictEqual(yield* t.reasonOf(Stream.runHead(sessions.events("a", { after }))), "EventsUnknown", after)
+      }
+    }).pipe(Effect.provide(t.over(t.echo)))
+  )
+
+  for (const place of ["the same process", "another process"]) {
+    for (const by of ["cursor", "number"]) {
+      t.passing(`a stream that is open in ${place}, by ${by}, ends with an error`, () =>
+        Effect.gen(function* () {
+          const store = yield* t.store
+          const layer = Session.layer([t.support]).pipe(
+            Layer.provide(store),
+            Layer.provide(ScriptedModel.layer(t.echo))
+          )
+          const sessions = yield* t.sessionsOf(layer)
+          const other = place === "another process" ? yield* t.sessionsOf(layer) : sessions
+          yield* answerAll(sessions, 2)
+          const { cursor, sequence } = yield* t.stateOf(other, "a")
+          const seen: Array<number> = []
+          const reading = Stream.runForEach(
+            other.events("a", { after: by === "cursor" ? cursor : sequence }),
+            (entry) => Effect.sync(() => void seen.push(entry.sequence))
+          )
+          const reader = yield* Effect.forkChild(t.reasonOf(reading))
+          yield* Effect.sleep("5 millis")
+          // Within the time after which a process looks for what another one wrote
+          yield* sessions.remove("a")
+          yield* answerAll(sessions, 3)
+          assert.include(["NotFound", "EventsUnknown"], yield* Fiber.join(reader))
+          assert.deepStrictEqual(seen, [])
+        }).pipe(Effect.scoped)
+      )
+    }
+  }
+
+  t.passing("a stream that waits for its store continues in its own session only", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      let isDown = false
+      let refused = 0
+      const failing = changed(({ get }) => ({
+        get: (key) =>
+          Effect.suspend(() => {
+            if (!isDown) return get(key)
+            refused++
+            const error = { operation: "get", key, storage: "test", error: "Down", cause: undefined } as const
+            return Effect.fail(VersionedStore.unavailable(error))
+          })
+      }))
+      const over = (below: Layer.Layer<VersionedStore.VersionedStore>) =>
+        // A reader that waits opens the session again
+        t.sessionsOf(
+          Layer.provide(Session.layer([t.support], { idleTime: "1 millis" }), [below, ScriptedModel.layer(t.echo)])
+        )
+      const sessions = yield* over(store)
+      const other = yield* over(Layer.provide(failing, store))
+      yield* answerAll(sessions, 2)
+      const before = (yield* t.stored(sessions, "a")).at(-2)
+      const seen: Array<number> = []
+      const reading = Stream.runForEach(other.events("a", { after: before?.cursor }), (entry) =>
+        Effect.sync(() => void seen.push(entry.sequence))
+      )
+      const reader = yield* Effect.forkChild(t.reasonOf(reading))
+      yield* t.eventually(Effect.sync(() => seen.length === 1))
+      isDown = true
+      yield* t.eventually(Effect.sync(() => refused > 1))
+      yield* sessions.remove("a")
+      yield* answerAll(sessions, 3)
+      isDown = false
+      assert.strictEqual(yield* Fiber.join(reader), "EventsUnknown")
+      assert.deepStrictEqual(seen, [12])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("a reader of a long session reads all pages of one session", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const sessions = yield* t.sessionsOf(Layer.provide(busy(200)(), store))
+      yield* answerAll(sessions, 1)
+      const last = yield* t.stateOf(sessions, "a")
+      const reached = yield* Deferred.make<void>()
+      const isReplaced = yield* Deferred.make<void>()
+      const lives = new Set<string | undefined>()
+      const reading = Stream.runForEach(sessions.events("a"), ({ cursor, sequence }) => {
+        lives.add(cursor.split(".")[0])
+        const waited = Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(isReplaced))
+        return sequence === 1 ? waited : Effect.void
+      })
+      const reader = yield* Effect.forkChild(t.reasonOf(reading))
+      yield* Deferred.await(reached)
+      yield* sessions.remove("a")
+      yield* answerAll(sessions, 1)
+      assert.strictEqual((yield* t.stateOf(sessions, "a")).sequence, last.sequence)
+      yield* Deferred.succeed(isReplaced, undefined)
+      assert.strictEqual(yield* Fiber.join(reader), "EventsUnknown")
+      assert.deepStrictEqual([...lives], [last.cursor.split(".")[0]])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("`Session.ask` does not wait for the answer of a session that was removed", () =>
+    Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const removing = Effect.andThen(sessions.remove("a"), answerAll(sessions, 1))
+      const replaced: Session.Service = {
+        ...sessions,
+        events: (id, options) => Stream.unwrap(Effect.as(removing, sessions.events(id, options)))
+      }
+      const asked = Effect.provideService(Session.ask("a", "one"), Session.Session, replaced)
+      assert.strictEqual(yield* t.reasonOf(asked), "EventsUnknown")
+    }).pipe(Effect.provide(t.over(t.echo)))
+  )
+})
+
 /** Many events with few messages: one that calls a tool often. */
 const busy = (calls: number) => {
   const { agent, handlers } = t.withTool("worker")
@@ -152,7 +314,12 @@ describe("DUR-2 snapshots", () => {
           for (const after of [0, 1, 255, 256, 257, 700, before.entries.length - 1]) {
             const [next] = yield* sessions.events("a", { after }).pipe(Stream.take(1), Stream.runCollect)
             assert.deepStrictEqual(next, before.entries[after])
+            const cursor = before.entries[after - 1]?.cursor
+            const same = yield* Stream.runHead(sessions.events("a", { after: cursor }))
+            assert.deepStrictEqual(Option.getOrUndefined(same), next)
           }
+          // One name for the whole life of the session
+          assert.strictEqual(new Set(before.entries.map(({ cursor }) => cursor.split(".")[0])).size, 1)
           assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 4 * 203)
         })
       )
@@ -193,11 +360,35 @@ describe("DUR-2 snapshots", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("MEND-4 a state beyond the limits has a snapshot, so old events are deleted", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const model = ScriptedModel.layer((request) => ({ text: `re: ${t.asked(request)} ${"x".repeat(500)}` }))
+      const layer = Session.layer([t.support], { keepEvents: 20 }).pipe(Layer.provide([store, model]))
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const sessions = yield* t.sessionsOf(layer)
+          for (let n = 0; n < 150; n++) {
+            yield* Effect.provideService(Session.ask("a", `${n}`), Session.Session, sessions)
+          }
+        })
+      )
+      const sessions = yield* t.sessionsOf(layer)
+      assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 301)
+      const error = yield* sessions.events("a").pipe(Stream.runHead, Effect.flip)
+      assert.strictEqual(error.reason._tag, "EventsPruned")
+    }).pipe(Effect.scoped, Effect.provide(Limits.layer({ maxBytes: 40_000, maxMessages: 100 })))
+  )
+
   it.live(
-    "a state that is too large for a snapshot stays in its events, and is not written again for each of them",
+    "MEND-4 a state that cannot be written stays in its events, is not written again for each of them, and is logged",
     () =>
       Effect.gen(function* () {
         const store = yield* t.store
+        const logged: Array<string> = []
+        const logger = Logger.layer([
+          Logger.make(({ logLevel, message }) => logged.push(`${logLevel} ${String(message)}`))
+        ])
         let refused = 0
         const strict = changed(({ compareAndSet }) => ({
           compareAndSet: (key, expected, value) =>
@@ -206,10 +397,13 @@ describe("DUR-2 snapshots", () => {
                 return compareAndSet(key, expected, value)
               }
               refused++
-              return compareAndSet(key, expected, "too large".repeat(10_000_000))
+              return Effect.provideService(compareAndSet(key, expected, value), Limits.Limits, {
+                ...Limits.defaults,
+                maxBytes: 100
+              })
             })
         }))
-        const layer = Layer.provide(busy(200)(), Layer.provide(strict, store))
+        const layer = Layer.provide(busy(200)(), [Layer.provide(strict, store), logger])
         const answered = yield* Effect.scoped(
           Effect.gen(function* () {
             const sessions = yield* t.sessionsOf(layer)
@@ -222,6 +416,10 @@ describe("DUR-2 snapshots", () => {
         )
         assert.isAbove(refused, 0)
         assert.isBelow(refused, 8)
+        assert.isTrue(
+          logged.some((line) => line.startsWith("Warn session a: no snapshot was made")),
+          logged.join()
+        )
         yield* Effect.scoped(
           Effect.gen(function* () {
             const sessions = yield* t.sessionsOf(layer)

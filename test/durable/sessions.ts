@@ -1,7 +1,8 @@
 /** The common part of the tests of sessions. */
-import { assert } from "@effect/vitest"
-import { Context, Effect, Layer, Option, Schema, Stream } from "effect"
+import { assert, it } from "@effect/vitest"
+import { Context, Effect, Fiber, Layer, Option, Schema, type Scope, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -9,10 +10,14 @@ import { ScriptedModel } from "effect-emissary/testing"
 export const support = Agent.make("support", { instructions: "You help customers." })
 
 /** Sessions in memory, with a model that answers with its script. */
-export const over = (script: ScriptedModel.Script, options?: Parameters<typeof Session.layer>[1]) =>
+export const over = (
+  script: ScriptedModel.Script,
+  options?: Parameters<typeof Session.layer>[1],
+  streaming?: Parameters<typeof ScriptedModel.layer>[1]
+) =>
   Session.layer([support], options).pipe(
     Layer.provideMerge(VersionedStore.layerMemory),
-    Layer.provideMerge(ScriptedModel.layer(script))
+    Layer.provideMerge(ScriptedModel.layer(script, streaming))
   )
 
 /** A store that outlives the layers over it. */
@@ -51,11 +56,27 @@ export const stateOf = (sessions: Session.Service, id: string) =>
 export const turns = (sessions: Session.Service, id: string, count: number, after = 0) =>
   sessions.events(id, { after }).pipe(Stream.filter(endsTurn), Stream.take(count), Stream.runCollect)
 
+/**
+ * A test in which time passes by itself, a millisecond whenever each fiber had turns to run: leases of milliseconds hold
+ * however busy the machine is, and no sleep takes real time.
+ */
+export const passing = <E>(name: string, body: () => Effect.Effect<unknown, E, Scope.Scope>): void =>
+  it.effect(name, () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(Effect.suspend(body))
+      while (fiber.pollUnsafe() === undefined) {
+        for (let turn = 0; turn < 10; turn++) yield* Effect.yieldNow
+        yield* TestClock.adjust("1 millis")
+      }
+      return yield* Fiber.join(fiber)
+    })
+  )
+
 /** Waits until a condition holds. */
 export const eventually = <E, R>(condition: Effect.Effect<boolean, E, R>) =>
   Effect.andThen(Effect.sleep("5 millis"), condition).pipe(
     Effect.repeat({ until: (holds) => holds }),
-    Effect.timeout("10 seconds")
+    Effect.timeout("1 minute")
   )
 
 /** Numbers from 1 on, without gaps. */

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, RunContext, ToolRuntime, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, ToolRuntime, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -116,7 +116,7 @@ describe("DUR-1 one writer", () => {
         // The session exists, its message is being written
         yield* Deferred.await(written)
         yield* Fiber.interrupt(sending)
-        const [ended] = yield* t.turns(sessions, "a", 1).pipe(Effect.timeout("5 seconds"))
+        const [ended] = yield* t.turns(sessions, "a", 1).pipe(Effect.timeout("1 minute"))
         assert.strictEqual(ended && t.tagOf(ended), "RunFinished")
       }).pipe(Effect.provide(layer))
     })
@@ -189,16 +189,25 @@ describe("DUR-1 agents", () => {
       yield* Effect.scoped(Effect.flatMap(t.sessionsOf(old), (sessions) => sessions.send("a", "one")))
       const next = Session.layer([t.support]).pipe(Layer.provide(store), Layer.provide(model))
       const sessions = yield* t.sessionsOf(next)
-      assert.strictEqual(yield* t.reasonOf(sessions.send("a", "two")), "AgentUnknown")
+      const error = yield* Effect.flip(sessions.send("a", "two"))
+      assert.deepStrictEqual([error.reason._tag, error.category], ["AgentUnknown", "unavailable"])
+      assert.notInclude(error.message, "option agent")
       assert.strictEqual(yield* t.reasonOf(sessions.send("a", "two", { agent: "support" })), "AgentDiffers")
-      assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "running")
+      yield* t.until(sessions, "a", "idle")
+      const { failure } = yield* t.stateOf(sessions, "a")
+      assert.deepStrictEqual([failure?.reason, failure?.category], ["AgentUnknown", "unavailable"])
+      assert.isFalse(yield* sessions.interrupt("a"))
+      const { sequence } = yield* t.stateOf(sessions, "a")
+      yield* sessions.resume("a")
+      yield* t.turns(sessions, "a", 1, sequence)
+      assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "idle")
       assert.isTrue(yield* sessions.remove("a"))
     }).pipe(Effect.scoped)
   )
 })
 
 describe("DUR-1 interrupt", () => {
-  it.live("an interruption of a turn that prepares its agent drops its message, and the next one is answered", () =>
+  it.live("an interruption of a turn that prepares its agent keeps its message, and the next one is answered", () =>
     Effect.gen(function* () {
       const preparing = yield* Deferred.make<void>()
       let isSlow = true
@@ -212,13 +221,13 @@ describe("DUR-1 interrupt", () => {
       )
       yield* Effect.gen(function* () {
         const sessions = yield* Session.Session
-        const first = yield* Effect.forkChild(Effect.flip(Session.ask("a", "one")))
+        const first = yield* Effect.forkChild(Session.ask("a", "one"))
         yield* Deferred.await(preparing)
         const second = yield* Effect.forkChild(Session.ask("a", "two"))
         yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ queue }) => queue.length === 2))
         isSlow = false
         assert.isTrue(yield* sessions.interrupt("a"))
-        assert.strictEqual((yield* Fiber.join(first)).reason._tag, "TurnFailed")
+        assert.strictEqual((yield* Fiber.join(first)).outcome._tag, "Interrupted")
         assert.strictEqual((yield* Fiber.join(second)).text, "re: two")
         // Between turns there is nothing to interrupt
         yield* t.until(sessions, "a", "idle")
@@ -327,7 +336,7 @@ describe("DUR-1 the log", () => {
     return Effect.gen(function* () {
       assert.strictEqual(yield* t.reasonOf(Session.ask("a", "Hi")), "TurnFailed")
       const [line = ""] = lines
-      assert.include(line, "session a: the turn died")
+      assert.include(line, 'session "a": the turn failed with Defect')
       assert.include(line, "refused [redacted]")
       const events = JSON.stringify(yield* t.stored(yield* Session.Session, "a"))
       assert.notInclude(`${lines.join("")} ${events}`, "sk-live")
@@ -385,70 +394,15 @@ describe("DUR-1 turns that fail", () => {
     }).pipe(Effect.provide(t.over(failing({ fail: { reason: "InternalProviderError" } }, 1))))
   )
 
-  it.live("a preparation that fails keeps the message for the next event, and drops it when that fails, too", () =>
-    Effect.gen(function* () {
-      let isDown = true
-      let prepared = 0
-      const instructions = Effect.suspend(() => {
-        prepared++
-        return isDown ? Effect.die(new Error("down")) : Effect.succeed("Help.")
-      })
-      const layer = Session.layer([Agent.make("fragile", { instructions })]).pipe(
-        Layer.provide(VersionedStore.layerMemory),
-        Layer.provide(ScriptedModel.layer(t.echo))
-      )
-      yield* Effect.gen(function* () {
-        const sessions = yield* Session.Session
-        yield* Effect.flip(Session.ask("a", "one", { messageId: "m1" }))
-        assert.strictEqual(prepared, 1)
-        assert.deepStrictEqual((yield* t.stateOf(sessions, "a")).queue, ["m1"])
-        isDown = false
-        const { sequence } = yield* t.stateOf(sessions, "a")
-        yield* sessions.resume("a")
-        yield* t.turns(sessions, "a", 1, sequence)
-        assert.strictEqual(Conversation.messageCount(yield* sessions.history("a")), 3)
-        isDown = true
-        yield* Effect.flip(Session.ask("a", "two", { messageId: "m2" }))
-        yield* Effect.flip(Session.ask("a", "three", { messageId: "m3" }))
-        yield* t.until(sessions, "a", "idle")
-        // The second one had its two turns, so the third one is next
-        assert.deepStrictEqual((yield* t.stateOf(sessions, "a")).queue, ["m3"])
-        isDown = false
-        const answer = yield* Session.ask("a", "four")
-        assert.strictEqual(answer.text, "re: four")
-        assert.deepStrictEqual((yield* t.stateOf(sessions, "a")).queue, [])
-      }).pipe(Effect.provide(layer))
-    })
-  )
-
-  it.live("a message with a context that no turn can take does not hold up the messages behind it", () =>
-    Effect.gen(function* () {
-      const strict = Agent.make("strict", {
-        instructions: Effect.flatMap(RunContext.RunContext, ({ tenant }) =>
-          tenant === "good" ? Effect.succeed("Help.") : Effect.die(new Error("unknown tenant"))
-        )
-      })
-      const layer = Session.layer([strict]).pipe(
-        Layer.provide(VersionedStore.layerMemory),
-        Layer.provide(ScriptedModel.layer(t.echo))
-      )
-      yield* Effect.gen(function* () {
-        yield* Effect.flip(Session.ask("a", "one", { context: { tenant: "bad" } }))
-        const answer = yield* Session.ask("a", "two", { context: { tenant: "good" } })
-        assert.strictEqual(answer.text, "re: two")
-      }).pipe(Effect.provide(layer), Effect.timeout("5 seconds"))
-    })
-  )
-
-  it.live("an answer beyond the limits fails the turn, and the next one is answered", () =>
+  it.live("an answer beyond the limits is discarded, and the model is asked again", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
-      const error = yield* Effect.flip(Session.ask("a", "one")).pipe(Effect.timeout("10 seconds"))
-      assert.strictEqual(error.reason._tag, "TurnFailed", error.message)
+      const { text } = yield* Session.ask("a", "one").pipe(Effect.timeout("1 minute"))
+      assert.include(text, "could not be used")
       assert.strictEqual((yield* Session.ask("a", "two")).text, "re: two")
-      assert.strictEqual((yield* ScriptedModel.requests).length, 2)
+      assert.strictEqual((yield* ScriptedModel.requests).length, 3)
       assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "idle")
-    }).pipe(Effect.provide(t.over(failing({ text: "x".repeat(20_000_000) }, 1))))
+    }).pipe(Effect.provide(t.over(failing({ text: "x".repeat(20_000_000) }, 1), undefined, { chunkSize: 1_000_000 })))
   )
 })
 
@@ -537,7 +491,7 @@ describe("DUR-1 options", () => {
       yield* sessions.remove("a")
       yield* Session.ask("a", "Hi")
       const error = yield* Effect.flip(Stream.runDrain(sessions.events("a", { after: sequence })))
-      assert.match(error.message, /6 at most, got 12\. The session was removed and begun again/)
+      assert.match(error.message, /which has 6, got 12\. The session was removed and begun again/)
     }).pipe(Effect.provide(t.over(t.echo)))
   )
 })

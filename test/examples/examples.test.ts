@@ -222,7 +222,7 @@ describe("EX-1 examples", () => {
   })
 
   for (const [name, parts] of Object.entries(expected)) {
-    it(`EX-1 ${cites[name] ?? ""}${name}`, { timeout: 180_000 }, async () => {
+    it(`EX-1 ${cites[name] ?? ""}${name}`, async () => {
       const { code, output } = await run("node", [`examples/${name}/main.ts`])
       assert.strictEqual(code, 0, output)
       assertInOrder(output, parts)

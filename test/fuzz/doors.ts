@@ -7,7 +7,6 @@ import {
   Agent,
   AgentDefinition,
   Conversation,
-  ConversationStore,
   ModelRegistry,
   type PayloadError,
   RemoteTools,
@@ -524,21 +523,6 @@ export const makeDoors = Effect.fnUntraced(function* (from: Seeds) {
         return Effect.scoped(Layer.build(ScriptedModel.layerFile("script.json").pipe(Layer.provide(files(bytes)))))
       }
     },
-    recordDoor(
-      "stored conversations",
-      from.chat,
-      ConversationStore.layer({ segmentSize: 2 }),
-      Effect.flatMap(ConversationStore.ConversationStore, (store) =>
-        each(
-          "any",
-          store.load("chat"),
-          store.load("other"),
-          store.list(),
-          store.append("chat", []),
-          store.delete("chat")
-        )
-      )
-    ),
     recordDoor(
       "checkpoints",
       from.checkpoint,

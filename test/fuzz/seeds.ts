@@ -2,7 +2,7 @@
 import { Effect, Layer, Option, Random, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { readdirSync, readFileSync } from "node:fs"
-import { Agent, Conversation, ConversationStore, Message, Run, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Run, VersionedStore } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 import { AgentGraph, Checkpoint, Picture, Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
 import type { ScriptedModel } from "effect-emissary/testing"
@@ -121,17 +121,6 @@ const planSeeds = Effect.gen(function* () {
   }
 }).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provideMerge(VersionedStore.layerMemory))))
 
-const chatSeeds = Effect.gen(function* () {
-  const store = yield* ConversationStore.ConversationStore
-  for (let i = 0; i < 5; i++) {
-    yield* store.append("chat", [yield* Message.user(`Question ${i}`), yield* Message.assistant(`Answer ${i}`)])
-  }
-  yield* store.append("other", [yield* Message.user("Hello")])
-  return yield* dump
-}).pipe(
-  Effect.provide(ConversationStore.layer({ segmentSize: 2 }).pipe(Layer.provideMerge(VersionedStore.layerMemory)))
-)
-
 /** All seeds, by what they are; the same in every process, so that an input can be repeated. */
 export const seeds = Effect.gen(function* () {
   const agents = yield* agentSeeds
@@ -162,7 +151,6 @@ export const seeds = Effect.gen(function* () {
       Option.toArray(Option.getSuccess(AnthropicMessages.fromConversation(conversation)))
     ),
     scripts: [agents.script],
-    chat: yield* chatSeeds,
     checkpoint: plans.records
   }
 }).pipe(Effect.provide(TestClock.layer()), Random.withSeed("seeds"))

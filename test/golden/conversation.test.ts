@@ -29,7 +29,14 @@ const apply = Effect.fnUntraced(function* (self: Conversation.Conversation, [op,
     case "add": {
       const [role = null, content = null, metadata] = args
       const message = yield* fromGolden(self, { ...(isObject(metadata) ? metadata : {}), role, content })
-      const next = yield* Effect.fromResult(Conversation.append(self, message))
+      // The harness of the cases refuses later system messages, which a reader can ask for
+      const tokenLimit = Option.getOrUndefined(Conversation.tokenLimit(self))
+      const messages = [...Conversation.messages(self), message]
+      const next = yield* Effect.fromResult(
+        role === "system"
+          ? Conversation.fromMessages(messages, { tokenLimit, laterSystem: "refuse" })
+          : Conversation.append(self, message)
+      )
       return { self: next, returned: toGolden(message) }
     }
     case "truncate": {

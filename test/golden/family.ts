@@ -37,7 +37,7 @@ export const optional = Schema.optionalKey
 /** An expected error: our name for its kind, and what its message has to mention. */
 export const ExpectedError = Schema.Struct({
   kind: Schema.String,
-  mentions: Schema.optionalKey(Schema.Array(Schema.Union([Schema.String, Schema.Number])))
+  mentions: Schema.optionalKey(Schema.Array(Schema.Union([Schema.String, Schema.Number, Schema.Null])))
 })
 
 /** Checks that an error of the library is the expected one. */
@@ -48,7 +48,7 @@ export const matchError = (error: unknown, expected: typeof ExpectedError.Type):
 }
 
 /** Each piece is in the message, as it is or as JSON writes it. */
-export const mentions = (message: string, pieces: ReadonlyArray<string | number> = []): void => {
+export const mentions = (message: string, pieces: ReadonlyArray<string | number | null> = []): void => {
   for (const piece of pieces.map(String)) {
     const isThere = message.includes(piece) || message.includes(JSON.stringify(piece).slice(1, -1))
     assert(isThere, `${JSON.stringify(piece)} is not in: ${message}`)

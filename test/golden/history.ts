@@ -8,9 +8,6 @@ import { defined } from "#src/payload/internal/plainJson.ts"
 
 /** Messages in the two notations of `VOCABULARY.md`, to and from ours. */
 
-/** The keys that a message of ours has no field for; they travel as its metadata. */
-const extra = ["tool_name", "tool_arguments", "tool_result", "model", "name", "error"] as const
-
 const decodeUsage = Jsons.decode(Message.TokenUsage, { what: "tokens", path: "/tokens" })
 
 const usageOf = (message: Json): Effect.Effect<Message.TokenUsage | undefined, PayloadError.PayloadError> => {
@@ -42,8 +39,8 @@ const call = (given: unknown): Message.ToolCallPart => {
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
-/** The keys of a message, in both notations. */
-const known = new Set("id role content tool_calls tool_call_id error_type tokens token_usage".split(" ").concat(extra))
+/** The keys that a message of ours has a field for, in both notations. All others travel as its metadata. */
+const fields = new Set("id role content tool_calls tool_call_id error_type tokens token_usage".split(" "))
 
 type Refusal = PayloadError.PayloadError | ConversationError.ConversationError
 
@@ -53,10 +50,10 @@ export const fromGolden = Effect.fnUntraced(function* (
   given: Json
 ): Effect.fn.Return<Message.Message, Refusal> {
   const { content, id, role } = given
-  const strange = Object.keys(given).filter((key) => !known.has(key))
-  if (strange.length > 0) return yield* Effect.die(`the vocabulary has no key ${strange.join(", ")} of a message`)
   const usage = yield* usageOf(given)
-  const metadata = Object.fromEntries(extra.flatMap((key) => (given[key] === undefined ? [] : [[key, given[key]]])))
+  const metadata = Object.fromEntries(
+    Object.entries(given).flatMap(([key, value]) => (fields.has(key) || value === undefined ? [] : [[key, value]]))
+  )
   const options = defined({
     id: typeof id === "string" ? id : undefined,
     usage,

@@ -1,9 +1,11 @@
-import { Effect } from "effect"
-import { suite } from "./family.ts"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { mentions, suite } from "./family.ts"
 import * as checks from "./plan/checks.ts"
 import { deviations, omissions } from "./plan/rules.ts"
 import * as watching from "./plan/watching.ts"
 import { inVocabulary, programOf } from "./plan/prose.ts"
+import * as V from "./plan/vocabulary.ts"
 
 suite({
   name: "plan",
@@ -25,4 +27,13 @@ suite({
       ? Effect.die(`the vocabulary has no case of ${JSON.stringify({ given, expect })}`)
       : check(golden)
   }
+})
+
+describe("the runner of recorded plans", () => {
+  it("takes null and numbers among what a message has to mention", () => {
+    const pieces = ["steps", 4, null]
+    assert.isTrue(Schema.is(V.Refusal)({ RAISED: "ValueError", "our message must mention": pieces }))
+    mentions("steps[4]: expected a text, got null", pieces)
+    assert.throws(() => mentions("steps[4]: expected a text, got nothing", pieces))
+  })
 })

@@ -45,6 +45,7 @@ const omissions: ReadonlyArray<Omission> = [
 
 suite({
   name: "riffer",
+  more: ["riffer-specified.json"],
   omissions,
   deviations: [
     { reason: "what the case itself asks of a strict library", expect: ({ deviation }) => deviation?.expect },

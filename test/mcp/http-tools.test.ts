@@ -1,8 +1,9 @@
 import { assert, describe } from "@effect/vitest"
 import { NodeHttpServer } from "@effect/platform-node"
-import { Effect, Layer, Redacted, Schedule, Schema, Stream } from "effect"
+import { Clock, Effect, Fiber, Layer, Logger, Redacted, Schedule, Schema, Stream, Tracer } from "effect"
 import { McpProtocol, McpServer, Tool, Toolkit } from "effect/ai"
-import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
+import { TestClock } from "effect/testing"
 import { Agent, ModelRegistry, RemoteTools, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { McpTools, McpToolServer } from "effect-emissary/mcp"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
@@ -490,5 +491,402 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
       result,
       ToolResult.failure("execution_error", "The MCP server rejected the call: no clock for <redacted> (code -32602)")
     )
+  })
+})
+
+/** A server by hand whose list has these tools. Each of them returns "hi". */
+const listing = (list: ReadonlyArray<unknown>) =>
+  byHand((method) => {
+    if (method === "initialize") return hello("2025-11-25")
+    return method === "tools/list" ? { tools: list } : { content: [{ type: "text", text: "hi" }] }
+  })
+
+const namesOf = Effect.map(McpTools.toolkit, (found) => found.map(({ name }) => name))
+
+/** Input schemas that the classes of `effect/ai` refuse, or that are no JSON Schema. */
+const malformed: Record<string, object> = {
+  "properties that are an array": { properties: [] },
+  "properties of null": { properties: [null] },
+  "properties that are text": { properties: "x" },
+  "a property that is null": { properties: { a: null } },
+  "a property that is a number": { properties: { a: 5 } },
+  "a property that is an array": { properties: { a: [] } },
+  "required that is text": { required: "x" },
+  "required with a number": { required: [1] },
+  "required that is an object": { required: {} },
+  "additionalProperties that are a number": { additionalProperties: 5 },
+  "$schema that is a number": { $schema: 5 },
+  "$defs that are an array": { $defs: [] },
+  "a type that is an array": { type: ["object"] }
+}
+
+describe("MEND-3 one tool, one server or one character harms nothing else", () => {
+  test.live("MEND-3 a malformed tool is left out by name, and the other tools are there", function* () {
+    const all = Object.values(malformed).map((schema, index) =>
+      tool(`bad${index}`, { inputSchema: { type: "object", ...schema } })
+    )
+    const evil = yield* listing([...all, tool("fine", { inputSchema: { type: "object", properties: { a: true } } })])
+    const honest = yield* listing([tool("now")])
+    const both = McpTools.layer({
+      evil: { url: evil.url, ...oneAttempt },
+      demo: { url: honest.url, approval: "never", ...oneAttempt }
+    }).pipe(Layer.provide(FetchHttpClient.layer))
+    const program = Effect.gen(function* () {
+      assert.deepStrictEqual(yield* runCalls(["now"]), [ToolResult.success("hi")])
+      assert.deepStrictEqual(yield* namesOf, ["evil/fine", "demo/now"])
+      const refused = yield* McpTools.refused
+      assert.deepStrictEqual(
+        refused.map(({ tool }) => tool),
+        all.map(({ name }) => name)
+      )
+      assert.match(refused[0]?.problem ?? "", /at \/properties: expected an object of schemas, got array/)
+    })
+    yield* Effect.provide(program, both)
+  })
+
+  test.live(
+    "MEND-3 L2 any JSON in place of a part of a tool is refused by name or accepted, never a defect",
+    function* () {
+      const odd = [null, true, 5, -0.5, "x", "", [], [null], [1], {}, { a: null }, { a: 5 }, { type: 5 }, { $ref: "#" }]
+      const parts = [
+        ["title"],
+        ["description"],
+        ["inputSchema"],
+        ["outputSchema"],
+        ["annotations"],
+        ["annotations", "readOnlyHint"],
+        ["execution"],
+        ["icons"],
+        ["_meta"],
+        ...[
+          "properties",
+          "required",
+          "additionalProperties",
+          "$schema",
+          "$defs",
+          "allOf",
+          "enum",
+          "x-mcp-header"
+        ].flatMap((key) => [
+          ["inputSchema", key],
+          ["inputSchema", "properties", "a", key],
+          ["outputSchema", key]
+        ])
+      ]
+      const put = (path: ReadonlyArray<string>, value: unknown): unknown => {
+        const [key, ...rest] = path
+        return key === undefined
+          ? value
+          : { ...(key === "inputSchema" ? { type: "object" } : {}), [key]: put(rest, value) }
+      }
+      for (const part of parts) {
+        const list = odd.map((value, index) => {
+          // Sound: a path is not empty, so the outermost value is an object
+          const extra = put(part, value) as { readonly inputSchema?: object }
+          const inputSchema = part.length === 1 ? (extra.inputSchema ?? {}) : { type: "object", ...extra.inputSchema }
+          return {
+            ...tool(`t${index}`),
+            ...extra,
+            ...(part[0] === "inputSchema" ? { inputSchema: part.length === 1 ? odd[index] : inputSchema } : {})
+          }
+        })
+        const { url } = yield* listing([...list, tool("good")])
+        const program = Effect.gen(function* () {
+          const names = yield* namesOf
+          assert.include(names, "demo/good", part.join("/"))
+          const refused = (yield* McpTools.refused).map((one) => `demo/${one.tool}`)
+          assert.strictEqual(names.length + refused.length, odd.length + 1)
+        })
+        yield* Effect.provide(program, tools(url))
+      }
+    }
+  )
+
+  test.live("MEND-3 a tool with a character that is not seen is left out, and emoji are seen", function* () {
+    const hidden = [
+      "200b 200c 200d 200e 200f 061c 2028 202e 2060 2062 2066 206a feff 00ad 180e 034f 115f 3164 ffa0 fff9 1d173 fe00 fe0f",
+      "0090 ffff e0001 e0041 e0101 e000 f0000 10fffd"
+    ]
+      .join(" ")
+      .split(" ")
+      .map((hex) => String.fromCodePoint(parseInt(hex, 16)))
+    const bits = "\u{1f600}\ufe0f\ufe0f"
+    const says = (description: string) => ({
+      inputSchema: { type: "object", properties: { a: { type: "string", description } } }
+    })
+    const seen = [
+      "\u{1f469}\u{1f3fd}\u200d\u{1f52c} \u2764\ufe0f\u200d\u{1f525} \u26a0\ufe0f 1\ufe0f\u20e3 \u{1f1f3}\u{1f1f4}",
+      "caf\u00e9, \u65e5\u672c\u8a9e,\n\ttab"
+    ]
+    const list = [...hidden.map((char) => `x${char}y`), bits, "a\u200d\u{1f52c}", "1\ufe0f"]
+    const { url } = yield* listing([
+      ...list.map((words, index) => tool(`schema${index}`, says(words))),
+      ...list.map((words, index) => tool(`words${index}`, { description: words })),
+      tool("key", { inputSchema: { type: "object", properties: { "a\u200b": { type: "string" } } } }),
+      ...seen.map((words, index) => tool(`seen${index}`, { description: words, ...says(words) }))
+    ])
+    const names = yield* Effect.provide(namesOf, tools(url))
+    assert.deepStrictEqual(names, ["demo/seen0", "demo/seen1"])
+  })
+
+  test.live("MEND-3 L8 a token that a server repeats in results, progress and words is concealed", function* () {
+    const token = 't0ken-s3cret-\u00e9"x'
+    const { url } = yield* byHand((method, request, params, response) => {
+      if (method === "initialize") return hello("2025-11-25")
+      if (method === "tools/list") return { tools: [tool("now", { description: `Says ${token}` })] }
+      const result = {
+        content: [
+          { type: "text", text: `you sent ${token} and query-s3cret, json` },
+          { type: "resource_link", uri: "https://x.example/?key=query-s3cret", name: token }
+        ],
+        structuredContent: { [token]: [token, 5], nested: { of: `Bearer ${token}` } }
+      }
+      // Sound: the client sends a token for progress with each call
+      const { progressToken } = (params as { readonly _meta: { readonly progressToken: number } })._meta
+      const notice = { jsonrpc: "2.0", method: "notifications/progress" }
+      const events = [
+        { ...notice, params: { progressToken, progress: 1, message: `${token} ${request.url}` } },
+        { jsonrpc: "2.0", id: progressToken, result }
+      ]
+      response.writeHead(200, { "content-type": "text/event-stream" })
+      response.end(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""))
+      return null
+    })
+    const headers = { authorization: Redacted.make(`Bearer ${token}`) }
+    const program = Effect.gen(function* () {
+      const all = yield* Effect.provide(Stream.runCollect(agent.stream("Go")), calling(["now"]))
+      const text = JSON.stringify([all, (yield* Agent.definition(agent)).tools])
+      assert.notInclude(text, "t0ken")
+      assert.notInclude(text, "query-s3cret")
+      assert.include(text, "you sent <redacted> and <redacted>, json")
+      assert.include(text, "Says <redacted>")
+    })
+    yield* Effect.provide(program, tools(`${url}?api_key=query-s3cret&format=json`, { headers }))
+  })
+
+  test.live("MEND-3 L8 the query of a URL is on no span", function* () {
+    const { url } = yield* listing([tool("now")])
+    const attributes: Array<unknown> = []
+    const tracer = Tracer.make({
+      span: (options) => {
+        const span = new Tracer.NativeSpan(options)
+        attributes.push(span.attributes)
+        return span
+      }
+    })
+    const program = Effect.provide(runCalls(["now"]), tools(`${url}?key=query-s3cret#frag`))
+    yield* Effect.provideService(program, Tracer.Tracer, tracer)
+    const text = JSON.stringify(attributes.map((one) => (one instanceof Map ? [...one] : one)))
+    assert.include(text, "url.full")
+    assert.notInclude(text, "s3cret")
+  })
+})
+
+describe("MEND-3 a server that is down", () => {
+  const logged: Array<string> = []
+  const LogTest = Logger.layer([Logger.make(({ message }) => void logged.push(String(message)))])
+
+  test.live("MEND-3 an optional server that is down adds no tools, is logged once, and comes back", function* () {
+    logged.length = 0
+    let isDown = true
+    const { url } = yield* byHand((method, _request, _params, response) => {
+      if (isDown) {
+        response.writeHead(503).end()
+        return null
+      }
+      if (method === "initialize") return hello("2025-11-25")
+      return method === "tools/list" ? { tools: [tool("now")] } : { content: [{ type: "text", text: "noon" }] }
+    })
+    const honest = yield* listing([tool("now")])
+    const both = McpTools.layer({
+      shop: { url, optional: true, approval: "never", ...oneAttempt },
+      demo: { url: honest.url, approval: "never", ...oneAttempt }
+    }).pipe(Layer.provide(FetchHttpClient.layer))
+    const program = Effect.gen(function* () {
+      assert.deepStrictEqual(yield* runCalls(["now"]), [ToolResult.success("hi")])
+      assert.deepStrictEqual(yield* namesOf, ["demo/now"])
+      assert.deepStrictEqual(logged, [
+        'The MCP server "shop" cannot be used: it answered with HTTP status 503. It is optional, so runs continue without its tools.'
+      ])
+      isDown = false
+      assert.deepStrictEqual(yield* namesOf, ["shop/now", "demo/now"])
+      isDown = true
+    })
+    yield* Effect.provide(program, [both, LogTest])
+  })
+
+  test.live("MEND-3 a run waits at most once for an optional server that does not answer", function* () {
+    logged.length = 0
+    const { url } = yield* byHand(() => null)
+    let waits = 0
+    const options = { optional: true, connectTimeout: "50 millis" } as const
+    const program = Effect.gen(function* () {
+      assert.deepStrictEqual(yield* namesOf, [])
+      waits += logged.length
+      assert.deepStrictEqual(yield* namesOf, [])
+    })
+    yield* Effect.provide(program, [tools(url, options), LogTest])
+    assert.strictEqual(waits, 1)
+    assert.lengthOf(logged, 1)
+    assert.match(logged[0] ?? "", /initialization deadline exceeded|it did not answer in time/)
+  })
+
+  test("MEND-3 the wait for an optional server that hangs is bounded once over all attempts", function* () {
+    logged.length = 0
+    const silent = Layer.succeed(
+      HttpClient.HttpClient,
+      HttpClient.make(() => Effect.never)
+    )
+    const layer = McpTools.layer({ demo: { url: "http://demo.example/", optional: true, connectTimeout: "5 seconds" } })
+    const program = Effect.gen(function* () {
+      const first = yield* Effect.forkChild(McpTools.toolkit)
+      yield* TestClock.adjust("4 seconds")
+      assert.isUndefined(first.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      assert.isDefined(first.pollUnsafe())
+      assert.lengthOf(logged, 1)
+      // Attempts are still under way, and a run does not wait for them
+      const second = yield* Effect.forkChild(McpTools.toolkit)
+      yield* TestClock.adjust(0)
+      assert.isDefined(second.pollUnsafe())
+      yield* TestClock.adjust("1 minute")
+      // They have ended: a run that starts new ones waits for a second
+      const third = yield* Effect.forkChild(McpTools.toolkit)
+      yield* TestClock.adjust("999 millis")
+      assert.isUndefined(third.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.isDefined(third.pollUnsafe())
+      assert.lengthOf(logged, 1)
+    })
+    yield* Effect.provide(program, [Layer.provide(layer, silent), LogTest])
+  })
+
+  const wrong: Record<string, readonly [why: RegExp, answer: Answer | undefined]> = {
+    "that refuses connections": [/MCP HTTP request failed \(ECONNREFUSED\)/, undefined],
+    "with another status": [
+      /it answered with HTTP status 401/,
+      (_method, _request, _params, response) => {
+        response.writeHead(401, { "content-type": "application/json" })
+        response.end('{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"s3cret words"}}')
+        return null
+      }
+    ],
+    "that refuses the first message": [
+      /it answered with the error -32001/,
+      () => '{"jsonrpc":"2.0","id":$id,"error":{"code":-32001,"message":"s3cret words"}}'
+    ],
+    "with too many tools": [
+      /lists tools that cannot be read: expected at most 256 tools, got 300/,
+      (method) =>
+        method === "initialize"
+          ? hello("2025-11-25")
+          : { tools: Array.from({ length: 300 }, (_, index) => tool(`t${index}`)) }
+    ]
+  }
+  for (const [what, [why, answer]] of Object.entries(wrong)) {
+    test.live(`MEND-3 the error of a run names the reason why a server ${what} cannot be used`, function* () {
+      const { url } = yield* answer === undefined
+        ? Effect.tap(serving(), (server) => Effect.promise(() => server.close()))
+        : byHand(answer)
+      const run = Effect.provide(agent.run("Go"), ScriptedModel.layer([]))
+      const error = yield* failsFor("PreparationFailed", Effect.provide(run, tools(url)))
+      assert.match(error.message, why)
+      assert.notInclude(error.message, "s3cret")
+    })
+  }
+})
+
+describe("MEND-3 a stream of events that ends before the answer", () => {
+  const events = { "content-type": "text/event-stream", "mcp-session-id": "s1" }
+  const answer = `data: {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"noon"}]}}\n\n`
+
+  /** A client of HTTP that calls a server in memory: streams in this order for a call, then for each GET. */
+  const inMemory = (streams: ReadonlyArray<string | "refused" | 405>, timeout = 60_000) =>
+    Effect.gen(function* () {
+      const gets: Array<readonly [id: string | undefined, after: number, session: string | undefined]> = []
+      let next = 0
+      let ended = 0
+      const client = HttpClient.make((request) =>
+        Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const respond = (body: string | null, init: ResponseInit) =>
+            HttpClientResponse.fromWeb(request, new Response(body, init))
+          const json = (result: unknown) =>
+            respond(JSON.stringify({ jsonrpc: "2.0", id, result }), { headers: { "content-type": "application/json" } })
+          const sent = request.body._tag === "Uint8Array" ? JSON.parse(new TextDecoder().decode(request.body.body)) : {}
+          const { id, method } = sent
+          if (method === "initialize") return json(hello("2025-06-18"))
+          if (method === "tools/list") return json({ tools: [tool("now")] })
+          if (request.method === "POST" && method !== "tools/call") return respond(null, { status: 202 })
+          const { headers } = request
+          if (request.method === "GET") {
+            gets.push([headers["last-event-id"], now - ended, headers["mcp-session-id"]])
+            assert.strictEqual(headers["mcp-protocol-version"], "2025-06-18")
+            assert.strictEqual(headers["authorization"], "Bearer t")
+          }
+          const stream = streams[next++]
+          ended = now
+          if (typeof stream === "number") return respond(null, { status: stream })
+          if (stream !== "refused" && stream !== undefined) return respond(stream, { headers: events })
+          return yield* new HttpClientError.HttpClientError({
+            reason: new HttpClientError.TransportError({ request, cause: { code: "ECONNREFUSED" } })
+          })
+        })
+      )
+      const headers = { authorization: Redacted.make("Bearer t") }
+      const layer = McpTools.layer({ demo: { url: "http://demo.example/", approval: "never", headers, timeout } })
+      const run = Effect.provide(runCalls(["now"]), Layer.provide(layer, Layer.succeed(HttpClient.HttpClient, client)))
+      const fiber = yield* Effect.forkChild(run)
+      // The streams of the platform need turns of the machine between two steps of the clock
+      const step = Effect.andThen(
+        TestClock.adjust("100 millis"),
+        Effect.promise(() => new Promise(setImmediate))
+      )
+      yield* Effect.repeat(step, { until: () => fiber.pollUnsafe() !== undefined })
+      return { gets, result: (yield* Fiber.join(fiber))[0] }
+    })
+
+  test("MEND-3 is continued after the time and the event that the server named", function* () {
+    const { gets, result } = yield* inMemory([
+      "id: e1\nretry: 5000\ndata: \n\n",
+      ": still busy\n\nid: e2\r\ndata:\r\n\r\n",
+      `id: e3\nretry: 300\ndata: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}\n\n`,
+      `${answer}`
+    ])
+    assert.deepStrictEqual(result, ToolResult.success("noon"))
+    assert.deepStrictEqual(
+      gets.map(([id, , session]) => [id, session]),
+      [
+        ["e1", "s1"],
+        ["e2", "s1"],
+        ["e3", "s1"]
+      ]
+    )
+    const waits = gets.map(([, after]) => after)
+    assert.isTrue((waits[0] ?? 0) >= 5000 && (waits[1] ?? 0) >= 5000, String(waits))
+    assert.isTrue((waits[2] ?? 0) >= 300 && (waits[2] ?? 0) < 5000, String(waits))
+  })
+
+  const lost = { reason: "connection_lost", outcome: "unknown" }
+  for (const [what, streams, requests] of [
+    ["without an event to continue after", ["data: \n\n"], 0],
+    ["within an event", ["id: e1\ndata: \n\ndata: {"], 0],
+    ["at a server that has no other stream", ["id: e1\ndata: \n\n", 405], 1],
+    ["at a server that has gone", ["id: e1\ndata: \n\n", "refused"], 1]
+  ] as const) {
+    test(`MEND-3 ${what} leaves the outcome of the call unknown`, function* () {
+      const { gets, result } = yield* inMemory(streams)
+      assert.deepStrictEqual(valueOf(result), lost)
+      assert.lengthOf(gets, requests)
+    })
+  }
+
+  test("MEND-3 is continued until the time of the call is over, and not in a tight loop", function* () {
+    const { gets, result } = yield* inMemory(
+      Array.from({ length: 5000 }, () => "id: e1\nretry: 0\ndata: \n\n"),
+      3000
+    )
+    assert.strictEqual(typeOf(result), "timeout_error")
+    assert.isTrue(gets.length > 3 && gets.length <= 30, String(gets.length))
   })
 })

@@ -1,10 +1,12 @@
 import { NodeServices } from "@effect/platform-node"
 import { assert, describe, layer } from "@effect/vitest"
-import { Effect, Layer, Stream } from "effect"
+import { Effect, Layer, Schedule, Stream } from "effect"
 import { ChildProcess } from "effect/process"
 import { Run, ToolResult } from "effect-emissary"
 import { McpTools } from "effect-emissary/mcp"
 import { fileURLToPath } from "node:url"
+import { failsFor } from "../outcomes.ts"
+import { test } from "../test.ts"
 import { agent, calling, results, runCalls, typeOf, valueOf } from "./support.ts"
 
 const script = fileURLToPath(new URL("./fixtures/sdk-server.ts", import.meta.url))
@@ -164,4 +166,25 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
       })
     )
   })
+})
+
+describe("MEND-3 a program that is no server", () => {
+  for (const [what, command, why] of [
+    ["that does not exist", ChildProcess.make("no-such-program-of-mcp"), /Cannot spawn MCP server \(ENOENT\)/],
+    [
+      "that ends at once",
+      ChildProcess.make(process.execPath, ["-e", "process.exit(3)"]),
+      /MCP process exited \(3\)|closed/
+    ]
+  ] as const) {
+    test.live(`MEND-3 the error of a run names the reason why a program ${what} cannot be used`, function* () {
+      const servers = McpTools.layer({ demo: { command, retry: Schedule.recurs(0) } })
+      const run = agent
+        .run("Go")
+        .pipe(Effect.provide(Layer.provide(servers, NodeServices.layer)), Effect.provide(calling()))
+      const error = yield* failsFor("PreparationFailed", run)
+      assert.match(error.message, /The MCP server "demo" cannot be used: /)
+      assert.match(error.message, why)
+    })
+  }
 })

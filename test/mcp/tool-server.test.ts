@@ -7,8 +7,9 @@ import { type ElicitRequest, ElicitRequestSchema, type ElicitResult } from "@mod
 import { Deferred, Effect, Layer } from "effect"
 import { McpClient, McpProtocol } from "effect/ai"
 import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+import type { McpToolServer } from "effect-emissary/mcp"
 import type { ScriptedModel } from "effect-emissary/testing"
-import { createServer } from "node:http"
+import { createServer, request } from "node:http"
 import { fileURLToPath } from "node:url"
 import { call } from "../agent/fixtures.ts"
 import { test } from "../test.ts"
@@ -34,17 +35,56 @@ const connect = (client: Client, transport: StdioClientTransport | StreamableHTT
     () => Effect.promise(() => client.close())
   ).pipe(Effect.as(client))
 
-const overHttp = Effect.fnUntraced(function* (script: ScriptedModel.Script, elicit?: Elicit) {
-  const app = HttpRouter.serve(layerHttp(script), { disableLogger: true, disableListenLog: true }).pipe(
+const serving = Effect.fnUntraced(function* (script: ScriptedModel.Script, options?: McpToolServer.BodyOptions) {
+  const app = HttpRouter.serve(layerHttp(script, options), { disableLogger: true, disableListenLog: true }).pipe(
     Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 }))
   )
-  const context = yield* Layer.build(app)
-  const url = yield* Effect.provideContext(HttpServer.addressFormattedWith(Effect.succeed), context)
-  return {
-    url: `${url}/mcp`,
-    client: yield* connect(makeClient(elicit), new StreamableHTTPClientTransport(new URL(`${url}/mcp`)))
-  }
+  const url = HttpServer.addressFormattedWith((url) => Effect.succeed(`${url}/mcp`))
+  return yield* Effect.provideContext(url, yield* Layer.build(app))
 })
+
+const overHttp = Effect.fnUntraced(function* (script: ScriptedModel.Script, elicit?: Elicit) {
+  const url = yield* serving(script)
+  return { url, client: yield* connect(makeClient(elicit), new StreamableHTTPClientTransport(new URL(url))) }
+})
+
+interface Answer {
+  readonly status: number | undefined
+  readonly headers: { readonly [name: string]: unknown }
+  readonly text: string
+}
+
+/** Sends parts of a body, and keeps the request open unless it ends. */
+const post = (
+  url: string,
+  parts: ReadonlyArray<string>,
+  { ends = true, headers = {} }: { readonly ends?: boolean; readonly headers?: Record<string, string> } = {}
+) =>
+  Effect.callback<Answer>((resume) => {
+    const sent = request(url, {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers }
+    })
+    sent.on("response", (response) => {
+      let text = ""
+      response.on("data", (chunk) => (text += String(chunk)))
+      response.on("end", () => {
+        // An agent of Node keeps the connection of a request that has not ended
+        if (!ends) sent.destroy()
+        resume(Effect.succeed({ status: response.statusCode, headers: response.headers, text }))
+      })
+    })
+    // A server that has answered may close the connection while the body is still on its way
+    sent.on("error", () => {})
+    for (const part of parts) sent.write(part)
+    if (ends) sent.end()
+    return Effect.sync(() => sent.destroy())
+  })
+
+const rpc = (method: string, params: object = {}) => JSON.stringify({ jsonrpc: "2.0", id: 1, method, params })
+
+const hello = (protocolVersion: string) =>
+  rpc("initialize", { protocolVersion, capabilities: {}, clientInfo: { name: "x", version: "1" } })
 
 const overStdio = Effect.fnUntraced(function* (elicit?: Elicit) {
   const script = fileURLToPath(new URL("./fixtures/shop-stdio.ts", import.meta.url))
@@ -75,7 +115,7 @@ describe("MCP-2 a toolkit as a server, with the client of the official SDK", () 
     const { tools } = yield* Effect.promise(() => client.listTools())
     assert.deepStrictEqual(
       tools.map(({ name }) => name),
-      ["add", "pay", "fail", "boom", "shop__slow", "who", "support"]
+      ["add", "pay", "send", "fail", "boom", "shop__slow", "who", "support"]
     )
     assert.strictEqual(tools[0]?.annotations?.readOnlyHint, true)
     const sum = yield* callTool(client, "add", { a: 1, b: 2 })
@@ -155,6 +195,30 @@ describe("MCP-2 a toolkit as a server, with the client of the official SDK", () 
     assert.deepStrictEqual(events, ["paid 20", "paid 50"])
   })
 
+  test.live("MEND-3 a person who approves sees every character, and the handler gets them unchanged", function* () {
+    const asked: Array<string> = []
+    const { client } = yield* overHttp([], ({ params }) => {
+      asked.push(params.message)
+      return { action: "accept", content: { approve: true } }
+    })
+    const words = {
+      "to\u202e": "a\u200bb\u{e0041}\u2028c\u009bd",
+      emoji: "\u{1f469}\u200d\u{1f52c} \u2764\ufe0f",
+      lines: "x\ny"
+    }
+    assert.strictEqual(textOf(yield* callTool(client, "send", words)), JSON.stringify(words))
+    const [question = "", ...shown] = (asked[0] ?? "").split("\n")
+    assert.strictEqual(question, `Approve the call of "send"?`)
+    assert.deepStrictEqual(shown, [
+      "{",
+      String.raw`  "to\u202e": "a\u200bb\udb40\udc41\u2028c\u009bd",`,
+      `  "emoji": "${words.emoji}",`,
+      String.raw`  "lines": "x\ny"`,
+      "}"
+    ])
+    assert.deepStrictEqual(JSON.parse(shown.join("\n")), words)
+  })
+
   test.live("MCP-2 progress of a tool, and a cancelled call that reaches its handler", function* () {
     const { client } = yield* overHttp([])
     const reported = Deferred.makeUnsafe<string>()
@@ -201,5 +265,53 @@ describe("MCP-2 a toolkit as a server, with the client of the official SDK", () 
     })
     const options = { name: "test", version: "1.0.0", protocol: McpProtocol.v2026_07_28, url }
     yield* Effect.provide(program, McpClient.layerHttp(options).pipe(Layer.provide(FetchHttpClient.layer)))
+  })
+})
+
+describe("MEND-3 bodies of requests have limits", () => {
+  test.live("MEND-3 L2 a body that is large, slow, deep or ambiguous is refused before it is parsed", function* () {
+    const url = yield* serving([], { limits: { maxBytes: 10_000 }, bodyTimeout: "150 millis" })
+    const pay = (args: string) =>
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":${args}}}`
+    const codeOf = ({ text }: Answer) => JSON.parse(text).error.code
+    const large = " ".repeat(10_001)
+    for (const [status, code, answer] of [
+      [413, -32600, yield* post(url, [large], { headers: { "content-length": "10001" } })],
+      [413, -32600, yield* post(url, ["{", large], { ends: false })],
+      [408, -32600, yield* post(url, ["{"], { ends: false })],
+      [400, -32700, yield* post(url, ["{"])],
+      [400, -32700, yield* post(url, [pay(`{"amount":1,"amount":2}`)])],
+      [400, -32700, yield* post(url, [pay(`{"amount":1,"__proto__":{"x":1}}`)])],
+      [400, -32700, yield* post(url, [pay("[".repeat(3000) + "]".repeat(3000))])]
+    ] as const) {
+      assert.deepStrictEqual([answer.status, codeOf(answer)], [status, code], answer.text)
+      if (status === 408) assert.strictEqual(answer.headers["connection"], "close")
+    }
+    const wrongType = yield* post(url, [large], { ends: false, headers: { "content-type": "text/plain" } })
+    assert.strictEqual(wrongType.status, 415, "the checks that need no body come first")
+    const browser = yield* post(url, ["{"], { ends: false, headers: { origin: "https://evil.example" } })
+    assert.strictEqual(browser.status, 403)
+    const fine = yield* post(url, [hello("2025-11-25")])
+    assert.strictEqual(fine.status, 200)
+  })
+
+  test.live("MEND-3 a time that is none is refused", function* () {
+    const error = yield* Effect.flip(serving([], { bodyTimeout: 0 }))
+    assert.match(error.message, /must be a duration of more than none/)
+  })
+
+  test.live("MEND-3 a request of a session may name another version that the server has", function* () {
+    const url = yield* serving([])
+    const { headers } = yield* post(url, [hello("2025-11-25")])
+    const list = (version: string, session = String(headers["mcp-session-id"])) =>
+      Effect.map(
+        post(url, [rpc("tools/list")], { headers: { "mcp-session-id": session, "mcp-protocol-version": version } }),
+        ({ status }) => status
+      )
+    const statuses = yield* Effect.forEach(["2025-11-25", "2025-06-18", "2026-07-28", "2024-01-01"], (version) =>
+      list(version)
+    )
+    assert.deepStrictEqual(statuses, [200, 200, 400, 400])
+    assert.strictEqual(yield* list("2025-06-18", "guessed"), 404)
   })
 })

@@ -307,3 +307,22 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
     database.close()
   })
 })
+
+describe("MEND-7 names of errors", () => {
+  for (const [name, pragma] of [
+    ["SQLITE_FULL", "PRAGMA max_page_count = 1"],
+    ["SQLITE_READONLY", "PRAGMA query_only = 1"]
+  ] as const) {
+    test.live(`the store reports ${name} as SQLite does`, function* () {
+      const client = yield* connect({ filename: newFile() })
+      const store = yield* Layer.build(
+        VersionedStore.layerSql().pipe(Layer.provide(Layer.succeed(SqlClient.SqlClient, client)))
+      )
+      yield* client.unsafe(pragma)
+      const { compareAndSet } = Context.get(store, VersionedStore.VersionedStore)
+      const error = yield* Effect.flip(compareAndSet("a", Option.none(), "x".repeat(100_000)))
+      assert(error._tag === "VersionedStoreError" && error.reason._tag === "Unavailable")
+      assert.strictEqual(error.reason.error, `UnknownError, ${name}`)
+    })
+  }
+})

@@ -13,6 +13,8 @@ interface Entry {
 const read = (folder: string): Record<string, Entry> =>
   JSON.parse(readFileSync(join(root, folder, "package-lock.json"), "utf8")).packages
 
+const developed: Record<string, string | undefined> = manifest.devDependencies
+
 const packages = read("")
 const bench = read("bench/compare")
 
@@ -38,6 +40,18 @@ describe("PKG-2 lockfile", () => {
   it("has the exact versions that package.json asks for", () => {
     for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
       assert.strictEqual(packages[`node_modules/${name}`]?.version, version, name)
+    }
+  })
+})
+
+describe("MEND-14 peers", () => {
+  it("of the AI SDK are of the major whose models have the specification v4", () => {
+    const clients = Object.entries(manifest.peerDependencies).filter(([name]) => name.startsWith("@ai-sdk/"))
+    assert.isAbove(clients.length, 5)
+    for (const [name, range] of clients) {
+      assert.match(range, /^\^\d+\.0\.0$/, name)
+      const tried = developed[name]
+      if (tried !== undefined) assert.strictEqual(tried.split(".")[0], range.slice(1).split(".")[0], name)
     }
   })
 })

@@ -27,7 +27,7 @@ export const definition: 1 = Agent.encode(Support)
 const config = { extends: "../../tsconfig.json", compilerOptions: { noErrorTruncation: true }, include: ["./*.ts"] }
 
 describe("what an editor shows", () => {
-  it("are the services that an agent requires, by their names", { timeout: 300_000 }, async () => {
+  it("are the services that an agent requires, by their names", async () => {
     mkdirSync(folder, { recursive: true })
     writeFileSync(join(folder, "program.ts"), program)
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config))

@@ -1,5 +1,6 @@
 import { assert, describe, expect, it } from "@effect/vitest"
 import { Effect, Option, Redacted, Result, Schema } from "effect"
+import * as base from "#src/payload/internal/base.ts"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { type Limits, PayloadError } from "effect-emissary"
 import { Digest, Json } from "effect-emissary/payload"
@@ -647,7 +648,7 @@ describe("PAY-A small parts", () => {
       Option.getOrUndefined(Option.map(Json.findSecret(value), ({ kind, path }) => `${kind} ${path}`))
     const secret = Redacted.make("hunter2")
     class Holder {
-      readonly token = "x"
+      readonly label = "x"
       readonly held = secret
     }
     for (const [value, place] of [
@@ -658,7 +659,7 @@ describe("PAY-A small parts", () => {
       [["password", [null, secret]], "redacted /1/1"],
       [Object.assign([1], { password: 1 }), undefined],
       [new Holder(), "redacted /held"],
-      [{ a: null, b: { password: null } }, "key /b/password"],
+      [{ a: null, b: { password: "" } }, "key /b/password"],
       [Object.defineProperty({}, "password", { get: () => 1, enumerable: true }), undefined],
       [new Uint8Array(1), undefined],
       ["password", undefined]
@@ -709,4 +710,34 @@ describe("PAY-A small parts", () => {
     const unnamed = yield* Effect.flip(Json.decode(Named, { what: "body" })({}))
     assert.strictEqual(unnamed.message, "body at /name: expected a name, got nothing")
   })
+})
+
+const marks = [0x200d, 0xfe0f, 0x20e3, 0x31, 0x1f469, 0x1f3fd, 0x2764, 0x202e, 0xe0041, 0xd800]
+
+describe("MEND-3 text for a person", () => {
+  const isShown = (codes: ReadonlyArray<number>) => {
+    const value = { [String.fromCodePoint(...codes)]: String.fromCodePoint(...codes.toReversed()) }
+    const shown = Json.show(value)
+    assert.deepStrictEqual(JSON.parse(shown), value)
+    assert.strictEqual(shown.search(base.unseen), -1, shown)
+    // the selector and the joiner of an emoji, and no third
+    assert.notMatch(shown, /[\p{Cf}\p{Co}\p{Default_Ignorable_Code_Point}]{3}/u)
+  }
+
+  test("MEND-3 escapes of what is not seen leave nothing unseen: each row of four marks", function* () {
+    for (const a of marks) for (const b of marks) for (const c of marks) for (const d of marks) isShown([a, b, c, d])
+  })
+
+  test.prop(
+    "MEND-3 escapes of what is not seen leave the value of JSON, and nothing unseen in its text",
+    [
+      Schema.Array(
+        Schema.Union([Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 0x10ffff })), Schema.Literals(marks)])
+      )
+    ],
+    function* ([codes]) {
+      isShown(codes)
+    },
+    { arbitrary: { runs: 500 } }
+  )
 })

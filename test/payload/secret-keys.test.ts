@@ -16,16 +16,22 @@ describe("L8 secret keys", () => {
     // TRUST-5 by their end
     "mistral_api_key groqApiKey aws_bedrock_api_key replicate_api_token hf_token x-auth-token x-access-token oauth_token " +
     "oauth_token_secret bot_token db_password USER_PASSWORD ssh_private_key secret_access_key app_secret jwt id_jwt dsn " +
-    "sentry_dsn database_url REPLICA_DATABASE_URL google_application_credentials"
+    "sentry_dsn database_url REPLICA_DATABASE_URL google_application_credentials " +
+    // MEND-12 bare names, and addresses that grant access
+    "token TOKEN pat github_pat session_cookie webhook_url slackWebhookUrl pin otp sas_url blob_sas_url " +
+    // Several of them
+    "password2 api_key_1 token1 API_KEY_10 client_secrets user_passwords groq_api_keys access_tokens refreshTokens"
   for (const key of [...secret.split(" "), "Api Key"]) {
     it(`L8 ${key} is on the list`, () => assert.isTrue(plainJson.isSecretName(key)))
   }
 
   const harmless =
-    "max_tokens maxTokens max_output_tokens input_tokens tokens token token_count tokenizer prompt_cache_key cache_key " +
+    "max_tokens maxTokens max_output_tokens input_tokens tokens token_count tokenizer prompt_cache_key cache_key " +
     "key keys idempotency_key keyword author secretary passwordless password_env secret_name session _ constructor __proto__ " +
     "max_token stop_token eos_token time_to_first_token cost_per_token next_page_token continuationToken skip_special_token " +
-    "webhook_url url betokened tokens_per_minute"
+    "url betokened tokens_per_minute page_token pageToken pagination_token next_pagination_token token_type token_usage " +
+    "path pattern compat pins spin pinned pin_code topic option " +
+    "auth0 sha256 base64 stop_token_1 max_tokens_2 prompt_tokens tokens2 oauth2"
   for (const key of [...harmless.split(" "), ""]) {
     it(`L8 "${key}" is not on the list`, () => assert.isFalse(plainJson.isSecretName(key)))
   }
@@ -39,7 +45,7 @@ describe("L8 secret keys", () => {
     const note = VersionedCodec.single({ what: "note", value: Schema.Record(Schema.String, Schema.Json) })
     const agent = (modelOptions: Json.JsonObject) => Agent.encode(Agent.make("a", { model: "a/b", modelOptions }))
     const keysOf = Effect.fnUntraced(function* (encode: (json: Json.JsonObject) => Effect.Effect<unknown, unknown>) {
-      const keys = ["ssn", "card_pin", "hairpin", "pin", "api_token", "api_key"]
+      const keys = ["ssn", "card_pin", "hairpin", "pins", "api_token", "api_key"]
       return yield* Effect.filter(keys, (key) => Effect.isFailure(encode({ deep: { [key]: "hunter2" } })))
     })
     const digest = (modelOptions: Json.JsonObject) => AgentDefinition.digest({ modelOptions, maxSteps: 1, tools: [] })
@@ -51,11 +57,20 @@ describe("L8 secret keys", () => {
     assert.strictEqual(Option.getOrThrow(Json.findSecret({ card_pin: 1 }, { names })).path, "/card_pin")
   })
 
+  test("L8 a flag and null are no secrets, whatever their names are", function* () {
+    const flags = { has_password: true, pin: null, password: false, deep: { token: null } }
+    assert.strictEqual(pathOf(flags), undefined)
+    const note = VersionedCodec.single({ what: "note", value: Schema.Record(Schema.String, Schema.Json) })
+    assert.deepStrictEqual(yield* Effect.flatMap(note.encode(flags), note.decode), flags)
+    assert.strictEqual(pathOf({ ...flags, secret: 0 }), "/secret")
+    assert.strictEqual(pathOf({ ...flags, secret: [null, true] }), "/secret")
+  })
+
   it("L8 the first one in the order of writing is found, with its path", () => {
     assert.strictEqual(pathOf({ a: { b: [{ password: "x" }] }, secret: 1 }), "/a/b/0/password")
     assert.strictEqual(pathOf({ secret: 1, a: { password: "x" } }), "/secret")
     assert.strictEqual(pathOf({ "a/b": { "api~key": 1 } }), "/a~1b/api~0key")
-    assert.strictEqual(pathOf({ secret: null }), "/secret")
+    assert.strictEqual(pathOf({ secret: "" }), "/secret")
     assert.isUndefined(pathOf({ max_tokens: 1, list: ["password"], name: "secret" }))
     assert.isUndefined(pathOf("password"))
   })

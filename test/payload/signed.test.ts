@@ -8,8 +8,6 @@ import {
   Agent,
   AgentDefinition,
   Conversation,
-  ConversationStore,
-  Message,
   ModelRegistry,
   type PayloadError,
   Run,
@@ -369,50 +367,19 @@ describe("TRUST-9 a host requires signatures", () => {
     assert.deepStrictEqual(yield* answer(requiring(), only), ["read"])
   })
 
-  test("stores write signed records, and refuse those of others", VersionedStore.layerMemory, function* () {
-    const conversations = ConversationStore.layer({ segmentSize: 2 })
-    const users = yield* Effect.forEach(["a", "b", "c", "d", "e"], (text) => Message.user(text))
-    yield* Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      for (const message of users) yield* store.append("c", [message])
-      const { conversation } = Option.getOrThrow(yield* store.load("c"))
-      assert.strictEqual(Conversation.messageCount(conversation), 5)
-    }).pipe(Effect.provide(conversations), Effect.provide(requiring({ key })))
-
-    const port = yield* VersionedStore.VersionedStore
-    const { keys } = yield* port.list({})
-    assert.isAbove(keys.length, 2)
-    const stored = yield* Effect.forEach(keys, (name) => Effect.map(port.get(name), Option.getOrThrow))
-    for (const { value } of stored) assert.hasAllKeys(value, ["payload", "signature"])
-
-    // Someone who can write to the store, but has no key
-    const [name = ""] = keys
-    const [first] = stored
-    assert(first !== undefined && Json.isObject(first.value))
-    yield* port.compareAndSet(name, Option.some(first.version), first.value["payload"] ?? null)
-    const error = yield* Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      return yield* Effect.flip(store.load("c"))
-    }).pipe(Effect.provide(conversations), Effect.provide(requiring({ key })))
-    assert.match(error.message, /expected a signed one/)
-  })
-
   test("TRUST-9 a signed record under another key is refused", VersionedStore.layerMemory, function* () {
+    const note = VersionedCodec.single({ what: "note", value: Schema.Struct({ title: Schema.String }) })
+    const port = yield* VersionedStore.VersionedStore
+    const { get, setOnce } = storage.documents(port)
     yield* Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      const port = yield* VersionedStore.VersionedStore
-      for (const id of ["tenant-a", "tenant-b"]) yield* store.append(id, [yield* Message.user(`of ${id}`)])
-      const { keys } = yield* port.list({})
-      const at = (id: string) => keys.find((name) => name.endsWith(`/head/${id}`)) ?? ""
-      const of = (id: string) => Effect.map(port.get(at(id)), Option.getOrThrow)
-      yield* port.compareAndSet(
-        at("tenant-b"),
-        Option.some((yield* of("tenant-b")).version),
-        (yield* of("tenant-a")).value
-      )
-      assert.match((yield* Effect.flip(store.load("tenant-b"))).message, /expected a signature for this place/)
-      assert.isTrue(Option.isSome(yield* store.load("tenant-a")))
-    }).pipe(Effect.provide(ConversationStore.layer()), Effect.provide(requiring({ key })))
+      for (const tenant of ["a", "b"]) yield* setOnce(note, tenant, { title: `of ${tenant}` })
+      const [first, second] = yield* Effect.forEach(["a", "b"], (key) => Effect.map(port.get(key), Option.getOrThrow))
+      assert(first !== undefined && second !== undefined)
+      yield* port.compareAndSet("b", Option.some(second.version), first.value)
+      const error = yield* Effect.flip(get(note, "b"))
+      assert.match(storage.renderReason(error), /expected a signature for this place/)
+      assert.deepStrictEqual(Option.getOrThrow(yield* get(note, "a")).value, { title: "of a" })
+    }).pipe(Effect.provide(requiring({ key })))
   })
 
   test("a record that is written once may be written again later", VersionedStore.layerMemory, function* () {
@@ -445,7 +412,7 @@ describe("TRUST-9 a host requires signatures", () => {
     const head = keys.find((name) => name.includes("/head/")) ?? ""
     const { value, version } = Option.getOrThrow(yield* port.get(head))
     assert(Json.isObject(value))
-    yield* checkpointRecord.headCodec.decode(value["payload"])
+    yield* checkpointRecord.codecs.head.decode(value["payload"])
     yield* port.compareAndSet(head, Option.some(version), value["payload"] ?? null)
     const error = yield* Effect.flip(Effect.provide(checkpoint.load(bound, "k"), host))
     assert.match(error.message, /expected a signed one/)

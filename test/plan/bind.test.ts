@@ -1,17 +1,9 @@
 /** PLAN-1, PLAN-2: the targets behind the names in a plan. */
 import { assert, describe } from "@effect/vitest"
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import {
-  Agent,
-  Conversation,
-  ConversationStore,
-  Message,
-  ToolContract,
-  ToolResult,
-  VersionedStore
-} from "effect-emissary"
+import { Agent, Conversation, Message, ToolContract, ToolResult, VersionedStore } from "effect-emissary"
 import { Plan, Reference, Step } from "effect-emissary/plan"
 import { test, testWith } from "../test.ts"
 
@@ -126,37 +118,34 @@ describe("binding", () => {
 })
 
 describe("memories", () => {
-  const stores = ConversationStore.layer().pipe(Layer.provideMerge(VersionedStore.layerMemory))
-
-  testWith(stores)("PLAN-1 of a conversation are its texts, without tools and instructions", function* () {
-    const store = yield* ConversationStore.ConversationStore
-    const { text } = Plan.memoryFromConversation("chat")
-    assert.ok(text !== undefined)
-    assert.strictEqual(yield* text, "")
+  test("PLAN-1 of a conversation are its texts, without tools and instructions", function* () {
     const conversation = yield* Conversation.make({ system: "Be brief." }).pipe(
       Effect.flatMap(Conversation.addUser("hi")),
       Effect.flatMap(Conversation.addAssistant([Message.toolCallPart({ id: "c1", name: "clock", arguments: {} })])),
       Effect.flatMap(Conversation.addToolResult({ callId: "c1", result: ToolResult.success("noon") })),
       Effect.flatMap(Conversation.addAssistant("there"))
     )
-    yield* store.save("chat", conversation, { expected: Option.none() })
-    yield* store.append("chat", [yield* Message.user("again")])
-    assert.strictEqual(yield* text, "User: hi\nAssistant: there\nUser: again")
+    const memory = Plan.memoryFromConversation(Conversation.addUser(conversation, "again"))
+    assert.strictEqual(yield* memory.text ?? assert.fail(), "User: hi\nAssistant: there\nUser: again")
+    assert.strictEqual(yield* Plan.memoryFromConversation(Effect.succeed(Conversation.empty)).text ?? assert.fail(), "")
   })
 
-  testWith(stores)("PLAN-1 in a store keep the last output, with several writers at the same time", function* () {
-    const { output, save } = Plan.memoryInStore("last")
-    assert.ok(output !== undefined && save !== undefined)
-    assert.strictEqual(yield* output, undefined)
-    const store = yield* VersionedStore.VersionedStore
-    // all have read before any of them writes
-    const slow = { ...store, get: (key: string) => Effect.tap(store.get(key), () => Effect.yieldNow) }
-    yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" }).pipe(
-      Effect.provideService(VersionedStore.VersionedStore, slow)
-    )
-    yield* save({ n: 4 })
-    assert.deepStrictEqual(yield* output, { n: 4 })
-  })
+  testWith(VersionedStore.layerMemory)(
+    "PLAN-1 in a store keep the last output, with several writers at the same time",
+    function* () {
+      const { output, save } = Plan.memoryInStore("last")
+      assert.ok(output !== undefined && save !== undefined)
+      assert.strictEqual(yield* output, undefined)
+      const store = yield* VersionedStore.VersionedStore
+      // all have read before any of them writes
+      const slow = { ...store, get: (key: string) => Effect.tap(store.get(key), () => Effect.yieldNow) }
+      yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" }).pipe(
+        Effect.provideService(VersionedStore.VersionedStore, slow)
+      )
+      yield* save({ n: 4 })
+      assert.deepStrictEqual(yield* output, { n: 4 })
+    }
+  )
 
   test("PLAN-1 are found under the names the plan is bound with", function* () {
     class Notes extends Context.Service<Notes, { readonly text: string }>()("test/plan/Notes") {}

@@ -1,4 +1,5 @@
 /** PLAN-2: the ways through a plan that its rules follow, against the core that runs plans; and what they cost. */
+import { someRuns } from "../full.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as planCheck from "#src/plan/internal/planCheck.ts"
@@ -81,7 +82,7 @@ describe("ways through plans", () => {
         assert.isFalse(places.some(({ position }) => position === index))
       }
     },
-    { arbitrary: { runs: 1500 }, timeout: 240_000 }
+    { arbitrary: { runs: someRuns(1500) } }
   )
 
   it.prop(
@@ -96,7 +97,7 @@ describe("ways through plans", () => {
       const ran = walk(definition, script.draws).turns.flat()
       assert.strictEqual(new Set(ran).size, ran.length, ran.join(" "))
     },
-    { arbitrary: { runs: 5000 }, timeout: 240_000 }
+    { arbitrary: { runs: someRuns(5000) } }
   )
 
   it("PLAN-5 F18 an inner branch ends where the inner router specifies, then the outer branch where the outer router does", () => {

@@ -292,7 +292,7 @@ describe("laws", () => {
         if (problem.index !== undefined) assert.strictEqual(definition.steps[problem.index]?.name, problem.step)
       }
     },
-    { arbitrary: { runs: 300 }, timeout: 120_000 }
+    { arbitrary: { runs: 300 } }
   )
 
   it("PLAN-2 the message of many problems stays readable, all of them are data", () => {

@@ -96,6 +96,12 @@ describe("schemas that never fit", () => {
     fits(deep, integer)
   })
 
+  it("PLAN-2 a whole number beyond 2^53 is a number, and no integer", () => {
+    fits({ const: 2 ** 53 }, number)
+    fits({ enum: [-(2 ** 53)] }, number)
+    never({ const: 2 ** 53 }, integer)
+  })
+
   it.prop(
     "PLAN-2 a schema fits itself, and a value is given by no schema that it never fits",
     [Schema.Union([Schema.String, Schema.Finite, Schema.Boolean, Schema.Null, Schema.Struct({ a: Schema.String })])],

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { DateTime, Effect, Layer, Option, Ref, Schema } from "effect"
+import { Effect, Layer, Option, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, type Run } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
@@ -40,25 +40,6 @@ const approved = (requests: ReadonlyArray<Run.ApprovalRequest>) =>
   requests.map((request) => ({ ...request, approved: true }))
 
 describe("PLAN-6 PLAN-8 an approval that waits survives the process", () => {
-  test.live("of an agent", function* () {
-    const { paid, process } = yield* shop("agent")
-    const first = Effect.flatMap(Checkpoint.Checkpoint, (it) => it.run(cashier, { key: "order", input: "Pay 5 euros" }))
-    const waiting = yield* process(pays)(first)
-    assert(waiting.outcome === "AwaitingApproval")
-    const decisions = approved(waiting.requests)
-    const second = (decisions: ReadonlyArray<Run.Decision>) =>
-      Effect.flatMap(Checkpoint.Checkpoint, (it) => it.resume(cashier, { key: "order", decisions }))
-    // TRUST-1 about another request, and too late
-    for (const wrong of [{ digest: digestOf("another") }, { expiresAt: DateTime.makeUnsafe(0) }]) {
-      const refused = second(decisions.map((decision) => ({ ...decision, ...wrong })))
-      assert.strictEqual(yield* process()(fails(refused)), "AgentError InvalidDecision")
-    }
-    assert.deepStrictEqual(yield* paid, [])
-    assert.strictEqual((yield* process({ text: "Paid." })(second(decisions))).text, "Paid.")
-    assert.strictEqual((yield* process()(second(decisions))).text, "Paid.")
-    assert.deepStrictEqual(yield* paid, [5])
-  })
-
   test.live("of an agent in a plan in a step; no result of a step is asked for twice", function* () {
     const { paid, process } = yield* shop("plan")
     let checked = 0

@@ -5,7 +5,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, type Exit, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import { Conversation, VersionedStore } from "effect-emissary"
+import { VersionedStore } from "effect-emissary"
 import { Checkpoint } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -13,6 +13,8 @@ import * as agents from "./kill/agents.ts"
 import * as executions from "./kill/executions.ts"
 import * as plans from "./kill/plans.ts"
 import * as results from "./kill/results.ts"
+import { completed } from "./support.ts"
+import { oneIn } from "../full.ts"
 import { test } from "../test.ts"
 
 const key = "k"
@@ -56,32 +58,18 @@ const live = Effect.fnUntraced(function* (seed: number, store: Layer.Layer<Versi
   return { found, ran, requests }
 })
 
-/** The work of one life of a process that runs an agent. */
-const lifeOf =
-  <A, E>(run: (key: string, watch: Parameters<typeof agents.run>[1]) => Effect.Effect<A, E, Checkpoint.Checkpoint>) =>
-  (store: Layer.Layer<VersionedStore.VersionedStore>) =>
-    Effect.gen(function* () {
-      const ran: Array<string> = []
-      let asked = 0
-      const found = yield* run(key, {
-        called: (name) => Effect.map(Effect.yieldNow, () => void ran.push(name)),
-        asked: Effect.sync(() => void (asked += 1))
-      }).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))), Effect.exit)
-      return { found, ran, asked }
+/** The work of one life of a process that runs a plan with an agent. */
+const liveAgent = Effect.fnUntraced(function* (store: Layer.Layer<VersionedStore.VersionedStore>) {
+  const ran: Array<string> = []
+  let asked = 0
+  const found = yield* agents
+    .run(key, {
+      called: (name) => Effect.map(Effect.yieldNow, () => void ran.push(name)),
+      asked: Effect.sync(() => void (asked += 1))
     })
-
-const liveAgent = lifeOf(agents.run)
-
-/** The result of each call, by the id of the call. */
-const resultsOf = (found: Effect.Success<ReturnType<typeof liveAgent>>["found"]) => {
-  assert(found._tag === "Success")
-  assert.strictEqual(found.value.text, "done")
-  return new Map(
-    Conversation.messages(found.value.conversation).flatMap((message) =>
-      message.role === "tool" ? [[message.callId, message.result] as const] : []
-    )
-  )
-}
+    .pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))), Effect.exit)
+  return { found, ran, asked }
+})
 
 /** Ends the process at each of its writes, before and after it, and checks what the next one makes of that. */
 const atAnyWrite = Effect.fnUntraced(function* <A extends { readonly found: Exit.Exit<unknown, unknown> }>(
@@ -105,52 +93,28 @@ const atAnyWrite = Effect.fnUntraced(function* <A extends { readonly found: Exit
   }
 })
 
-describe("PLAN-6 AGENT-7 L6 a process that runs an agent and ends at any write", () => {
-  const all = [...agents.calls, ...agents.repeatable].toSorted()
-
-  /** The calls that ran twice: only those of the tool that may. */
-  const repeated = (ran: ReadonlyArray<string>, place: string) => {
-    const again = ran.filter((call, index) => ran.indexOf(call) !== index)
-    for (const call of again) assert.include(agents.repeatable, call, place)
-    return again
-  }
-
+describe("PLAN-6 AGENT-7 L6 a process that runs an agent in a step and ends at any write", () => {
   test("DUR-3 repeats no call that started, unless its tool is idempotent, and no answer that was written", function* () {
-    let lost = 0
+    const all = [...agents.calls, ...agents.repeatable].toSorted()
     const twice = new Set<string>()
     yield* atAnyWrite(liveAgent, ({ first, place, second, whole }) => {
       assert.deepStrictEqual(whole.ran.toSorted(), all)
-      for (const call of repeated([...first.ran, ...second.ran], place)) twice.add(call)
-      const expected = resultsOf(whole.found)
-      for (const [id, result] of resultsOf(second.found)) {
-        if (result._tag === "Failure" && result.type === "interrupted") {
-          assert.notInclude(agents.repeatable, id)
-          assert.deepStrictEqual(result.value, { outcome: "unknown" })
-          lost += 1
-        } else assert.deepStrictEqual(result, expected.get(id), place)
+      assert(second.found._tag === "Success", place)
+      assert.strictEqual(completed(second.found.value).text, "done", place)
+      const ran = [...first.ran, ...second.ran]
+      for (const call of ran.filter((call, index) => ran.indexOf(call) !== index)) {
+        assert.include(agents.repeatable, call, place)
+        twice.add(call)
       }
       // At most the answer that was not written
       assert.isAtMost(first.asked + second.asked, whole.asked + 1, place)
-    })
-    assert.isAbove(lost, 3)
-    assert.deepStrictEqual(Array.from(twice).toSorted(), agents.repeatable)
-  })
-
-  test("DUR-3 does the same where the agent is a step of a plan", function* () {
-    const twice = new Set<string>()
-    yield* atAnyWrite(lifeOf(agents.runInPlan), ({ first, place, second, whole }) => {
-      assert.deepStrictEqual(whole.ran.toSorted(), all)
-      assert(second.found._tag === "Success", place)
-      assert(second.found.value.outcome === "Completed")
-      assert.strictEqual(second.found.value.text, "done", place)
-      for (const call of repeated([...first.ran, ...second.ran], place)) twice.add(call)
     })
     assert.deepStrictEqual(Array.from(twice).toSorted(), agents.repeatable)
   })
 })
 
 describe("PLAN-6 a process that ends at any write", () => {
-  for (const seed of [101, 102, 103, 104, 105, 106]) {
+  for (const seed of oneIn(2, [101, 102, 103, 104, 105, 106])) {
     test(`plan ${seed}`, function* () {
       const life = (store: Layer.Layer<VersionedStore.VersionedStore>) => Effect.orDie(live(seed, store))
       yield* atAnyWrite(life, ({ first, place, second, whole }) => {

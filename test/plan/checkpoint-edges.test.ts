@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { RunContext, VersionedStore } from "effect-emissary"
-import { Step, When } from "effect-emissary/plan"
+import { Checkpoint, Step, When } from "effect-emissary/plan"
 import { changed } from "../conversation/store/changed.ts"
 import {
   counting,
@@ -44,6 +44,16 @@ describe("PLAN-6 a run that was claimed and did nothing yet", () => {
 })
 
 describe("PLAN-6 taking a key", () => {
+  test("MEND-10 W9 a policy that does not exist begins nothing", Checkpoint.layerMemory, function* () {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const bound = yield* planOf(log().fnStep("a"))
+    const policy = JSON.parse(`"startOrresume"`)
+    const error = yield* Effect.flip(checkpoint.run(bound, { ...begin, policy }))
+    assert.match(error.message, /the policy: expected one of start, startOrResume, restart, fork, got "startOrresume"/)
+    assert.deepStrictEqual(yield* checkpoint.load(bound, key), Option.none())
+    assert.strictEqual((yield* checkpoint.run(bound, begin)).outcome, "Completed")
+  })
+
   /** All read before any of them writes. */
   const slow = changed((store) => ({
     compareAndSet: (...args) => Effect.andThen(Effect.yieldNow, store.compareAndSet(...args))

@@ -12,6 +12,7 @@ import { DateTime, Duration, Effect, Layer, Option } from "effect"
 import { join } from "node:path"
 import { beforeAll } from "vitest"
 import { makeDirectory } from "../conversation/store/directory.ts"
+import { oneIn } from "../full.ts"
 import * as killable from "../conversation/store/killable.ts"
 import * as agents from "./kill/agents.ts"
 import * as executions from "./kill/executions.ts"
@@ -20,6 +21,7 @@ import * as points from "./kill/points.ts"
 import * as results from "./kill/results.ts"
 import type { Task } from "./kill/worker.ts"
 import * as workers from "./kill/workers.ts"
+import { completed } from "./support.ts"
 
 const directory = makeDirectory()
 
@@ -174,7 +176,10 @@ const kill = Effect.fnUntraced(function* (whole: Whole, { name, ...at }: Kill) {
   return wasKilled
 })
 
-const seeds = Array.from({ length: 21 }, (_, index) => index + 1)
+const seeds = oneIn(
+  2,
+  Array.from({ length: 21 }, (_, index) => index + 1)
+)
 
 const killsOf = (whole: Whole): ReadonlyArray<Kill> => {
   const dice = plans.random(whole.seed + 1000)
@@ -194,14 +199,14 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
         const wholes = yield* Effect.forEach(seeds, uninterrupted, { concurrency: 4 })
         const kills = wholes.flatMap((whole) => killsOf(whole).map((kill) => ({ whole, kill })))
         const inTime = yield* Effect.forEach(kills, ({ kill: at, whole }) => kill(whole, at), { concurrency: 8 })
-        assert.isAtLeast(inTime.filter(Boolean).length, 200)
-        yield* Effect.forEach(wholes.slice(0, 6), chain, { concurrency: 6, discard: true })
-      }),
-    300_000
+        assert.isAtLeast(kills.length, 100)
+        assert.isAtLeast(inTime.filter(Boolean).length, 0.8 * kills.length)
+        yield* Effect.forEach(wholes.slice(0, 3), chain, { concurrency: 3, discard: true })
+      })
   )
 
   it.live(
-    "AGENT-7 L6 DUR-3 repeats no call of an agent that had started, and no answer that was written",
+    "AGENT-7 L6 DUR-3 repeats no call of an agent in a step that had started, and no answer that was written",
     () =>
       Effect.gen(function* () {
         const run = points.make(0)
@@ -221,7 +226,7 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
             const { ran } = executions.open(log)
             yield* expired
             const result = yield* agents.run(key, { called: ran, asked: ran(executions.model) })
-            assert.strictEqual(result.text, "done")
+            assert.strictEqual(completed(result).text, "done")
           }).pipe(Effect.provide(open(filename)))
           const counts = executions.read(log)
           for (const call of agents.repeatable)
@@ -230,7 +235,6 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
           assert.isAtMost(counts.get(executions.model) ?? 0, 6)
         })
         yield* Effect.forEach([2, 4, ...inCalls, last - 2, last - 1], killAgent, { concurrency: 8 })
-      }),
-    300_000
+      })
   )
 })

@@ -314,7 +314,7 @@ describe("losses of older versions that the law does not generate", () => {
 })
 
 describe("laws of the plan codec", () => {
-  const runs = { arbitrary: { runs: 200 }, timeout: 120_000 }
+  const runs = { arbitrary: { runs: 200 } }
 
   test.prop(
     "L3 version 3: decode is the inverse of encode, as values and as text",

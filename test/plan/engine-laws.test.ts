@@ -12,6 +12,7 @@ import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { journal, planOf } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import { someRuns } from "../full.ts"
 import { test } from "../test.ts"
 import { decide } from "../decisions.ts"
 
@@ -233,7 +234,7 @@ describe("laws", () => {
       }
       assert.deepStrictEqual(done.sort(), whole.sort())
     },
-    { arbitrary: { runs: 300 }, timeout: 240_000 }
+    { arbitrary: { runs: someRuns(300) } }
   )
 
   test.prop(
@@ -265,7 +266,7 @@ describe("laws", () => {
       }
     },
     // each run reads every prefix of its events again, through JSON
-    { arbitrary: { runs: 50 }, timeout: 240_000 }
+    { arbitrary: { runs: someRuns(50) } }
   )
 
   it.effect.prop(
@@ -300,6 +301,6 @@ describe("laws", () => {
         const told = events.flatMap((event) => (event._tag === "StateChanged" ? [event.event._tag] : []))
         assert.deepStrictEqual(told, pluck(watched.batches.flat(), "_tag"))
       }).pipe(Effect.provide(services)),
-    { arbitrary: { runs: 200 }, timeout: 240_000 }
+    { arbitrary: { runs: someRuns(200) } }
   )
 })

@@ -99,6 +99,42 @@ describe("DUR-10 runs of plans outlive edits", () => {
     assert.deepStrictEqual(ran, ["other"])
   })
 
+  test("MEND-6 a step that is denied does not stop an edit of its target", function* () {
+    const { fn, fnStep, ran } = log()
+    const pausing = (name: string) => Step.make(name, { target: fn(name, () => Step.pause("look")) })
+    const one = yield* planOf(fnStep("a"), pausing("b"))
+    const { state } = yield* Plan.run(one, "x")
+    const other = yield* planOf(fnStep("a"), Step.make("b", { target: fn("other") }))
+    ran.length = 0
+    yield* failsFor("PlanChanged", Plan.resume(other, state, { decisions: decide(state) }))
+    const { reason } = yield* failsFor("StepFailed", Plan.resume(other, state, { decisions: decide(state, false) }))
+    assert.strictEqual(reason.failure.type, "Denied")
+    assert.deepStrictEqual(ran, [])
+
+    const inner = (target: string) =>
+      Effect.map(
+        planOf({ name: "inner" }, target === "b" ? pausing("b") : Step.make("b", { target: fn(target) })),
+        (bound) => Step.make("nested", { target: bound })
+      )
+    const outer = yield* planOf({ name: "outer" }, yield* inner("b"))
+    const waits = yield* Plan.run(outer, "x")
+    const edited = yield* planOf({ name: "outer" }, yield* inner("other"))
+    ran.length = 0
+    const decisions = decide(waits.state, false)
+    assert.lengthOf(decisions, 1)
+    yield* failsFor("PlanChanged", Plan.resume(edited, waits.state, { decisions: decide(waits.state) }))
+    const nested = yield* failsFor("StepFailed", Plan.resume(edited, waits.state, { decisions }))
+    assert.strictEqual(nested.reason.failure.type, "Denied")
+
+    // The same plans as agents
+    const asked = yield* outer.run("x")
+    const requests = decide(asked.state, false)
+    assert.lengthOf(requests, 1)
+    const error = yield* failsFor("DelegateFailed", edited.resume(asked.state, { decisions: requests }))
+    assert.include(error.message, "Denied")
+    yield* failsFor("DefinitionChanged", edited.resume(asked.state, { decisions: decide(asked.state) }))
+  })
+
   test("a parallel group that ran stays as it is", function* () {
     const { fn, fnStep } = log()
     const band = (name: string) => fnStep(name, { parallel: true })

@@ -4,6 +4,7 @@ import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { walk } from "./check-fixtures.ts"
 import { plan, step } from "./definitions.ts"
 import { mermaid } from "./picture-parsers.ts"
+import { someRuns } from "../full.ts"
 import { test } from "../test.ts"
 
 const Small = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 }))
@@ -56,6 +57,6 @@ describe("PLAN-9 pictures and runs", () => {
       const ran = new Set(turns.flat())
       for (const { text } of dead) assert.isFalse(ran.has(text.split("\n")[0] ?? ""))
     },
-    { arbitrary: { runs: 200 }, timeout: 60_000 }
+    { arbitrary: { runs: someRuns(200) } }
   )
 })

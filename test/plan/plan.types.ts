@@ -4,7 +4,7 @@ import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
 import type * as stepSchema from "#src/plan/internal/stepSchema.ts"
 import type * as boundTool from "#src/tool/internal/boundTool.ts"
-import { Agent, type ConversationStore, type ToolContract, type VersionedStore } from "effect-emissary"
+import { Agent, type Conversation, type ToolContract, type VersionedStore } from "effect-emissary"
 import {
   Plan,
   Reference,
@@ -20,6 +20,9 @@ import { expectTypeOf } from "vitest"
 
 class Db extends Context.Service<Db, { readonly url: string }>()("types/PlanDb") {}
 class Mail extends Context.Service<Mail, { readonly from: string }>()("types/PlanMail") {}
+class Chats extends Context.Service<Chats, { readonly history: Effect.Effect<Conversation.Conversation> }>()(
+  "types/Chats"
+) {}
 class Writer extends Agent.Service<Writer>()("writer", {}) {}
 
 type PlanOf<E> = E extends Effect.Effect<infer A, infer _E, infer _R> ? A : never
@@ -189,16 +192,15 @@ declare const made: Plan.Plan<Date, Db>
 const bound = Plan.bind(made, {
   toolkit,
   agents: { helper, Writer },
-  memories: { helper: Plan.memoryFromConversation("chat"), writer: Plan.memoryInStore("writer") }
+  memories: {
+    helper: Plan.memoryFromConversation(Effect.flatMap(Chats, (chats) => chats.history)),
+    writer: Plan.memoryInStore("writer")
+  }
 })
 type BindError = PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError
 type Both = Tool.Handler<"search"> | Tool.Handler<"publish"> | Mail
 expectTypeOf(bound).toEqualTypeOf<
-  Effect.Effect<
-    Plan.Bound<Date, Db | Model | Writer | ConversationStore.ConversationStore | VersionedStore.VersionedStore>,
-    BindError,
-    Both
-  >
+  Effect.Effect<Plan.Bound<Date, Db | Model | Writer | Chats | VersionedStore.VersionedStore>, BindError, Both>
 >()
 expectTypeOf(Plan.bind(made)).toEqualTypeOf<Effect.Effect<Plan.Bound<Date, Db>, BindError>>()
 const notes = { text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) }

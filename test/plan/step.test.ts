@@ -71,6 +71,41 @@ describe("what a step is as data", () => {
     assert.strictEqual(plan.definition.steps[3]?.parallel, true)
   })
 
+  test("PLAN-1 MEND-12 options of other types are problems of the plan, also where nothing checks the code", function* () {
+    // Sound: this is what code without types can write.
+    const untyped = Step.make as (...args: ReadonlyArray<unknown>) => Step.Step
+    const target = "t"
+    const wrong: ReadonlyArray<readonly [slot: string, ...values: ReadonlyArray<unknown>]> = [
+      ["target", 42, null, undefined, {}],
+      ["task", 42, null, {}, ["a"]],
+      ["context", 42, null, {}, [42], [null]],
+      ["writes", 42, null],
+      ["parallel", 42, null],
+      ["input", 42, null],
+      ["output", 42, null],
+      ["routes", 42, null, [42], [null], [["b", 42]], [[1, When.field("a").empty()]], [["b", { _tag: "Other" }]]],
+      ["routesBy", 42, null],
+      ["afterBranches", 42, null],
+      ["retry", 42, null]
+    ]
+    for (const [slot, ...values] of wrong) {
+      for (const value of values) {
+        const problems = yield* problemsOf(untyped("a", { target, [slot]: value }))
+        assert.deepStrictEqual(problems, [`InvalidOption a ${slot}`], `${slot} ${JSON.stringify(value)}`)
+      }
+    }
+    assert.deepStrictEqual(yield* problemsOf(untyped(42, { target })), ["InvalidOption 42 name"])
+    assert.deepStrictEqual(yield* problemsOf(untyped("a")), ["InvalidOption a target"])
+    const both = yield* Effect.flip(
+      Plan.make(untyped("a", { target, context: 42, writes: [] }), Step.make("", { target }))
+    )
+    assert.lengthOf(both.problems, 3)
+    assert.include(
+      both.message,
+      'Step "a" at context: expected a value of the type that Step.make declares for it, got number.'
+    )
+  })
+
   test("PLAN-1 keeps whether the context was one reference or a list", function* () {
     const one = yield* definitionOf(Step.make("a", { target: "t", context: "text" }))
     const list = yield* definitionOf(Step.make("a", { target: "t", context: ["text"] }))

@@ -1,8 +1,8 @@
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe } from "@effect/vitest"
-import { Effect, FileSystem, Layer, Schema, Stream } from "effect"
+import { Cause, Effect, Exit, FileSystem, Layer, Schema, Stream } from "effect"
 import { Agent, AgentEvent, Conversation } from "effect-emissary"
-import { Json } from "effect-emissary/payload"
+import { Json, Limits } from "effect-emissary/payload"
 import { ModelCassette, ScriptedModel } from "effect-emissary/testing"
 import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import { failsFor } from "../outcomes.ts"
@@ -76,6 +76,19 @@ describe("MODEL-5 cassette of a model", () => {
       }
     }
   )
+
+  test("MEND-4 a text that was cut inside a character is recorded and replayed", NodeFileSystem.layer, function* () {
+    const { path } = yield* inFolder
+    const cut = "\ud83d"
+    const turns: ScriptedModel.Script = [
+      { text: cut, toolCalls: [{ id: `c${cut}`, name: "weather", params: { city: cut } }] },
+      { text: `{"city":"Rome","days":3}` }
+    ]
+    const run = forecaster.run(`Rome? ${cut}`)
+    const recorded = yield* Effect.provide(run, [Handlers, record(path, turns)])
+    const replayed = yield* Effect.provide(run, [Handlers, ModelCassette.layerReplay(path)])
+    assert.deepStrictEqual(outcome(replayed), outcome(recorded))
+  })
 
   test("streams keep their chunks", NodeFileSystem.layer, function* () {
     const { path } = yield* inFolder
@@ -201,6 +214,21 @@ describe("MODEL-5 cassette of a model", () => {
     const replayed = yield* Effect.provide(agentOf("sk-another-9876543210"), [Login, ModelCassette.layerReplay(path)])
     assert.strictEqual(replayed.outcome, "Completed")
     assert.strictEqual(replayed.steps, recorded.steps)
+  })
+
+  test("MEND-2 masking has fuel, and a cassette is complete or not written", NodeFileSystem.layer, function* () {
+    const { files, path } = yield* inFolder
+    const ask = (text: string) =>
+      LanguageModel.generateText({ prompt: text }).pipe(
+        Effect.provide(record(path, [{ text: "Yes." }, { text: "b".repeat(20_000) }, { text: "No." }])),
+        Effect.provide(Limits.layer({ maxFuel: 2000 })),
+        Effect.exit
+      )
+    const exit = yield* ask("a".repeat(20_000))
+    assert.include(Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "", "maxFuel")
+    assert.deepStrictEqual(JSON.parse(yield* files.readFileString(path)), { version: 1, exchanges: [] })
+    assert.isTrue(Exit.isSuccess(yield* ask("short")))
+    assert.include(yield* files.readFileString(path), "Yes.")
   })
 
   test("an answer that the program interrupts is not recorded", NodeFileSystem.layer, function* () {

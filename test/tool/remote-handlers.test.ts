@@ -84,7 +84,7 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
   })
 
   test.live("a shorter timeout of the run interrupts the handler on the server", claims, function* () {
-    const result = failure(yield* execute(remoteLayer(yield* url), "wait", {}, { timeout: "200 millis" }))
+    const result = failure(yield* execute(remoteLayer(yield* url), "wait", {}, { timeout: "2 seconds" }))
     assert.strictEqual(result?.type, "timeout_error")
     assert.deepStrictEqual(yield* Queue.takeN(yield* Probe, 2), ["wait started", "wait interrupted"])
   })

@@ -134,6 +134,18 @@ describe("L6 siblings settle", () => {
     assert.deepInclude(logged, ['Tool "boom" failed unexpectedly'])
   })
 
+  test("MEND-2 a defect that quotes a long argument is logged with a part of it", function* () {
+    const path = "eyJ-".repeat(50_000)
+    const set = yield* bind(Toolkit.make(Tool.make("read")), { read: () => Effect.die(new Error(`no file ${path}`)) })
+    const logged: Array<Cause.Cause<unknown>> = []
+    const logger = Logger.make(({ cause }) => logged.push(cause))
+    yield* Effect.provide(toolCall.run(yield* calls(set, "read")), [Logger.layer([logger]), ToolRuntime.layerInline])
+    const [error] = logged.flatMap((cause) => Cause.prettyErrors(cause))
+    assert.match(error?.message ?? "", /^no file (?:eyJ-)*(?:e|ey|eyJ)? \[\d+ more characters\]$/)
+    assert.isBelow((error?.message ?? "").length, 40_000)
+    assert.isBelow((error?.stack ?? "").length, 40_000)
+  })
+
   test("RT-3 with defects: die the batch dies with the first defect, after all have settled", muted, function* () {
     const batch = yield* calls(yield* tools, sleep(100), "boom", sleep(300), "throws")
     const finished: Array<string> = []
@@ -287,7 +299,11 @@ describe("RT-3 interruption", () => {
     const run = toolCall.run(batch, {
       onStarted: (id) => push(`started ${id}`),
       // a slow journal: it must not be cut off
-      onFinished: (id, result) => Effect.andThen(Effect.yieldNow, push(`${id} ${kind(result)}`))
+      onFinished: (id, result) => {
+        // MEND-7: as for a call that died with its process
+        if (kind(result) === "interrupted") assert.deepStrictEqual(result.value, { outcome: "unknown" })
+        return Effect.andThen(Effect.yieldNow, push(`${id} ${kind(result)}`))
+      }
     })
     const fiber = yield* Effect.forkChild(run)
     yield* Deferred.await(hanging)

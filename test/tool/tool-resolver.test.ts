@@ -50,6 +50,20 @@ const changed = (change: Change) =>
 const text = (json: Schema.Json) => JSON.stringify(json)
 
 describe("CODEC-3 ToolResolver.layerToolkit", () => {
+  const parameters = {
+    type: "object",
+    properties: { not: { not: { $ref: "#" } }, n: { type: "integer" } },
+    additionalProperties: false
+  } as const
+  const kit = Toolkit.make(Tool.dynamic("odd", { parameters, success: Schema.String }))
+  const odd = ToolResolver.layerToolkit(kit).pipe(Layer.provide(kit.toLayer({ odd: () => Effect.succeed("") })))
+
+  test("MEND-12 a contract that did not change binds, whatever its schema", odd, function* () {
+    const contract = yield* ToolContract.make({ name: "odd", parameters: JSON.parse(JSON.stringify(parameters)) })
+    assert.strictEqual((yield* resolve(contract)).contract.name, "odd")
+    assert.deepStrictEqual(ToolContract.compare(contract, yield* ToolContract.make({ name: "odd", parameters })), [])
+  })
+
   test("binds by name: the contract's words, the code of the tool here", layer, function* () {
     const words = { description: "in other words" }
     const bound = yield* resolve(yield* ToolContract.make({ ...(yield* weather), ...words }))

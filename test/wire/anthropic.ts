@@ -117,7 +117,7 @@ const textsOf = (content: unknown): string =>
         .join("")
 
 const inputOf = ({ content, role }: Json): ReadonlyArray<Input> => {
-  const type = role === "user" ? "user" : "text"
+  const type = role === "user" || role === "system" ? role : "text"
   if (typeof content === "string") return [{ type, text: content }]
   return listOf(content).map((block): Input => {
     switch (block["type"]) {
@@ -207,9 +207,14 @@ const refuseMessages = (messages: ReadonlyArray<Json>): Refusal | undefined => {
     const [extra] = Object.keys(more)
     if (extra !== undefined) return no(`${path}.${extra}: Extra inputs are not permitted`)
     if (role === "system") {
-      return no(
-        'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter, not "system" as an input message role.'
-      )
+      if (index === 0) return no("messages.0: use the top-level 'system' parameter for the initial system prompt")
+      if (messages.slice(0, index).findLast((one) => one["role"] !== "system")?.["role"] !== "user") {
+        return no(`${path}: role 'system' must follow a 'user' message`)
+      }
+      if (messages[index + 1]?.["role"] === "user") {
+        return no(`${path}: role 'system' must be followed by an 'assistant' message or end the array`)
+      }
+      continue
     }
     if (role !== "user" && role !== "assistant") {
       return no(`messages: Unexpected role "${role}". Allowed roles are "user" or "assistant".`)

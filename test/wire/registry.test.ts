@@ -38,7 +38,9 @@ const registryOf = (model: string, url: string, key: string) => {
     [`${name}_BASE_URL`]: `${url}/${version}`,
     ...(variable === undefined ? {} : { [variable]: key })
   }
-  return ModelRegistry.layerEnv.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(variables))))
+  return ModelRegistry.layerEnv({ providers: "any" }).pipe(
+    Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
+  )
 }
 
 const world = Layer.provideMerge(handlers, Probe.layer)

@@ -205,7 +205,10 @@ const anthropic: Refused = {
     "user messages must have non-empty content"
   ],
   "two messages of one role": [{ max_tokens, messages: [user, user] }, 'found multiple "user" roles in a row'],
-  "a system message": [{ max_tokens, messages: [{ role: "system", content: "x" }] }, 'Unexpected role "system"'],
+  "a system message at the start": [
+    { max_tokens, messages: [{ role: "system", content: "x" }] },
+    "use the top-level 'system' parameter for the initial system prompt"
+  ],
   "an answer at the start": [
     { max_tokens, messages: [{ role: "assistant", content: "x" }] },
     "first message must use the"

@@ -1,19 +1,18 @@
-/** A checkpointed plan of 100 steps that each write, and messages appended to a session, in a store. */
+/** A checkpointed plan of 100 steps that each write, in a store. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, ManagedRuntime, Redacted } from "effect"
-import { ConversationStore, Message, VersionedStore } from "effect-emissary"
+import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint } from "effect-emissary/plan"
 import { makeLine } from "./plan.ts"
 
 export interface Options {
-  readonly work: "checkpoint" | "session"
   readonly store: "memory" | "SQLite" | "PostgreSQL"
-  /** Steps, or messages. */
+  /** Steps. */
   readonly count: number
 }
 
@@ -44,7 +43,7 @@ export const end = async (): Promise<void> => {
   if (usesPostgres) await execute(`DROP SCHEMA ${schema} CASCADE`)
 }
 
-/** One insert for each step or message, of about the same size, with a statement that is prepared once. */
+/** One insert for each step, of about the same size, with a statement that is prepared once. */
 export const bare = async ({ count, store }: Options): Promise<() => unknown> => {
   if (store === "memory") {
     const rows = new Map<string, string>()
@@ -83,27 +82,15 @@ export const bare = async ({ count, store }: Options): Promise<() => unknown> =>
   }
 }
 
-export const emissary = async ({ count, store, work }: Options): Promise<() => unknown> => {
+export const emissary = async ({ count, store }: Options): Promise<() => unknown> => {
   if (store === "PostgreSQL") await makeSchema()
   const versioned = {
     memory: VersionedStore.layerMemory,
     SQLite: SqliteClient.layerStore({ filename: join(directory, "emissary.sqlite") }),
     PostgreSQL: Layer.provide(VersionedStore.layerSql(), postgres)
   }[store]
-  const runtime = ManagedRuntime.make(
-    Layer.provide(Layer.merge(Checkpoint.layer(), ConversationStore.layer()), versioned)
-  )
+  const runtime = ManagedRuntime.make(Layer.provide(Checkpoint.layer(), versioned))
   let run = 0
-  if (work === "session")
-    return () =>
-      runtime.runPromise(
-        Effect.gen(function* () {
-          const conversations = yield* ConversationStore.ConversationStore
-          run += 1
-          for (let index = 0; index < count; index++)
-            yield* conversations.append(`session${run}`, [yield* Message.user(`message number ${index}`)])
-        })
-      )
   const bound = await Effect.runPromise(makeLine(count, (index) => ({ writes: `k${index}` })))
   return () =>
     runtime.runPromise(

@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -18,7 +19,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
-import { defined, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
+import { defined, isArray, kindOf, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -320,8 +321,7 @@ export interface StructuredOutput<out A> {
   readonly schema: JsonSchema.JsonSchema
   /** The schema that a provider receives: an object, the output under `value` when it is none itself. */
   readonly offered: JsonSchema.JsonSchema
-  /** The same as a Schema for the provider's adapter, or none where any object would be accepted. */
-  readonly readable: () => Option.Option<Schema.Codec<unknown>>
+  readonly forAdapter: () => OfferedOutput
   readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
 }
 
@@ -337,29 +337,83 @@ const textOutput: TextOutput<string> = { _tag: "Text", decode: Effect.succeed }
 /** The key of an output that is no object in the object that a provider receives. */
 export const wrapperKey = "value"
 
-const wrap = ({ $defs, $schema, ...schema }: Json.JsonObject): Json.JsonObject => ({
+const wrap = ({ $defs, $schema, definitions, ...schema }: Json.JsonObject): Json.JsonObject => ({
   ...defined({ $schema }),
   type: "object",
   properties: { [wrapperKey]: schema },
   required: [wrapperKey],
   additionalProperties: false,
-  ...defined({ $defs })
+  ...defined({ $defs, definitions })
 })
 
-/** The Schema of an offered output, which may be wrapped, for the provider's adapter. */
-type ToReadable = (offered: JsonSchema.JsonSchema, isWrapped: boolean) => Option.Option<Schema.Codec<unknown>>
+/** An output for a provider's adapter. */
+interface OfferedOutput {
+  readonly schema: Schema.Codec<unknown>
+  /** False where an adapter may leave a part of the JSON Schema out. */
+  readonly isWhole: boolean
+}
+
+type Offer = (offered: JsonSchema.JsonSchema, isWrapped: boolean) => OfferedOutput
+
+/** The types of some values, for providers that want a type beside an `enum`. */
+const typeOfAll = (values: ReadonlyArray<Schema.Json>): Schema.Json => {
+  const [type = "null", ...others] = new Set(values.map(kindOf))
+  return others.length === 0 ? type : [type, ...others]
+}
+
+/** The schema without `const`, `oneOf` and `definitions`, which not all providers know. Alternatives may overlap then. */
+const simplify = (schema: Json.JsonObject): Json.JsonObject => {
+  const parts = convertSchema.mapSubschemas(schema, simplify)
+  const { $defs, $ref, $schema: _, const: only, definitions, enum: list, oneOf, ...rest } = parts
+  const values = list ?? (only === undefined ? undefined : [only])
+  return defined({
+    $ref: typeof $ref === "string" ? $ref.replace(/^#\/definitions\//, "#/$defs/") : undefined,
+    type: isArray(values) ? typeOfAll(values) : undefined,
+    enum: values,
+    ...(rest["anyOf"] === undefined ? { anyOf: oneOf } : { oneOf }),
+    ...rest,
+    $defs: $defs ?? definitions
+  })
+}
+
+/** Keywords that the adapters of all providers keep, or put into words. */
+const keptKeywords = new Set(
+  "$ref $defs type title description enum anyOf properties required additionalProperties items pattern format".split(
+    " "
+  )
+)
+
+const isKept = (schema: Json.JsonObject): boolean => {
+  let kept = Object.keys(schema).every((key) => keptKeywords.has(key))
+  convertSchema.mapSubschemas(schema, (part) => {
+    kept &&= isKept(part)
+    return part
+  })
+  return kept
+}
+
+/** The output of a document: in the strict form, if it has one. What the model answers is checked by the document. */
+const offerDocument: Offer = (offered) => {
+  const plain = simplify(offered.json)
+  const strict = JsonSchema.toStrict(plain)
+  const shown = Result.getOrElse(strict, () => plain)
+  return {
+    schema: convertSchema.checkedBy(offered, shown),
+    isWhole: Result.isSuccess(strict) && isKept(shown)
+  }
+}
 
 const structured = Effect.fnUntraced(function* <A>(
   json: Json.JsonObject,
   strategy: agentData.OutputStrategy,
   decode: StructuredOutput<A>["decode"],
-  toReadable: ToReadable
+  offer: Offer
 ) {
   const schema = yield* JsonSchema.make(json, { what: "output schema" })
   const isObjectSchema = json["type"] === "object"
   const offered = isObjectSchema ? schema : yield* JsonSchema.make(wrap(json), { what: "output schema" })
-  const readable = base.once(() => toReadable(offered, offered !== schema))
-  return { _tag: "Structured", strategy, schema, offered, readable, decode } satisfies StructuredOutput<A>
+  const forAdapter = base.once(() => offer(offered, offered !== schema))
+  return { _tag: "Structured", strategy, schema, offered, forAdapter, decode } satisfies StructuredOutput<A>
 }, Effect.mapError(invalidDefinition))
 
 /** The output of an agent that is code: a Schema. */
@@ -376,12 +430,13 @@ const outputOf = ({
     ) as Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>>
   const json = Effect.mapError(JsonSchema.fromSchema(output, { what: "output schema" }), invalidDefinition)
   const encoded = Schema.toEncoded(Schema.toCodecJson(output))
-  const toReadable: ToReadable =
-    convertSchema.importerOf(output) ??
+  const offerSchema: Offer = (_, isWrapped) => ({
     // Sound: an encoded side needs no services
-    ((_, isWrapped) =>
-      Option.some((isWrapped ? Schema.Struct({ [wrapperKey]: encoded }) : encoded) as Schema.Codec<unknown>))
-  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode, toReadable))
+    schema: (isWrapped ? Schema.Struct({ [wrapperKey]: encoded }) : encoded) as Schema.Codec<unknown>,
+    isWhole: true
+  })
+  const offer = convertSchema.isDocument(output) ? offerDocument : offerSchema
+  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode, offer))
 }
 
 /** The output of an agent that came as data: its JSON Schema alone decides. */
@@ -390,7 +445,7 @@ const outputOfDefinition = ({
 }: agentData.AgentDefinition): Effect.Effect<Output<Schema.Json>, AgentError.Reason> =>
   output === undefined
     ? Effect.succeed(textOutput)
-    : structured(output.schema, output.strategy, Effect.succeed, convertSchema.importSchema)
+    : structured(output.schema, output.strategy, Effect.succeed, offerDocument)
 
 /** The tools and, where the strategy asks for it, one more that the run never dispatches. */
 const withOutputTool = Effect.fnUntraced(function* (

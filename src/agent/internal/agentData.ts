@@ -165,6 +165,7 @@ export interface WirePaths {
   readonly name: string
   readonly maxSteps: string
   readonly expectedMaxSteps: string
+  readonly modelOptions: string
   readonly outputSchema: string
   readonly parameters: string
   /** The parts that this form requires. */
@@ -175,6 +176,7 @@ export const memoryPaths: WirePaths = {
   name: "/name",
   maxSteps: "/maxSteps",
   expectedMaxSteps: `a whole number of at least 1, or "unlimited"`,
+  modelOptions: "/modelOptions",
   outputSchema: "/output/schema",
   parameters: "parameters",
   needs: { model: false, description: false, finiteTimeout: false }
@@ -277,6 +279,22 @@ const toolNameIssues = (path: string, tools: ReadonlyArray<Tool>): ReadonlyArray
       : [{ path: `${path}/${index}/name`, expected: "a name that no other tool has", found }]
   })
 
+/** Whole numbers that are not held exactly: a seed with another last digit is another seed. Options made in code may be cyclic. */
+const integerIssues = (path: string, options: JsonObject): ReadonlyArray<PayloadError.Problem> => {
+  const issues: Array<PayloadError.Problem> = []
+  const seen = new Set<Schema.Json>()
+  const open: Array<readonly [path: string, value: Schema.Json]> = [[path, options]]
+  for (const [at, value] of open) {
+    if (typeof value === "object" && value !== null && !seen.has(value)) {
+      seen.add(value)
+      for (const [key, member] of Object.entries(value)) open.push([plainJson.appendToken(at, key), member])
+    } else if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+      issues.push({ path: at, expected: "a whole number within 2^53", found: plainJson.typeOf(value) })
+    }
+  }
+  return issues
+}
+
 const fieldIssues = (
   path: string,
   definition: AgentDefinition,
@@ -291,6 +309,7 @@ const fieldIssues = (
       ? []
       : [{ path: `${path}/model`, expected: `a model of the form ${expectedModelName}`, found: renderValue(model) }]),
     ...textIssues(`${path}/instructions`, "instructions, or none at all", instructions, false),
+    ...integerIssues(`${path}${places.modelOptions}`, definition.modelOptions),
     ...(isLimit
       ? []
       : [{ path: path + places.maxSteps, expected: places.expectedMaxSteps, found: renderValue(maxSteps) }])
@@ -414,7 +433,7 @@ const Wire = Schema.Struct({ schema_version: Schema.Literal(2), ...head, tools: 
   Schema.encodeKeys(snakeCase)
 )
 
-const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps" }
+const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps", modelOptions: "/model_options" }
 
 const readTool = ({ agent, digest, ...rest }: WireTool): Tool => {
   const timeout = rest.timeout ?? (agent === undefined ? Duration.seconds(10) : Duration.infinity)

@@ -72,3 +72,67 @@ export const publicTextOf = (error: unknown): string | undefined =>
 export const copyCause = (from: Reason, to: Reason): void => {
   if (causes.has(from)) causes.set(to, causes.get(from))
 }
+
+const modelName = (model: string | undefined) =>
+  model === undefined || model === "" ? "the model" : `the model ${JSON.stringify(model)}`
+
+/** The advice of a message, which depends on what ran the agent. */
+interface Advice {
+  readonly cause: string
+  readonly retry: string
+  readonly again: string
+  readonly budget: string
+  readonly accept: string | undefined
+}
+
+const advice = {
+  run: {
+    cause: "Read AgentError.causeOf(error.reason)",
+    retry: "pass a modelRetry schedule",
+    again: "resume the run from the state of this error",
+    budget: "Resume the state of this error with another budget",
+    accept: undefined
+  },
+  session: {
+    cause: "Read the log, which has the cause",
+    retry: "set run.modelRetry in the options of the layer",
+    again: "send a message or call resume",
+    budget: "Change the budget of the agent, then send a message or call resume",
+    accept: 'set run.onChange to "accept" in the options of the layer'
+  }
+} satisfies Record<string, Advice>
+
+const explainPlain = ({ again, budget, cause, retry }: Advice) =>
+  PlainReason.match({
+    ModelFailed: ({ error, model, problem, retryable }) => {
+      const found = `expected an answer from ${modelName(model)}, got ${error}${problem === undefined ? "" : `: ${problem}`}`
+      if (problem !== undefined && !retryable) return found
+      return retryable ? `${found}. Try again: ${retry}, or ${again}.` : `${found}. ${cause}, then ${again}.`
+    },
+    ApprovalByProvider: ({ approvalId, callId, tool = "unknown" }) =>
+      `expected the provider to run its tool ${JSON.stringify(tool)} without an approval, got the request ${JSON.stringify(approvalId)} to approve the call ${JSON.stringify(callId)}. Set the tool to need no approval, or offer a tool that the application runs.`,
+    ModelMistakes: ({ limit, mistakes, step }) =>
+      `expected an answer in step ${step} after at most ${limit} corrections, got mistake number ${mistakes}. Read state.mistakes, and check the descriptions of the tools.`,
+    ModelRegistryFailed: ({ model, problem }) => `${modelName(model)} is unavailable: ${problem}`,
+    PreparationFailed: ({ error, part, problem }) =>
+      `the Effect that makes the agent's ${part} failed with ${error}${problem === undefined ? `. ${cause}.` : `: ${problem}`}`,
+    DefinitionInvalid: ({ problem }) => `the agent cannot be defined: ${problem}`,
+    ToolSetInvalid: ({ problem }) => `the agent's tools cannot be used: ${problem}`,
+    StubWithoutRuntime: ({ tools }) =>
+      `expected a body or a ToolRuntime for every tool, got none for ${tools.map((name) => JSON.stringify(name)).join(", ")}. Provide RemoteTools.layerRuntime, or bind the definition with ToolResolver.layerToolkit.`,
+    ConversationInvalid: ({ problem }) => `the conversation cannot be run: ${problem}`,
+    BudgetFailed: ({ problem }) => `the conversation does not fit its budget: ${problem}. ${budget}.`,
+    MaxDepth: ({ limit }) =>
+      `expected agents nested at most ${limit} deep, got one more. Raise maxDepth, or remove the circle of agents that call each other.`,
+    OptionsInvalid: ({ problem }) => `the options of the run cannot be stored: ${problem}`,
+    DelegateFailed: ({ error, problem }) =>
+      `expected an answer, got ${problem === undefined ? error : `${error}: ${problem}`}. ${cause}, then ${again}.`
+  })
+
+const explainers = { run: explainPlain(advice.run), session: explainPlain(advice.session) }
+
+/** The text of a reason, with advice for the reader of a run or of a session. */
+export const explain = (reason: Reason, door: keyof typeof advice): string => {
+  if (reason._tag === "DefinitionChanged") return runTransition.explainChange(reason, advice[door].accept)
+  return "message" in reason ? reason.message : explainers[door](reason)
+}

@@ -2,6 +2,7 @@
  * A state that is resumed under another definition: what changed, and if the run may continue.
  */
 
+import type * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
 import { appendToken, own } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
@@ -44,6 +45,18 @@ export const compareParts = (was: runParts.Parts, now: runParts.Parts): Changes 
     return left === right ? [] : [{ path, was: left, now: right, breaking: false }]
   })
 }
+
+/** The state after the denials among decisions: a call that is denied needs no tool. Others are taken by the run. */
+export const afterDenials = (
+  state: runParts.State,
+  decisions: ReadonlyArray<runParts.Decision> | undefined,
+  at: DateTime.Utc
+): runParts.State =>
+  (decisions ?? []).reduce((before, decision) => {
+    const decided = decision.approved === false ? runTransition.decide(before, [decision], at) : Result.succeed([])
+    const [event] = Result.getOrElse(decided, () => [])
+    return event === undefined ? before : Result.getOrElse(runTransition.apply(before, event), () => before)
+  }, state)
 
 /** Nothing runs for a call that is settled, and one that started and was lost runs again under the same contract only. */
 const needsNoTool = ({ status }: runParts.OpenCall): boolean =>

@@ -23,7 +23,10 @@ import * as Stream from "effect/Stream"
 import type * as Tracer from "effect/Tracer"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
+import { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
+import type { ResponseContent } from "../../conversation/internal/modelMessages.ts"
+import * as reduction from "../../conversation/internal/reduction.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
@@ -189,6 +192,7 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 
   emit(view: View): Effect.Effect<void, E> {
+    if (this.options.emit === undefined && this.options.parent === undefined) return Exit.void
     this.hold()
     this.show(view)
     this.release()
@@ -225,7 +229,9 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   private show(view: View): void {
     const { emit, parent } = this.options
     if (emit !== undefined) this.outbox.add("view", () => emit(view))
-    if (parent !== undefined) this.inParent = parent.emit(view)
+    const shown = parent?.emit(view) ?? Exit.void
+    // Without a watcher there is nothing to wait for, but the record of the event remains
+    if (shown !== Exit.void) this.inParent = shown
   }
 
   /** Writes what is not written, and returns what to do after the views of the events. */
@@ -570,10 +576,12 @@ export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "model
  * nothing of it: when the run ends that code is interrupted, and the agent with it, unless it was made to outlive the run.
  *
  * - `deadline`: that of the run, in milliseconds of the Clock.
+ * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
  * - `parent`: receives the events, in place of the caller.
  */
 export interface Handed {
   readonly deadline: number | undefined
+  readonly streaming?: boolean | undefined
   readonly parent?: ParentRun | undefined
   readonly options?: InheritedOptions | undefined
 }
@@ -609,6 +617,9 @@ export const agentError = (fields: {
 }
 
 export class AgentRecorder extends RunRecorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> {
+  /** The answer so far, while the model is asked for one. */
+  written: (() => ResponseContent) | undefined = undefined
+
   recordNow(event: WithoutTime<runParts.Event>): Effect.Effect<void> {
     return this.record({ ...event, at: this.now() })
   }
@@ -781,7 +792,26 @@ export const recordToolFinished = (
 const causeText = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => (reason._tag === "Die" ? toolCall.defectName(reason.defect) : reason._tag)).join("; ")
 
-/** Ends the run as `Interrupted`: calls that started get their results first. */
+/** Records what the model had written of an answer that was cut off. Its calls never run. */
+const recordCutOff = Effect.fnUntraced(function* (recorder: AgentRecorder) {
+  const { conversation, step, view } = recorder.state
+  const answer = recorder.written?.()
+  if (step === undefined || answer === undefined || answer.content.length === 0) return
+  const { model, response } = answer
+  const counter = yield* TokenCounter
+  const usage = answer.usage ?? {
+    inputTokens: Math.ceil(yield* reduction.estimatedSize(view ?? conversation)),
+    outputTokens: Math.ceil(counter.count(JSON.stringify(answer.content))),
+    estimated: true
+  }
+  const content = answer.content.filter(({ type }) => type !== "tool-call" && type !== "tool-result")
+  if (content.length === 0) return yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage })
+  const finishReason = runTransition.cutOff
+  const message = yield* Message.assistant(content, defined({ usage, model, response, finishReason }))
+  yield* recorder.recordNow({ _tag: "ModelAnswered", message })
+})
+
+/** Ends the run as `Interrupted`: what the model had written is kept, and calls that started get their results first. */
 export const interrupt = Effect.fnUntraced(function* (
   run: Pick<ActiveRun, "context" | "recorder">,
   reason: string | undefined
@@ -791,7 +821,10 @@ export const interrupt = Effect.fnUntraced(function* (
   if (outcome !== undefined) return
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
   const why = interrupted ?? defined({ reason })
-  if (interrupted === undefined) yield* recorder.recordNow({ _tag: "RunInterrupted", ...why })
+  if (interrupted === undefined) {
+    yield* recordCutOff(recorder)
+    yield* recorder.recordNow({ _tag: "RunInterrupted", ...why })
+  }
   const action = runTransition.next(recorder.state)
   const settled = action._tag === "RunTools" ? action.settled : []
   for (const call of settled) yield* recordToolFinished(run, call)
@@ -819,7 +852,7 @@ function* startConversation(
   if (options.conversation === undefined) return yield* Conversation.make({ system: instructions })
   if (options.instructions !== "replace") return options.conversation
   const replaced = yield* Conversation.make({ system: instructions })
-  const rest = Conversation.messages(options.conversation).filter((message) => message.role !== "system")
+  const rest = Conversation.messages(options.conversation).filter(({ role }) => role !== "system")
   return yield* Effect.mapError(Effect.fromResult(Conversation.appendAll(replaced, rest)), (error) =>
     invalidConversation(error.message, error)
   )
@@ -881,7 +914,8 @@ function* firstState(
   depth: number
 ): Effect.fn.Return<Beginning, AgentError.Reason> {
   if (state !== undefined) {
-    return { state, first: undefined, change: yield* changeOf(agent, prepared, state, options.onChange) }
+    const settled = definitionChange.afterDenials(state, options.decisions, yield* DateTime.now)
+    return { state, first: undefined, change: yield* changeOf(agent, prepared, settled, options.onChange) }
   }
   const conversation = yield* startConversation(prepared, options)
   if (input === undefined && !runTransition.hasUserMessage(conversation)) {
@@ -1040,7 +1074,7 @@ const runToOutcome = <A>(
     const runDeadline = deadlineOf(around, options.timeouts?.total, handed?.deadline)
     const parent = handed?.parent
     const emit = parent === undefined ? caller?.emit : undefined
-    const streaming = (parent ?? caller)?.streaming === true
+    const streaming = (parent ?? caller ?? handed)?.streaming === true
     const placed = {
       machine,
       begin,

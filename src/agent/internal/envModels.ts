@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as AiSdk from "../../ai-sdk/AiSdk.ts"
+import * as sdkError from "../../ai-sdk/internal/sdkError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
 import { defined, own } from "../../payload/internal/plainJson.ts"
@@ -92,6 +93,8 @@ export type Problem =
 /** The start of the variables of a provider: `MY_LLM` for `my-llm`. */
 const prefixOf = (provider: string): string => provider.toUpperCase().replace(/[^A-Z0-9]/g, "_")
 
+const urlVariable = (provider: string): string => `${prefixOf(provider)}_BASE_URL`
+
 /** A variable that is set to a text. One that is blank counts as absent. */
 const read = (variable: string): Effect.Effect<string | undefined> =>
   Effect.match(Config.Redacted(variable), {
@@ -107,11 +110,29 @@ const readFirst = Effect.fnUntraced(function* (variables: ReadonlyArray<string>)
   return undefined
 })
 
-const unknownProvider = (provider: string, variable: string): Problem => {
-  const known = Object.keys(clients)
+/** The providers that need no URL of the environment. */
+export const knownProviders: ReadonlyArray<string> = Object.keys(clients)
+
+/** A provider that is not allowed, or that has no URL. */
+export const unknownProvider = (provider: string, known: ReadonlyArray<string>) => {
   const [closest] = closeNames.closestNames(provider, known, 1)
-  return { _tag: "UnknownProvider", provider, known, variable, ...defined({ closest }) }
+  const variable = urlVariable(provider)
+  return { _tag: "UnknownProvider" as const, provider, known, variable, ...defined({ closest }) }
 }
+
+/** Dies with providers that are no list, and with a name that is misspelt: it has no URL, and a provider has a similar one. */
+export const requireProviders = Effect.fnUntraced(function* (providers: ReadonlyArray<string> | "any") {
+  if (providers === "any") return
+  const where = "ModelRegistry.layerEnv: providers: expected"
+  if (!Array.isArray(providers)) return yield* Effect.die(new Error(`${where} a list of names, or "any"`))
+  for (const name of providers) {
+    if (knownProviders.includes(name) || (yield* read(urlVariable(name))) !== undefined) continue
+    const { closest } = unknownProvider(name, knownProviders)
+    if (closest === undefined) continue
+    const found = `got ${base.quote(name)}. Did you mean ${base.quote(closest)}? Otherwise set ${urlVariable(name)}`
+    return yield* Effect.die(new Error(`${where} providers of the table, or with a URL, ${found}`))
+  }
+})
 
 /** The parts of a name that lead elsewhere in a URL: some clients put the name into the path. */
 const misleading = /[\p{Cc}\\?#%]|(?:^|\/)\.{1,2}(?:\/|$)/u
@@ -149,15 +170,28 @@ const decodeListed = Schema.decodeUnknownEffect(Listed)
 /** The most models of a list that are read. */
 const maxModels = 2000
 
-/**
- * The names of the provider's models; none where it does not list them. The clients call `fetch` as well. A redirect would
- * take the headers along.
- */
+/** The most bytes of a response. A stream of 128,000 tokens has about 45 MB. */
+const maxBody = 64 * 1024 * 1024
+
+const limitBody = (response: Response): Response => {
+  let size = 0
+  const limit = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    transform: (chunk, controller) => {
+      size += chunk.length
+      if (size > maxBody) controller.error(new TypeError(`a response of more than ${maxBody} bytes`))
+      else controller.enqueue(chunk)
+    }
+  })
+  return response.body === null ? response : new Response(response.body.pipeThrough(limit), response)
+}
+
+/** The `fetch` of the clients and of {@link listModels}. A redirect would take keys and prompts along. */
+const limitedFetch: typeof fetch = (input, init) => fetch(input, { ...init, redirect: "error" }).then(limitBody)
+
+/** The names of the provider's models; none where it does not list them. */
 const listModels = (url: string, headers: Readonly<Record<string, string>>): Effect.Effect<ReadonlyArray<string>> =>
   Effect.tryPromise((signal): PromiseLike<unknown> =>
-    fetch(`${url.replace(/\/+$/, "")}/models`, { headers, signal, redirect: "error" }).then((response) =>
-      response.json()
-    )
+    limitedFetch(`${url.replace(/(?<!\/)\/+$/, "")}/models`, { headers, signal }).then((response) => response.json())
   ).pipe(
     Effect.flatMap(decodeListed),
     Effect.map((listed) =>
@@ -200,23 +234,23 @@ export const build = Effect.fnUntraced(function* (
   if (misleading.test(model)) {
     return yield* Effect.fail<Problem>({ _tag: "InvalidModelName", found: base.quote(`${provider}/${model}`) })
   }
-  const prefix = prefixOf(provider)
-  const known = own(clients, provider) ?? compatible(prefix, false)
-  const url = (yield* read(`${prefix}_BASE_URL`)) ?? known.url
-  if (url === undefined) return yield* Effect.fail(unknownProvider(provider, `${prefix}_BASE_URL`))
+  const known = own(clients, provider) ?? compatible(prefixOf(provider), false)
+  const url = (yield* read(urlVariable(provider))) ?? known.url
+  if (url === undefined) return yield* Effect.fail(unknownProvider(provider, knownProviders))
   const found = yield* readFirst(known.keys)
   if (found === undefined && known.needsKey) {
     return yield* Effect.fail<Problem>({ _tag: "KeyMissing", provider, variables: known.keys })
   }
   const { make, missing } = yield* load(known, provider)
   const languageModel = yield* Effect.try({
-    try: () => make({ ...known.settings(provider), baseURL: url, ...defined({ apiKey: found?.key }) })(model),
+    try: () => {
+      const settings = { ...known.settings(provider), baseURL: url, fetch: limitedFetch }
+      return make({ ...settings, ...defined({ apiKey: found?.key }) })(model)
+    },
     catch: () => missing("it could not make the model")
   })
-  const version: string = languageModel.specificationVersion
-  if (version !== "v4") {
-    return yield* Effect.fail(missing(`its models have version ${version}, and v4 is needed: install a newer one`))
-  }
+  const wrong = sdkError.wrongVersion(languageModel)
+  if (wrong !== undefined) return yield* Effect.fail(missing(wrong))
   const names = yield* Effect.cached(listModels(url, found === undefined ? {} : known.authorize(found.key)))
   return Layer.effect(
     LanguageModel.LanguageModel,

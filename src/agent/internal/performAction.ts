@@ -11,7 +11,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
 import * as Schedule from "effect/Schedule"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as AiError from "effect/ai/AiError"
@@ -25,7 +25,15 @@ import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Json from "../../payload/Json.ts"
-import { appendToken, defined, getAt, isObject, own, publicDescription } from "../../payload/internal/plainJson.ts"
+import {
+  appendToken,
+  defined,
+  getAt,
+  isObject,
+  Limits,
+  own,
+  publicDescription
+} from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
@@ -40,7 +48,7 @@ import type * as agentTypes from "./agentTypes.ts"
 import * as definitionChange from "./definitionChange.ts"
 import * as driver from "./driver.ts"
 import * as durability from "./durability.ts"
-import type * as runParts from "./runParts.ts"
+import * as runParts from "./runParts.ts"
 import * as runSpans from "./runSpans.ts"
 import * as runTransition from "./runTransition.ts"
 
@@ -127,6 +135,7 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   const contracts = newContracts(step, message)
   const event = { _tag: "ModelAnswered", at: recorder.now(), message, ...defined({ contracts }) } as const
   const checked = resolved.output._tag === "Text" ? undefined : yield* checkOutput(resolved.output, resolved, message)
+  recorder.written = undefined
   yield* recorder.record(checked === undefined ? event : { ...event, ...checked })
 })
 
@@ -256,13 +265,13 @@ const systemText = (schema: JsonSchema.JsonSchema): string =>
   ].join("\n")
 
 /**
- * The system text about the output. A constrained call has it in its Schema, unless core cannot hold that Schema: then the
- * text has it as well.
+ * The system text about the output. A constrained call has it in its Schema; where an adapter may leave a part of that out,
+ * the text has it as well.
  */
 const systemTextBefore = (self: agentBlueprint.Output<unknown>, purpose: runParts.Purpose): string | undefined => {
   if (self._tag === "Text" || self.strategy === "tool") return undefined
   if (purpose === "answer") return systemText(self.schema)
-  return Option.isNone(self.readable()) ? systemText(self.offered) : undefined
+  return self.forAdapter().isWhole ? undefined : systemText(self.offered)
 }
 
 /** The problem that the provider's adapter found, if it was the model's mistake. */
@@ -312,9 +321,16 @@ const promptOf = (
   const prompt = modelMessages.toPrompt(view ?? conversation, { toolName: tools.providerName })
   const text = systemTextBefore(output, purpose)
   const instructed = text === undefined ? prompt : withSystemText(prompt, text)
-  // Providers refuse a request for JSON that ends with an answer: it would be the beginning of the next one
-  const isAnswered = purpose === "structured" && prompt.content.at(-1)?.role === "assistant"
-  const whole = isAnswered ? Prompt.concat(instructed, structuredRequest) : instructed
+  const { lastAssistant } = history.asHistory(conversation)
+  // Providers refuse a request for JSON that ends with an answer, and some any other: it would be the beginning of the next one
+  const request =
+    purpose === "structured"
+      ? structuredRequest
+      : lastAssistant?.finishReason === runTransition.cutOff
+        ? "Your last answer was cut off before its end. Write it again."
+        : undefined
+  const isAnswered = request !== undefined && prompt.content.at(-1)?.role === "assistant"
+  const whole = isAnswered ? Prompt.concat(instructed, request) : instructed
   return mistakes.length === 0
     ? whole
     : Prompt.concat(whole, `Your last answer could not be used and was discarded. ${mistakes.at(-1)} Answer again.`)
@@ -348,6 +364,7 @@ function* requestAnswer(
   if (mustWait(step)) yield* untilInterrupted
   const { answer, error } = yield* exchange(step, action)
   if (error === undefined) return Result.succeed(answer)
+  step.recorder.written = undefined
   yield* recordDiscarded(step, answer.usage ?? usageOfError(error))
   return Result.fail(error)
 }
@@ -379,7 +396,9 @@ const askModel = Effect.fnUntraced(function* (
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<durability.Exchange> {
   const accumulator = modelMessages.accumulator()
+  const limits = yield* Limits
   const { calls, services } = step
+  step.recorder.written = () => accumulator.result()
   const sent = yield* Effect.result(
     calls === undefined
       ? sendRequest(step, action, accumulator)
@@ -388,13 +407,15 @@ const askModel = Effect.fnUntraced(function* (
             isStreaming: step.streaming && action.purpose === "answer",
             prompt: () => promptOf(step, action),
             send: (watched) => sendRequest(step, action, watched),
-            failure: (method) => errorIn(accumulator.result(), method)
+            failure: (method) => errorIn(accumulator.result(), method, limits)
           }),
           (_: Context.Context<never>) => services
         )
   )
   const answer = accumulator.result()
-  return { answer, error: Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success) }
+  const error = Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success, limits)
+  // A durable program could not store it
+  return { answer: error?.reason._tag === "InvalidOutputError" ? { ...answer, content: [] } : answer, error }
 })
 
 const recordDiscarded = ({ recorder }: Step, usage: Message.TokenUsage | undefined): Effect.Effect<void> =>
@@ -413,8 +434,7 @@ const sendRequest = (
 ): Effect.Effect<string, AiError.AiError> => {
   const { output } = step.resolved
   if (action.purpose === "structured" && output._tag === "Structured") {
-    const offered = Option.getOrElse(output.readable(), () => Schema.Record(Schema.String, Schema.Unknown))
-    return generateObject(step, promptOf(step, action), offered, accumulator)
+    return generateObject(step, promptOf(step, action), output.forAdapter().schema, accumulator)
   }
   const request = requestOf(step, action)
   return step.streaming ? streamAnswer(step, request, accumulator) : generateAnswer(step, request, accumulator)
@@ -444,8 +464,10 @@ const streamAnswer = Effect.fnUntraced(function* (
   request: Request,
   accumulator: modelMessages.StreamAccumulator
 ) {
+  const { maxBytes } = yield* Limits
   yield* Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
     accumulator.add(part)
+    if (accumulator.size() > maxBytes) return Effect.fail(invalidAnswer("streamText", modelMessages.tooLarge(maxBytes)))
     if (part.type === "text-delta") return recorder.emit({ _tag: "TextDelta", delta: part.delta })
     if (part.type === "reasoning-delta") return recorder.emit({ _tag: "ReasoningDelta", delta: part.delta })
     return part.type === "error" ? Effect.fail(streamError(part.error)) : Effect.void
@@ -488,12 +510,19 @@ const generateObject = Effect.fnUntraced(function* (
 
 /** The error of an answer that arrived, if it cannot be used. */
 const errorIn = (
-  { content, errors, finishReason }: modelMessages.ResponseContent,
-  method: string
+  answer: modelMessages.ResponseContent,
+  method: string,
+  limits: Limits
 ): AiError.AiError | undefined => {
+  const { content, errors, finishReason } = answer
   if (errors.length > 0) return streamError(errors[0])
-  return content.length === 0 && finishReason === undefined ? failRequest(method, emptyAnswer) : undefined
+  if (content.length === 0 && finishReason === undefined) return failRequest(method, emptyAnswer)
+  const problem = modelMessages.unstorable(answer, limits)
+  return problem === undefined ? undefined : invalidAnswer(method, problem)
 }
+
+const invalidAnswer = (method: string, description: string) =>
+  failRequest(method, new AiError.InvalidOutputError({ description, metadata: { [publicDescription]: true } }))
 
 /** A connection that was cut before the first part looks like this. */
 const emptyAnswer = new AiError.InternalProviderError({
@@ -573,13 +602,14 @@ const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.E
   const { context, runId } = recorder.state
   const { approved } = runnable
   const request = { id, name, arguments: approved?.arguments ?? text ?? args }
-  const call = boundTool.prepareIn(step.context, resolved.tools, request, {
+  const about: boundTool.PrepareOptions = {
     runId,
     context,
     timeout: options.timeouts?.tool,
     deadline: deadline === undefined ? undefined : deadline + grace,
     progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
-  })
+  }
+  const call = boundTool.prepareIn(step.context, resolved.tools, request, about)
   const tool = resolved.tools.tools.get(name)
   const prepared = { runnable, call }
   if (runnable.child !== undefined) return Effect.succeed(prepared)
@@ -592,12 +622,12 @@ const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.E
     const isSame = began === undefined || began === digestOf(resolved, contract)
     if (!isSame || !isIdempotent(call.success)) return Effect.succeed(lost)
     if (approved === undefined) return Effect.succeed(prepared)
-    return Effect.map(askFirst(step, tool, prepared, call.success), ({ asks }) =>
-      asks === undefined ? prepared : lost
+    return Effect.map(askFirst(step, tool, runnable, call.success, about), (asked) =>
+      asked.asks === undefined ? asked : lost
     )
   }
   if (approved === undefined && contract.approval === "never") return Effect.succeed(prepared)
-  return askFirst(step, tool, prepared, call.success)
+  return askFirst(step, tool, runnable, call.success, about)
 }
 
 /** The tool states that a second call with the same arguments has no further effect. */
@@ -618,12 +648,25 @@ const isApproved = (
   if (was === undefined || was.approval !== contract.approval) return Effect.succeed(false)
   if (resolved.agents.has(contract.name)) return Effect.succeed(false)
   if (ToolContract.compare(was, contract).some(({ breaking }) => breaking)) return Effect.succeed(false)
-  const before = runTransition.callDigest(state, id, { contract: was.digest, arguments: checked })
+  const before = runParts.callDigest(state, id, { contract: was.digest, arguments: checked })
   return Effect.map(before, (found) => found === digest)
 }
 
-/** The call, with the request for the approval that it needs. */
+/** The call with normalized arguments, and with the request for the approval that it needs. */
 const askFirst = (
+  step: Step,
+  tool: boundTool.BoundTool,
+  runnable: runTransition.RunnableCall,
+  call: toolCall.BoundCall,
+  about: boundTool.PrepareOptions
+): Effect.Effect<PreparedCall> =>
+  Effect.flatMap(boundTool.normalizeCall(tool, call, about), (normal) =>
+    Result.isFailure(normal)
+      ? Effect.succeed({ runnable, call: normal })
+      : askAbout(step, tool, { runnable, call: normal }, normal.success)
+  )
+
+const askAbout = (
   step: Step,
   tool: boundTool.BoundTool,
   prepared: PreparedCall,
@@ -633,7 +676,7 @@ const askFirst = (
   const { approved } = prepared.runnable
   const { conversation } = step.recorder.state
   const digestOfCall = Effect.suspend(() =>
-    runTransition.callDigest(step.recorder.state, id, {
+    runParts.callDigest(step.recorder.state, id, {
       contract: digestOf(step.resolved, contract),
       arguments: checked
     })
@@ -676,7 +719,7 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
   const ready: Array<ReadyCall> = []
   for (const { asks, call, runnable } of prepared) {
     const { id: callId, name } = runnable.part
-    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, ...asks })
+    if (asks) yield* recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks })
     else if (Result.isSuccess(call)) ready.push({ call: call.success, runnable })
     else yield* driver.recordToolFinished(step, { callId, name, result: call.failure })
     if (recorder.interruption) return
@@ -692,10 +735,10 @@ const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: Reado
   const action = runTransition.next(step.recorder.state)
   if (action._tag !== "RunTools") return
   for (const runnable of action.calls) {
-    const callId = runnable.part.id
+    const { id: callId, name } = runnable.part
     if (!callIds.has(callId)) continue
     const { asks } = yield* prepareCall(step, runnable)
-    if (asks) yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId, ...asks })
+    if (asks) yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId, name, ...asks })
   }
 })
 
@@ -712,11 +755,12 @@ const executeBatch = (step: Step, ready: ReadonlyArray<ReadyCall>): Effect.Effec
   const onStarted = (callId: string, index: number): Effect.Effect<void | false> => {
     if (mustWait(step)) return untilInterrupted
     const one = ready[index]
-    const { approved, started } = one?.runnable ?? {}
+    const { approved, part, started } = one?.runnable ?? {}
     // Calls before this one take time
     if (approved !== undefined && started !== true && runTransition.isExpired(approved, recorder.now())) {
       const { arguments: args, digest } = approved
-      return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", callId, arguments: args, digest }), false)
+      const request = { callId, ...defined({ name: part?.name }), arguments: args, digest }
+      return Effect.as(recorder.recordNow({ _tag: "ApprovalRequested", ...request }), false)
     }
     const recorded = started === true ? Effect.void : recordStarted(step, callId, one?.call)
     if (recorded === Exit.void) return mustWait(step) ? untilInterrupted : recorded

@@ -10,8 +10,8 @@ import { format } from "effect/Formatter"
 import * as Hash from "effect/Hash"
 import * as Inspectable from "effect/Inspectable"
 import * as Pipeable from "effect/Pipeable"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Conversation from "../../conversation/Conversation.ts"
@@ -19,9 +19,9 @@ import * as Message from "../../conversation/Message.ts"
 import * as conversationCodec from "../../conversation/internal/conversationCodec.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
-import type { JsonObject } from "../../payload/Json.ts"
+import * as Digest from "../../payload/Digest.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { defined, parsePointer, toSchemaIssue } from "../../payload/internal/plainJson.ts"
+import { defined, toSchemaIssue } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
@@ -54,53 +54,12 @@ const Purpose = Schema.Literals(["answer", "structured"])
 
 export type Purpose = typeof Purpose.Type
 
-/** A problem as the first runs were written: its place twice, and one message. */
-const OldProblem = Schema.Struct({
-  path: Schema.String,
-  pointer: Schema.String,
-  keyword: Schema.String,
-  message: Schema.String
-})
-
-const readablePath = (pointer: string): string =>
-  parsePointer(pointer).reduce((path, token) => {
-    if (/^\d+$/.test(token)) return `${path}[${token}]`
-    return path === "" ? token : `${path}.${token}`
-  }, "")
-
-/** The found value of an old problem, which has a message only. */
-const unknownFound = "another value"
-
-/**
- * One problem of an output; reads the form of old runs as well, and writes it again.
- */
-const OutputProblem = Schema.Union([PayloadError.Problem, OldProblem]).pipe(
-  Schema.decodeTo(
-    Schema.toType(PayloadError.Problem),
-    SchemaTransformation.transform({
-      decode: (wire) =>
-        "message" in wire
-          ? { path: wire.pointer, keyword: wire.keyword, expected: wire.message, found: unknownFound }
-          : wire,
-      encode: (problem) =>
-        problem.found === unknownFound && problem.keyword !== undefined && problem.fix === undefined
-          ? {
-              path: readablePath(problem.path),
-              pointer: problem.path,
-              keyword: problem.keyword,
-              message: problem.expected
-            }
-          : problem
-    })
-  )
-)
-
 /**
  * The check of an answer against the agent's output schema.
  */
 const OutputCheck = Schema.Union([
   Schema.TaggedStruct("Valid", { value: Schema.Json }),
-  Schema.TaggedStruct("Invalid", { issues: Schema.Array(OutputProblem) })
+  Schema.TaggedStruct("Invalid", { issues: Schema.Array(PayloadError.Problem) })
 ])
 
 export type OutputCheck = typeof OutputCheck.Type
@@ -115,9 +74,9 @@ export const Time: Schema.Codec<DateTime.Utc, string> = Schema.DateTimeUtcFromSt
  */
 export const Count: Schema.Codec<number> = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
-export const Context: Schema.Codec<JsonObject> = Schema.Record(Schema.String, Schema.Json)
+export const Context = Schema.Record(Schema.String, Schema.Json)
 
-export const Usage: Schema.Codec<Message.TokenUsage> = Message.TokenUsage
+export const Usage = Message.TokenUsage
 
 const [, User, Assistant, Tool] = Message.Message.members
 
@@ -148,10 +107,12 @@ const History: Schema.Codec<history.Conversation, unknown> = conversationCodec.W
 /**
  * Values below these places were written by models, tools and users: a key called
  * `password` there is data, not an option that holds a secret. The context of a run
- * and provider options are not among them.
+ * and the provider options of messages are not among them.
  */
 export const userData: ReadonlyArray<string> = [
   "/**/content/*/arguments",
+  // Metadata of a provider
+  "/**/content/*/options",
   "/**/requests/*/arguments",
   "/**/contract/parameters",
   "/**/contract/success",
@@ -215,7 +176,7 @@ export const Outcome = Schema.TaggedUnion({
   MaxSteps: {},
   AwaitingApproval: { requests: Schema.NonEmptyArray(ApprovalRequest) },
   Interrupted: { reason: Schema.optionalKey(Schema.String) },
-  InvalidOutput: { issues: Schema.Array(OutputProblem) },
+  InvalidOutput: { issues: Schema.Array(PayloadError.Problem) },
   Stopped: { finishReason: StopReason }
 }).annotate({ identifier: "Outcome" })
 
@@ -301,6 +262,7 @@ const OwnEvent = Schema.Union([
   Schema.TaggedStruct("ApprovalRequested", {
     at,
     callId: Schema.String,
+    name: Schema.optionalKey(Schema.String),
     arguments: Schema.Json,
     digest: Schema.String,
     contract: Schema.optionalKey(CallContract)
@@ -564,14 +526,57 @@ const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
 const bodyOf = ({ calls, ...state }: State): StateBody =>
   defined({ ...state, calls: calls.map(({ part, ...call }) => ({ callId: part.id, ...call })) })
 
+/**
+ * The digest of a request: of the contract of its tool, of its arguments, and of the place that asks, so that no other
+ * request has it.
+ */
+export const requestDigest = (request: {
+  readonly place: ReadonlyArray<string>
+  readonly contract: string
+  readonly arguments: Schema.Json
+}): Effect.Effect<string> =>
+  // JSON.stringify escapes lone surrogates, which canonical JSON refuses
+  Effect.orDie(Digest.sha256(Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))))
+
+/**
+ * The digest of a call of the newest answer. It covers the id of the message, because ids of calls repeat in other conversations,
+ * and the agent, because another one can have the same conversation.
+ */
+export const callDigest = (
+  { conversation, definition }: State,
+  callId: string,
+  request: { readonly contract: string; readonly arguments: Schema.Json }
+): Effect.Effect<string> =>
+  requestDigest({ place: [definition, history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
+
+/**
+ * The call whose request, as a person reads it in the state, has another digest than the state claims, if any. States from
+ * before contracts were recorded cannot be checked.
+ */
+const forgedRequest = Effect.fnUntraced(function* (state: State) {
+  if (state.basis === undefined) return undefined
+  for (const { contract = "", part, status } of state.calls) {
+    const asked = status._tag === "Started" ? status.approved : status
+    if (asked?._tag !== "AwaitingApproval" && asked?._tag !== "Approved") continue
+    const digest = yield* callDigest(state, part.id, { contract, arguments: asked.arguments })
+    if (digest !== asked.digest) return part.id
+  }
+  return undefined
+})
+
 /** A state without its version. */
 export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(
   Schema.decodeTo(Schema.declare(isState), {
     decode: SchemaGetter.transformEffect((body, options) => {
+      const refuse = (message: string) => Effect.fail(new SchemaIssue.InvalidValue({ message }, body, options))
       const calls = joinCalls(body)
-      return typeof calls === "string"
-        ? Effect.fail(new SchemaIssue.InvalidValue({ message: calls }, body, options))
-        : Effect.succeed(new State({ ...body, calls }))
+      if (typeof calls === "string") return refuse(calls)
+      const state = new State({ ...body, calls })
+      return Effect.flatMap(forgedRequest(state), (forged) =>
+        forged === undefined
+          ? Effect.succeed(state)
+          : refuse(`the digest of the request for the call ${JSON.stringify(forged)}`)
+      )
     }),
     encode: SchemaGetter.transform(bodyOf)
   })

@@ -272,10 +272,13 @@ export const observe = (
     first ??= clock.currentTimeNanosUnsafe()
     parts.add(part)
   }
-  const checked = Effect.flatMap(call.send({ add, result: () => parts.result() }), (method) => {
-    const error = call.failure(method)
-    return error === undefined ? Effect.succeed(method) : Effect.fail(error)
-  })
+  const checked = Effect.flatMap(
+    call.send({ add, result: () => parts.result(), size: () => parts.size() }),
+    (method) => {
+      const error = call.failure(method)
+      return error === undefined ? Effect.succeed(method) : Effect.fail(error)
+    }
+  )
   const run = (effect: typeof checked, span: Tracer.Span | undefined) =>
     Effect.suspend(() => {
       const start = clock.currentTimeNanosUnsafe()

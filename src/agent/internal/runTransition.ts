@@ -5,7 +5,6 @@
 import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
-import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -13,7 +12,6 @@ import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
-import * as Digest from "../../payload/Digest.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
@@ -73,15 +71,24 @@ export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("ef
    * @since 0.1.0
    */
   override get message(): string {
-    return `expected a state of the definition ${this.expected}, found one of ${this.found}. ${renderChanges(this.changes)}`
+    return explainChange(this)
   }
 }
 
 /** The changes that an error lists in its message. */
 const maxShown = 5
 
+/** The text of a `DefinitionChanged`; `accept` is the advice to continue with the changes. */
+export const explainChange = (
+  { changes, expected, found }: Pick<DefinitionChanged, "changes" | "expected" | "found">,
+  accept?: string
+): string => `expected a state of the definition ${expected}, found one of ${found}. ${renderChanges(changes, accept)}`
+
 /** The changes of a definition, the breaking ones if there are any, and what to do next. */
-export const renderChanges = (changes: ReadonlyArray<ToolContract.Change>): string => {
+export const renderChanges = (
+  changes: ReadonlyArray<ToolContract.Change>,
+  accept = 'resume it with onChange: "accept"'
+): string => {
   const breaking = changes.filter((change) => change.breaking)
   const shown = breaking.length > 0 ? breaking : changes
   const lines = shown
@@ -90,7 +97,7 @@ export const renderChanges = (changes: ReadonlyArray<ToolContract.Change>): stri
   const more = shown.length > maxShown ? [`${shown.length - maxShown} more`] : []
   const list = [...lines, ...more].join("; ")
   return breaking.length > 0
-    ? `Breaking changes: ${list}. Undo them, finish the run with the old definition, or resume it with onChange: "accept".`
+    ? `Breaking changes: ${list}. Undo them, finish the run with the old definition, or ${accept}.`
     : `Changes: ${list || "not known"}. None of them is breaking: resume it with onChange: "compatible".`
 }
 
@@ -502,7 +509,9 @@ const nextAfterAnswer = (self: State): Action => {
   if (finishReason !== undefined) return { _tag: "Finished", outcome: { _tag: "Stopped", finishReason } }
   const { output } = answer
   if (output?._tag === "Valid") return { _tag: "Finished", outcome: { _tag: "Completed", output: output.value } }
-  if (answer.calls > 0 || answer.finishReason === "pause") return nextModelCall(self, purpose)
+  if (answer.calls > 0 || answer.finishReason === "pause" || answer.finishReason === cutOff) {
+    return nextModelCall(self, purpose)
+  }
   if (output === undefined) return { _tag: "Finished", outcome: { _tag: "Completed" } }
   if (hasStepsLeft(self)) {
     if (answer.outputCall) return nextModelCall(self, purpose)
@@ -659,7 +668,9 @@ const answerFields = (
   { conversation, view }: Histories,
   calls: ReadonlyArray<OpenCall>
 ): Partial<StateFields> => {
-  const steps = self.steps + 1
+  // The model call of an answer that was cut off is made again
+  const counted = message.finishReason === cutOff ? 0 : 1
+  const steps = self.steps + counted
   const tools = calls.length - (outputCall === undefined ? 0 : 1)
   // Text before a pause is not the answer yet
   const paused = message.finishReason === "pause" && outputCall === undefined
@@ -669,7 +680,7 @@ const answerFields = (
     view,
     calls,
     steps,
-    totalSteps: self.totalSteps + 1,
+    totalSteps: self.totalSteps + counted,
     usage: addUsage(self.usage, message.usage),
     answer: {
       purpose,
@@ -969,28 +980,8 @@ const decisionEvent = (decision: Decision, { path = [] }: ApprovalRequest, at: D
     ...verdictOf(decision)
   })
 
-/**
- * The digest of a request: of the contract of its tool, of its arguments, and of the place that asks, so that no other
- * request has it.
- */
-export const requestDigest = (request: {
-  readonly place: ReadonlyArray<string>
-  readonly contract: string
-  readonly arguments: Schema.Json
-}): Effect.Effect<string> =>
-  // JSON.stringify escapes lone surrogates, which canonical JSON refuses
-  Effect.orDie(Digest.sha256(Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))))
-
-/**
- * That of a call of the newest answer. Ids of calls repeat in other conversations, those of messages do not; another agent
- * can be given the same conversation.
- */
-export const callDigest = (
-  { conversation, definition }: State,
-  callId: string,
-  request: { readonly contract: string; readonly arguments: Schema.Json }
-): Effect.Effect<string> =>
-  requestDigest({ place: [definition, history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
+/** The finish reason of an answer that was cut off, because its run was stopped while the model was writing. */
+export const cutOff = "interrupted"
 
 /**
  * The reason why an answer with this finish reason ends the run, if it does.
@@ -1002,7 +993,7 @@ export const stopReasonOf = (finishReason: string | undefined): runParts.StopRea
 
 const isStopReason = Schema.is(runParts.StopReason)
 
-const continuing: ReadonlySet<string> = new Set(["stop", "tool-calls", "pause", "unknown"])
+const continuing: ReadonlySet<string> = new Set(["stop", "tool-calls", "pause", "unknown", cutOff])
 
 /**
  * The tokens that an event reports, of the run itself or of a run inside it. The usage of a

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined, isArray, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
+import { appendToken, defined, isArray, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
 import * as contractDigest from "../../tool/internal/contractDigest.ts"
 import * as agentData from "../internal/agentData.ts"
 
@@ -32,13 +32,14 @@ const Wire = Schema.Struct({
 const wirePaths: agentData.WirePaths = {
   name: "/identifier",
   maxSteps: "/max_steps",
+  modelOptions: "/model_options",
   expectedMaxSteps: "a whole number of at least 1, or -1 for no limit",
   outputSchema: "/structured_output",
   parameters: "parameters_schema",
   needs: { model: true, description: true, finiteTimeout: true }
 }
 
-/** The name of a level that does not exist. What is no single word is no name, and can be a secret. */
+/** The name of a level or a strategy that does not exist. What is no single word is no name, and can be a secret. */
 const renderLevel = (found: unknown): string =>
   typeof found === "string" && /^[a-z]{1,20}$/iu.test(found) ? agentData.renderValue(found) : kindOf(found)
 
@@ -109,7 +110,13 @@ const toCurrent = (wire: typeof Wire.Type) => {
   const read = reader()
   const schema = read.value("/structured_output", "a JSON Schema or null", wire.structured_output, isObject)
   const strategies = "one of native, prompted, or null"
-  const strategy = read.value("/structured_output_strategy", strategies, wire.structured_output_strategy, isStrategy)
+  const strategy = read.value(
+    "/structured_output_strategy",
+    strategies,
+    wire.structured_output_strategy,
+    isStrategy,
+    renderLevel
+  )
   const levels = `one of ${agentData.ReasoningLevel.literals.join(", ")}, or null`
   const tools = read.value("/tools", "a list of tools", wire.tools, isArray) ?? []
   const definition: agentData.AgentDefinition = {
@@ -130,8 +137,57 @@ const toCurrent = (wire: typeof Wire.Type) => {
 const lossIf = (isLost: boolean, path: string, what: string): ReadonlyArray<PayloadError.Loss> =>
   isLost ? [{ path, what }] : []
 
+/** The keywords that Riffer reads, by the place of a schema. It takes an object for the root, and reads `items` for its type alone. */
+const readKeywords = {
+  root: new Set(["$schema", "type", "properties", "required", "additionalProperties"]),
+  property: new Set("type description enum default items properties required additionalProperties".split(" ")),
+  items: new Set(["type", "properties", "required", "additionalProperties"])
+}
+
+const named = (json: Schema.Json | undefined): { readonly [name: string]: Schema.Json } =>
+  json !== undefined && isObject(json) ? json : {}
+
+/** The parts of an output schema that Riffer refuses, or reads as less. */
+const schemaLosses = (
+  json: Schema.Json,
+  path: string,
+  place: keyof typeof readKeywords,
+  isRequired = true
+): ReadonlyArray<PayloadError.Loss> => {
+  const schema = named(json)
+  const { additionalProperties, items, required, type } = schema
+  const types = isArray(type) ? type.filter((one) => one !== "null") : [type]
+  const [only] = types
+  if (types.length !== 1 || only === undefined || only === "null") {
+    return [{ path, what: "a schema without a type of its own, which Riffer refuses" }]
+  }
+  if (place === "root" ? only !== "object" : place === "items" && only === "array") {
+    return [{ path: `${path}/type`, what: `the type of an ${place === "root" ? "output" : "item"} (written as it is)` }]
+  }
+  const properties = named(schema["properties"])
+  const names = isArray(required) ? required : []
+  const isClosed = place === "root" || Object.keys(properties).length > 0
+  const isAsRead = isClosed ? additionalProperties === false : (additionalProperties ?? true) === true
+  const unread = Object.keys(schema).filter((name) => !readKeywords[place].has(name))
+  return [
+    ...lossIf(isArray(type) && types.length < type.length && isRequired, `${path}/type`, "that null is accepted"),
+    ...unread.map((name) => ({ path: appendToken(path, name), what: `the keyword ${JSON.stringify(name)}` })),
+    ...lossIf(only === "object" && !isAsRead, `${path}/additionalProperties`, "the other properties of an object"),
+    ...lossIf(
+      names.some((name) => typeof name !== "string" || !Object.hasOwn(properties, name)),
+      `${path}/required`,
+      "a required property without a schema"
+    ),
+    ...Object.entries(properties).flatMap(([name, member]) =>
+      schemaLosses(member, appendToken(`${path}/properties`, name), "property", names.includes(name))
+    ),
+    ...(only === "array" && items !== undefined ? schemaLosses(items, `${path}/items`, "items") : [])
+  ]
+}
+
 const lossesOf = ({ output, perRun, tools }: agentData.AgentDefinition): ReadonlyArray<PayloadError.Loss> => [
   ...lossIf(output?.strategy === "tool", "/output/strategy", `the output strategy "tool" (written as "native")`),
+  ...(output === undefined ? [] : schemaLosses(output.schema, "/output/schema", "root")),
   ...lossIf(perRun !== undefined, "/perRun", "that the parts of an agent are found for each run"),
   ...tools.flatMap(({ agent, annotations, approval, failure, success }, index) => {
     const path = `/tools/${index}`

@@ -8,6 +8,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as AiError from "effect/ai/AiError"
+import * as base from "../../payload/internal/base.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
 import * as maskSecrets from "../../payload/internal/maskSecrets.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -45,7 +47,10 @@ export const maskSentence = (text: string, secrets: ReadonlyArray<string> = []):
     .filter((secret) => secret.length >= minSecret)
     .reduce((rest, secret) => rest.replaceAll(secret, maskSecrets.masked), text.slice(0, maxRead))
   const line = opaque
-    .reduce((rest, pattern) => rest.replace(pattern, maskSecrets.masked), maskSecrets.maskText(without))
+    .reduce(
+      (rest, pattern) => rest.replace(pattern, maskSecrets.masked),
+      maskSecrets.maskText(without, fuel.make(maxRead))
+    )
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
   return line.length > maxSentence ? `${line.slice(0, maxSentence)}...` : line
@@ -122,7 +127,7 @@ const quotaCodes = /insufficient_quota|billing|credit balance|exceeded your curr
 const passingLimit = /rate_limit|(?:try again|retry) in \d/i
 const policyCodes = /content_policy|content_filter|responsibleaipolicy/i
 const keyRefused =
-  /(?:invalid|incorrect|not valid|expired|missing)[^.]*api[ _-]?key|api[ _-]?key[^.]*(?:invalid|incorrect|not valid|expired|missing)/i
+  /(?:invalid|incorrect|not valid|expired|missing)[^.]{0,80}api[ _-]?key|api[ _-]?key[^.]{0,80}(?:invalid|incorrect|not valid|expired|missing)/i
 const unknownModel =
   /model_not_found|invalid_model|^model: |\bmodels?\b.{0,80}(?:not found|does not exist)|not a valid model/is
 
@@ -160,7 +165,7 @@ const refusedKey = (facts: Facts, kind: AiError.AuthenticationError["kind"]) => 
   const refused = `${provider} refused the API key${status === undefined ? "" : ` (status ${status})`}`
   return new AiError.AuthenticationError({
     kind,
-    description: `${withSentence(refused, facts).replace(/[.\s]*$/, "")}. ${where}`,
+    description: `${withSentence(refused, facts).replace(/(?<![.\s])[.\s]*$/, "")}. ${where}`,
     ...shown,
     ...defined({ http: facts.http })
   })
@@ -281,6 +286,22 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
           }
   }
 }
+
+/** Why a model cannot be used, if it has another version of the specification. */
+export const wrongVersion = ({ specificationVersion: found }: { readonly specificationVersion: string }) =>
+  found === "v4"
+    ? undefined
+    : `expected a model with specificationVersion "v4", got ${base.quote(String(found))}. Install a release of its package that depends on @ai-sdk/provider 4`
+
+/** The error of an answer that cannot be used. Its description may be shown. */
+export const invalidOutput = ({ method, provider }: Failed, problem: string): AiError.AiError => {
+  const reason = new AiError.InvalidOutputError({ description: `the answer of ${provider}: ${problem}`, ...shown })
+  return AiError.make({ module: "AiSdk", method, reason })
+}
+
+/** The error of a request that the model cannot take. Its description may be shown. */
+export const invalidRequest = ({ method }: Failed, description: string): AiError.AiError =>
+  AiError.make({ module: "AiSdk", method, reason: new AiError.InvalidRequestError({ description, ...shown }) })
 
 /** The error of `effect/ai` for what a client of the AI SDK threw, or sent in a stream. */
 export const fromSdk = (error: unknown, failed: Failed): Effect.Effect<AiError.AiError> =>

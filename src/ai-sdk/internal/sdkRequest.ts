@@ -14,7 +14,8 @@ import type {
   LanguageModelV4TextPart,
   LanguageModelV4ToolResultOutput,
   LanguageModelV4ToolResultPart,
-  SharedV4ProviderOptions
+  SharedV4ProviderOptions,
+  SharedV4Warning
 } from "@ai-sdk/provider"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -24,6 +25,7 @@ import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
+import { systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 
@@ -66,6 +68,14 @@ const webUrl = /^https?:\/\//i
 
 type FileData = Extract<LanguageModelV4FilePart["data"], { readonly type: "data" | "url" }>
 
+/** The id of a file under the provider that keeps it: the client of another provider refuses it. */
+const referenceOf = ({ data, options }: Prompt.FilePart): LanguageModelV4FilePart["data"] | undefined => {
+  const keeper = Object.entries(options).find(([, given]) => plainJson.isObject(given) && given["fileId"] === true)
+  return keeper === undefined || typeof data !== "string"
+    ? undefined
+    : { type: "reference", reference: { [keeper[0]]: data } }
+}
+
 const fileData = (data: Prompt.FilePart["data"]): FileData => {
   if (data instanceof Uint8Array) return { type: "data", data }
   const text = data.toString()
@@ -75,12 +85,12 @@ const fileData = (data: Prompt.FilePart["data"]): FileData => {
   return webUrl.test(text) && URL.canParse(text) ? { type: "url", url: new URL(text) } : { type: "data", data: text }
 }
 
-const filePart = ({ data, fileName, mediaType, options }: Prompt.FilePart): LanguageModelV4FilePart => ({
+const filePart = (part: Prompt.FilePart): LanguageModelV4FilePart => ({
   type: "file",
-  mediaType,
-  data: fileData(data),
-  ...defined({ filename: fileName }),
-  ...toProviderOptions(options)
+  mediaType: part.mediaType,
+  data: referenceOf(part) ?? fileData(part.data),
+  ...defined({ filename: part.fileName }),
+  ...toProviderOptions(part.options)
 })
 
 const textPart = ({ options, text }: Prompt.TextPart): LanguageModelV4TextPart => ({
@@ -221,9 +231,48 @@ const withFilesApart = (message: Prompt.Message): ReadonlyArray<Prompt.Message> 
   ]
 }
 
+const asQuestion = (message: Prompt.Message): Prompt.Message =>
+  message.role === "system" ? Prompt.userMessage({ content: [Prompt.textPart({ text: message.content })] }) : message
+
+/** The messages with each later system message in a form that the provider takes. */
+const placeSystem = (
+  { content }: Prompt.Prompt,
+  { laterSystem }: Pick<Dialect, "laterSystem">
+): ReadonlyArray<Prompt.Message> => {
+  const first = content.findIndex(({ role }) => role !== "system")
+  const rest = content.slice(Math.max(0, first))
+  if (laterSystem === "anywhere" || first < 0 || rest.every(({ role }) => role !== "system")) return content
+  const { left, placed } =
+    laterSystem === "none" ? { placed: rest.map(asQuestion), left: [] } : systemBehindQuestions(rest)
+  return [...content.slice(0, first), ...placed, ...left.map(asQuestion)]
+}
+
+/** The places for later system messages, with the role that they were given. */
+export const laterSystemOf = (
+  { laterSystem }: Dialect,
+  role: "system" | "user" | undefined
+): Dialect["laterSystem"] => {
+  if (role === "user") return "none"
+  return role === "system" && laterSystem === "none" ? "anywhere" : laterSystem
+}
+
+/** The report where later system messages are not sent as they are. */
+export const systemWarnings = (prompt: Prompt.Prompt, dialect: Dialect): ReadonlyArray<SharedV4Warning> => {
+  const placed = placeSystem(prompt, dialect)
+  if (placed.every((message, index) => message === prompt.content[index])) return []
+  const where = dialect.laterSystem === "none" ? "as messages of the user" : "behind the next message of the user"
+  return [
+    { type: "other", message: `later system messages are sent ${where}, because the provider refuses their place` }
+  ]
+}
+
 /** A message without content is refused by providers. */
-export const toPrompt = (prompt: Prompt.Prompt, dialect: Pick<Dialect, "filesInResults">): LanguageModelV4Prompt =>
-  (dialect.filesInResults ? prompt.content : prompt.content.flatMap(withFilesApart))
+export const toPrompt = (
+  prompt: Prompt.Prompt,
+  dialect: Pick<Dialect, "filesInResults" | "laterSystem">
+): LanguageModelV4Prompt =>
+  placeSystem(prompt, dialect)
+    .flatMap((message) => (dialect.filesInResults ? [message] : withFilesApart(message)))
     .map(toMessage)
     .filter(({ content }) => content.length > 0)
 
@@ -236,6 +285,8 @@ export interface Dialect {
   readonly needsTools: boolean
   /** False where the results of tools are text: their clients would send the bytes of a file as its text. */
   readonly filesInResults: boolean
+  /** The places where a system message may be that is not in front. */
+  readonly laterSystem: "anywhere" | "behind questions" | "none"
   /** Tests which tools may be offered with `strict: true`, of those whose schema is in the strict form. */
   readonly strict: (schemas: ReadonlyArray<plainJson.JsonObject>) => (schema: plainJson.JsonObject) => boolean
 }
@@ -292,6 +343,7 @@ const openAi: Dialect = {
   transformer: OpenAiStructuredOutput.toCodecOpenAI,
   needsTools: false,
   filesInResults: true,
+  laterSystem: "anywhere",
   strict: () => (schema) => isOpenAi(schema, 0)
 }
 
@@ -302,6 +354,7 @@ const anthropic: Dialect = {
   transformer: AnthropicStructuredOutput.toCodecAnthropic,
   needsTools: true,
   filesInResults: true,
+  laterSystem: "behind questions",
   strict: (schemas) => {
     const isAllowed =
       schemas.length <= anthropicTools &&
@@ -311,13 +364,14 @@ const anthropic: Dialect = {
 }
 
 /** Google has no strict tools. */
-const google: Dialect = { ...openAi, strict: () => () => false }
+const google: Dialect = { ...openAi, laterSystem: "none", strict: () => () => false }
 
 /** The dialect of a provider. That of OpenAI is the smallest, so that most others understand it. */
 export const dialectOf = (provider: string): Dialect => {
   if (provider.includes("anthropic")) return anthropic
   if (provider.startsWith("google")) return google
-  return provider.endsWith(".chat") ? chat : openAi
+  const dialect = provider.endsWith(".chat") ? chat : openAi
+  return /^(openai|azure)\b/u.test(provider) ? dialect : { ...dialect, laterSystem: "none" }
 }
 
 // Tools

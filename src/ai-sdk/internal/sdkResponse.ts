@@ -12,6 +12,7 @@ import type {
   LanguageModelV4ResponseMetadata,
   LanguageModelV4Source,
   LanguageModelV4StreamPart,
+  LanguageModelV4StreamResult,
   LanguageModelV4ToolCall,
   LanguageModelV4ToolResult,
   LanguageModelV4Usage,
@@ -23,7 +24,7 @@ import * as Schema from "effect/Schema"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as Base64 from "effect/encoding/Base64"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, weigh, type Limits } from "../../payload/internal/plainJson.ts"
 import { kindKey, type Kind } from "./sdkRequest.ts"
 
 const toJson = Schema.decodeUnknownOption(Schema.Json)
@@ -235,6 +236,25 @@ const selectOutput = (
   })
 }
 
+/** The problem of a value that the types of the AI SDK do not allow. */
+export const brokenContract =
+  "expected the shape of LanguageModelV4, got another one. Update the package of the provider"
+
+/** A delta counts this much beside its text, so that a stream of empty ones ends, too. */
+const deltaSize = 4
+
+/** The levels of a part that are counted. Arguments of more are refused here, and of fewer where they are checked. */
+const maxLevels = 1000
+
+/** Counts one answer, part by part. It returns the problem of an answer that is too large. */
+export const counter = ({ maxBytes }: Limits) => {
+  let size = 0
+  return (parts: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>): string | undefined => {
+    for (const part of parts) size += "delta" in part ? part.delta.length + deltaSize : weigh(part, maxLevels)
+    return size > maxBytes ? `expected plain JSON of at most ${maxBytes} bytes, got more` : undefined
+  }
+}
+
 /** A request: the names of its tools, and whether it asks for a structured output. */
 export interface Asked {
   readonly tools: ReadonlySet<string>
@@ -251,6 +271,9 @@ export const toParts = (result: LanguageModelV4GenerateResult, { json, tools }: 
 ]
 
 // Streams
+
+export const streamOf = ({ stream }: LanguageModelV4StreamResult): typeof stream | undefined =>
+  stream.locked || typeof stream.getReader !== "function" ? undefined : stream
 
 type Ignored = "stream-start" | "ping" | "raw" | "error"
 

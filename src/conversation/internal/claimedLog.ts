@@ -5,7 +5,9 @@
  * the claim and the end of its lease. Every append renews the lease, and changes the head by compare-and-set: a process whose
  * log was taken by another one, with a new epoch and owner, writes nothing more. Its next append fails.
  *
- * Each process compares a lease with its own clock.
+ * A lease ends when its time has come by the clock of the process that waits, or when the head did not change for as long as
+ * the lease was given: the clock of its owner may have been wrong. It ends at once where the store knows that the process of
+ * its owner has ended ({@link ownersOf}).
  *
  * **Example** (A log of numbers that another process takes)
  *
@@ -24,7 +26,7 @@
  *     head: VersionedCodec.single({ what: "numbers", value: Schema.Struct(claimedLog.headFields) }),
  *     batch: storage.batchCodec({ what: "batch of numbers", kind: "numbers", events: Schema.Array(Schema.Finite) })
  *   })
- *   const lease = yield* claimedLog.leaseOf("numbers", {})
+ *   const lease = yield* claimedLog.leaseOf("numbers", {}, yield* VersionedStore.VersionedStore)
  *   const first = yield* claimedLog.begin(journal, lease, "primes", Option.none(), { head: (fields) => fields })
  *   const primes = claimedLog.make({ journal, lease, at: first, error: ({ _tag }) => _tag })
  *   yield* primes.alone(primes.append((head) => head, [[2, 3]]))
@@ -40,7 +42,6 @@
  * ```
  */
 
-import type * as Cause from "effect/Cause"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -63,8 +64,57 @@ export interface Head extends storage.Log {
   readonly updated: DateTime.Utc
 }
 
+/**
+ * The owners of logs in a store.
+ *
+ * - `next`: the name of an owner in this process.
+ * - `rest`: for how many milliseconds no other process may take a log; 0 if it is free.
+ */
+export interface Owners {
+  readonly next: Effect.Effect<string>
+  readonly rest: (at: storage.StoredHead<Head>) => Effect.Effect<number>
+}
+
+/** The logs of other processes whose versions are remembered. A log that is forgotten is waited for once more. */
+const watched = 1000
+
+const ownerPattern = /^([0-9a-z]{16})\.[0-9a-z]{16}$/
+
+export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service): Owners => {
+  const seen = new Map<string, { readonly version: string; readonly since: number }>()
+
+  const isGone = (owner: string): Effect.Effect<boolean> => {
+    const [, process] = ownerPattern.exec(owner) ?? []
+    if (process === undefined) return Effect.succeed(false)
+    return Effect.flatMap(
+      processes,
+      Option.match({ onNone: () => Effect.succeed(false), onSome: ({ isGone }) => isGone(process) })
+    )
+  }
+
+  return {
+    next: Effect.flatMap(storage.nonce, (nonce) =>
+      Effect.map(processes, Option.match({ onNone: () => nonce, onSome: ({ own }) => `${own}.${nonce}` }))
+    ),
+    rest: Effect.fnUntraced(function* ({ head: { lease, owner, updated }, key, version }) {
+      const before = seen.get(key)
+      seen.delete(key)
+      if (lease === undefined || (yield* isGone(owner))) return 0
+      const now = DateTime.toEpochMillis(yield* DateTime.now)
+      const since = before?.version === version ? Math.min(before.since, now) : now
+      const given = Duration.toMillis(DateTime.distance(updated, lease))
+      const rest = Math.min(DateTime.toEpochMillis(lease), since + given) - now
+      if (rest <= 0) return 0
+      seen.set(key, { version, since })
+      const [oldest = key] = seen.keys()
+      if (seen.size > watched) seen.delete(oldest)
+      return rest
+    })
+  }
+}
+
 /** `time`: how long a process that died keeps its claim. `heartbeat`: the time after which a claim is renewed if nothing is written. */
-export interface Lease {
+export interface Lease extends Owners {
   readonly time: Duration.Duration
   readonly heartbeat: Duration.Duration
 }
@@ -72,21 +122,19 @@ export interface Lease {
 /** The lease of these options: 30 seconds, with a heartbeat of a third of that. Dies with any heartbeat above half of it. */
 export const leaseOf = (
   what: string,
-  options: { readonly leaseTime?: Duration.Input | undefined; readonly heartbeat?: Duration.Input | undefined }
+  options: { readonly leaseTime?: Duration.Input | undefined; readonly heartbeat?: Duration.Input | undefined },
+  store: storage.Service
 ): Effect.Effect<Lease> => {
   const time = Duration.fromInputUnsafe(options.leaseTime ?? "30 seconds")
   const heartbeat =
     options.heartbeat === undefined ? Duration.times(time, 1 / 3) : Duration.fromInputUnsafe(options.heartbeat)
   const isFast = Duration.isLessThanOrEqualTo(Duration.times(heartbeat, 2), time)
-  if (Duration.isGreaterThan(heartbeat, Duration.zero) && isFast) return Effect.succeed({ time, heartbeat })
+  if (Duration.isGreaterThan(heartbeat, Duration.zero) && isFast)
+    return Effect.succeed({ ...ownersOf(store), time, heartbeat })
   const found = `the leaseTime ${Duration.format(time)} with the heartbeat ${Duration.format(heartbeat)}`
   const expected = "a leaseTime above zero, and a heartbeat above zero of at most half of it"
   return Effect.die(new Error(`${what}: expected ${expected}, got ${found}`))
 }
-
-/** The owner has a valid lease. */
-export const isLeased = ({ lease }: Head, now: DateTime.Utc): boolean =>
-  lease !== undefined && DateTime.isGreaterThan(lease, now)
 
 /** Another process has the log until then. Nothing was written. */
 export interface Leased<out H> {
@@ -113,8 +161,8 @@ export const begin = Effect.fnUntraced(function* <H extends Head, B, I>(
   before: Option.Option<storage.StoredHead<H>>,
   log: { readonly head: (fields: Head) => H; readonly input?: ((generation: string) => I) | undefined }
 ) {
-  const times = yield* renewed(lease)
-  return yield* journal.begin(key, before, { ...log, head: (fields) => log.head({ ...fields, ...times }) })
+  const claimed = { ...(yield* renewed(lease)), owner: yield* lease.next }
+  return yield* journal.begin(key, before, { ...log, head: (fields) => log.head({ ...fields, ...claimed }) })
 })
 
 /** Claims a log with a new epoch and a new owner. Fails with {@link Leased} while another process has it. */
@@ -125,11 +173,15 @@ export const takeOver = Effect.fnUntraced(function* <H extends Head, B, I>(
   change: (head: H) => H = (head) => head
 ) {
   const times = yield* renewed(lease)
-  const { lease: until } = at.head
-  if (until !== undefined && isLeased(at.head, times.updated)) {
-    return yield* Effect.fail<Leased<H>>({ _tag: "Leased", at, until })
+  const rest = yield* lease.rest(at)
+  if (rest > 0) {
+    return yield* Effect.fail<Leased<H>>({
+      _tag: "Leased",
+      at,
+      until: DateTime.addDuration(times.updated, Duration.millis(rest))
+    })
   }
-  const owner = yield* storage.nonce
+  const owner = yield* lease.next
   return yield* journal.append(at, (head) => ({ ...change(head), ...times, epoch: head.epoch + 1, owner }), [])
 })
 
@@ -144,7 +196,7 @@ export const takeOver = Effect.fnUntraced(function* <H extends Head, B, I>(
  *   failed may have taken place: nothing but a `release` can follow.
  * - `release`: the same without a lease, so that any process can take the log.
  * - `sweep`: deletes the values of retired generations. The next write of the head leaves them out.
- * - `stop`, `abort`: make `stopped` fail; the first error counts.
+ * - `stop`: makes `stopped` fail; the first error counts.
  * - `beat`: renews the lease, for ever. It stops the work when the claim is lost, or when the store fails until its end.
  */
 export interface ClaimedLog<in out H, in B, in out X> {
@@ -157,7 +209,6 @@ export interface ClaimedLog<in out H, in B, in out X> {
   readonly release: (change: (head: H) => H, batches?: ReadonlyArray<B>) => Effect.Effect<void, X>
   readonly sweep: Effect.Effect<void>
   readonly stop: (error: X) => Effect.Effect<never, X>
-  readonly abort: (cause: Cause.Cause<X>) => Effect.Effect<boolean>
   readonly stopped: Effect.Effect<never, X>
   readonly beat: Effect.Effect<never>
 }
@@ -224,9 +275,9 @@ export const make = <H extends Head, B, I, X>(options: {
     const fresh = Duration.subtract(lease.time, Duration.times(lease.heartbeat, 0.5))
     const isFresh = until !== undefined && Duration.isGreaterThan(DateTime.distance(now, until), fresh)
     if (isFresh || mine.failure !== undefined || mine.isOver) return
-    const next = DateTime.addDuration(now, lease.time)
+    const next = { updated: now, lease: DateTime.addDuration(now, lease.time) }
     yield* Effect.catch(
-      write((at) => journal.append(at, (head) => ({ ...head, lease: next }), [])),
+      write((at) => journal.append(at, (head) => ({ ...head, ...next }), [])),
       (reason) =>
         // The store may answer again before the lease ends
         reason._tag !== "Lost" && until !== undefined && DateTime.isGreaterThan(until, now)
@@ -251,7 +302,6 @@ export const make = <H extends Head, B, I, X>(options: {
       Effect.suspend(() => journal.sweep(mine.at)),
       (swept) => void (mine.at = swept)
     ),
-    abort: (cause: Cause.Cause<X>) => Deferred.failCause(stopping, cause),
     stopped: Deferred.await(stopping),
     beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew)))
   })

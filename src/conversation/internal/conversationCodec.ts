@@ -26,8 +26,7 @@ import type {
   SystemMessage,
   ToolCallPart,
   ToolMessage,
-  ToolResultPart,
-  UserMessage
+  ToolResultPart
 } from "./history.ts"
 
 /**
@@ -133,15 +132,25 @@ const repairParts = (self: history.Facts, parts: ReadonlyArray<AssistantPart>, p
   return { content, repairs, labels, made }
 }
 
+/** The failure in place of a missing result, and the report about it. */
+interface SealedCall {
+  readonly repair: Repair
+  readonly result: ToolMessage
+}
+
 /** Makes a lawful conversation of messages that come one by one. */
-export const makeRepairer = (tokenLimit: number | undefined) => {
+export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) => {
   const self = new history.FactsDraft(history.limited(history.empty, tokenLimit))
   const repairs: Array<Repair> = []
   let labels: Labels = new Map()
   // Ids that the repair made: a result that has one is for no call
   let made: ReadonlySet<string> = new Set()
-  // Demoted messages that wait for the results of open calls
-  let waiting: Array<readonly [message: UserMessage, place: Place]> = []
+  // Calls that were sealed, by the id that their results have (nothing where several share it), and results that came later
+  const sealed = new Map<string, SealedCall | undefined>()
+  const late = new Map<Message, ToolMessage>()
+  const withdrawn = new Set<Repair>()
+  // System messages, also demoted ones, that wait for the results of open calls
+  let waiting: Array<readonly [message: Message, place: Place]> = []
 
   /** Leaves out a message. */
   const drop = (place: Place, reason: Reason): void => {
@@ -165,16 +174,23 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     HashMap.isEmpty(self.open)
       ? Effect.void
       : Effect.map(history.sealOf(self), (results) => {
+          const given = new Map(Array.from(labels, ([from, ids]) => ids.map((id) => [id, from] as const)).flat())
           for (const result of results) {
-            repairs.push({ _tag: "CallSealed", ...place, callId: result.callId, name: result.name })
+            const repair: Repair = { _tag: "CallSealed", ...place, callId: result.callId, name: result.name }
+            repairs.push(repair)
             history.addTo(self, result)
+            const id = given.get(result.callId) ?? result.callId
+            sealed.set(id, sealed.has(id) ? undefined : { repair, result })
           }
           addWaiting()
         })
 
-  const demote = (message: SystemMessage, place: history.Place): void => {
-    repairs.push({ _tag: "SystemDemoted", ...place })
-    waiting.push([{ ...message, role: "user", content: [ToolResult.textPart(message.content)] }, place])
+  const addSystem = (message: SystemMessage, place: history.Place): void => {
+    const demoted = !history.keepsSystem(laterSystem) && place.index > 0
+    if (demoted) repairs.push({ _tag: "SystemDemoted", ...place })
+    else if (!HashMap.isEmpty(self.open)) repairs.push({ _tag: "SystemMoved", ...place })
+    const content = [ToolResult.textPart(message.content)] as const
+    waiting.push([demoted ? { ...message, role: "user", content } : message, place])
     addWaiting()
   }
 
@@ -201,9 +217,18 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     while (ids.length > 1 && !HashMap.has(self.open, ids[0] ?? "")) ids.shift()
     const [callId = message.callId] = ids
     const call = Option.getOrUndefined(HashMap.get(self.open, callId))
-    const name = call?.name ?? message.name
+    const earlier = call === undefined ? sealed.get(message.callId) : undefined
+    const name = call?.name ?? earlier?.result.name ?? message.name
     if (name !== message.name) {
       repairs.push({ _tag: "ResultRenamed", ...place, callId, from: message.name, to: name })
+    }
+    if (earlier !== undefined) {
+      const { callId } = earlier.result
+      sealed.delete(message.callId)
+      late.set(earlier.result, history.freeze<ToolMessage>({ ...message, callId, name }))
+      withdrawn.add(earlier.repair)
+      repairs.push({ _tag: "ResultMoved", ...place, callId })
+      return
     }
     push(name === message.name && callId === message.callId ? message : { ...message, callId, name }, place)
     addWaiting()
@@ -212,7 +237,7 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
   const addNow = (message: Message, place: history.Place): void => {
     if (message.role === "tool") addResult(message, place)
     else if (message.role === "assistant") addAssistant(message, place)
-    else if (message.role === "system" && place.index > 0) demote(message, place)
+    else if (message.role === "system") addSystem(message, place)
     else push(message, place)
   }
 
@@ -232,8 +257,14 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
     const [next] = waiting
     // A message behind an open end needs its calls closed
     if (next !== undefined) yield* sealBefore(next[1])
-    const conversation = new history.History(self)
-    return { conversation: beside === undefined ? conversation : history.forgetReport(conversation, beside), repairs }
+    const facts = late.size === 0 ? self : new history.FactsDraft(history.limited(history.empty, tokenLimit))
+    if (facts !== self)
+      for (const message of new history.History(self)) history.addTo(facts, late.get(message) ?? message)
+    const conversation = new history.History(facts)
+    return {
+      conversation: beside === undefined ? conversation : history.forgetReport(conversation, beside),
+      repairs: repairs.filter((repair) => !withdrawn.has(repair))
+    }
   })
 
   return { self, add, drop, finish }
@@ -241,9 +272,9 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
 
 export const repairMessages = Effect.fnUntraced(function* (
   messages: Iterable<Message>,
-  options: { readonly tokenLimit?: number | undefined; readonly beside?: number | undefined } = {}
+  options: history.ReadOptions & { readonly beside?: number | undefined } = {}
 ) {
-  const repairer = makeRepairer(options.tokenLimit)
+  const repairer = makeRepairer(options)
   let index = 0
   for (const message of messages) yield* repairer.add(message, index++)
   return yield* repairer.finish(options.beside)
@@ -364,6 +395,9 @@ const wireLength = (json: Schema.Json): number => {
  * with the path of the message. Writing fails where data must not be written: a
  * `Redacted` value, a key that names a secret in metadata or provider options, a key
  * that no reader accepts, or more than the limits allow to be read back.
+ *
+ * It is for what the program wrote itself: system messages stay where they are. Sign a conversation that passes through
+ * other hands (`Signed`), or run it with `instructions: "replace"`, which removes them.
  *
  * **Example** (Storing a conversation)
  *

@@ -91,7 +91,8 @@ const TokenCount = Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqu
  * **Details**
  *
  * `inputTokens` counts everything the model read, tokens read from or written to
- * a cache included; `outputTokens` everything it wrote, reasoning included.
+ * a cache included; `outputTokens` everything it wrote, reasoning included. `estimated` marks counts that, at least in part,
+ * come from `TokenCounter`: no provider reports the tokens of an answer that was cut off.
  *
  * @category models
  * @since 0.1.0
@@ -101,7 +102,8 @@ export const TokenUsage = Schema.Struct({
   outputTokens: TokenCount,
   cacheReadTokens: TokenCount,
   cacheWriteTokens: TokenCount,
-  reasoningTokens: TokenCount
+  reasoningTokens: TokenCount,
+  estimated: Schema.optionalKey(Schema.Literal(true))
 }).annotate({ identifier: "TokenUsage" })
 
 /** @since 0.1.0 */
@@ -128,9 +130,10 @@ const usageKeys = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWrite
 export const sumUsage = (usages: Iterable<TokenUsage>): TokenUsage => {
   const total: { -readonly [K in keyof TokenUsage]: TokenUsage[K] } = {}
   for (const usage of usages) {
+    if (usage.estimated === true) total.estimated = true
     for (const key of usageKeys) {
       const count = usage[key]
-      if (count !== undefined) total[key] = (total[key] ?? 0) + count
+      if (count !== undefined) total[key] = Math.min((total[key] ?? 0) + count, Number.MAX_SAFE_INTEGER)
     }
   }
   return total
@@ -325,7 +328,7 @@ const baseFields = {
 }
 
 /**
- * Instructions for the model. Only the first message of a conversation can be one.
+ * Instructions for the model: in front of a conversation, or later ones.
  *
  * **Details**
  *
@@ -369,7 +372,8 @@ export interface UserMessage extends Schema.Schema.Type<typeof UserMessage> {}
  *
  * `response` is what the provider reported about the answer: its `id` and time there, and the
  * metadata of the whole response, by provider. The metadata is sent back in the options of
- * the message.
+ * the message. `finishReason` comes from the provider, or is `"interrupted"` for an answer that was cut off because its run was
+ * stopped.
  *
  * @category models
  * @since 0.1.0
@@ -961,7 +965,7 @@ export const addTo = (facts: FactsDraft, given: Message): void => {
   facts.tokenCount += (message.usage?.inputTokens ?? 0) + (message.usage?.outputTokens ?? 0)
   switch (message.role) {
     case "system":
-      facts.system = message
+      if (facts.length === 1) facts.system = message
       return
     case "user":
       facts.batch = noBatch
@@ -970,7 +974,7 @@ export const addTo = (facts: FactsDraft, given: Message): void => {
       return
     case "assistant":
       facts.lastAssistant = message
-      if ((message.usage?.inputTokens ?? 0) > 0 && !hasMark(message, viewMark)) {
+      if ((message.usage?.inputTokens ?? 0) > 0 && message.usage?.estimated !== true && !hasMark(message, viewMark)) {
         facts.reported = message
         facts.beside = undefined
       }
@@ -1062,15 +1066,16 @@ export const appendAt = (
  *
  * ```ts
  * import { Effect, Result } from "effect"
- * import { Conversation, Message } from "effect-emissary"
+ * import { Conversation, Message, ToolResult } from "effect-emissary"
  * import assert from "node:assert"
  *
- * const late = Effect.runSync(Message.system("Late instruction"))
+ * const result = ToolResult.success("found")
+ * const orphan = Effect.runSync(Message.tool({ callId: "call_1", name: "search", result }))
  * const chat = Effect.runSync(Conversation.addUser(Conversation.empty, "Hello"))
  *
- * const result = Conversation.append(chat, late)
- * assert(Result.isFailure(result))
- * assert.strictEqual(result.failure.reason._tag, "MisplacedSystem")
+ * const appended = Conversation.append(chat, orphan)
+ * assert(Result.isFailure(appended))
+ * assert.strictEqual(appended.failure.reason._tag, "OrphanResult")
  * ```
  *
  * @category combinators
@@ -1092,16 +1097,30 @@ export const appendAll: {
   (self: Conversation, messages: Iterable<Message>): Result.Result<Conversation, ConversationError>
 } = dual(2, (self: Conversation, messages: Iterable<Message>) => appendEach(asHistory(self), messages))
 
+/** Options of readers of histories from outside. */
+export interface ReadOptions {
+  /** The token limit of the conversation; default none. */
+  readonly tokenLimit?: number | undefined
+  /**
+   * The treatment of a system message that is not the first message. `"keep"` (default) leaves it at its place; `"refuse"` is for
+   * histories whose writer must not add to the instructions: it fails with `MisplacedSystem`, and a repair makes a user message of it.
+   * The first message may be a system message in both cases: the run option `instructions: "replace"` removes all of them.
+   */
+  readonly laterSystem?: "keep" | "refuse" | undefined
+}
+
 /** Adds messages. A broken law is reported at the index of the message, where that is not its position in the conversation. */
 export const appendEach = (
   self: History,
   messages: Iterable<Message>,
+  laterSystem?: ReadOptions["laterSystem"],
   indexOf: (position: number) => number | undefined = () => undefined
 ): Result.Result<Conversation, ConversationError> => {
   const facts = new FactsDraft(self)
   let position = 0
   for (const message of messages) {
-    const reason = checkMessage(facts, message, indexOf(position++))
+    const index = indexOf(position++)
+    const reason = refusedSystem(facts, message, laterSystem, index) ?? checkMessage(facts, message, index)
     if (reason !== undefined) return Result.fail(new ConversationError({ reason }))
     addTo(facts, message)
   }
@@ -1116,8 +1135,9 @@ export const appendEach = (
  */
 export const fromMessages = (
   messages: Iterable<Message>,
-  options?: { readonly tokenLimit?: number | undefined }
-): Result.Result<Conversation, ConversationError> => appendAll(limited(empty, options?.tokenLimit), messages)
+  options?: ReadOptions
+): Result.Result<Conversation, ConversationError> =>
+  appendEach(limited(empty, options?.tokenLimit), messages, options?.laterSystem)
 
 // Reading messages
 
@@ -1128,6 +1148,12 @@ export const fromMessages = (
  * @since 0.1.0
  */
 export const messages = (self: Conversation): ReadonlyArray<Message> => History.list(asHistory(self)).messages
+
+/** The system messages in front of all others. */
+export const systemInFront = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> => {
+  const end = messages.findIndex(({ role }) => role !== "system")
+  return end < 0 ? messages : messages.slice(0, end)
+}
 
 export interface MessageGroup {
   /** Absent only where results come first, which no lawful conversation has. */
@@ -1211,7 +1237,7 @@ export const checkMessage = (self: Facts, message: Message, index: number = self
   const place: Place = { index, id: message.id }
   switch (message.role) {
     case "system":
-      return self.length === 0 ? undefined : { _tag: "MisplacedSystem", ...place }
+      return checkOpenCalls(self, message, place)
     case "user":
       return checkOpenCalls(self, message, place) ?? checkContent(message, place)
     case "assistant":
@@ -1222,6 +1248,18 @@ export const checkMessage = (self: Facts, message: Message, index: number = self
       return unknownRole(message, index)
   }
 }
+
+/** A value that the types rule out does not keep: instructions are not taken by mistake. */
+export const keepsSystem = (laterSystem: ReadOptions["laterSystem"]): boolean => (laterSystem ?? "keep") === "keep"
+
+/** The reason to refuse a later system message, with the option that refuses it. */
+export const refusedSystem = (
+  self: Facts,
+  { id, role }: Message,
+  laterSystem: ReadOptions["laterSystem"],
+  index: number = self.length
+): Reason | undefined =>
+  !keepsSystem(laterSystem) && role === "system" && self.length > 0 ? { _tag: "MisplacedSystem", index, id } : undefined
 
 /** Of a message that the types rule out: roles come from stored data. */
 const unknownRole = (message: { readonly id?: string; readonly role?: unknown }, index: number): Reason => ({
@@ -1473,6 +1511,12 @@ export const sealOf = Effect.fnUntraced(function* (self: Facts, options?: SealOp
   return messages
 })
 
-interface SealOptions {
+/**
+ * Options of {@link seal}, which describes them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface SealOptions {
   readonly message?: string | undefined
 }

@@ -12,8 +12,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
+import * as PayloadError from "../../payload/PayloadError.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, type Limits } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as ConversationError from "../ConversationError.ts"
@@ -430,14 +431,15 @@ const isDerived = (result: ToolResult.ToolResult): boolean => {
 
 const failWith = (reason: ConversationError.Reason) => Effect.fail(new ConversationError.ConversationError({ reason }))
 
-export interface PromptOptions {
-  readonly tokenLimit?: number | undefined
-}
-
-const readPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLimit }: PromptOptions = {}) {
+const readPrompt = Effect.fnUntraced(function* (
+  prompt: Prompt.Prompt,
+  { laterSystem, tokenLimit }: history.ReadOptions = {}
+) {
   let self = history.limited(history.empty, tokenLimit)
   for (const [index, message] of prompt.content.entries()) {
     for (const next of yield* readMessage(self, index, message)) {
+      const refused = history.refusedSystem(self, next, laterSystem, index)
+      if (refused !== undefined) return yield* failWith(refused)
       self = yield* Effect.fromResult(history.appendAt(self, next, index))
     }
   }
@@ -445,8 +447,8 @@ const readPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLi
 })
 
 /** Like `readPrompt`, but repairs a history that breaks laws. */
-const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { tokenLimit }: PromptOptions = {}) {
-  const repairer = conversationCodec.makeRepairer(tokenLimit)
+const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, options: history.ReadOptions = {}) {
+  const repairer = conversationCodec.makeRepairer(options)
   for (const [index, message] of prompt.content.entries()) {
     const converted = yield* Effect.result(readMessage(repairer.self, index, message))
     if (Result.isSuccess(converted)) {
@@ -484,15 +486,18 @@ const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, { token
  *   { role: "user", content: "Hello" },
  *   { role: "system", content: "Late" }
  * ])
- * const error = Effect.runSync(Effect.flip(Conversation.fromPrompt(prompt)))
+ * const error = Effect.runSync(Effect.flip(Conversation.fromPrompt(prompt, { laterSystem: "refuse" })))
  * assert.strictEqual(error.reason._tag, "MisplacedSystem")
  * ```
  *
  * @category conversions
  * @since 0.1.0
  */
-export const fromPrompt: conversationCodec.Reader<Prompt.Prompt, PromptOptions, ConversationError.ConversationError> =
-  conversationCodec.makeReader(readPrompt, repairPrompt)
+export const fromPrompt: conversationCodec.Reader<
+  Prompt.Prompt,
+  history.ReadOptions,
+  ConversationError.ConversationError
+> = conversationCodec.makeReader(readPrompt, repairPrompt)
 
 type ReadMessages = Effect.Effect<ReadonlyArray<Message>, ConversationError.ConversationError>
 
@@ -643,7 +648,36 @@ export interface ResponseContent {
 export interface StreamAccumulator {
   readonly add: (part: Response.AnyPart) => void
   readonly result: () => ResponseContent
+  /** At most as many bytes as the answer has until now. */
+  readonly size: () => number
 }
+
+export const tooLarge = (maxBytes: number): string =>
+  `expected an answer of at most ${maxBytes} bytes, got more. Ask for a shorter one`
+
+/**
+ * The problem of an answer that could not be stored. A state has its calls up to three times more, and more messages beside
+ * it, so one answer may have half of what the limits permit.
+ */
+export const unstorable = (answer: ResponseContent, limits: Limits): string | undefined => {
+  const { content, model, response } = answer
+  const kept = { content, ...defined({ model, response }) }
+  const { maxArrayLength, maxBytes, maxDepth, maxKeys, maxNodes, maxStringLength } = limits
+  const values = Math.min(maxArrayLength, maxKeys, maxNodes / 8)
+  // However its characters are written, and whatever it is made of, such a light answer fits
+  if (plainJson.weigh(kept) <= Math.min(maxBytes / 32, maxStringLength, values * plainJson.nodeWeight)) return undefined
+  const calls = content.filter(({ type }) => type === "tool-call")
+  const half = { maxBytes: maxBytes / 2, maxNodes: maxNodes / 2, maxDepth: maxDepth / 2 + levelsAround }
+  const within = { ...limits, ...half }
+  const written = Result.flatMap(plainJson.copyJson([kept, calls, calls, calls], within), (json) =>
+    plainJson.writeText(json, within, undefined)
+  )
+  if (Result.isSuccess(written)) return undefined
+  return new PayloadError.PayloadError({ what: "the answer of the model", reason: written.failure }).message
+}
+
+/** The levels from an answer to the arguments and the metadata in it. */
+const levelsAround = 6
 
 type Metadata = ToolResult.ProviderOptions
 
@@ -669,6 +703,7 @@ export const accumulator = (): StreamAccumulator => new Accumulator()
 type About = Pick<ResponseContent, "usage" | "finishReason" | "model" | "response">
 
 class Accumulator implements StreamAccumulator {
+  private counted = 0
   private readonly blocks: Array<Block> = []
   /** Of streams only. */
   private open: Partial<Record<Kind, Map<string, Block>>> | undefined = undefined
@@ -695,6 +730,7 @@ class Accumulator implements StreamAccumulator {
       ...values
     }
     this.blocks.push(block)
+    this.counted += plainJson.nodeWeight
     return block
   }
 
@@ -709,6 +745,7 @@ class Accumulator implements StreamAccumulator {
   private grow(kind: Kind, id: string, delta: string, metadata: Metadata): void {
     const block = this.open?.[kind]?.get(id) ?? this.start(kind, id, {})
     block.text += delta
+    this.counted += delta.length + 1
     block.metadata = mergeMetadata(block.metadata, metadata)
   }
 
@@ -804,6 +841,10 @@ class Accumulator implements StreamAccumulator {
         this.approvals.push({ approvalId: part.approvalId, callId: part.toolCallId })
         return
     }
+  }
+
+  size(): number {
+    return this.counted
   }
 
   result(): ResponseContent {

@@ -151,7 +151,13 @@ export const estimatedSize: {
   )
 )
 
-interface SizeOptions {
+/**
+ * Options of {@link estimatedSize}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface SizeOptions {
   /**
    * Tokens of the parts of a request beside the conversation, tool definitions for
    * example; default 0. Not added to a report of the provider, which contains them.
@@ -172,7 +178,7 @@ interface SizeOptions {
  * 2. old turns are removed, oldest first, calls together with their results;
  * 3. tool outputs of the current run are shortened, oldest first.
  *
- * The system message, every message since the newest user message and open calls
+ * The system message in front, every message since the newest user message and open calls
  * always stay, and no result is shortened before the model has answered it. Kept
  * messages keep their ids and their order. When that is too much, the error has the
  * budget that would do.
@@ -221,7 +227,13 @@ export const truncate: {
   )
 )
 
-interface TruncateOptions extends SizeOptions {
+/**
+ * Options of {@link truncate}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface TruncateOptions extends SizeOptions {
   /** The most tokens that the next request may weigh. */
   readonly budget: number
   /** The number of characters that stay of a shortened tool output, default 400; a number below 0 counts as 0. Texts up to twice as long, and a marker, are left alone; files never are. */
@@ -283,14 +295,26 @@ export const dropOldTurns: {
   }
 )
 
-interface DropOldTurnsOptions {
+/**
+ * Options of {@link dropOldTurns}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface DropOldTurnsOptions {
   /** Turns to keep, an integer from 0; absent keeps all. */
   readonly keepRecent?: number | undefined
   /** `false` removes the system message too; default `true`. */
   readonly keepSystemPrompt?: boolean | undefined
 }
 
-interface DroppedTurns {
+/**
+ * A conversation without its old turns, and the messages that were removed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface DroppedTurns {
   readonly conversation: Conversation
   readonly removed: ReadonlyArray<Message>
 }
@@ -387,7 +411,13 @@ export const compact: {
   })
 )
 
-interface CompactOptions<out E, out R> {
+/**
+ * Options of {@link compact}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface CompactOptions<out E, out R> {
   /** Turns to keep as they are, an integer from 0. A turn with open calls is kept in any case. */
   readonly keepRecent: number
   /**
@@ -397,8 +427,8 @@ interface CompactOptions<out E, out R> {
   readonly summarize: (old: Conversation) => Effect.Effect<string, E, R>
 }
 
-/** Position of the first message that is not the system message. */
-const firstTurnIndex = (all: ReadonlyArray<Message>): number => (all[0]?.role === "system" ? 1 : 0)
+/** Position of the first message behind the system messages in front. */
+const firstTurnIndex = (all: ReadonlyArray<Message>): number => history.systemInFront(all).length
 
 /** Position of the first of the newest `keepRecent` turns. */
 const recentTurnsIndex = (all: ReadonlyArray<Message>, keepRecent: number): number => {

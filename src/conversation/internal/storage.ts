@@ -55,9 +55,11 @@ import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Hex from "effect/encoding/Hex"
 import type { SqlError } from "effect/sql/SqlError"
@@ -167,7 +169,8 @@ const renderStoreReason = StoreReason.match({
  * | `Unreadable` | the stored value is damaged or beyond the limits; it was left as it is |
  * | `Refused` | the key, the value or an option is too large or not valid; nothing was written |
  *
- * `error` of `Unavailable` is the tag of the storage's error, such as `LockTimeoutError`;
+ * `error` of `Unavailable` is the tag of the storage's error, such as `LockTimeoutError`, with the database's
+ * own name for it where it has one: `UnknownError, SQLITE_FULL`, or the SQLSTATE of PostgreSQL;
  * {@link causeOf} returns the error itself.
  *
  * @category errors
@@ -287,6 +290,22 @@ export interface Page {
 }
 
 /**
+ * The processes that use a storage, as far as it knows which ones live.
+ *
+ * **Details**
+ *
+ * - `own`: the name of this process: 16 letters and digits, which no other process has or had.
+ * - `isGone`: returns whether the process with a name has ended, however it ended. `false` if that is not known.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Processes {
+  readonly own: string
+  readonly isGone: (name: string) => Effect.Effect<boolean>
+}
+
+/**
  * The operations of a versioned store.
  *
  * **Details**
@@ -304,6 +323,8 @@ export interface Page {
  * - `setBoth`: writes a value under a new key, and another value from the version `expected`, with one commit,
  *   and returns the version of the second. `None` means that at least the second was not written: try one after the other.
  *   It is optional, and saves time; a store that wraps `compareAndSet` of another one wraps it, too, or leaves it out.
+ * - `processes`: names this process, and finds out whether another one has ended, so that what it had claimed is free at
+ *   once. It is optional. Without it, and where it is `None`, a claim of a process that died ends with its lease.
  *
  * @category models
  * @since 0.1.0
@@ -328,6 +349,7 @@ export interface Service {
         changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: Schema.Json }
       ) => Effect.Effect<Option.Option<string>, VersionedStoreError>)
     | undefined
+  readonly processes?: Effect.Effect<Option.Option<Processes>> | undefined
 }
 
 /**
@@ -339,6 +361,12 @@ export interface Service {
 export class VersionedStore extends Context.Service<VersionedStore, Service>()(
   "effect-emissary/conversation/VersionedStore"
 ) {}
+
+/** The processes of the SQLite file of a `SqlClient`; the client of one provides them. */
+export const FileProcesses = Context.Reference<Effect.Effect<Option.Option<Processes>, never, Scope.Scope>>(
+  "effect-emissary/conversation/FileProcesses",
+  { defaultValue: () => Effect.succeedNone }
+)
 
 export interface RawValue {
   readonly text: string
@@ -360,14 +388,21 @@ export interface Storage {
     added: { readonly key: string; readonly value: RawValue },
     changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: RawValue }
   ) => Effect.Effect<boolean, Failure>
+  readonly processes?: Effect.Effect<Option.Option<Processes>> | undefined
 }
 
 const failureTags = ["SqlError", "Unavailable", "Unreadable", "Refused"] as const
 
+/** The tag of an error of a database, and the database's own name for it: `SQLITE_FULL`, or the SQLSTATE of PostgreSQL. */
+export const errorName = ({ reason: { _tag, cause } }: SqlError): string => {
+  const code = Predicate.hasProperty(cause, "code") ? String(cause.code) : ""
+  return /^(SQLITE_[A-Z]+|[0-9A-Z]{5})$/.test(code) ? `${_tag}, ${code}` : _tag
+}
+
 export const failWith = (operation: VersionedStoreError["operation"], key?: string) => (failure: Failure) =>
   Effect.fail(
     failure._tag === "SqlError"
-      ? unavailable({ operation, key, storage: "database", error: failure.reason._tag, cause: failure })
+      ? unavailable({ operation, key, storage: "database", error: errorName(failure), cause: failure })
       : new VersionedStoreError({ operation, reason: failure, ...defined({ key }) })
   )
 
@@ -394,8 +429,37 @@ const parseValue = ({ text, version }: RawValue) =>
     Effect.mapError((error): StoreReason => ({ _tag: "Unreadable", error }))
   )
 
+/**
+ * With `true` the operations of a store have spans, and so have the statements of its database. The default is `false`: a turn
+ * of a session would make a dozen spans, and an idle process one every few seconds.
+ *
+ * **When to use**
+ *
+ * Provide `true` below the layer of a store while you look for a slow database.
+ *
+ * **Example** (Spans while a problem is looked for)
+ *
+ * ```ts
+ * import { Layer } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ *
+ * export const storeLayer = Layer.provideMerge(VersionedStore.layerMemory, Layer.succeed(VersionedStore.Traced, true))
+ * ```
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Traced = Context.Reference<boolean>("effect-emissary/conversation/Traced", {
+  defaultValue: () => false
+})
+
 export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
   const nextVersion = makeVersions(yield* nonce)
+  const isTraced = yield* Traced
+  const spanned =
+    (name: string) =>
+    <A, E>(operation: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+      isTraced ? Effect.withSpan(operation, `VersionedStore.${name}`) : Effect.withTracerEnabled(operation, false)
 
   const conflict = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>) {
     const found = Option.map(yield* storage.get(key), ({ version }) => version)
@@ -423,14 +487,14 @@ export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
 
   const { setBoth } = storage
 
-  const both = (write: NonNullable<Storage["setBoth"]>): NonNullable<Service["setBoth"]> =>
-    Effect.fn("VersionedStore.setBoth")(function* (added, changed) {
-      return yield* Effect.gen(function* () {
+  const both =
+    (write: NonNullable<Storage["setBoth"]>): NonNullable<Service["setBoth"]> =>
+    (added, changed) =>
+      Effect.gen(function* () {
         const first = { key: added.key, value: yield* rawOf(added.key, Option.none(), added.value) }
         const value = yield* rawOf(changed.key, changed.expected, changed.value)
         return (yield* write(first, { ...changed, value })) ? Option.some(value.version) : Option.none()
-      }).pipe(Effect.catch(failWith("compareAndSet", changed.key)))
-    })
+      }).pipe(Effect.catch(failWith("compareAndSet", changed.key)), spanned("setBoth"))
 
   const list = Effect.fnUntraced(function* ({ after, limit = 100, prefix = "" }: ListOptions) {
     yield* checkText("prefix", prefix)
@@ -448,14 +512,17 @@ export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
   })
 
   const service: Service = {
-    get: Effect.fn("VersionedStore.get")((key) => Effect.catch(get(key), failWith("get", key))),
-    compareAndSet: Effect.fn("VersionedStore.compareAndSet")((key, expected, value) =>
-      Effect.catchTag(compareAndSet(key, expected, value), failureTags, failWith("compareAndSet", key))
-    ),
-    list: Effect.fn("VersionedStore.list")((options) => Effect.catch(list(options ?? {}), failWith("list"))),
-    delete: Effect.fn("VersionedStore.delete")((key, options) =>
-      Effect.catchTag(remove(key, Option.fromUndefinedOr(options?.version)), failureTags, failWith("delete", key))
-    ),
+    get: (key) => Effect.catch(get(key), failWith("get", key)).pipe(spanned("get")),
+    compareAndSet: (key, expected, value) =>
+      Effect.catchTag(compareAndSet(key, expected, value), failureTags, failWith("compareAndSet", key)).pipe(
+        spanned("compareAndSet")
+      ),
+    list: (options) => Effect.catch(list(options ?? {}), failWith("list")).pipe(spanned("list")),
+    delete: (key, options) =>
+      Effect.catchTag(remove(key, Option.fromUndefinedOr(options?.version)), failureTags, failWith("delete", key)).pipe(
+        spanned("delete")
+      ),
+    ...defined({ processes: storage.processes }),
     ...(setBoth === undefined ? undefined : { setBoth: both(setBoth) })
   }
   return service

@@ -53,6 +53,7 @@ export const retention = (entityType: string, keep: Duration.Duration) =>
       yield* prune(entityType, DateTime.subtractDuration(now, keep))
     }).pipe(
       Effect.catch((error) => Effect.logWarning(`answered messages of ${entityType} were not removed`, error)),
+      Effect.withTracerEnabled(false),
       Effect.repeat(Schedule.spaced(Duration.max(Duration.minutes(1), Duration.times(keep, 1 / 24))))
     )
   )

@@ -5,6 +5,7 @@
 
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
 import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
@@ -12,23 +13,28 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { AgentError } from "../../agent/AgentError.ts"
+import type * as Tracer from "effect/Tracer"
+import * as AgentError from "../../agent/AgentError.ts"
 import * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as agentReason from "../../agent/internal/agentReason.ts"
 import * as driver from "../../agent/internal/driver.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
-import * as history from "../../conversation/internal/history.ts"
+import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
 import * as sessionEvents from "./sessionEvents.ts"
-import type { Entry, Event, Memory } from "./sessionEvents.ts"
-import type * as sessionTypes from "./sessionTypes.ts"
+import * as sessionMessage from "./sessionMessage.ts"
+import type { Entry, Event, Memory, Place, Queued } from "./sessionEvents.ts"
+import type { Stored } from "./sessionLog.ts"
+import * as sessionTypes from "./sessionTypes.ts"
 import type { Decisions, Reason, SendOptions } from "./sessionTypes.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 
@@ -49,7 +55,7 @@ export interface LiveSession {
   readonly decide: (decisions: Decisions) => Effect.Effect<void, sessionTypes.SessionError>
   readonly resume: Effect.Effect<void, sessionTypes.SessionError>
   readonly interrupt: Effect.Effect<boolean, sessionTypes.SessionError>
-  readonly events: (after: number) => Stream.Stream<Entry, sessionTypes.SessionError>
+  readonly events: (after: Place) => Stream.Stream<Entry, sessionTypes.SessionError>
   readonly state: Effect.Effect<Option.Option<sessionTypes.State>, sessionTypes.SessionError>
   readonly history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
   readonly remove: Effect.Effect<boolean, sessionTypes.SessionError>
@@ -79,7 +85,9 @@ const isAnswer = (event: Run.Event): boolean =>
 const ending: ReadonlySet<Run.Event["_tag"]> = new Set(["ToolFinished", "RunInterrupted", "RunFinished"])
 
 const isEnding = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent" ? isEnding(event.event) : ending.has(event._tag)
+  event._tag === "ChildEvent"
+    ? isEnding(event.event)
+    : ending.has(event._tag) || (event._tag === "ModelAnswered" && event.message.finishReason === runTransition.cutOff)
 
 /** True for an event after which a model or a tool is called. */
 const isStart = (event: Run.Event): boolean =>
@@ -113,6 +121,8 @@ interface Turn {
   isOurs: boolean
   /** True when the end of the run is stored. */
   isEnded: boolean
+  /** True when calls that waited were denied, because it was stopped. */
+  isCancelled: boolean
 }
 
 const makeTurn = (state: Run.State | undefined): Turn => ({
@@ -124,30 +134,24 @@ const makeTurn = (state: Run.State | undefined): Turn => ({
   state,
   isMuted: false,
   isOurs: false,
-  isEnded: false
+  isEnded: false,
+  isCancelled: false
 })
 
-const contentOf = (input: sessionTypes.Input): ToolResult.NonEmptyContent =>
-  typeof input === "string" ? [ToolResult.textPart(input)] : input
+const statusOf = (memory: Memory, isActive: boolean): sessionTypes.State["status"] => {
+  if (isActive || sessionEvents.hasWork(memory)) return "running"
+  return memory.run !== undefined && Run.approvalRequests(memory.run).length > 0 ? "waiting" : "idle"
+}
 
-/** Refuses a message that no conversation can have. */
-const checkInput = Effect.fnUntraced(function* (input: sessionTypes.Input) {
-  const fits = history.append(Conversation.empty, yield* Message.user(input))
-  if (Result.isFailure(fits)) {
-    return yield* Effect.fail<Reason>({ _tag: "InputInvalid", problem: fits.failure.message })
-  }
-})
-
-const stateOf = (memory: Memory, isActive: boolean): sessionTypes.State => {
-  const { agent, failure, queue, run, sequence } = memory
-  const requests = run === undefined ? [] : Run.approvalRequests(run)
-  const isRunning = isActive || sessionEvents.hasWork(memory)
+const stateOf = ({ at, memory }: Stored, isActive: boolean): sessionTypes.State => {
+  const { agent, failure, run, sequence } = memory
   return {
     agent,
-    status: isRunning ? "running" : requests.length > 0 ? "waiting" : "idle",
+    status: statusOf(memory, isActive),
     sequence,
-    queue: queue.map(({ messageId }) => messageId),
-    requests,
+    cursor: sessionEvents.cursorOf(at.head.life, sequence),
+    queue: Array.from(sessionEvents.waitingMessages(memory), ({ messageId }) => messageId),
+    requests: run === undefined ? [] : Run.approvalRequests(run),
     ...defined({ outcome: failure === undefined ? run?.outcome : undefined, failure }),
     steps: run?.totalSteps ?? 0,
     usage: run?.usage ?? {}
@@ -165,8 +169,12 @@ const bare = ({ callId, path, ...decision }: Run.Decision): Run.Decision => ({
 
 type Recording = Parameters<typeof driver.interrupt>[0]
 
-/** The events of a run that are recorded. */
-const eventsOf = Effect.fnUntraced(function* (state: Run.State, record: (run: Recording) => Effect.Effect<void>) {
+/** The events of a run that are recorded. `messageId` belongs to the input among them. */
+const eventsOf = Effect.fnUntraced(function* (
+  state: Run.State,
+  record: (run: Recording) => Effect.Effect<void>,
+  messageId?: string
+) {
   const events: Array<Run.Event> = []
   const context = yield* Effect.context<never>()
   const recorder = new driver.AgentRecorder({
@@ -179,11 +187,60 @@ const eventsOf = Effect.fnUntraced(function* (state: Run.State, record: (run: Re
   })
   yield* record({ context, recorder })
   yield* recorder.delivered()
-  return events.map((event): Event => ({ _tag: "RunEvent", event }))
+  return events.map((event): Event => ({
+    _tag: "RunEvent",
+    event,
+    ...(event._tag === "InputAdded" && defined({ messageId }))
+  }))
 })
 
-/** The events that end a run as `Interrupted`. */
-const endingOf = (state: Run.State) => eventsOf(state, (run) => driver.interrupt(run, undefined))
+/** The events that end a run as `Interrupted`, after a message that it had not taken. */
+const endingOf = (state: Run.State, message: Queued | undefined) =>
+  eventsOf(
+    state,
+    Effect.fnUntraced(function* (run) {
+      if (message !== undefined) {
+        yield* run.recorder.recordNow({ _tag: "RunResumed" })
+        const input = yield* Message.user(message.input)
+        yield* run.recorder.recordNow({ _tag: "InputAdded", message: input, maxSteps: state.maxSteps })
+      }
+      yield* driver.interrupt(run, undefined)
+    }),
+    message?.messageId
+  )
+
+/** Denies a call that waits. */
+const denialOf =
+  (reason: string) =>
+  ({ callId, digest, path }: Run.ApprovalRequest): Run.Decision => ({
+    callId,
+    digest,
+    approved: false,
+    reason,
+    ...defined({ path })
+  })
+
+/** True for a run with calls that wait, or that failed with calls which it could not run. */
+const hasOpenCalls = (run: Run.State): boolean =>
+  Run.approvalRequests(run).length > 0 || (run.outcome === undefined && run.calls.length > 0)
+
+/** The events that deny the calls which wait, and end a run that waits for nothing else. */
+const cancelling = (state: Run.State) =>
+  eventsOf(
+    state,
+    Effect.fnUntraced(function* (run) {
+      const { recorder } = run
+      const denials = Run.approvalRequests(state).map(denialOf("The call was not run: it was interrupted."))
+      const decided = Run.decide(state, denials, recorder.now())
+      for (const event of Result.getOrElse(decided, () => [])) yield* recorder.record(event)
+      if (state.outcome?._tag === "Interrupted") return
+      yield* recorder.recordNow({ _tag: "RunResumed" })
+      const action = runTransition.next(recorder.state)
+      const settled = action._tag === "RunTools" ? action.settled : []
+      for (const call of settled) yield* driver.recordToolFinished(run, call)
+      yield* driver.interrupt(run, undefined)
+    })
+  )
 
 /** The result of a call that an interruption kept from being started. */
 const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the turn was interrupted before.", {
@@ -206,8 +263,82 @@ const settlingOf = (state: Run.State) => {
   )
 }
 
+/** The decisions of a turn with a message. Any message that waits may come in the place of those that are missing. */
+const decisionsFor = (memory: Memory, run: Run.State, message: Queued | undefined): ReadonlyArray<Run.Decision> => {
+  const decisions = sessionEvents.waitingDecisions(memory)
+  const isDenying = message !== undefined && sessionEvents.isDenying(memory)
+  if (!isDenying) return decisions
+  const open = Run.approvalRequests(run).filter(
+    (request) => !decisions.some((decision) => runTransition.concerns(decision, request))
+  )
+  return [...decisions, ...open.map(denialOf("The call was denied: the user sent another message."))]
+}
+
+/** The number of messages that a run has taken, and that wait there until its calls are decided. */
+const takenMessages = ({ run }: Memory): number =>
+  run !== undefined && Run.approvalRequests(run).length > 0 ? run.pending.length : 0
+
+/** Failures that are about the decisions of a turn: they are made again, or are about calls that are no more. */
+const aboutDecisions: ReadonlySet<string> = new Set(["InvalidDecision", "DefinitionChanged", sessionEvents.interrupted])
+
+/** True for a failure that the message would have in any turn: it does not fit, or a first one has not the context that it needs. */
+const isFaultOfMessage = (
+  cause: Cause.Cause<AgentError.AgentError | sessionTypes.SessionError>,
+  isFirst: boolean
+): boolean => {
+  const reason = Option.getOrUndefined(Cause.findErrorOption(cause))?.reason
+  if (reason?._tag === "PreparationFailed") return isFirst && reason.error === "RunContextError"
+  return reason?._tag === "ConversationInvalid" || reason?._tag === "Refused"
+}
+
 /** The error of a turn as it is stored. */
-const failureOf = (reason: string, message: string) => ({ reason, message: message.slice(0, longestMessage) })
+const failureOf = (error: AgentError.AgentError | sessionTypes.SessionError): sessionEvents.Failure => ({
+  reason: error.reason._tag,
+  category: error._tag === "SessionError" ? error.category : categoryOf(error.reason),
+  message: (error._tag === "SessionError"
+    ? error.message
+    : `Agent ${JSON.stringify(error.agent)}: ${agentReason.explain(error.reason, "session")}`
+  ).slice(0, longestMessage)
+})
+
+const categoryOf = (reason: AgentError.AgentError["reason"]): sessionEvents.Category => {
+  switch (reason._tag) {
+    case "ModelFailed":
+      return reason.retryable ? "unavailable" : "internal"
+    case "PreparationFailed":
+      return reason.error === "RunContextError" ? "invalid" : "unavailable"
+    case "ModelRegistryFailed":
+    case "DefinitionChanged":
+      return "unavailable"
+    case "InvalidDecision":
+      return sessionTypes.ofDecision(reason)
+    case "ConversationInvalid":
+    case "OptionsInvalid":
+      return "invalid"
+    default:
+      return "internal"
+  }
+}
+
+const interrupted: sessionEvents.Failure = {
+  reason: sessionEvents.interrupted,
+  category: "conflict",
+  message: "the turn was interrupted"
+}
+
+const died: sessionEvents.Failure = {
+  reason: "Defect",
+  category: "internal",
+  message: "the turn ended unexpectedly; the log has the error"
+}
+
+/** The error at the bottom of a failure, for the log: of the step of a plan, or of the agent in it. */
+const behind = (error: object): Cause.Cause<unknown> => {
+  const cause = agentReason.causes.get(error instanceof AgentError.AgentError ? error.reason : error)
+  if (cause === undefined) return Cause.empty
+  const below = Predicate.isObject(cause) ? behind(cause) : Cause.empty
+  return below.reasons.length > 0 ? below : Cause.fail(cause)
+}
 
 /** Opens a session, which may not exist yet, and runs the turns that it is to run. */
 export const open = Effect.fnUntraced(function* (
@@ -219,6 +350,8 @@ export const open = Effect.fnUntraced(function* (
   let unable: sessionTypes.SessionError | undefined
   let isClosing = false
   let isPaused = false
+  /** Spans and lines of the log have it, by the name of the conventions. */
+  const conversation = { "gen_ai.conversation.id": id }
 
   const own: sessionWriter.SessionWriter = yield* sessionWriter.make(host, id, turns, () => {
     if (turn === undefined) return
@@ -234,7 +367,7 @@ export const open = Effect.fnUntraced(function* (
       Effect.suspend(() => {
         if (current.isMuted) return isEnding(event) ? Effect.void : Effect.never
         const isInput = event._tag === "InputAdded" && messageId !== undefined
-        const isDue = !isDeferred(event) || hasAnswer(current.pending) || (isClosing && isAnswer(event))
+        const isDue = !isDeferred(event) || hasAnswer(current.pending)
         current.pending.push({ _tag: "RunEvent", event, ...(isInput ? { messageId } : undefined) })
         current.state = state
         const written = isDue ? flush(current) : Effect.void
@@ -275,66 +408,145 @@ export const open = Effect.fnUntraced(function* (
 
   const refused = new WeakMap<Turn, Cause.Cause<sessionTypes.SessionError>>()
 
-  /** The part of an error that is stored. */
-  const explain = (cause: Cause.Cause<AgentError | sessionTypes.SessionError>) =>
+  /** The part of an error that is stored. The log has the rest. */
+  const explain = (cause: Cause.Cause<AgentError.AgentError | sessionTypes.SessionError>) =>
     Effect.gen(function* () {
       const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-      if (error !== undefined) return failureOf(error.reason._tag, error.message)
-      yield* telemetry.logUnexpected(`session ${id}: the turn died`, cause)
-      return failureOf("Defect", "the turn ended unexpectedly; the log has the error")
+      const failure = error === undefined ? died : failureOf(error)
+      yield* telemetry.logUnexpected(
+        `session ${base.quote(id)}: the turn failed with ${failure.reason}: ${failure.message}`,
+        error === undefined ? cause : behind(error)
+      )
+      return failure
     })
 
-  const failTurn = (error: sessionEvents.Failure, messageId: string | undefined) =>
+  /**
+   * Records that a turn failed. What it was to take waits for a new event, unless that is what the failure is about: then it
+   * is dropped, and the next turn begins without it.
+   */
+  const failTurn = (error: sessionEvents.Failure, message: Queued | undefined, isOwnFault: boolean) =>
     Effect.gen(function* () {
-      const isQueued = own.stored?.memory.queue.some((queued) => queued.messageId === messageId) === true
+      if (own.stored === undefined) return
+      const { memory } = own.stored
       const at = yield* DateTime.now
-      yield* write([{ _tag: "TurnFailed", at, error, ...(isQueued ? defined({ messageId }) : undefined) }])
+      const isStop = error.reason === sessionEvents.interrupted
+      const waiting = sessionEvents.waitingDecisions(memory)
+      const messageId =
+        isStop && message !== undefined && sessionEvents.isStopped(memory, message.messageId)
+          ? Option.getOrUndefined(Chunk.head(memory.queue))?.messageId
+          : message?.messageId
+      const isLeft = messageId !== undefined && sessionEvents.isWaiting(memory, messageId)
+      const isDropped = isLeft && isOwnFault
+      const areDropped = aboutDecisions.has(error.reason) && Arr.isReadonlyArrayNonEmpty(waiting)
+      const isMended = areDropped && (error.reason !== "DefinitionChanged" || sessionEvents.isDenying(memory))
+      const isDue = isLeft || (waiting.length > 0 && !areDropped) || error.reason === "AgentUnknown"
+      const isHeld = !isStop && !isDropped && !isMended && isDue
+      const isTold = isLeft && (isStop || isDropped || isHeld)
+      const events: ReadonlyArray<Event> = [
+        ...(isDropped ? [{ _tag: "MessageDropped" as const, at, messageId, error }] : []),
+        ...(areDropped ? [{ _tag: "DecisionsDropped" as const, at, decisions: waiting, error }] : [])
+      ]
+      const failed: Event = {
+        _tag: "TurnFailed",
+        at,
+        error,
+        ...(isTold && { messageId }),
+        ...(isHeld && { isHeld })
+      }
+      yield* write(Arr.append(events, failed))
     })
 
   /** Records the end of a run that was stopped before it could do that. */
-  const endTurn = (messageId: string | undefined) =>
+  const endTurn = (message: Queued | undefined) =>
     Effect.gen(function* () {
-      const run = own.stored?.memory.run
-      const ending =
-        run !== undefined && run.outcome === undefined ? yield* Effect.exit(endingOf(run)) : Exit.succeed([])
+      const memory = own.stored?.memory
+      const run = memory?.run
+      const left = memory !== undefined && sessionEvents.isWaiting(memory, message?.messageId) ? message : undefined
+      const isOpen = run !== undefined && (run.outcome === undefined || left !== undefined)
+      const ending = isOpen ? yield* Effect.exit(endingOf(run, left)) : Exit.succeed([])
       if (Exit.isSuccess(ending) && Arr.isArrayNonEmpty(ending.value)) return yield* write(ending.value)
-      yield* failTurn(failureOf("Interrupted", "the turn was interrupted"), messageId)
+      yield* failTurn(interrupted, message, false)
     })
 
+  /** The spans of the calls that wait for their turn, by message. Decisions and `resume` have the key of no message. */
+  const callers = new Map<string | undefined, Tracer.AnySpan>()
+
+  /** Puts the spans of a turn into the trace of the call that it answers. */
+  const inTrace = <A, E>(turn: Effect.Effect<A, E>, messageId: string | undefined): Effect.Effect<A, E> =>
+    Effect.suspend(() => {
+      const caller = callers.get(messageId)
+      callers.delete(messageId)
+      const described = Effect.annotateSpans(turn, conversation)
+      return caller === undefined ? described : Effect.withParentSpan(described, caller, { captureStackTrace: false })
+    })
+
+  /** Denies the calls that wait, and ends a run that failed with calls open. Returns whether there was one. */
+  const cancelCalls: Effect.Effect<boolean, sessionTypes.SessionError> = Effect.gen(function* () {
+    const memory = own.stored?.memory
+    if (memory?.run === undefined || !hasOpenCalls(memory.run)) return false
+    yield* claim(false)
+    const decisions = sessionEvents.waitingDecisions(memory)
+    const at = yield* DateTime.now
+    const dropped: ReadonlyArray<Event> = Arr.isReadonlyArrayNonEmpty(decisions)
+      ? [{ _tag: "DecisionsDropped", at, decisions, error: interrupted }]
+      : []
+    const events = [...dropped, ...(yield* cancelling(memory.run))]
+    if (!Arr.isArrayNonEmpty(events)) return true
+    if (Chunk.isNonEmpty(memory.queue)) yield* Effect.mapError(host.onBusy(id), fail)
+    yield* write(events)
+    yield* startTurns
+    return true
+  })
+
   /** Runs the agent until its run ends or is stopped. */
-  const runAgent = (
-    agent: agentTypes.Agent<unknown>,
-    current: Turn,
-    memory: Memory,
-    message: Memory["queue"][number] | undefined
-  ) => {
+  const runAgent = (agent: agentTypes.Agent<unknown>, current: Turn, memory: Memory, message: Queued | undefined) => {
     if (message === undefined) Deferred.doneUnsafe(current.begun, Exit.void)
     const onEvent = keep(current, message?.messageId)
-    const running: Effect.Effect<unknown, AgentError> =
+    const isStopped = message !== undefined && sessionEvents.isStopped(memory, message.messageId)
+    const ofTurn = {
+      ...host.run,
+      onEvent,
+      // It is recorded, and not answered
+      ...(isStopped && { interruptWhen: (event: Run.Event) => (event._tag === "InputAdded" ? {} : undefined) })
+    }
+    // An interruption keeps what a model had written
+    const options = driver.hand(ofTurn, { deadline: undefined, streaming: true })
+    const running: Effect.Effect<unknown, AgentError.AgentError> =
       memory.run === undefined
-        ? agent.run(message?.input, { ...host.run, ...defined({ context: message?.context }), onEvent })
+        ? agent.run(message?.input, { ...options, ...defined({ context: message?.context }) })
         : agent.resume(memory.run, {
-            ...host.run,
+            ...options,
             ...defined({ input: message?.input }),
-            decisions: sessionEvents.waitingDecisions(memory),
-            onEvent
+            decisions: decisionsFor(memory, memory.run, message)
           })
-    return Effect.map(Effect.exit(Effect.raceFirst(running, Deferred.await(current.stop))), (exit) => ({
+    const stopped = Effect.raceFirst(inTrace(running, message?.messageId), Deferred.await(current.stop))
+    return Effect.map(Effect.exit(stopped), (exit) => ({
       exit,
-      messageId: message?.messageId
+      message
     }))
   }
 
   const settleTurn = Effect.fnUntraced(function* (
     current: Turn,
-    { exit, messageId }: { readonly exit: Exit.Exit<unknown, AgentError>; readonly messageId: string | undefined }
+    {
+      exit,
+      message
+    }: {
+      readonly exit: Exit.Exit<unknown, AgentError.AgentError | sessionTypes.SessionError>
+      readonly message: Queued | undefined
+    }
   ) {
     const refusal = refused.get(current)
     const problem = refusal ?? (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) ? exit.cause : undefined)
     if (refusal === undefined && current.isMuted) return
     current.pending = []
-    if (problem !== undefined) yield* alone(failTurn(yield* explain(problem), messageId))
-    else if (!current.isEnded) yield* alone(Effect.suspend(() => (current.isEnded ? Effect.void : endTurn(messageId))))
+    if (problem !== undefined) {
+      return yield* alone(
+        failTurn(yield* explain(problem), message, isFaultOfMessage(problem, current.state === undefined))
+      )
+    }
+    if (!current.isEnded) yield* alone(Effect.suspend(() => (current.isEnded ? Effect.void : endTurn(message))))
+    if (Deferred.isDoneUnsafe(current.stop)) current.isCancelled = yield* alone(cancelCalls)
   })
 
   /** Before a message is taken: calls that were left by an interruption do not run. */
@@ -347,14 +559,16 @@ export const open = Effect.fnUntraced(function* (
   })
 
   const runTurn = Effect.fnUntraced(function* (current: Turn) {
-    const agent = yield* agentNamed(own.stored?.memory.agent)
     yield* alone(Effect.map(claim(true), () => void (current.isOurs = own.isHeld = true)))
     if (own.stored === undefined || !sessionEvents.hasWork(own.stored.memory)) return
     const message = sessionEvents.nextMessage(own.stored.memory)
+    current.state = own.stored.memory.run
+    const agent = yield* Effect.exit(agentNamed(own.stored.memory.agent, true))
+    if (Exit.isFailure(agent)) return yield* settleTurn(current, { exit: agent, message })
     if (message !== undefined) yield* settleCalls
     const { memory } = own.stored
     current.state = memory.run
-    const ran = runAgent(agent, current, memory, message)
+    const ran = runAgent(agent.value, current, memory, message)
     const ended = yield* host.isExclusive ? ran : Effect.raceFirst(ran, own.renewed)
     yield* settleTurn(current, ended)
   })
@@ -379,13 +593,14 @@ export const open = Effect.fnUntraced(function* (
       if (isElsewhere) return yield* takeUp
       yield* Effect.logWarning(`session ${id}: no turn was run`, exit.cause)
     })
-    const apart = Effect.updateContext(ran, (_: Context.Context<never>) => host.context)
+    const described = Effect.annotateLogs(ran, conversation)
+    const apart = Effect.updateContext(described, (_: Context.Context<never>) => host.context)
     return Effect.asVoid(Effect.forkIn(apart, turns))
   })
 
   const reasonOf = (cause: Cause.Cause<sessionTypes.SessionError>): Reason =>
     Option.match(Cause.findErrorOption(cause), {
-      onNone: () => ({ _tag: "TurnFailed", failure: failureOf("Defect", Cause.pretty(cause)) }),
+      onNone: () => ({ _tag: "TurnFailed", failure: died }),
       onSome: ({ reason }) => reason
     })
 
@@ -400,11 +615,11 @@ export const open = Effect.fnUntraced(function* (
     yield* startTurns
   })
 
-  /** With the gate. */
+  /** With the gate. A write that failed may be stored, so the mark stays then. */
   const settleIdle = Effect.suspend(() => {
     const isDue = own.stored !== undefined && sessionEvents.hasWork(own.stored.memory)
     if (isDue) return startTurns
-    return turn === undefined && own.failure === undefined ? host.onIdle(id) : Effect.void
+    return own.failure === undefined ? host.onIdle(id) : Effect.void
   })
 
   const withMemory = <A>(use: (memory: Memory) => A): Effect.Effect<A, sessionTypes.SessionError> =>
@@ -413,12 +628,13 @@ export const open = Effect.fnUntraced(function* (
     )
 
   const agentNamed = (
-    name: string | undefined
+    name: string | undefined,
+    isStored: boolean
   ): Effect.Effect<agentTypes.Agent<unknown>, sessionTypes.SessionError> => {
     const agent = name === undefined ? undefined : host.agents.get(name)
     const known = Array.from(host.agents.keys())
     return agent === undefined
-      ? Effect.fail(fail({ _tag: "AgentUnknown", known, ...defined({ agent: name }) }))
+      ? Effect.fail(fail({ _tag: "AgentUnknown", known, ...defined({ agent: name }), ...(isStored && { isStored }) }))
       : Effect.succeed(agent)
   }
 
@@ -430,42 +646,77 @@ export const open = Effect.fnUntraced(function* (
         yield* Effect.mapError(host.onBusy(id), fail)
       // Nothing was stored if it was refused
       yield* Effect.tapError(write(events), () => settleIdle)
+      const [event] = events
+      const caller = yield* Effect.option(Effect.currentParentSpan)
+      if (Option.isSome(caller))
+        callers.set(event._tag === "MessageReceived" ? event.messageId : undefined, caller.value)
       yield* startTurns
     })
 
-  const send: LiveSession["send"] = Effect.fnUntraced(function* (input, options) {
-    const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-    yield* Effect.mapError(checkInput(input), fail)
-    return yield* alone(store(messageId, input, options ?? {}))
+  const send: LiveSession["send"] = Effect.fnUntraced(function* (input, options = {}) {
+    const messageId = options.messageId ?? (yield* yield* Message.MessageId)
+    const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options.context), fail)
+    return yield* alone(store({ messageId, input: content, digest }, options))
   })
 
   const store = (
-    messageId: string,
-    input: sessionTypes.Input,
-    { agent: wanted, context, whenBusy }: SendOptions
+    message: Pick<Extract<Event, { readonly _tag: "MessageReceived" }>, "messageId" | "input" | "digest">,
+    options: SendOptions
   ): Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError> =>
     Effect.gen(function* () {
       yield* refresh
+      const { agent: wanted, context, pending, whenBusy } = options
       const found = own.stored?.memory
       const only = host.agents.size === 1 ? Array.from(host.agents.keys())[0] : undefined
       const agent = found?.agent ?? wanted ?? only
       if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
         return yield* fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
       }
-      const { name } = yield* agentNamed(agent)
-      const known = found?.received.find((received) => received.messageId === messageId)
-      if (known !== undefined) return known
-      const isBusy = found !== undefined && stateOf(found, turn !== undefined).status === "running"
-      if (isBusy && whenBusy === "reject") return yield* fail({ _tag: "Busy", status: "running" })
+      const { name } = yield* agentNamed(agent, found !== undefined)
+      const { digest, messageId } = message
+      const isQueued = found !== undefined && sessionEvents.isWaiting(found, messageId)
+      const known =
+        found?.received.find((received) => received.messageId === messageId) ??
+        (isQueued ? { messageId, digest, sequence: found.sequence } : undefined)
+      if (found !== undefined && known !== undefined) {
+        return known.digest === digest ? yield* again(found, known) : yield* fail({ _tag: "InputDiffers", messageId })
+      }
+      if (found !== undefined) {
+        const status = statusOf(found, turn !== undefined)
+        const waiting =
+          Chunk.size(sessionEvents.waitingMessages(found)) + (pending === "deny" ? 0 : takenMessages(found))
+        const limit = waiting >= host.maxQueue ? host.maxQueue : undefined
+        const isRefused = limit !== undefined || (status === "running" && whenBusy === "reject")
+        // Messages that nothing would take otherwise
+        if (limit !== undefined && (found.isHeld || status === "idle")) {
+          yield* receive([{ _tag: "ResumeReceived", at: yield* DateTime.now }])
+        }
+        if (isRefused) return yield* fail({ _tag: "Busy", status, ...defined({ limit }) })
+      }
       const at = yield* DateTime.now
       // Another process made it
-      if (found === undefined && !(yield* own.create(name, at))) {
-        return yield* store(messageId, input, { agent: wanted, context, whenBusy })
-      }
-      const content = contentOf(input)
-      yield* receive([{ _tag: "MessageReceived", at, messageId, agent: name, input: content, ...defined({ context }) }])
-      return { messageId, sequence: own.stored?.memory.sequence ?? 0 }
+      if (found === undefined && !(yield* own.create(name, at))) return yield* store(message, options)
+      const event = { at, agent: name, ...message, ...defined({ context }), ...(pending === "deny" && { pending }) }
+      yield* Effect.tapError(receive([{ _tag: "MessageReceived", ...event }]), ({ reason }) =>
+        found === undefined && reason._tag === "Refused" ? removeStored : Effect.void
+      )
+      return receiptOf(messageId, own.stored?.memory.sequence ?? 0)
     })
+
+  const receiptOf = (messageId: string, sequence: number): sessionTypes.Receipt => ({
+    messageId,
+    sequence,
+    cursor: sessionEvents.cursorOf(own.stored?.at.head.life ?? "", sequence)
+  })
+
+  /** The receipt of a message that was received before. It is the new event for a message that waits for one. */
+  const again = Effect.fnUntraced(function* (memory: Memory, { messageId, sequence }: Memory["received"][number]) {
+    if (!sessionEvents.isWaiting(memory, messageId)) return receiptOf(messageId, sequence)
+    if (memory.isHeld || sessionEvents.isStopped(memory, messageId)) {
+      yield* receive([{ _tag: "ResumeReceived", at: yield* DateTime.now }])
+    }
+    return receiptOf(messageId, Math.max(sequence, memory.failedAt))
+  })
 
   const decide: LiveSession["decide"] = (decisions) =>
     alone(
@@ -478,7 +729,10 @@ export const open = Effect.fnUntraced(function* (
           return (isOpen ? memory.decisions : memory.decided).some((one) => isSame(decision, one))
         }
         const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
-        if (first === undefined) return
+        if (first === undefined) {
+          // Those that wait for a new event have it with this
+          return memory.isHeld ? yield* receive([{ _tag: "ResumeReceived", at: yield* DateTime.now }]) : undefined
+        }
         const fresh: Decisions = [first, ...others]
         yield* checkDecisions(memory, fresh)
         yield* receive([{ _tag: "DecisionsReceived", at: yield* DateTime.now, decisions: Arr.map(fresh, bare) }])
@@ -509,11 +763,12 @@ export const open = Effect.fnUntraced(function* (
 
   const interrupt: LiveSession["interrupt"] = Effect.suspend(() => {
     const current = turn
+    const cancelled = Effect.suspend(() => (turn === undefined ? cancelCalls : Effect.undefined))
     if (current === undefined) {
-      const looked = alone(Effect.andThen(refresh, ensureFree))
-      return Effect.andThen(looked, () => (turn === undefined ? Effect.succeed(false) : interrupt))
+      const looked = alone(Effect.andThen(Effect.andThen(refresh, ensureFree), cancelled))
+      return Effect.flatMap(looked, (found) => (found === undefined ? interrupt : Effect.succeed(found)))
     }
-    const wasStopped = () => !current.isEnded || current.state?.outcome?._tag === "Interrupted"
+    const wasStopped = () => !current.isEnded || current.isCancelled || current.state?.outcome?._tag === "Interrupted"
     // A message that was acknowledged is part of the conversation, also where its turn is stopped at once
     const begun = Effect.timeoutOption(Deferred.await(current.begun), patienceToBegin)
     return Effect.raceFirst(begun, Deferred.await(current.done)).pipe(
@@ -521,7 +776,9 @@ export const open = Effect.fnUntraced(function* (
       Effect.andThen(Deferred.await(current.done)),
       Effect.andThen(ensureAlive),
       Effect.andThen(
-        current.isOurs ? Effect.sync(wasStopped) : Effect.as(alone(Effect.andThen(refresh, ensureFree)), true)
+        current.isOurs
+          ? Effect.map(alone(cancelled), (wasLeft) => wasStopped() || wasLeft === true)
+          : Effect.as(alone(Effect.andThen(refresh, ensureFree)), true)
       )
     )
   })
@@ -583,7 +840,8 @@ export const open = Effect.fnUntraced(function* (
     return Effect.andThen(stopTurn, Effect.timeoutOption(Effect.ignore(alone(release)), host.drainTime))
   })
 
-  yield* Effect.addFinalizer((exit) => Effect.andThen(drain, Scope.close(turns, exit)))
+  // A drain is interrupted when another process takes the session meanwhile
+  yield* Effect.addFinalizer((exit) => Effect.andThen(Effect.exit(drain), Scope.close(turns, exit)))
   yield* startTurns
 
   const reading = <A>(read: Effect.Effect<A, sessionTypes.SessionError>) => Effect.andThen(alone(refresh), read)
@@ -600,12 +858,13 @@ export const open = Effect.fnUntraced(function* (
     lost: own.lost,
     events: (after) =>
       Stream.paginate(after, (after) =>
-        Effect.map(entriesAfter(after), (entries) => [entries, Option.some(entries.at(-1)?.sequence ?? after)] as const)
+        Effect.map(entriesAfter(after), (entries) => {
+          const last = entries.at(-1)
+          return [entries, Option.some(last === undefined ? after : sessionEvents.placeOf(last))] as const
+        })
       ),
     state: reading(
-      Effect.sync(() =>
-        Option.map(Option.fromUndefinedOr(own.stored), ({ memory }) => stateOf(memory, turn !== undefined))
-      )
+      Effect.sync(() => Option.map(Option.fromUndefinedOr(own.stored), (stored) => stateOf(stored, turn !== undefined)))
     ),
     history: reading(withMemory(({ run }) => run?.conversation ?? Conversation.empty))
   }

@@ -3,9 +3,8 @@
  * turn. A mark in the store names each session that has a turn to run, so that another process can find it.
  */
 
-import * as Arr from "effect/Array"
-import type * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,11 +13,15 @@ import * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../conversation/VersionedStore.ts"
+import * as claimedLog from "../../conversation/internal/claimedLog.ts"
 import * as storage from "../../conversation/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as liveSession from "./liveSession.ts"
+import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionLog from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type * as sessionWriter from "./sessionWriter.ts"
@@ -44,9 +47,14 @@ export const durationOf = (
     : invalid(`a ${name} of at least ${String(least)} that ends`, String(input))
 }
 
+/** The services around, without the span in which the layer was built: turns are in the traces of the calls that begin them. */
+const withoutParent = <R>(context: Context.Context<R>): Context.Context<R> =>
+  // Sound: `ParentSpan` is a reference, which no R names
+  Context.omit(Tracer.ParentSpan)(context) as Context.Context<R>
+
 /** The agents by name, over the services around. */
 export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<sessionTypes.Hosted<R>>) {
-  const context = yield* Effect.context<R>()
+  const context = withoutParent(yield* Effect.context<R>())
   const agents = new Map<string, agentTypes.Agent<unknown>>()
   for (const one of hosted) {
     const agent = Effect.isEffect(one) ? yield* one : one
@@ -76,20 +84,24 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   hosted: ReadonlyArray<sessionTypes.Hosted<R>>,
   options: LocalOptions
 ) {
-  const { keepEvents = Number.POSITIVE_INFINITY, namespace = "session" } = options
+  const { keepEvents = Number.POSITIVE_INFINITY, maxQueue = 100, namespace = "session" } = options
   const leaseTime = yield* durationOf("leaseTime", options.leaseTime ?? "10 seconds")
   const isNumber = Number.isSafeInteger(keepEvents) || keepEvents === Number.POSITIVE_INFINITY
   if (!isNumber || keepEvents < 0) return yield* invalid("a whole number of keepEvents", String(keepEvents))
+  const isLimit = Number.isSafeInteger(maxQueue) || maxQueue === Number.POSITIVE_INFINITY
+  if (!isLimit || maxQueue < 1) return yield* invalid("a whole number of maxQueue from 1 on", String(maxQueue))
   const local: LocalHost = {
     store,
     namespace,
     idleTime: Duration.fromInputUnsafe(options.idleTime ?? "1 minute"),
     host: {
       agents: yield* agentsOf(hosted),
-      context: yield* Effect.context<never>(),
+      context: withoutParent(yield* Effect.context<never>()),
       sessions: sessionLog.make(store, namespace, keepEvents),
+      owners: claimedLog.ownersOf(store),
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
+      maxQueue,
       patience: Duration.times(leaseTime, 3),
       run: options.run
     }
@@ -145,18 +157,38 @@ const makeMarks = ({ namespace, store }: LocalHost) => {
 
 const isElsewhere = ({ reason }: sessionTypes.SessionError): boolean => reason._tag === "Elsewhere"
 
+const isDamaged = ({ reason }: sessionTypes.SessionError): boolean =>
+  reason._tag === "Unreadable" || reason._tag === "Damaged"
+
+const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+
 /** Removes a session, also one that cannot be opened. */
 export const removing =
   (sessions: sessionLog.SessionLog, id: string) =>
   (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>
+    Effect.catchIf(removed, isDamaged, () => Effect.mapError(sessions.remove(id), failOf(id)))
+
+/** The conversation of a session; with `untilDamage` the part of it before the first damaged event. */
+export const readingUntilDamage =
+  (sessions: sessionLog.SessionLog, id: string, isAskedFor: boolean | undefined) =>
+  (
+    history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
+  ): Effect.Effect<Conversation.Conversation, sessionTypes.SessionError> =>
     Effect.catchIf(
-      removed,
-      ({ reason }) => reason._tag === "Unreadable" || reason._tag === "Damaged",
-      () => Effect.mapError(sessions.remove(id), (reason) => new sessionTypes.SessionError({ id, reason }))
+      history,
+      (error) => isAskedFor === true && isDamaged(error),
+      (error) =>
+        Effect.matchEffect(sessions.readable(id), {
+          onFailure: () => Effect.fail(error),
+          onSuccess: Option.match({ onNone: () => Effect.fail(error), onSome: Effect.succeed })
+        })
     )
 
 /** A message is tried again this often while another process has the session in a turn. */
 const pollInterval = Duration.millis(250)
+
+/** Readers wait this long for a store that fails: the session continues by itself when it is back. */
+const patienceToRead = Duration.seconds(90)
 
 /** The service over sessions in memory. */
 export const make = Effect.fnUntraced(function* (
@@ -219,6 +251,15 @@ export const make = Effect.fnUntraced(function* (
   const stay = (id: string): Effect.Effect<void> => fork(Effect.ignore(using(id, ({ untilIdle }) => untilIdle)))
 
   const waking = new Set<string>()
+  const reported = new Set<string>()
+
+  /** A session whose turn cannot be run is tried again later, and logged once. */
+  const report = (id: string, cause: Cause.Cause<unknown>) =>
+    Effect.suspend(() => {
+      if (reported.has(id) || Cause.hasInterruptsOnly(cause)) return Effect.void
+      reported.add(id)
+      return Effect.logError(`session ${base.quote(id)}: its turn is due and cannot be run, and is tried again`, cause)
+    })
 
   /** Runs the turn that another process left, when its lease has ended. */
   const wake = (id: string): Effect.Effect<void, unknown> =>
@@ -226,8 +267,7 @@ export const make = Effect.fnUntraced(function* (
       const mark = yield* marks.find(id)
       if (Option.isNone(mark)) return
       const head = marks.isOurs(id) ? Option.none() : yield* local.host.sessions.log.head(id)
-      const lease = Option.getOrUndefined(head)?.head.lease
-      const rest = lease === undefined ? 0 : Duration.toMillis(DateTime.distance(yield* DateTime.now, lease))
+      const rest = Option.isNone(head) ? 0 : yield* local.host.owners.rest(head.value)
       if (rest > 0) {
         yield* Effect.sleep(Duration.millis(rest + 1))
         return yield* wake(id)
@@ -242,7 +282,10 @@ export const make = Effect.fnUntraced(function* (
       waking.add(id)
       return fork(
         Effect.ensuring(
-          Effect.ignore(wake(id)),
+          Effect.matchCauseEffect(wake(id), {
+            onFailure: (cause) => report(id, cause),
+            onSuccess: () => Effect.sync(() => void reported.delete(id))
+          }),
           Effect.sync(() => void waking.delete(id))
         )
       )
@@ -258,7 +301,9 @@ export const make = Effect.fnUntraced(function* (
     )
 
   yield* Effect.addFinalizer(() =>
-    Effect.suspend(() => Effect.forEach(resident, ({ drain }) => drain, { concurrency: "unbounded", discard: true }))
+    Effect.suspend(() =>
+      Effect.forEach(resident, ({ drain }) => Effect.exit(drain), { concurrency: "unbounded", discard: true })
+    )
   )
   yield* sweep(undefined).pipe(
     Effect.catchCause((cause) => Effect.logWarning("sessions: the store was not searched for turns", cause)),
@@ -275,13 +320,19 @@ export const make = Effect.fnUntraced(function* (
       )
     ),
     decide: Effect.fn("Session.decide")((id, decisions) =>
-      Arr.isReadonlyArrayNonEmpty(decisions) ? untilFree(using(id, ({ decide }) => decide(decisions))) : Effect.void
+      Effect.flatMap(
+        sessionTypes.checkDecisions(id, decisions),
+        Option.match({
+          onNone: () => Effect.void,
+          onSome: (decisions) => untilFree(using(id, ({ decide }) => decide(decisions)))
+        })
+      )
     ),
     resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),
     interrupt: Effect.fn("Session.interrupt")((id) => using(id, ({ interrupt }) => interrupt)),
     events: (id, options) =>
       Stream.unwrap(
-        Effect.map(sessionTypes.checkAfter(id, options?.after ?? 0), (after) => {
+        Effect.map(sessionTypes.checkAfter(id, options?.after), (after) => {
           let seen = after
           return Stream.unwrap(
             Effect.map(
@@ -290,21 +341,30 @@ export const make = Effect.fnUntraced(function* (
             )
           ).pipe(
             Stream.map((entry) => {
-              seen = entry.sequence
+              seen = sessionEvents.placeOf(entry)
               return entry
             }),
-            // Another process took the session over
+            // Another process took the session over, or the store fails for a while
             Stream.retry(
               Schedule.spaced(pollInterval).pipe(
                 Schedule.setInputType<sessionTypes.SessionError>(),
-                Schedule.while(({ input }) => isElsewhere(input))
+                Schedule.while(
+                  ({ elapsed, input }) =>
+                    isElsewhere(input) ||
+                    (sessionTypes.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
+                )
               )
             )
           )
         })
       ),
-    state: Effect.fn("Session.state")((id) => using(id, ({ state }) => state)),
-    history: Effect.fn("Session.history")((id) => using(id, ({ history }) => history)),
+    // A session that was lost a moment ago is opened again
+    state: Effect.fn("Session.state")((id) => untilFree(using(id, ({ state }) => state))),
+    history: Effect.fn("Session.history")((id, options) =>
+      untilFree(using(id, ({ history }) => history)).pipe(
+        readingUntilDamage(local.host.sessions, id, options?.untilDamage)
+      )
+    ),
     remove: Effect.fn("Session.remove")((id) =>
       using(id, ({ remove }) => remove).pipe(removing(local.host.sessions, id))
     )

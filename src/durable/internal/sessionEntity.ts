@@ -9,7 +9,6 @@
  * it there.
  */
 
-import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -40,8 +39,10 @@ import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
 import * as liveSession from "./liveSession.ts"
-import { durationOf, type LocalHost, removing } from "./localSessions.ts"
+import { durationOf, type LocalHost, readingUntilDamage, removing } from "./localSessions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
+import type { Place } from "./sessionEvents.ts"
+import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Service, SessionError } from "./sessionTypes.ts"
 
@@ -51,6 +52,11 @@ const Call = Schema.Struct({ id: Schema.String })
 
 const call = VersionedCodec.single({ what: "call of a session", value: Call }).schema
 
+const historyCall = VersionedCodec.single({
+  what: "call of a session",
+  value: Schema.Struct({ ...Call.fields, untilDamage: Schema.optionalKey(Schema.Boolean) })
+}).schema
+
 const SendBody = VersionedCodec.single({
   what: "message to a session",
   value: Schema.Struct({
@@ -59,7 +65,8 @@ const SendBody = VersionedCodec.single({
     input: Schema.Union([Schema.String, ToolResult.NonEmptyContent]),
     agent: Schema.optionalKey(Schema.String),
     context: Schema.optionalKey(runParts.Context),
-    whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"]))
+    whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"])),
+    pending: Schema.optionalKey(Schema.Literals(["keep", "deny"]))
   }),
   data: ["/input", "/context"]
 }).schema
@@ -72,7 +79,7 @@ const DecideBody = VersionedCodec.single({
 
 const EventsPayload = VersionedCodec.single({
   what: "reader of a session",
-  value: Schema.Struct({ ...Call.fields, after: Schema.Int })
+  value: Schema.Struct({ ...Call.fields, after: Schema.Int, life: Schema.optionalKey(Schema.String) })
 }).schema
 
 const receipt = VersionedCodec.single({ what: "receipt of a message", value: sessionTypes.Receipt }).schema
@@ -123,7 +130,7 @@ const entityOf = (namespace: string) =>
     ),
     Rpc.make("Interrupt", { payload: call, success: Schema.Boolean, error }),
     Rpc.make("State", { payload: call, success: state, error }),
-    Rpc.make("History", { payload: call, success: Conversation.Conversation, error }),
+    Rpc.make("History", { payload: historyCall, success: Conversation.Conversation, error }),
     Rpc.make("Remove", { payload: call, success: Schema.Boolean, error })
   ])
 
@@ -149,12 +156,10 @@ const storeFailed =
     })
   })
 
-/** The events that follow are those of another session under the id. */
+/** The session with this newest event was removed. */
 interface Removed {
-  readonly sequence: undefined
+  readonly removed: Place
 }
-
-const removed: Removed = { sequence: undefined }
 
 const wasRemoved = ({ reason: { _tag } }: SessionError): boolean => _tag === "NotFound" || _tag === "EventsUnknown"
 
@@ -176,23 +181,24 @@ const actorOf = Effect.fnUntraced(function* (
   const scope = yield* Effect.scope
   const hub = yield* PubSub.sliding<sessionEvents.Entry | Removed>(hubSize)
   let sessionId = ""
-  let newest: number | undefined
+  let newest: Place | undefined
   let hasTurn = false
 
   const onBusy = (id: string) =>
     Effect.suspend(() => (hasTurn ? Effect.void : Effect.map(sendTurn(id), () => void (hasTurn = true))))
 
   const publish = (entry: sessionEvents.Entry) => {
-    newest = entry.sequence
+    newest = sessionEvents.placeOf(entry)
     return PubSub.publish(hub, entry)
   }
 
   /** Publishes the events of a session, and of the next one under its id. */
   const publishAll = (session: liveSession.LiveSession): Effect.Effect<void, SessionError> =>
-    Effect.suspend(() => Stream.runForEach(session.events(newest ?? 0), publish)).pipe(
+    Effect.suspend(() => Stream.runForEach(session.events(newest ?? sessionEvents.start), publish)).pipe(
       Effect.catchIf(wasRemoved, () => {
-        newest = 0
-        return Effect.andThen(PubSub.publish(hub, removed), publishAll(session))
+        const removed = newest ?? sessionEvents.start
+        newest = sessionEvents.start
+        return Effect.andThen(PubSub.publish(hub, { removed }), publishAll(session))
       })
     )
 
@@ -202,7 +208,7 @@ const actorOf = Effect.fnUntraced(function* (
         { ...host, isExclusive: true, onBusy, onIdle: () => Effect.void },
         sessionId
       )
-      newest ??= sequenceOf(yield* session.state)
+      newest ??= newestOf(yield* session.state)
       yield* Effect.forkScoped(Effect.ignore(publishAll(session)))
       // In another scope than the one that this closes
       const forget = Effect.forkIn(RcRef.invalidate(live), scope)
@@ -220,32 +226,37 @@ const actorOf = Effect.fnUntraced(function* (
   const use = <A>(id: string, run: (session: liveSession.LiveSession) => Effect.Effect<A, SessionError>) =>
     Effect.scoped(Effect.flatMap(open(id), run))
 
-  /** The events after a number, up to another one that is stored. */
-  const between = (id: string, after: number, last: number) =>
-    last <= after
+  /** The events after a place, up to a stored event. */
+  const between = (id: string, after: Place, last: number) =>
+    last <= after.sequence
       ? Stream.empty
       : Stream.unwrap(Effect.map(open(id), (session) => session.events(after))).pipe(
           Stream.takeUntil(({ sequence }) => sequence >= last)
         )
 
-  const events = (id: string, after: number) =>
+  const events = (id: string, after: Place) =>
     Effect.gen(function* () {
       const published = yield* PubSub.subscribe(hub)
-      const fail = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+      const notFound = new sessionTypes.SessionError({ id, reason: { _tag: "NotFound" } })
       const known = newest
       const last =
-        known !== undefined && known >= after ? known : sequenceOf(yield* use(id, (session) => session.state))
-      if (last < after) {
-        return yield* fail(last === 0 ? { _tag: "NotFound" } : { _tag: "EventsUnknown", after, newest: last })
+        known !== undefined && sessionEvents.hasPlace(known, after)
+          ? known
+          : newestOf(yield* use(id, (session) => session.state))
+      if (!sessionEvents.hasPlace(last, after)) {
+        return yield* last.sequence === 0 ? notFound : sessionTypes.eventsUnknown(id, after, last)
       }
       let seen = last
-      const following = Stream.flatMap(Stream.fromSubscription(published), (entry) => {
+      const following = Stream.flatMap(Stream.fromSubscription(published), (next) => {
         const before = seen
-        if (entry.sequence === undefined) return before === 0 ? Stream.empty : Stream.fail(fail({ _tag: "NotFound" }))
-        seen = Math.max(before, entry.sequence)
-        return entry.sequence === before + 1 ? Stream.succeed(entry) : between(id, before, entry.sequence)
+        if ("removed" in next) return next.removed.life === before.life ? Stream.fail(notFound) : Stream.empty
+        const { life, sequence } = sessionEvents.placeOf(next)
+        // Where it is an event of the next session, this one is read on, which fails
+        seen = { life: before.life ?? life, sequence: Math.max(before.sequence, sequence) }
+        const isNext = sequence === before.sequence + 1 && seen.life === life
+        return isNext ? Stream.succeed(next) : between(id, before, sequence)
       })
-      return Stream.concat(between(id, after, last), following)
+      return Stream.concat(between(id, after, last.sequence), following)
     }).pipe(Stream.unwrap)
 
   /** Waits until no turn is left, after what is being stored now. */
@@ -274,8 +285,8 @@ const actorOf = Effect.fnUntraced(function* (
   }
 })
 
-const sequenceOf = (found: Option.Option<sessionTypes.State>): number =>
-  Option.match(found, { onNone: () => 0, onSome: ({ sequence }) => sequence })
+const newestOf = (found: Option.Option<sessionTypes.State>): Place =>
+  Option.match(found, { onNone: () => sessionEvents.start, onSome: sessionEvents.placeOf })
 
 /** The sessions of a runner. */
 export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, retention: Duration.Duration) => {
@@ -303,13 +314,14 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
       }) => use(id, (session) => session.resume),
       Turn: ({ payload: { id } }) => turn(id),
       Interrupt: ({ payload: { id } }) => use(id, (session) => session.interrupt),
-      Events: ({ payload: { after, id } }) => events(id, after),
+      Events: ({ payload: { after, id, life } }) => events(id, { life, sequence: after }),
       State: ({ payload: { id } }) =>
         Effect.map(
           use(id, (session) => session.state),
           (state) => ({ state })
         ),
-      History: ({ payload: { id } }) => use(id, (session) => session.history),
+      History: ({ payload: { id, untilDamage } }) =>
+        use(id, (session) => session.history).pipe(readingUntilDamage(host.sessions, id, untilDamage)),
       Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host.sessions, id))
     })
   })
@@ -372,6 +384,43 @@ const unreachable =
       ? new sessionTypes.SessionError({ id, reason: { _tag: "Unreachable", problem: problems[error._tag] } })
       : error
 
+const tryingFor = (timeout: Duration.Duration) =>
+  Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")]).pipe(
+    Schedule.upTo({ duration: Duration.times(timeout, 3) })
+  )
+
+/**
+ * The events of a session, wherever it is, after the last one that was seen. `ask` asks the runner that has it.
+ *
+ * When a runner dies, the cluster sends the first request again, whose answer begins with events that were seen long ago. So
+ * the first of them ends that request, and a new one asks for what follows.
+ */
+export const follow = <E extends SessionError | ClusterError>(options: {
+  readonly id: string
+  readonly after: Place
+  readonly timeout: Duration.Duration
+  readonly ask: (after: Place) => Stream.Stream<sessionEvents.Entry, E>
+}): Stream.Stream<sessionEvents.Entry, SessionError> => {
+  let seen = options.after
+  return Stream.suspend((): Stream.Stream<sessionEvents.Entry, SessionError | ClusterError> => options.ask(seen)).pipe(
+    Stream.mapEffect((entry) => {
+      if (entry.sequence <= seen.sequence) return Effect.fail<Moved>({ _tag: "Moved" })
+      seen = sessionEvents.placeOf(entry)
+      return Effect.succeed(entry)
+    }),
+    Stream.timeout(options.timeout),
+    Stream.catchCause((cause) => Stream.fromEffect(toClusterError(cause))),
+    Stream.retry(
+      tryingFor(options.timeout).pipe(
+        Schedule.setInputType<SessionError | ClusterError>(),
+        Schedule.while(({ input }) => canRetry(input) || (!isClusterError(input) && sessionTypes.isStoreDown(input)))
+      )
+    ),
+    Stream.mapError(unreachable(options.id)),
+    Stream.repeat(Schedule.spaced("100 millis"))
+  )
+}
+
 /**
  * The sessions that the runners have. Every call can be made twice, so one that was not answered is made again.
  *
@@ -383,9 +432,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   const client = yield* entityOf(namespace).client
   type Client = ReturnType<typeof client>
 
-  const trying = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")]).pipe(
-    Schedule.upTo({ duration: Duration.times(timeout, 3) })
-  )
+  const trying = tryingFor(timeout)
 
   const call = <A>(id: string, run: (session: Client) => Effect.Effect<A, SessionError | ClusterError>) =>
     Effect.suspend(() => run(client(entityIdOf(id)))).pipe(
@@ -400,51 +447,44 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
     run: (session: Client, key: string) => Effect.Effect<A, SessionError | ClusterError>
   ) => Effect.flatMap(storage.nonce, (key) => call(id, (session) => run(session, key)))
 
-  const events = (id: string, after: number) =>
+  const events = (id: string, after: number | string | undefined) =>
     Stream.unwrap(
-      Effect.map(sessionTypes.checkAfter(id, after), (from) => {
-        let seen = from
-        return Stream.suspend(() => client(entityIdOf(id)).Events({ id, after: seen })).pipe(
-          // The cluster asks the next runner the same question, so some come again
-          Stream.filter(({ sequence }) => {
-            const isNew = sequence > seen
-            if (isNew) seen = sequence
-            return isNew
-          }),
-          Stream.timeout(timeout),
-          Stream.catchCause((cause) => Stream.fromEffect(toClusterError(cause))),
-          Stream.retry(
-            trying.pipe(
-              Schedule.setInputType<SessionError | ClusterError>(),
-              Schedule.while(({ input }) => canRetry(input))
-            )
-          ),
-          Stream.mapError(unreachable(id)),
-          Stream.repeat(Schedule.spaced("100 millis"))
-        )
-      })
+      Effect.map(sessionTypes.checkAfter(id, after), (from) =>
+        follow({
+          id,
+          after: from,
+          timeout,
+          ask: ({ life, sequence }) => client(entityIdOf(id)).Events({ id, after: sequence, ...defined({ life }) })
+        })
+      )
     )
 
   const service: Service = {
     send: Effect.fnUntraced(function* (id, input, options) {
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-      const { agent, context, whenBusy } = options ?? {}
-      const body = { id, messageId, input, ...defined({ agent, context, whenBusy }) }
+      const { agent, context, pending, whenBusy } = options ?? {}
+      const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+      yield* Effect.mapError(sessionMessage.read(messageId, input, context), refused)
+      const body = { id, messageId, input, ...defined({ agent, context, pending, whenBusy }) }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
     decide: (id, decisions) =>
-      Arr.isReadonlyArrayNonEmpty(decisions)
-        ? keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } }))
-        : Effect.void,
+      Effect.flatMap(
+        sessionTypes.checkDecisions(id, decisions),
+        Option.match({
+          onNone: () => Effect.void,
+          onSome: (decisions) => keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } }))
+        })
+      ),
     resume: (id) => keyedCall(id, (session, key) => session.Resume({ key, body: { id } })),
     interrupt: (id) => call(id, (session) => session.Interrupt({ id })),
-    events: (id, options) => events(id, options?.after ?? 0),
+    events: (id, options) => events(id, options?.after),
     state: (id) =>
       Effect.map(
         call(id, (session) => session.State({ id })),
         ({ state }) => state
       ),
-    history: (id) => call(id, (session) => session.History({ id })),
+    history: (id, { untilDamage } = {}) => call(id, (session) => session.History({ id, ...defined({ untilDamage }) })),
     remove: (id) => call(id, (session) => session.Remove({ id }))
   }
   return service

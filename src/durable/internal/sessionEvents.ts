@@ -5,8 +5,11 @@
  * is the state of that run with what waits for it.
  */
 
+import * as Chunk from "effect/Chunk"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
 import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
@@ -15,58 +18,132 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 
 const at = runParts.Time
 
+/** The class of an error: what its receiver can do. */
+export const Category = Schema.Literals(["invalid", "not-found", "conflict", "busy", "unavailable", "internal"])
+
+export type Category = typeof Category.Type
+
+/** Texts without details for the user of a front end, by the class of the error. */
+export const publicMessages: Readonly<Record<Category, string>> = {
+  invalid: "This cannot be sent as it is.",
+  "not-found": "This conversation is not here any more.",
+  conflict: "The conversation has changed. Load it again.",
+  busy: "The assistant cannot take this message yet. Try again in a moment.",
+  unavailable: "The assistant is not available right now. Try again later.",
+  internal: "Something went wrong on our side."
+}
+
 /** An error as readers of a session see it. */
-export const Failure = Schema.Struct({ reason: Schema.String, message: Schema.String })
+export const Failure = Schema.Struct({ reason: Schema.String, category: Category, message: Schema.String })
 
 export type Failure = typeof Failure.Type
 
+const message = {
+  messageId: Schema.String,
+  input: ToolResult.NonEmptyContent,
+  context: Schema.optionalKey(runParts.Context),
+  pending: Schema.optionalKey(Schema.Literal("deny"))
+}
+
 /** The members are in the order in which a session has them first. */
 export const Event = Schema.TaggedUnion({
-  MessageReceived: {
-    at,
-    messageId: Schema.String,
-    agent: Schema.String,
-    input: ToolResult.NonEmptyContent,
-    context: Schema.optionalKey(runParts.Context)
-  },
+  MessageReceived: { at, agent: Schema.String, ...message, digest: Schema.String },
   DecisionsReceived: { at, decisions: Schema.NonEmptyArray(runParts.Decision) },
   ResumeReceived: { at },
   RunEvent: { event: runParts.Event, messageId: Schema.optionalKey(Schema.String) },
-  TurnFailed: { at, error: Failure, messageId: Schema.optionalKey(Schema.String) }
+  MessageDropped: { at, messageId: Schema.String, error: Failure },
+  DecisionsDropped: { at, decisions: Schema.NonEmptyArray(runParts.Decision), error: Failure },
+  TurnFailed: {
+    at,
+    error: Failure,
+    messageId: Schema.optionalKey(Schema.String),
+    isHeld: Schema.optionalKey(Schema.Literal(true))
+  }
 })
 
 export type Event = typeof Event.Type
 
-export const Entry = Schema.Struct({ sequence: runParts.Count, event: Event })
+export const Entry = Schema.Struct({ sequence: runParts.Count, cursor: Schema.String, event: Event })
 
 export type Entry = typeof Entry.Type
 
-/** A message that no turn has taken. `hasFailed`: one turn failed before it could. */
-const Queued = Schema.Struct({
-  messageId: Schema.String,
-  input: ToolResult.NonEmptyContent,
-  context: Schema.optionalKey(runParts.Context),
-  hasFailed: Schema.optionalKey(Schema.Literal(true))
+/**
+ * A place after an event. `life` is the name that a session has until it is removed, and no other one under its id has.
+ * Without it the number counts alone.
+ */
+export interface Place {
+  readonly life: string | undefined
+  readonly sequence: number
+}
+
+/** The place before the first event of any session. */
+export const start: Place = { life: undefined, sequence: 0 }
+
+export const cursorOf = (life: string, sequence: number): string => `${life}.${sequence}`
+
+/** The events of a session from this number on. */
+export const entriesFrom = (life: string, first: number, events: ReadonlyArray<Event>): ReadonlyArray<Entry> =>
+  events.map((event, index) => ({ sequence: first + index, cursor: cursorOf(life, first + index), event }))
+
+export const placeOf = ({ cursor, sequence }: Pick<Entry, "cursor" | "sequence">): Place => ({
+  life: cursor.slice(0, cursor.indexOf(".")),
+  sequence
 })
+
+/** The place after the event with this cursor or number, `undefined` for a value that is neither. */
+export const readAfter = (after: number | string): Place | undefined => {
+  if (typeof after === "number") {
+    return Number.isSafeInteger(after) && after >= 0 ? { life: undefined, sequence: after } : undefined
+  }
+  const [, life, sequence] = /^([0-9a-z]+)\.([1-9]\d{0,14})$/.exec(after) ?? []
+  return life === undefined ? undefined : { life, sequence: Number(sequence) }
+}
+
+/** The cursor or number of a place, which {@link readAfter} reads. */
+export const afterOf = ({ life, sequence }: Place): number | string =>
+  life === undefined ? sequence : cursorOf(life, sequence)
+
+/** True if a session with this newest event has a place. */
+export const hasPlace = (newest: Place, { life, sequence }: Place): boolean =>
+  sequence <= newest.sequence && (life === undefined || life === newest.life)
+
+/** A message that no turn has taken. */
+const Queued = Schema.Struct(message)
+
+export type Queued = typeof Queued.Type
+
+/** An array on the wire. In memory a message costs the same however many wait. */
+const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).pipe(
+  Schema.decodeTo(Schema.Chunk(Schema.toType(Queued)), {
+    decode: SchemaGetter.transform((queue) => Chunk.fromIterable(queue)),
+    encode: SchemaGetter.transform((queue) => Chunk.toReadonlyArray(queue))
+  })
+)
 
 /**
  * The state of a session.
  *
  * - `sequence`: the number of its newest event.
- * - `received`: the newest messages and the numbers of their events, oldest first: one of them again is no new message.
+ * - `received`: the newest messages, oldest first: one of them again is no new message. What became of it is among the events
+ *   after `sequence`, and `digest` covers its content.
+ * - `queue`: the messages that wait for their turns. `stopped`: those whose turns were interrupted before the run began. They are
+ *   recorded when it begins, and are not answered, unless `resume` puts them back.
  * - `decisions`: those that no turn has taken. `decided`: the newest ones of all.
  * - `isResumed`: a turn without a message was asked for.
  * - `failure`: of the last turn, if that failed. `isHeld`: it could not even begin, so the next one waits for a new event.
+ * - `failedAt`: the number of the newest failure of a turn that did not take its message.
  */
 export const Memory = Schema.Struct({
   agent: Schema.String,
   sequence: runParts.Count,
-  received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count })),
-  queue: Schema.Array(Queued),
+  received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, digest: Schema.String })),
+  queue: Queue,
+  stopped: Queue,
   decisions: Schema.Array(runParts.Decision),
   decided: Schema.Array(runParts.Decision),
   isResumed: Schema.Boolean,
   isHeld: Schema.Boolean,
+  failedAt: runParts.Count,
   failure: Schema.optionalKey(Failure),
   run: Schema.optionalKey(runParts.StateSchema)
 })
@@ -78,11 +155,13 @@ export const empty = (agent: string): Memory => ({
   agent,
   sequence: 0,
   received: [],
-  queue: [],
+  queue: Chunk.empty(),
+  stopped: Chunk.empty(),
   decisions: [],
   decided: [],
   isResumed: false,
-  isHeld: false
+  isHeld: false,
+  failedAt: 0
 })
 
 /** The number of messages, and of decisions, that a session remembers. */
@@ -93,16 +172,29 @@ const remember = <A>(all: ReadonlyArray<A>, added: ReadonlyArray<A>): ReadonlyAr
 
 const withoutFailure = ({ failure: _, ...memory }: Memory): Memory => ({ ...memory, isResumed: false })
 
+/** Messages are taken from the front. */
+const without = (queue: Chunk.Chunk<Queued>, messageId: string | undefined): Chunk.Chunk<Queued> =>
+  Chunk.isNonEmpty(queue) && Chunk.headNonEmpty(queue).messageId === messageId ? Chunk.drop(queue, 1) : queue
+
+/** The events of a message that is taken come after the failures of the turns that did not take it. */
+const afterFailures = ({ failedAt, received }: Memory, messageId: string | undefined): Memory["received"] =>
+  received.map((one) => (one.messageId === messageId && one.sequence < failedAt ? { ...one, sequence: failedAt } : one))
+
 const applyRunEvent = (memory: Memory, { event, messageId }: EventOf<"RunEvent">): Result.Result<Memory, string> => {
   const applied = memory.run === undefined ? Run.fold([event]) : Run.apply(memory.run, event)
   if (Result.isFailure(applied)) return Result.fail(applied.failure.message)
-  const next = { ...memory, run: applied.success }
+  const next = { ...memory, isHeld: false, run: applied.success }
   switch (event._tag) {
     case "RunStarted":
     case "RunResumed":
       return Result.succeed(withoutFailure(next))
     case "InputAdded":
-      return Result.succeed({ ...next, queue: next.queue.filter((queued) => queued.messageId !== messageId) })
+      return Result.succeed({
+        ...next,
+        received: afterFailures(memory, messageId),
+        queue: without(memory.queue, messageId),
+        stopped: without(memory.stopped, messageId)
+      })
     default:
       return Result.succeed({ ...next, decisions: undecided(memory.decisions, event) })
   }
@@ -118,42 +210,33 @@ const undecided = (decisions: ReadonlyArray<Run.Decision>, event: Run.Event): Re
 
 type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
 
-/** Reasons for which a message, or decisions, would fail again, or are not to be tried again. */
-const final: ReadonlySet<string> = new Set(["ConversationInvalid", "OptionsInvalid", "Refused", "Interrupted"])
+/** The reason of a turn that a caller stopped. */
+export const interrupted = "Interrupted"
 
-/**
- * A turn that could not even begin waits for a new event, and is tried once more: a message that fails twice must not keep those
- * behind it from being answered.
- */
-const applyFailure = (memory: Memory, { error, messageId }: EventOf<"TurnFailed">): Memory => {
-  const { decisions, queue } = memory
-  const isMeant = (queued: Memory["queue"][number]) => queued.messageId === messageId
-  const areRefused = error.reason === "InvalidDecision" && decisions.length > 0
-  const isOver = final.has(error.reason) || queue.some((queued) => isMeant(queued) && queued.hasFailed === true)
-  const next = {
+/** A message whose turn was stopped before it was taken is not tried again by itself. */
+const applyFailure = (memory: Memory, { error, isHeld, messageId }: EventOf<"TurnFailed">): Memory => {
+  const { queue, stopped } = memory
+  const rest = error.reason === interrupted ? without(queue, messageId) : queue
+  return {
     ...memory,
     failure: error,
     isResumed: false,
-    queue: areRefused
-      ? queue
-      : isOver
-        ? queue.filter((queued) => !isMeant(queued))
-        : queue.map((queued) => (isMeant(queued) ? { ...queued, hasFailed: true as const } : queued)),
-    decisions: areRefused || final.has(error.reason) ? [] : decisions
+    isHeld: isHeld === true,
+    failedAt: isHeld === true || messageId !== undefined ? memory.sequence + 1 : memory.failedAt,
+    queue: rest,
+    stopped: rest === queue ? stopped : Chunk.appendAll(stopped, Chunk.take(queue, 1))
   }
-  const isTried = !areRefused && !isOver && queue.some(isMeant)
-  return { ...next, isHeld: isTried || waitingDecisions(next).length > 0 }
 }
 
 const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { context, input, messageId } = event
+      const { context, digest, input, messageId, pending } = event
       return Result.succeed({
         ...memory,
         isHeld: false,
-        received: remember(memory.received, [{ messageId, sequence: memory.sequence + 1 }]),
-        queue: [...memory.queue, { messageId, input, ...defined({ context }) }]
+        received: remember(memory.received, [{ messageId, sequence: memory.sequence + 1, digest }]),
+        queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, pending }) })
       })
     }
     case "DecisionsReceived":
@@ -164,9 +247,29 @@ const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> 
         decided: remember(memory.decided, event.decisions)
       })
     case "ResumeReceived":
-      return Result.succeed({ ...memory, isHeld: false, isResumed: true })
+      return Result.succeed({
+        ...memory,
+        isHeld: false,
+        isResumed: true,
+        queue: Chunk.appendAll(memory.stopped, memory.queue),
+        stopped: Chunk.empty()
+      })
     case "RunEvent":
       return applyRunEvent(memory, event)
+    case "MessageDropped":
+      return Result.succeed({
+        ...memory,
+        received: memory.received.filter(({ messageId }) => messageId !== event.messageId),
+        queue: without(memory.queue, event.messageId),
+        stopped: without(memory.stopped, event.messageId)
+      })
+    case "DecisionsDropped":
+      return Result.succeed({
+        ...memory,
+        decisions: memory.decisions.filter(
+          (decision) => !event.decisions.some((dropped) => runTransition.concerns(dropped, decision))
+        )
+      })
     case "TurnFailed":
       return Result.succeed(applyFailure(memory, event))
   }
@@ -189,7 +292,8 @@ const isUnderWay = ({ failure, run }: Memory): boolean =>
 
 /** True if a turn has to be run. */
 export const hasWork = (self: Memory): boolean =>
-  !self.isHeld && (isUnderWay(self) || self.isResumed || self.queue.length > 0 || waitingDecisions(self).length > 0)
+  !self.isHeld &&
+  (isUnderWay(self) || self.isResumed || Chunk.isNonEmpty(self.queue) || waitingDecisions(self).length > 0)
 
 /** The decisions of the next turn: those about calls that still wait. */
 export const waitingDecisions = ({ decisions, run }: Memory): ReadonlyArray<Run.Decision> => {
@@ -199,5 +303,20 @@ export const waitingDecisions = ({ decisions, run }: Memory): ReadonlyArray<Run.
 }
 
 /** The message that the next turn takes: none while the turn before it has not ended. */
-export const nextMessage = (self: Memory): Memory["queue"][number] | undefined =>
-  isUnderWay(self) ? undefined : self.queue[0]
+export const nextMessage = (self: Memory): Queued | undefined =>
+  isUnderWay(self) ? undefined : Option.getOrUndefined(Chunk.head(waitingMessages(self)))
+
+/** True for a message whose turn was stopped: it is recorded, and not answered. */
+export const isStopped = ({ stopped }: Memory, messageId: string): boolean =>
+  Chunk.some(stopped, (one) => one.messageId === messageId)
+
+/** True for a message that no turn has taken. */
+export const isWaiting = (self: Memory, messageId: string | undefined): boolean =>
+  Chunk.some(waitingMessages(self), (one) => one.messageId === messageId)
+
+/** The messages that no turn has taken, in the order of their turns. */
+export const waitingMessages = ({ queue, stopped }: Memory): Chunk.Chunk<Queued> => Chunk.appendAll(stopped, queue)
+
+/** True if a message that waits denies the calls that wait. */
+export const isDenying = (self: Memory): boolean =>
+  Chunk.some(waitingMessages(self), ({ pending }) => pending === "deny")

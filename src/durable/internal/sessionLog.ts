@@ -14,17 +14,23 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../conversation/VersionedStore.ts"
 import * as claimedLog from "../../conversation/internal/claimedLog.ts"
 import * as storage from "../../conversation/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as sessionEvents from "./sessionEvents.ts"
-import type { Entry, Event, Memory } from "./sessionEvents.ts"
+import type { Event, Memory } from "./sessionEvents.ts"
 
-/** The value under the id of a session. `lease` is absent while no process runs a turn. */
+/**
+ * The value under the id of a session. `lease` is absent while no process runs a turn. `life` stays until the session is removed,
+ * and no other one under its id has it.
+ */
 const Head = Schema.Struct({
   kind: Schema.Literal("session"),
   agent: Schema.String,
+  life: Schema.String,
   sequence: runParts.Count,
   ...claimedLog.headFields
 })
@@ -85,11 +91,10 @@ const shortTail = 256
 /** A batch is read at a time where the place of the first event that is wanted is known. */
 const pageSize = 64
 
-export type SessionLog = ReturnType<typeof make>
+/** The letters of a first generation that are the `life` of a session: 51 bits, on each event that is read. */
+const lifeLength = 10
 
-/** The numbered events of batches. */
-const entriesOf = (batches: ReadonlyArray<Batch>): ReadonlyArray<Entry> =>
-  batches.flatMap(({ events, first }) => events.map((event, index) => ({ sequence: first + index, event })))
+export type SessionLog = ReturnType<typeof make>
 
 /** The place of the batch that has an event, among batches that begin with these. */
 const batchOf = (firsts: ReadonlyArray<number>, sequence: number): number => {
@@ -102,6 +107,13 @@ const batchOf = (firsts: ReadonlyArray<number>, sequence: number): number => {
   }
   return Math.max(0, low - 1)
 }
+
+/** Each event of a session was within the limits. Their fold, which is its snapshot, may be larger. */
+const ofAnySize = Effect.provideService(plainJson.Limits, {
+  ...plainJson.unlimited,
+  maxMessages: Number.POSITIVE_INFINITY,
+  maxFuel: Number.POSITIVE_INFINITY
+})
 
 /** The journals of sessions under a namespace of a store. */
 export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
@@ -119,7 +131,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
   const firstsOf = (batches: ReadonlyArray<Batch>) => batches.map(({ first }) => first)
 
   const read = Effect.fnUntraced(function* (at: StoredHead) {
-    const { memory: before, older } = yield* log.input(at)
+    const { memory: before, older } = yield* ofAnySize(log.input(at))
     const batches = yield* log.batches(at)
     const folded = sessionEvents.applyAll(
       before,
@@ -142,15 +154,34 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       // A new generation began since the head was read
     }).pipe(Effect.catch((error) => (error._tag === "Conflict" ? load(id) : Effect.fail(error))))
 
+  /** The conversation up to the first event that cannot be read. */
+  const readable = Effect.fnUntraced(function* (id: string) {
+    const at = yield* log.head(id)
+    if (Option.isNone(at)) return Option.none()
+    let { memory } = yield* ofAnySize(log.input(at.value))
+    for (let from = 0; ; from++) {
+      const read = yield* Effect.result(log.batches(at.value, { from, count: 1 }))
+      const [batch] = Result.getOrElse(read, () => [])
+      const folded = batch === undefined ? undefined : sessionEvents.applyAll(memory, batch.events)
+      if (folded === undefined || Result.isFailure(folded)) {
+        return Option.some(memory.run?.conversation ?? Conversation.empty)
+      }
+      memory = folded.success
+    }
+  })
+
   const create = Effect.fnUntraced(function* (
     id: string,
     agent: string,
-    times: Pick<Head, "lease" | "updated">
+    claim: Pick<Head, "owner" | "updated">
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const memory = sessionEvents.empty(agent)
     const at = yield* log.begin(id, Option.none(), {
       input: (generation) => ({ generation, memory, older: [] }),
-      head: (fields) => ({ ...fields, ...times, kind: "session", agent, sequence: 0 })
+      head: (fields) => {
+        const life = fields.generation.slice(0, lifeLength)
+        return { ...fields, ...claim, kind: "session", agent, life, sequence: 0 }
+      }
     })
     return { at, memory, base: 0, firsts: [], older: [] }
   })
@@ -166,10 +197,11 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     const kept = replaced.filter(
       (_, index) => (replaced[index + 1]?.first ?? memory.sequence + 1) > memory.sequence + 1 - keepEvents
     )
-    const next = yield* log.begin(at.key, Option.some(at), {
+    const begun = log.begin(at.key, Option.some(at), {
       input: (generation) => ({ generation, memory, older: kept }),
       head: (fields) => ({ ...head, ...fields, owner: at.head.owner, updated, sequence: memory.sequence })
     })
+    const next = yield* ofAnySize(begun)
     yield* Effect.ignore(log.removeInput(at.key, generation))
     const swept = yield* log.sweep(next, new Set(kept.map(({ generation }) => generation)))
     return { at: swept, memory, base: memory.sequence, firsts: [], older: kept }
@@ -193,6 +225,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
   return {
     log,
     load,
+    readable,
     create,
 
     /** Returns whether there was one, which may be one that cannot be read. */
@@ -242,7 +275,8 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
         old === undefined
           ? yield* log.batches(at, { from: batchOf(firsts, from), count: pageSize })
           : yield* readOlder(at, old, from)
-      return entriesOf(batches).filter(({ sequence }) => sequence >= from)
+      const entries = batches.flatMap(({ events, first }) => sessionEvents.entriesFrom(at.head.life, first, events))
+      return entries.filter(({ sequence }) => sequence >= from)
     })
   }
 }

@@ -20,11 +20,11 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import * as claimedLog from "../../conversation/internal/claimedLog.ts"
+import type * as claimedLog from "../../conversation/internal/claimedLog.ts"
 import * as storage from "../../conversation/internal/storage.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as sessionEvents from "./sessionEvents.ts"
-import type { Entry, Event } from "./sessionEvents.ts"
+import type { Entry, Event, Place } from "./sessionEvents.ts"
 import type { Conflict, Head, SessionLog, Stored } from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Reason } from "./sessionTypes.ts"
@@ -34,23 +34,27 @@ import type { Reason } from "./sessionTypes.ts"
  *
  * - `agents`: by name. They require nothing.
  * - `context`: that of the layer. Turns run in it, not in that of the caller who happens to begin one.
+ * - `owners`: which process has a session, where no cluster decides that.
  * - `isExclusive`: a cluster decides which process has a session. It takes over without waiting for a lease.
  * - `onBusy`: called before something is stored that makes a turn due. After it the session is opened again, here or
  *   elsewhere, if this process dies.
  * - `onIdle`: called when no turn is left to run.
  * - `leaseTime`: the time for which a process that died keeps a session.
  * - `drainTime`: the time that tool calls under way have to finish when a session is closed.
+ * - `maxQueue`: the number of messages that may wait in a session.
  * - `patience`: the time for which writes are tried again while the store fails.
  */
 export interface Host {
   readonly agents: ReadonlyMap<string, agentTypes.Agent<unknown>>
   readonly context: Context.Context<never>
   readonly sessions: SessionLog
+  readonly owners: claimedLog.Owners
   readonly isExclusive: boolean
   readonly onBusy: (id: string) => Effect.Effect<void, storage.Reason>
   readonly onIdle: (id: string) => Effect.Effect<void>
   readonly leaseTime: Duration.Duration
   readonly drainTime: Duration.Duration
+  readonly maxQueue: number
   readonly patience: Duration.Duration
   readonly run: sessionTypes.Options["run"]
 }
@@ -61,8 +65,8 @@ const recentLimit = 256
 /** A reader looks this often for events that another process wrote. */
 export const pollInterval = Duration.seconds(1)
 
-/** A process that has written less than this ago has the session. */
-const freshFor = Duration.seconds(2)
+/** A process that has written less than this ago has the session, or half its lease ago if that is less. */
+const longestFresh = Duration.seconds(2)
 
 /**
  * A session as a process knows it, and the ways to change it.
@@ -79,8 +83,9 @@ export type SessionWriter = Effect.Success<ReturnType<typeof make>>
 export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: Scope.Scope, onLost: () => void) {
   const { isExclusive, sessions } = host
   const gate = Semaphore.makeUnsafe(1)
+  const freshFor = Duration.min(longestFresh, Duration.times(host.leaseTime, 0.5))
   const lost = Deferred.makeUnsafe<never, sessionTypes.SessionError>()
-  let owner = yield* storage.nonce
+  const owner = yield* isExclusive ? storage.nonce : host.owners.next
   let changed = Deferred.makeUnsafe<void>()
   let recent: Array<Entry> = []
   let noSnapshotBefore = 0
@@ -102,11 +107,15 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
   /** Ends all work here: the session is to be opened again. */
   const giveUp = (reason: Reason): Effect.Effect<never, sessionTypes.SessionError> =>
     Effect.suspend(() => {
-      self.failure ??= fail(reason)
-      Deferred.doneUnsafe(lost, Exit.fail(self.failure))
+      const isLogged = self.failure !== undefined || reason._tag === "Elsewhere"
+      const failure = (self.failure ??= fail(reason))
+      Deferred.doneUnsafe(lost, Exit.fail(failure))
       onLost()
       notify()
-      return Effect.fail(self.failure)
+      const logged = isLogged
+        ? Effect.void
+        : Effect.logError(`${failure.message}. Its turn waits until it can be stored`)
+      return Effect.andThen(logged, Effect.fail(failure))
     })
 
   const ensureAlive = Effect.suspend(() => (self.failure === undefined ? Effect.void : Effect.fail(self.failure)))
@@ -174,7 +183,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
   const ensureFree = Effect.gen(function* () {
     if (self.stored === undefined || self.stored.at.head.owner === owner || isExclusive) return
     const { head } = self.stored.at
-    if (claimedLog.isLeased(head, yield* DateTime.now)) return yield* fail({ _tag: "Elsewhere", owner: head.owner })
+    if ((yield* host.owners.rest(self.stored.at)) > 0) return yield* fail({ _tag: "Elsewhere", owner: head.owner })
   })
 
   /** Becomes the owner, for a turn with a lease. */
@@ -197,7 +206,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
       const isBusy = Result.isSuccess(folded) && sessionEvents.hasWork(folded.success)
       return sessions.append(before, events, (head) => withLease(head, isBusy ? leaseFrom(now) : undefined, now))
     })
-    const entries = events.map((event, index) => ({ sequence: from + index + 1, event }))
+    const entries = sessionEvents.entriesFrom(self.stored?.at.head.life ?? "", from + 1, events)
     recent = [...recent, ...entries].slice(-recentLimit)
     notify()
     if (
@@ -209,7 +218,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     }
   })
 
-  /** Makes a snapshot. A state that is too large for one stays in its events. */
+  /** Makes a snapshot. A state that cannot be written stays in its events. */
   const compact = Effect.suspend(() => {
     const before = self.stored
     if (before === undefined) return Effect.void
@@ -219,7 +228,10 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
       Effect.catch((error) => {
         if (error._tag !== "StoreFailed" && error._tag !== "Conflict") {
           noSnapshotBefore = before.memory.sequence * 2
-          return Effect.logDebug(`session ${id}: no snapshot was made`, storage.renderReason(error))
+          return Effect.logWarning(
+            `session ${id}: no snapshot was made, so events are kept and read again`,
+            storage.renderReason(error)
+          )
         }
         // It may be there even so
         return Effect.gen(function* () {
@@ -239,55 +251,57 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
 
   /** Returns false if another process was faster. */
   const create = Effect.fnUntraced(function* (agent: string, updated: DateTime.Utc) {
-    const created = yield* sessions.create(id, agent, { updated }).pipe(
+    const created = yield* sessions.create(id, agent, { owner, updated }).pipe(
       Effect.catchTag("Conflict", () => Effect.undefined),
       Effect.mapError(fail)
     )
     if (created === undefined) return false
     self.stored = created
-    owner = created.at.head.owner
     return true
   })
 
-  const newest = () => self.stored?.memory.sequence ?? 0
+  const newest = (): Place => ({ life: self.stored?.at.head.life, sequence: self.stored?.memory.sequence ?? 0 })
 
   /** The session was removed and begun again. */
-  const isAhead = (after: number) => self.stored !== undefined && newest() < after
+  const isUnknown = (after: Place) => self.stored !== undefined && !sessionEvents.hasPlace(newest(), after)
 
-  const failAhead = (after: number) => Effect.fail(fail({ _tag: "EventsUnknown", after, newest: newest() }))
-
-  /** The next events after a number, which waits until there are some. */
-  const entriesAfter = (after: number): Effect.Effect<ReadonlyArray<Entry>, sessionTypes.SessionError> =>
+  /** The next events after a place, which waits until there are some. */
+  const entriesAfter = (after: Place): Effect.Effect<ReadonlyArray<Entry>, sessionTypes.SessionError> =>
     Effect.suspend(() => {
       if (self.failure !== undefined) return Effect.fail(self.failure)
       const waiting = Deferred.await(changed)
       // It was removed
-      if (self.stored === undefined && after > 0) return Effect.fail(fail({ _tag: "NotFound" }))
+      if (self.stored === undefined && after.sequence > 0) return Effect.fail(fail({ _tag: "NotFound" }))
       const isFollowed = isExclusive || self.isHeld
-      if (isAhead(after)) {
+      if (isUnknown(after)) {
         // Another process may have written it
         const looked = isFollowed ? Effect.void : alone(refresh)
-        return Effect.andThen(looked, () => (isAhead(after) ? failAhead(after) : entriesAfter(after)))
+        return Effect.andThen(looked, () =>
+          isUnknown(after) ? Effect.fail(sessionTypes.eventsUnknown(id, after, newest())) : entriesAfter(after)
+        )
       }
-      if (self.stored === undefined || self.stored.memory.sequence <= after) {
+      if (self.stored === undefined || self.stored.memory.sequence <= after.sequence) {
         const waited = isFollowed
           ? waiting
           : Effect.andThen(Effect.timeoutOption(waiting, pollInterval), alone(refresh))
-        return Effect.flatMap(waited, () => entriesAfter(after))
+        // The next event is one of this session
+        const here = after.sequence === 0 ? after : newest()
+        return Effect.flatMap(waited, () => entriesAfter(here))
       }
       const [oldest] = recent
-      if (oldest !== undefined && oldest.sequence <= after + 1) {
-        return Effect.succeed(recent.filter(({ sequence }) => sequence > after))
+      if (oldest !== undefined && oldest.sequence <= after.sequence + 1) {
+        return Effect.succeed(recent.filter(({ sequence }) => sequence > after.sequence))
       }
       const first = sessions.firstKept(self.stored)
-      if (after + 1 < first) return Effect.fail(fail({ _tag: "EventsPruned", first }))
+      const from = after.sequence + 1
+      if (from < first) return Effect.fail(fail({ _tag: "EventsPruned", first }))
       const before = self.stored
-      return sessions.entries(before, after + 1).pipe(
+      return sessions.entries(before, from).pipe(
         Effect.catch((error) => {
           if (error._tag !== "Conflict") return Effect.fail(fail(error))
           // The events were pruned since, or the session was removed
           const isSame = () => self.stored?.at.head.generation === before.at.head.generation
-          const lost = fail(storage.damaged(before.at.key, `expected the event ${after + 1}, got nothing`))
+          const lost = fail(storage.damaged(before.at.key, `expected the event ${from}, got nothing`))
           return Effect.andThen(alone(refresh), () => (isSame() ? Effect.fail(lost) : Effect.succeed([])))
         }),
         Effect.flatMap((entries) => (entries.length === 0 ? entriesAfter(after) : Effect.succeed(entries)))

@@ -33,8 +33,8 @@ type Role = Message.Message["role"]
 
 /** Reading and writing of one provider's messages, and the content that the provider accepts. */
 export interface Format {
-  /** The key of the provider's options. */
-  readonly key: Key
+  /** The key of the notes. */
+  readonly key: NoteKey
   readonly read: (json: Schema.Json, role: Role) => MessageBody | undefined
   readonly write: (body: MessageBody, form: Form) => Schema.Json
   readonly formOf: (json: Schema.Json, role: Role) => Form
@@ -42,6 +42,8 @@ export interface Format {
   readonly withoutRefused: (json: Schema.Json, written: Schema.Json) => Schema.Json
   /** The text can be sent. */
   readonly isSent: (text: string) => boolean
+  /** The system message holds something for the provider beside its text. */
+  readonly keepsSystem: (message: Message.SystemMessage) => boolean
   /** The file in words, if the format has no form for it. */
   readonly unsupportedFile: (part: ToolResult.FilePart) => string | undefined
   readonly supportedFiles: string
@@ -57,7 +59,12 @@ export interface Format {
   readonly supportedTools: string
 }
 
-type Key = "openai" | "anthropic"
+const keys = ["openai", "anthropic"] as const
+
+type Key = (typeof keys)[number]
+
+/** The key of the notes of a format. */
+type NoteKey = Key | "openai-responses"
 
 /** A call whose arguments are text or JSON. */
 export const readCall = (id: string, name: string, args: Schema.Json | undefined): Message.ToolCallPart =>
@@ -78,6 +85,18 @@ export const readContent = <Block>(
   return Arr.isReadonlyArrayNonEmpty(content) ? content : [ToolResult.textPart("")]
 }
 
+/** Parts as blocks, without empty text; one text as a string, if that is allowed. */
+export const writeContent = (
+  content: ToolResult.NonEmptyContent,
+  isTextAllowed: boolean,
+  write: (part: ToolResult.Content) => JsonObject
+): Schema.Json => {
+  const sent = content.filter((part) => part.type === "file" || part.text !== "")
+  const [first] = sent
+  if (first === undefined) return ""
+  return isTextAllowed && sent.length === 1 && first.type === "text" ? first.text : sent.map(write)
+}
+
 export const readResult = (content: ToolResult.NonEmptyContent, isError: boolean = false): ToolResult.ToolResult => {
   const text = ToolResult.text(content)
   if (!isError) return ToolResult.success(text, content)
@@ -86,13 +105,42 @@ export const readResult = (content: ToolResult.NonEmptyContent, isError: boolean
   return { ...ToolResult.failure("execution_error", text), ...(isPlain ? undefined : { content }) }
 }
 
+const base64Marker = ";base64"
+
+/** A file by its URL; a data URL is its content. */
+export const readFile = (url: string, mediaType: string): ToolResult.FilePart => {
+  const comma = url.indexOf(",")
+  const head = comma < 0 ? "" : url.slice(0, comma)
+  return head.startsWith("data:") && head.endsWith(base64Marker)
+    ? {
+        type: "file",
+        mediaType: head.slice("data:".length, -base64Marker.length) || mediaType,
+        data: { type: "base64", base64: url.slice(comma + 1) }
+      }
+    : { type: "file", mediaType, data: { type: "url", url } }
+}
+
+/** The URL of a file; content is a data URL. */
+export const writeUrl = ({ data, mediaType }: ToolResult.FilePart): string =>
+  data.type === "url" ? data.url : `data:${mediaType};base64,${data.base64}`
+
 /** Ids of uploaded files take the place of a URL, and have no scheme. */
 export const isFileId = (url: string): boolean => !/^[a-z][a-z0-9+.-]*:/iu.test(url)
+
+/** Another provider keeps the file: its id means nothing here, or names another file. */
+export const isElsewhere = (key: Key, part: ToolResult.FilePart): boolean =>
+  keys.some((other) => other !== key && readOptions(other, part)["fileId"] === true)
 
 /** One provider's options of a part or message, if they are an object. */
 export const readOptions = (key: Key, { options }: { readonly options?: JsonObject }): JsonObject => {
   const found = options === undefined ? undefined : own(options, key)
   return isObject(found) ? found : {}
+}
+
+/** The text for a custom tool of OpenAI, if the call is for one. */
+export const customInput = (part: Message.ToolCallPart): string | undefined => {
+  const { input } = isObject(part.arguments) ? part.arguments : {}
+  return readOptions("openai", part)["custom"] === true && typeof input === "string" ? input : undefined
 }
 
 /** Provider options that hold something. */
@@ -132,14 +180,14 @@ export type Form = Note["form"]
 const decodeNote = Schema.decodeUnknownOption(Note)
 
 /** The key of the metadata that holds the note. */
-const metadataKey = (key: Key): string => `effect-emissary/${key}`
+const metadataKey = (key: NoteKey): string => `effect-emissary/${key}`
 
-export const noteOf = (key: Key, { metadata = {} }: Message.Message): Note => {
+export const noteOf = (key: NoteKey, { metadata = {} }: Message.Message): Note => {
   const note = own(metadata, metadataKey(key))
   return note === undefined ? {} : Option.getOrElse(decodeNote(note), () => ({}))
 }
 
-const noteMetadata = (key: Key, note: Note): { readonly metadata?: JsonObject } =>
+const noteMetadata = (key: NoteKey, note: Note): { readonly metadata?: JsonObject } =>
   Object.keys(note).length === 0 ? {} : { metadata: { [metadataKey(key)]: { ...note } } }
 
 /** A message of what was received. */
@@ -228,19 +276,20 @@ export const foreignBlocks = (blocks: unknown, types: ReadonlyArray<string>, pat
         ]
   })
 
-/** Limits that differ from the current ones, and the token limit of the conversation. */
-export interface ReadOptions {
+/** Options of readers. */
+export interface ReadOptions extends history.ReadOptions {
+  /** Limits that differ from the current ones. */
   readonly limits?: Partial<Limits> | undefined
-  readonly tokenLimit?: number | undefined
 }
 
 type ReadError = PayloadError | ConversationError.ConversationError
 
+/** A function that reads messages of a provider as a conversation: `toConversation` of its module describes it. */
 export type Reader = conversationCodec.Reader<unknown, ReadOptions, ReadError>
 
 /** Reads a conversation: laws are checked, or with `onUnlawful: "repair"` repaired. */
 export const makeReader = (
-  key: Key,
+  key: NoteKey,
   receive: (input: unknown, limits: ReadOptions["limits"]) => Effect.Effect<ReadonlyArray<ForeignMessage>, ReadError>
 ): Reader => {
   const read = Effect.fnUntraced(function* (input: unknown, options: ReadOptions | undefined) {
@@ -251,17 +300,17 @@ export const makeReader = (
     Effect.fnUntraced(function* (input, options) {
       const { foreign, messages } = yield* read(input, options)
       const start = history.limited(history.empty, options?.tokenLimit)
-      return yield* Effect.fromResult(history.appendEach(start, messages, (position) => foreign[position]?.index))
+      return yield* Effect.fromResult(
+        history.appendEach(start, messages, options?.laterSystem, (position) => foreign[position]?.index)
+      )
     }),
     (input, options) =>
-      Effect.flatMap(read(input, options), ({ messages }) =>
-        conversationCodec.repairMessages(messages, { tokenLimit: options?.tokenLimit })
-      )
+      Effect.flatMap(read(input, options), ({ messages }) => conversationCodec.repairMessages(messages, options))
   )
 }
 
 /** Makes messages of what was received, with new ids and times. */
-const makeMessages = Effect.fnUntraced(function* (key: Key, foreign: ReadonlyArray<ForeignMessage>) {
+const makeMessages = Effect.fnUntraced(function* (key: NoteKey, foreign: ReadonlyArray<ForeignMessage>) {
   const names = new Map<string, string>()
   const messages: Array<Message.Message> = []
   const makeId = yield* Message.MessageId
@@ -309,7 +358,7 @@ const notePlaces = (foreign: ReadonlyArray<ForeignMessage>): ReadonlyArray<Forei
 }
 
 /** Messages with the results of a batch in the order in which they were read. */
-const restoreOrder = (key: Key, messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
+const restoreOrder = (key: NoteKey, messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
   history.groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message.Message> => {
     const placeOf = (result: Message.ToolMessage) => noteOf(key, result).place ?? results.length
     return [...(message === undefined ? [] : [message]), ...results.toSorted((a, b) => placeOf(a) - placeOf(b))]
@@ -345,6 +394,12 @@ type MessagePlace = Pick<RenderError.Reason, "index" | "id">
 
 type Check<A> = Result.Result<A, RenderError.Reason>
 
+/** A message, and what is sent of it. */
+export interface WrittenMessage {
+  readonly message: Message.Message
+  readonly json: Schema.Json
+}
+
 /** Writes every message of a conversation that is not open, results in the order in which they were read. */
 export const writeMessages = (format: Format, self: history.Conversation, options: RenderOptions) =>
   Result.gen(function* () {
@@ -360,10 +415,10 @@ export const writeMessages = (format: Format, self: history.Conversation, option
     return restoreOrder(format.key, prepared).map((message) => ({ message, json: writeMessage(format, message) }))
   })
 
-/** Empty answers and an empty system message are left out, as prompts do. */
+/** Empty answers and system messages without text are left out, as prompts do, unless they hold something for the provider. */
 const hasContent = (format: Format, message: Message.Message): boolean =>
   message.role === "system"
-    ? format.isSent(message.content)
+    ? format.isSent(message.content) || format.keepsSystem(message)
     : message.role !== "assistant" || message.content.length > 0
 
 /** Fails where the end of a conversation is open. */

@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -16,13 +15,16 @@ import * as McpClient from "effect/ai/McpClient"
 import type * as McpClientError from "effect/ai/McpClientError"
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as ByteSize from "effect/ByteSize"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Sse from "effect/encoding/Sse"
 import * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
+import * as UrlParams from "effect/http/UrlParams"
 import type * as ChildProcess from "effect/process/ChildProcess"
 import * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as remoteProtocol from "../../tool/internal/remoteProtocol.ts"
 
 /** The place of a server: a program that speaks over its standard streams, or a URL. */
@@ -69,6 +71,8 @@ interface Wire extends Connection {
   session: string | undefined
   /** The version that the server answered with, where it is older than the one of the client. */
   olderVersion: string | undefined
+  /** The wait before a stream of events is opened again, which the server may name. */
+  retry: Duration.Duration
   readonly progress: Map<string | number, NonNullable<Exchange["onProgress"]>>
 }
 
@@ -112,12 +116,34 @@ const lines = (maxBytes: number, onLine: (line: string) => void) => {
   }
 }
 
-const events = (maxBytes: number, onData: (data: string) => void) => {
+/** The places at which streams of events have ended, for the streams that continue them. */
+interface Position {
+  lastEventId: string | undefined
+  /** No event has begun since the last one. */
+  isBetween: boolean
+}
+
+/** The shortest wait before a stream is continued, whatever the server names. */
+const minRetry = Duration.millis(100)
+
+/** Feeds the events of a stream from its chunks. */
+const events = (wire: MutableWire, maxBytes: number, position: Position) => {
   const decoder = new TextDecoder()
-  const parser = Sse.makeParser((event) => void (event._tag === "Event" && onData(event.data)), {
-    maxEventSize: maxBytes
-  })
-  return (chunk: Uint8Array): void => void parser.feed(decoder.decode(chunk, { stream: true }))
+  const onEvent = (event: Sse.AnyEvent) => {
+    if (event._tag === "Retry") wire.retry = Duration.max(minRetry, event.duration)
+    else {
+      position.lastEventId = event.id
+      notice(wire, event.data)
+    }
+  }
+  const parser = Sse.makeParser(onEvent, { maxEventSize: maxBytes })
+  let end = ""
+  return (chunk: Uint8Array): void => {
+    const text = decoder.decode(chunk, { stream: true })
+    end = (end + text).slice(-4)
+    position.isBetween = /(?:\n\n|\r\r|\r\n\r\n)$/.test(end)
+    parser.feed(text)
+  }
 }
 
 const tapped = <E, R>(stream: Stream.Stream<Uint8Array, E, R>, feed: (chunk: Uint8Array) => void) =>
@@ -145,27 +171,66 @@ const listenToProcess = (
     })
 })
 
-/** The HTTP client whose streams of events are listened to. */
-const listenToHttp = (client: HttpClient.HttpClient, wire: MutableWire, maxBytes: number): HttpClient.HttpClient =>
-  client.pipe(
+const isStreamOfEvents = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
+  status === 200 && headers["content-type"]?.startsWith("text/event-stream") === true
+
+/** The HTTP client of a server, whose streams of events are listened to, and continued where they end before the answer. */
+const listenToHttp = (
+  client: HttpClient.HttpClient,
+  wire: MutableWire,
+  { maxBytes, place, protocol }: Options & { readonly place: HttpPlace }
+): HttpClient.HttpClient => {
+  const plain = client.pipe(
     HttpClient.mapRequest((request) =>
       wire.olderVersion === undefined
         ? request
         : HttpClientRequest.setHeader(request, "mcp-protocol-version", wire.olderVersion)
     ),
+    // A key may be in the query of the URL
+    HttpClient.transformResponse(Effect.provideService(UrlParams.CurrentRedactedNames, [/(?:)/])),
     HttpClient.transformResponse((effect) =>
-      Effect.map(remoteProtocol.refuseRedirects(effect), (response): HttpClientResponse.HttpClientResponse => {
-        wire.session = response.headers["mcp-session-id"] ?? wire.session
-        if (response.headers["content-type"]?.startsWith("text/event-stream") !== true) return response
-        const stream = tapped(
-          response.stream,
-          events(maxBytes, (data) => notice(wire, data))
-        )
-        // The same response with another stream: its members are getters that read it
-        return Object.create(response, { stream: { value: stream } })
-      })
+      Effect.tap(remoteProtocol.refuseRedirects(effect), ({ headers }) =>
+        Effect.sync(() => {
+          wire.session = headers["mcp-session-id"] ?? wire.session
+        })
+      )
     )
   )
+  const follow = (
+    response: HttpClientResponse.HttpClientResponse,
+    position: Position
+  ): Stream.Stream<Uint8Array, HttpClientError.HttpClientError> => {
+    const stream = tapped(response.stream, events(wire, maxBytes, position))
+    // Version 2026-07-28 has no such streams: there the end of one cancels the call
+    if (protocol.protocolVersion !== "2025-11-25") return stream
+    const canContinue = () => position.isBetween && position.lastEventId !== undefined
+    return stream.pipe(
+      Stream.catch((error) => (canContinue() ? Stream.empty : Stream.fail(error))),
+      Stream.concat(Stream.suspend(() => (canContinue() ? resume(position) : Stream.empty)))
+    )
+  }
+  const resume = (position: Position): Stream.Stream<Uint8Array, HttpClientError.HttpClientError> => {
+    const request = listenRequest(place, wire, { "last-event-id": position.lastEventId ?? "" })
+    return Stream.unwrap(
+      plain.execute(request).pipe(
+        Effect.delay(wire.retry),
+        Effect.map((response) => (isStreamOfEvents(response) ? follow(response, position) : Stream.empty)),
+        // The call was sent, so this failure is not the one of a call that was not
+        Effect.orElseSucceed(() => Stream.empty)
+      )
+    )
+  }
+  return HttpClient.transform(plain, (effect, { method }) =>
+    Effect.map(effect, (response): HttpClientResponse.HttpClientResponse => {
+      if (!isStreamOfEvents(response)) return response
+      const position: Position = { lastEventId: undefined, isBetween: false }
+      const stream =
+        method === "POST" ? follow(response, position) : tapped(response.stream, events(wire, maxBytes, position))
+      // The same response with another stream: its members are getters that read it
+      return Object.create(response, { stream: { value: stream } })
+    })
+  )
+}
 
 const isRecord = Predicate.isReadonlyObject
 
@@ -213,7 +278,9 @@ const listenTo = (inner: McpClient.Transport, wire: MutableWire): McpClient.Tran
     })
 })
 
-const headersOf = (place: Extract<Place, { readonly url: unknown }>): Record<string, string> =>
+type HttpPlace = Extract<Place, { readonly url: unknown }>
+
+const headersOf = (place: HttpPlace): Record<string, string> =>
   Object.fromEntries(
     Object.entries(place.headers ?? {}).map(([name, value]) => [
       name,
@@ -221,24 +288,23 @@ const headersOf = (place: Extract<Place, { readonly url: unknown }>): Record<str
     ])
   )
 
+/** A request for a stream of events, in version 2025-11-25 and older. */
+const listenRequest = (place: HttpPlace, { session }: MutableWire, headers?: Record<string, string>) =>
+  HttpClientRequest.get(place.url).pipe(
+    HttpClientRequest.setHeaders({
+      ...headersOf(place),
+      ...headers,
+      ...plainJson.defined({ "mcp-session-id": session }),
+      accept: "text/event-stream",
+      "mcp-protocol-version": McpProtocol.v2025_11_25.protocolVersion
+    })
+  )
+
 /** The stream on which a server of version 2025-11-25 and older sends what belongs to no request. */
-const watch = Effect.fnUntraced(function* (
-  http: HttpClient.HttpClient,
-  place: Extract<Place, { readonly url: unknown }>,
-  wire: MutableWire
-) {
+const watch = Effect.fnUntraced(function* (http: HttpClient.HttpClient, place: HttpPlace, wire: MutableWire) {
   const listen = Effect.gen(function* () {
     if (wire.session === undefined) return yield* Effect.fail("no session")
-    const response = yield* http.execute(
-      HttpClientRequest.get(place.url).pipe(
-        HttpClientRequest.setHeaders({
-          ...headersOf(place),
-          accept: "text/event-stream",
-          "mcp-session-id": wire.session,
-          "mcp-protocol-version": McpProtocol.v2025_11_25.protocolVersion
-        })
-      )
-    )
+    const response = yield* http.execute(listenRequest(place, wire))
     if (response.status !== 200) return yield* Effect.fail("the server has no such stream")
     wire.isStale = true
     wire.isWatched = wire.announces
@@ -253,7 +319,11 @@ const watch = Effect.fnUntraced(function* (
       })
     )
   )
-  yield* Effect.forkScoped(Effect.ignore(Effect.repeat(listen, Schedule.spaced("1 second"))))
+  const again = Effect.andThen(
+    listen,
+    Effect.suspend(() => Effect.sleep(wire.retry))
+  )
+  yield* Effect.forkScoped(Effect.ignore(Effect.forever(again)))
 })
 
 /** The versions that `McpClient` speaks, in the order in which they are tried. */
@@ -296,6 +366,7 @@ export const connect = Effect.fnUntraced(function* (
     announces: false,
     session: undefined,
     olderVersion: undefined,
+    retry: Duration.seconds(1),
     progress: new Map()
   }
   const services = yield* Effect.context<never>()
@@ -313,7 +384,7 @@ export const connect = Effect.fnUntraced(function* (
   } else {
     // Sound: the layer requires the HTTP client for a server with a URL
     const context = services as Context.Context<HttpClient.HttpClient>
-    http = listenToHttp(Context.get(context, HttpClient.HttpClient), state, maxBytes)
+    http = listenToHttp(Context.get(context, HttpClient.HttpClient), state, { ...options, place })
     transport = yield* Effect.provideService(
       McpClient.http({ url: place.url, headers: headersOf(place), protocol, maxMessageBytes }),
       HttpClient.HttpClient,
@@ -332,13 +403,38 @@ export const connect = Effect.fnUntraced(function* (
 
 const schemes: ReadonlySet<string> = new Set(["basic", "bearer"])
 
-/** The values of the headers of a server that are secret. */
-export const secretsOf = (place: Place): ReadonlyArray<string> =>
-  "command" in place
-    ? []
-    : Object.values(place.headers ?? {})
-        // A token is secret without its scheme, too
-        .flatMap((value) =>
-          typeof value === "string" ? [] : [Redacted.value(value), ...Redacted.value(value).split(" ")]
-        )
-        .filter((secret) => secret.length > 3 && !schemes.has(secret.toLowerCase()))
+/** The parameters of a URL that grant access, and have no name of a secret. */
+const keyParameter = /^(?:key|sig|.*signature)$/i
+
+/** The values of headers and of the URL of a server that are secret. */
+const secretsOf = (place: Place): ReadonlyArray<string> => {
+  if ("command" in place) return []
+  const url = Option.getOrUndefined(Option.liftThrowable(() => new URL(place.url))())
+  const parameters = [...(url?.searchParams ?? [])].flatMap(([name, value]) =>
+    plainJson.isSecretName(name) || keyParameter.test(name) ? [value] : []
+  )
+  return (
+    Object.values(place.headers ?? {})
+      // A token is secret without its scheme, too
+      .flatMap((value) =>
+        typeof value === "string" ? [] : [Redacted.value(value), ...Redacted.value(value).split(" ")]
+      )
+      .concat(parameters)
+      .filter((secret) => secret.length > 3 && !schemes.has(secret.toLowerCase()))
+  )
+}
+
+/** Hides the secrets of a place in the texts and keys of JSON that the server sends: it may repeat them. */
+export const makeConceal = (place: Place): (<Value extends Schema.Json>(json: Value) => Value) => {
+  const secrets = secretsOf(place)
+  const hide = (text: string) => secrets.reduce((all, secret) => all.replaceAll(secret, "<redacted>"), text)
+  const conceal = (json: Schema.Json): Schema.Json => {
+    if (typeof json === "string") return hide(json)
+    if (plainJson.isArray(json)) return json.map(conceal)
+    return plainJson.isObject(json)
+      ? Object.fromEntries(Object.entries(json).map(([key, value]) => [hide(key), conceal(value)]))
+      : json
+  }
+  // Sound: a copy has the kinds of the values of the original
+  return (json) => (secrets.length === 0 ? json : (conceal(json) as typeof json))
+}

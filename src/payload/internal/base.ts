@@ -13,8 +13,21 @@ export const truncateText = (text: string, max: number = 120): string => {
 
 export const formatPlace = (path: string): string => (path === "" ? "at the root" : `at ${truncateText(path, 200)}`)
 
+/**
+ * A character that a reader does not see, or that changes the order of others, by its Unicode property: a list would age.
+ * White space that forms lines is seen, and so are the selector and the joiner within an emoji.
+ */
+export const unseen =
+  /(?![\t\n\r]|(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}])\ufe0f|(?<=[\d#*])\ufe0f(?=\u20e3)|(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\ufe0f?)\u200d(?=\p{Extended_Pictographic}))[\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Surrogate}]/gu
+
+/** A part of JSON text for a person: what is not seen is an escape of JSON, so that the text has the same value. */
+export const escapeUnseen = (json: string): string =>
+  json.replace(unseen, (char) =>
+    Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("")
+  )
+
 /** A name as messages show it: in quotes, on one line, and cut after 120 characters. */
-export const quote = (name: string): string => JSON.stringify(truncateText(name))
+export const quote = (name: string): string => escapeUnseen(JSON.stringify(truncateText(name)))
 
 /** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */
 export const maxPaths = 64 * 1024

@@ -16,10 +16,15 @@ const pairUnits = 1 / 50
 /** The fuel of all searches of one message or check: names come from outside. */
 export const makeFuel = (part = 1): fuel.Fuel => fuel.make(searchUnits * part)
 
-/** The name with the fewest edits, if these are less than half of the letters. None once the fuel is spent. */
-export const closestName = (name: string, known: Iterable<string>, tank: fuel.Fuel): string | undefined => {
+/** The name with the fewest edits, if these are less than half of the letters and at most `most`. None once the fuel is spent. */
+export const closestName = (
+  name: string,
+  known: Iterable<string>,
+  tank: fuel.Fuel,
+  most = Infinity
+): string | undefined => {
   let best: string | undefined
-  let least = name.length / 2
+  let least = Math.min(name.length / 2, most + 1)
   for (const candidate of known) {
     if (Math.abs(candidate.length - name.length) >= least) continue
     if (!fuel.spend(tank, (name.length + 1) * (candidate.length + 1) * pairUnits)) return undefined

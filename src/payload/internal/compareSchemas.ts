@@ -63,6 +63,7 @@ const maxDifferences = 16
 
 /** The differences between two schemas that each are a whole document. */
 export const compare = (was: plainJson.JsonObject, now: plainJson.JsonObject): Differences => {
+  if (plainJson.equalsJson(was, now)) return []
   const dialects = [was, now].map(({ $schema }) => typeof $schema === "string" && $schema.includes("draft-07"))
   return dialects[0] === dialects[1]
     ? new Comparison(was, now).compare(was, now, 0)

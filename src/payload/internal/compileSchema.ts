@@ -9,6 +9,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
+import * as closeNames from "./closeNames.ts"
 import * as fuel from "./fuel.ts"
 import {
   addProblem,
@@ -591,6 +592,40 @@ const annotationKeywords: ReadonlySet<string> = new Set(
   ].flatMap((names) => names.split(" "))
 )
 
+/** Keywords of other drafts and of OpenAPI that change which values are accepted; so may any that begins with `$`. */
+const unsupportedKeywords: ReadonlySet<string> = new Set(
+  "unevaluatedItems unevaluatedProperties propertyDependencies disallow divisibleBy extends".split(" ")
+)
+
+/** True for an annotation that JSON Schema does not have. */
+export const isNote = (name: string): boolean =>
+  !(
+    readers.has(name) ||
+    annotationKeywords.has(name) ||
+    unsupportedKeywords.has(name) ||
+    name.startsWith("$") ||
+    name === "definitions" ||
+    name === "type"
+  )
+
+const lettersOf = (name: string): string => name.replace(/[-_$ ]/g, "").toLowerCase()
+
+/** Keywords by their letters. Other words are as short as `not` and `if`. */
+const keywordsByLetters: ReadonlyMap<string, string> = new Map(
+  [...readers.keys(), "type", "$ref", "definitions"]
+    .filter((name) => name.length > 3)
+    .map((name) => [lettersOf(name), name])
+)
+
+/** The keyword that a name is a misspelling of. */
+const misspelled = (name: string, tank: fuel.Fuel): string | undefined => {
+  const letters = lettersOf(name)
+  const most = letters.length < 8 ? 1 : 2
+  const closest = closeNames.closestName(letters, keywordsByLetters.keys(), tank, most) ?? ""
+  // Any value could be that of `const`
+  return closest === "const" && letters !== closest ? undefined : keywordsByLetters.get(closest)
+}
+
 /** Keywords that a dialect does not have, but the other one has. */
 const foreignKeywords: Readonly<Record<Dialect, ReadonlyArray<string>>> = {
   "2020-12": ["additionalItems"],
@@ -734,14 +769,29 @@ class Compiler {
   }
 
   assertion(value: Schema.Json, keyword: Keyword): void {
-    const reader = foreignKeywords[this.dialect].includes(keyword.name) ? undefined : readers.get(keyword.name)
+    const { name } = keyword
+    const reader = foreignKeywords[this.dialect].includes(name) ? undefined : readers.get(name)
     if (reader === undefined) {
-      const fix = `Remove it, or rename it to "x-..." if it is a note`
-      keyword.refuse("UnsupportedKeyword", "a keyword that can be enforced", base.quote(keyword.name), fix)
+      const close = isNote(name) ? misspelled(name, this.fuel) : undefined
+      const meant = close !== undefined && this.couldBe(close, value) ? close : undefined
+      const isNullable = name === "nullable" && value !== false
+      if (isNote(name) && meant === undefined && !isNullable) return
+      const suggestion = meant === undefined ? "" : `.${closeNames.didYouMean(meant)}`
+      const fix = `Remove it, or rename it to "x-..." if it is a note${suggestion}`
+      keyword.refuse("UnsupportedKeyword", "a keyword that can be enforced", base.quote(name), fix)
       return
     }
     const check = reader(value, keyword)
     if (check !== undefined) addCheck(keyword.node, check)
+  }
+
+  /** True for a value of the form that a keyword has. */
+  couldBe(keyword: string, value: Schema.Json): boolean {
+    if (keyword === "$ref") return typeof value === "string" && value.startsWith("#")
+    const trial = new Compiler(this.dialect, this.fuel)
+    trial.node({ [keyword]: value }, undefined)
+    const { path, reason } = trial.refusal ?? {}
+    return reason !== "InvalidKeyword" && reason !== "NotASchema" && path !== "/type"
   }
 
   kinds(value: Schema.Json, keyword: Keyword): number {
@@ -1045,7 +1095,8 @@ export const compileOnce = (
  * - `TooLarge`, `TooDeep`: a limit was passed.
  * - `ForbiddenKey`: a key that can poison prototypes.
  * - `UnsupportedDialect`: `$schema` names neither draft 2020-12 nor draft-07.
- * - `UnsupportedKeyword`: a keyword that is neither enforced nor an annotation.
+ * - `UnsupportedKeyword`: a keyword that would change which values are accepted and is not enforced, or a
+ *   misspelling of one that is, with a value of its form. Any other unknown keyword is an annotation and stays.
  * - `UnsupportedType`, `UnsupportedFormat`, `UnsupportedPattern`: a `type`,
  *   `format` or regular expression that cannot be enforced.
  * - `InvalidKeyword`: a keyword with a value it cannot have.

@@ -1,20 +1,16 @@
 /**
- * Conversions of JSON Schema documents: from Effect's Schema, to the strict form of providers, and whether an import into Effect's Schema stays cheap.
+ * Conversions of JSON Schema documents from Effect's Schema and to it.
  */
 
 import * as Effect from "effect/Effect"
-import * as EffectJsonSchema from "effect/JsonSchema"
 import * as JsonPointer from "effect/JsonPointer"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
-import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import { compileOnce, copyDocument, JsonSchemaError } from "./compileSchema.ts"
 import * as fuel from "./fuel.ts"
 import * as interpret from "./interpret.ts"
-import type { Node } from "./interpret.ts"
 import * as plainJson from "./plainJson.ts"
 import { type JsonObject, appendToken, isArray, isObject } from "./plainJson.ts"
 
@@ -168,25 +164,34 @@ const isEmptyStruct = (schema: JsonObject): boolean =>
 const orderKeywords = (schema: Draft): JsonObject =>
   Object.fromEntries(Object.entries(schema).sort(([a], [b]) => keywordRank(a) - keywordRank(b)))
 
-const mapKeywords: ReadonlySet<string> = new Set(["properties", "patternProperties", "$defs", "dependentSchemas"])
+const mapKeywords: ReadonlySet<string> = new Set([
+  "properties",
+  "patternProperties",
+  "$defs",
+  "definitions",
+  "dependentSchemas"
+])
 
 const valueKeywords: ReadonlySet<string> = new Set(["enum", "const", "default", "examples"])
 
 const mapMembers = (json: JsonObject, f: (member: Schema.Json) => Schema.Json): JsonObject =>
   Object.fromEntries(Object.entries(json).map(([key, member]) => [key, f(member)]))
 
-const tidyPart = (json: Schema.Json): Schema.Json => (isObject(json) ? tidyDocument(json) : json)
-
-const mapSubschemas = (key: string, value: Schema.Json): Schema.Json => {
-  if (valueKeywords.has(key)) return value
-  if (isArray(value)) return value.map(tidyPart)
-  return isObject(value) && mapKeywords.has(key) ? mapMembers(value, tidyPart) : tidyPart(value)
+/** A schema with `f` of each schema directly in it. */
+export const mapSubschemas = (schema: JsonObject, f: (part: JsonObject) => JsonObject): Draft => {
+  const mapPart = (part: Schema.Json): Schema.Json => (isObject(part) ? f(part) : part)
+  const mapValue = ([key, value]: readonly [string, Schema.Json]): readonly [string, Schema.Json] => {
+    if (valueKeywords.has(key)) return [key, value]
+    if (isArray(value)) return [key, value.map(mapPart)]
+    return [key, isObject(value) && mapKeywords.has(key) ? mapMembers(value, mapPart) : mapPart(value)]
+  }
+  return Object.fromEntries(Object.entries(schema).map(mapValue))
 }
 
 /** Shortens core's export without changing its meaning. */
 const tidyDocument = (schema: JsonObject): JsonObject => {
   if (isEmptyStruct(schema)) return noParameters
-  const out: Draft = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, mapSubschemas(key, value)]))
+  const out = mapSubschemas(schema, tidyDocument)
   withoutAllOf(out)
   if (out["type"] === "integer") withoutSafeBounds(out)
   withoutAnyOf(out)
@@ -307,268 +312,47 @@ export const fromSchema = Effect.fnUntraced(function* (
 /** Under this annotation a Schema has the document it was made of as a whole. */
 const sourceKey = "effect-emissary/payload/JsonSchema"
 
-/** Imports a document as a Schema that a reader learns from. */
-export type Importer = (self: interpret.JsonSchema) => Option.Option<Schema.Codec<unknown>>
-
-/** Under this annotation such a Schema has {@link importSchema}: a program that makes none does not bundle the import. */
-const importerKey = "effect-emissary/payload/JsonSchema/importer"
-
-/** The importer of a Schema that was made of a document. */
-export const importerOf = ({ ast }: Schema.Top): Importer | undefined => SchemaAST.resolveAt<Importer>(importerKey)(ast)
+/** True for a Schema that was made of a document. */
+export const isDocument = ({ ast }: Schema.Top): boolean => SchemaAST.resolveAt(sourceKey)(ast) !== undefined
 
 /**
- * The Schema of a tool that shows its document itself: a provider's adapter reads arguments with it, and what it refuses the
- * call would refuse.
+ * A Schema of the values that `self` accepts, which core exports as the JSON Schema `shown`: a provider's adapter shows that
+ * document to the model.
  */
-export const checkedBy = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
+export const checkedBy = (
+  self: interpret.JsonSchema,
+  { $defs, ...shown }: JsonObject,
+  options?: interpret.ValidateOptions
+): Schema.Codec<unknown> => {
   // Only of `Any` is the export that of its checks
-  Schema.Any.check(
+  const define = ([identifier, json]: readonly [string, Schema.Json]) => {
+    const schema = isObject(json) ? json : json === true ? {} : { not: {} }
+    return Schema.Any.check(Schema.makeFilter(() => true, { identifier, toJsonSchema: () => schema })).ast
+  }
+  const schemas = isObject($defs) ? Object.entries($defs).map(define) : []
+  return Schema.Any.check(
     Schema.makeFilter(
-      (value, _, options) =>
-        Result.match(interpret.validate(self, value, { coerce: true }), {
-          onFailure: (problems) => plainJson.toSchemaIssue(problems, value, options),
+      (value, _, parse) =>
+        Result.match(interpret.validate(self, value, options), {
+          onFailure: (problems) => plainJson.toSchemaIssue(problems, value, parse),
           onSuccess: () => undefined
         }),
-      { toJsonSchema: () => ({ type: "object" }) }
+      { representation: { id: sourceKey, payload: null, schemas }, toJsonSchema: () => shown }
     )
   )
-
-/** The parts that look at the same value, as core's import knows them. */
-const nodesInPlace = ({ combined, reference }: Node): ReadonlyArray<Node> => [
-  ...(reference === undefined ? [] : [reference]),
-  ...combined.allOf,
-  ...combined.anyOf,
-  ...combined.oneOf
-]
-
-const anyKey = "*"
-
-/** The parts that look at members, each with the member; `*` is any. */
-const nodesInside = (node: Node): ReadonlyArray<readonly [member: string, node: Node]> => [
-  ...node.properties,
-  ...node.patterns.map(([, part]) => [anyKey, part] as const),
-  ...(node.additional === undefined ? [] : [[anyKey, node.additional] as const]),
-  ...node.prefix.map((part, at) => [String(at), part] as const),
-  ...(node.rest === undefined ? [] : [[anyKey, node.rest] as const])
-]
-
-/** The work of a reader without a budget, which tries every alternative, on one value. */
-interface Visits {
-  /** The number of schemas it visits for the value itself. */
-  readonly inPlace: number
-  /** The schemas that visit each member, each as often as it does. */
-  readonly members: ReadonlyMap<string, ReadonlyArray<Node>>
-}
-
-/** The greatest number of visits of core, which has no budget, to one part of a value. */
-const maxVisits = 100_000
-
-/** The greatest number of parts of members that are looked at, so that the question is cheap, too. */
-const maxMembers = 4000
-
-/** Values are this deep by default. */
-const maxLevels = 64
-
-/**
- * True when core, which has no budget, has little to do with any value. Alternatives that refer to the same schema
- * twice double its work level by level; so does a recursion in which two schemas look at the same member.
- */
-const isCheapToRead = (root: Node): boolean => {
-  const known = new Map<Node, Visits>()
-  let size = 0
-  const visitsOf = (node: Node): Visits => {
-    const before = known.get(node)
-    if (before !== undefined) return before
-    let inPlace = 1
-    const members = new Map<string, Array<Node>>()
-    const add = (key: string, part: Node) => {
-      const parts = members.get(key) ?? []
-      members.set(key, parts)
-      parts.push(part)
-      size++
-    }
-    for (const [key, part] of nodesInside(node)) add(key, part)
-    // References that consume nothing form no circle and short chains only, so this ends soon.
-    for (const part of nodesInPlace(node)) {
-      if (size > maxMembers) break
-      const visits = visitsOf(part)
-      inPlace += visits.inPlace
-      for (const [key, parts] of visits.members) {
-        for (const inner of parts) if (size <= maxMembers) add(key, inner)
-      }
-    }
-    known.set(node, { inPlace, members })
-    return { inPlace, members }
-  }
-  const nodes = new Set([root])
-  for (const node of nodes) {
-    for (const parts of visitsOf(node).members.values()) for (const part of parts) nodes.add(part)
-    if (size > maxMembers) return false
-  }
-  const costs = new Map<Node, number>()
-  for (let level = 0, grown = true; grown && level < maxLevels; level++) {
-    grown = false
-    for (const node of nodes) {
-      const cost = worstCost(visitsOf(node), costs)
-      if (cost > maxVisits) return false
-      grown ||= cost !== costs.get(node)
-      costs.set(node, cost)
-    }
-  }
-  return true
-}
-
-/** The visits to a value and to the one member of it that takes the most. */
-const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number>): number => {
-  const costOf = (key: string) => (members.get(key) ?? []).reduce((sum, part) => sum + (costs.get(part) ?? 0), 0)
-  const wild = costOf(anyKey)
-  const others = Array.from(members.keys()).filter((key) => key !== anyKey)
-  return inPlace + wild + others.reduce((most, key) => Math.max(most, costOf(key)), 0)
-}
-
-/** The units for the import of one document, at most. */
-export const maxImportUnits = 100_000
-
-/** Schemas in one another that core merges, at most: it merges all of them again for each one. */
-const maxMergedLevels = 8
-
-/** Core imports a schema without a type once for each type. */
-const unitsOfSchema = ({ checks, kinds, size }: Node): number =>
-  20 + 5 * size + (kinds === plainJson.allTypes && checks.length > 0 ? 150 : 0)
-
-/** True for a schema in which core has nothing to merge: a reference or alternatives and nothing else, or neither. */
-const isPlain = (node: Node): boolean => {
-  const { allOf, anyOf, oneOf } = node.combined
-  const others = [node.reference, ...allOf, ...(anyOf.length > 0 ? [anyOf] : []), ...(oneOf.length > 0 ? [oneOf] : [])]
-  const isAlone = node.checks.length === 1 && node.kinds === plainJson.allTypes
-  return nodesInPlace(node).length === 0 || (isAlone && others.filter((part) => part !== undefined).length === 1)
 }
 
 /**
- * At least the units that core's import takes, or more than `limit`. Core imports a definition once, but merges the
- * schemas that look at one value anew for each of them, and with them those of each member; before it merges
- * alternatives it looks through everything that the others lead to.
- */
-const boundImport = (root: Node, limit: number): number => {
-  let units = 0
-  const imported = new Set<Node>()
-  const isOver = () => units > limit
-  const below = new Map<Node, ReadonlyArray<Node>>()
-  const lookThrough = (root: Node): void => {
-    const open = [root]
-    for (let node = open.pop(); node !== undefined && !isOver(); node = open.pop()) {
-      units += 1
-      const parts = below.get(node) ?? [...nodesInPlace(node), ...nodesInside(node).map(([, part]) => part)]
-      below.set(node, parts)
-      for (const part of parts) open.push(part)
-    }
-  }
-  const importNode = (node: Node): void => {
-    if (imported.has(node) || isOver()) return
-    // The two boolean schemas are at many places
-    if (node.always === undefined) imported.add(node)
-    units += unitsOfSchema(node)
-    if (!isPlain(node)) merge([node], 1, 0)
-    else for (const part of nodesInPlace(node)) importNode(part)
-    for (const [, part] of nodesInside(node)) importNode(part)
-  }
-  const merge = (nodes: ReadonlyArray<Node>, times: number, level: number): void => {
-    if (level > maxMergedLevels) units = Number.POSITIVE_INFINITY
-    // A schema that two references lead to is merged with itself
-    const merged = [...nodes]
-    const members = new Map<string, Array<Node>>()
-    let entries = 0
-    for (const node of merged) {
-      units += unitsOfSchema(node)
-      if (isOver()) return
-      for (const part of nodesInPlace(node)) merged.push(part)
-      if (node.combined.anyOf.length + node.combined.oneOf.length > 0) {
-        const before = units
-        for (const other of nodes) lookThrough(other)
-        units += (units - before) * nodesInPlace(node).length
-      }
-      for (const [key, part] of nodesInside(node)) {
-        const parts = members.get(key) ?? []
-        parts.push(part)
-        members.set(key, parts)
-        entries += 1
-      }
-    }
-    units += times * merged.length * (merged.length * (1 + members.size) + entries)
-    const wild = members.get(anyKey) ?? []
-    for (const parts of members.values()) {
-      if (isOver()) return
-      const all = parts === wild ? parts : [...parts, ...wild]
-      if (all.length > 1) merge(all, times * merged.length, level + 1)
-      for (const part of parts) importNode(part)
-    }
-  }
-  importNode(root)
-  return units
-}
-
-/**
- * A Schema of the same document for provider adapters, which want to look at a
- * Schema as well as at JSON.
+ * A Schema of the values that the document accepts, for provider adapters, which want a Schema.
  *
  * **Details**
  *
- * It is imported by core as far as core can; where core refuses (`if`, `not`,
- * `$ref: "#"` ...), and where the import or a reader of the Schema would take too long
- * (schemas that are merged again and again, alternatives that multiply, a recursion that
- * looks at one member twice), it accepts any object for a document
- * of objects, and anything else for others. It never decides what is accepted: `JsonSchema.validate` does.
+ * `Schema.toJsonSchemaDocument` returns the document. Values stay as they are: `JsonSchema.codec` completes them.
  *
  * @category converting
  * @since 0.1.0
  */
-export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
-  Option.getOrElse(importSchema(self), () =>
-    self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
-  )
-
-/**
- * The Schema that {@link toSchema} imports, or none where it would accept anything: then a
- * reader of the Schema learns nothing of the document, and needs the document itself.
- *
- * @category converting
- * @since 0.1.0
- */
-export const importSchema: Importer = (self) => {
-  const before = knownImports.get(self)
-  if (before !== undefined) return before
-  const imported = importWith(fuel.make(maxImportUnits), self)
-  knownImports.set(self, imported)
-  return imported
-}
-
-/** Core imports a document once: a tool shows its Schema in every run. */
-const knownImports = new WeakMap<interpret.JsonSchema, Option.Option<Schema.Codec<unknown>>>()
-
-/** {@link importSchema} with fuel: the units of an import that is too large are those of asking. */
-export const importWith = (tank: fuel.Fuel, self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> => {
-  const { limit } = tank
-  const root = interpret.rootOf(self)
-  // Core walks all of a document of draft-07 before it reads it
-  const before = self.dialect === "draft-07" ? interpret.costOf(self).units : 0
-  const units = before + boundImport(root, limit)
-  // Asking takes little of what importing takes
-  fuel.spend(tank, Math.min(units, limit) / (units > limit ? 20 : 1))
-  if (units > limit || !isCheapToRead(root)) return Option.none()
-  const imported = Result.try(() =>
-    SchemaRepresentation.fromJsonSchemaDocument(
-      self.dialect === "draft-07"
-        ? EffectJsonSchema.fromSchemaDraft07(self.json)
-        : EffectJsonSchema.fromSchemaDraft2020_12(self.json),
-      { patterns: "ignore" }
-    )
-  )
-  return Option.map(
-    Result.getSuccess(imported),
-    // an imported Schema needs no services, and its two sides are whatever JSON allows
-    (schema) => schema as Schema.Top as Schema.Codec<unknown>
-  )
-}
+export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> => checkedBy(self, self.json)
 
 /**
  * `JsonSchema.validate` as a Schema: decoding completes and checks a value, encoding
@@ -607,4 +391,4 @@ export const codec = (self: interpret.JsonSchema, options?: interpret.ValidateOp
       ),
       encode: SchemaGetter.passthrough()
     })
-  ).annotate({ [sourceKey]: self.json, [importerKey]: importSchema })
+  ).annotate({ [sourceKey]: self.json })

@@ -494,6 +494,7 @@ const maxValueDepth = 512
 
 export const problemsOf = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "", reason }).problems
 
+/** Options of validating a value by a JSON Schema. */
 export interface ValidateOptions {
   /** Refuse undeclared properties of a closed object instead of dropping them; default `false`. */
   readonly strict?: boolean | undefined

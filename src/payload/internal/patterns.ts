@@ -171,7 +171,7 @@ const translatePattern = (source: string): Result.Result<string, string> => {
 }
 
 /** One character, escape or class of RE2, or the beginning of a group, of which only the capturing ones add instructions. */
-const atomPattern = /\\[xpP]\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?(?::|P?<[^>]*>))?|\{\d+(?:,\d*)?\}|[^]/gu
+const atomPattern = /\\[xpP]\{[^}]*\}?|\\.|\[(?:\\.|[^\]\\])*\]?|\((?:\?(?::|P?<[^>]*>?))?|\{\d+(?:,\d*)?\}|[^]/gu
 
 /** A group that is being read: its instructions so far, and those of its last atom, which a repeat multiplies. */
 interface Group {

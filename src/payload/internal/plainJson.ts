@@ -125,12 +125,16 @@ export const typeBits = { null: 1, boolean: 2, integer: 4, number: 12, string: 1
 export const allTypes = 127
 
 /** The kind of a JSON value as `type` names it: `integer` for whole numbers. */
-export const typeOf = (value: Schema.Json): string => (Number.isInteger(value) ? "integer" : kindOf(value))
+export const typeOf = (value: Schema.Json): string => {
+  if (!Number.isInteger(value)) return kindOf(value)
+  return Number.isSafeInteger(value) ? "integer" : "integer beyond 2^53"
+}
 
-/** The bit a value has: `integer` for whole numbers, the other half of `number` else. */
+/** The bit a value has: `integer` for whole numbers that JSON numbers hold exactly, the other half of `number` else. */
 export const typeBitOf = (value: Schema.Json): number => {
   if (typeof value === "string") return typeBits.string
-  if (typeof value === "number") return Number.isInteger(value) ? typeBits.integer : typeBits.number - typeBits.integer
+  if (typeof value === "number")
+    return Number.isSafeInteger(value) ? typeBits.integer : typeBits.number - typeBits.integer
   return own<number>(typeBits, kindOf(value)) ?? 0
 }
 
@@ -632,6 +636,27 @@ export const isForbiddenKey = (key: string | number, value: unknown): boolean =>
   key === "__proto__" ||
   (key === "constructor" && typeof value === "object" && value !== null && Object.hasOwn(value, "prototype"))
 
+/** Each value counts this much in {@link weigh}, for the quotes and separators around it. */
+export const nodeWeight = 32
+
+/** About as many bytes as JSON takes; infinite for what is deeper than `depth`, or no JSON of ours. */
+export const weigh = (value: unknown, depth: number = defaultLimits.maxDepth / 2): number => {
+  if (typeof value === "string") return nodeWeight + value.length
+  if (typeof value === "number") return Number.isFinite(value) ? nodeWeight : Number.POSITIVE_INFINITY
+  if (typeof value !== "object" || value === null) return nodeWeight
+  if (depth === 0) return Number.POSITIVE_INFINITY
+  let total = nodeWeight
+  if (Array.isArray(value)) {
+    for (const item of value) total += weigh(item, depth - 1)
+    return total
+  }
+  for (const key of Object.keys(value)) {
+    const member: unknown = Reflect.get(value, key)
+    total += isForbiddenKey(key, member) ? Number.POSITIVE_INFINITY : key.length + weigh(member, depth - 1)
+  }
+  return total
+}
+
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
 
 interface CopyFrame {
@@ -858,23 +883,32 @@ const groups = [
   // API keys, also as the headers that carry them
   "apikey apikeys *apikey xgoogapikey subscriptionkey ocpapimsubscriptionkey",
   // Authorization
-  "auth authorization proxyauthorization basicauth authheader authkey bearer *token jwt *jwt cookie cookies setcookie",
+  "auth authorization proxyauthorization basicauth authheader authkey bearer token *token jwt *jwt pat githubpat gitlabpat",
+  "cookie cookies setcookie sessioncookie authcookie",
   // Secrets and passwords
   "secret secrets *secret secretvalue password passwords *password passwd *passwd pwd passphrase passcode",
+  "pin otp",
   "credential credentials *credentials",
   // Keys that open something, and addresses that hold a password
   "*secretkey *accesskey accesskey accesskeyid *accesskeyid *privatekey privatekey privatekeypem secretkey sshkey",
   "signingkey encryptionkey masterkey serviceaccountkey accountkey",
   "connectionstring *connectionstring dsn *dsn databaseurl *databaseurl",
+  "webhookurl *webhookurl sasurl *sasurl",
+  // Several
+  "*apikeys *secrets *passwords *secretkeys *accesskeys *privatekeys *accesstokens *refreshtokens *apitokens *authtokens",
+  "accesstokens refreshtokens apitokens authtokens bearertokens",
   // Tokens of text and of pages
   "!maxtoken !mintoken !starttoken !stoptoken !endtoken !bostoken !eostoken !padtoken !unktoken !septoken !masktoken",
   "!prompttoken !inputtoken !outputtoken !completiontoken !*firsttoken !nexttoken !*specialtoken !*pertoken",
-  "!*pagetoken !continuationtoken !synctoken !cancellationtoken"
+  "!pagetoken !*pagetoken !*paginationtoken !paginationtoken !continuationtoken !synctoken !cancellationtoken",
+  // A company
+  "!auth0"
 ]
 
 /**
- * The keys under which nothing may be written, without case and separators. `*token` names every key that ends in `token`
- * and has something before it, and `!maxtoken` or `!*pagetoken` is an exception from such an end.
+ * The keys under which nothing but `true`, `false` and `null` may be written, without case, separators, and digits at the end.
+ * `*token` names every key that ends in `token` and has something before it, and `!maxtoken`, `!*pagetoken` or `!auth0` is
+ * an exception from an end or from the digits.
  *
  * @category models
  * @since 0.1.0
@@ -922,6 +956,9 @@ const separators = /[^\p{L}\p{N}]/gu
 /** Putting a long run of these in order takes quadratic time; as separators they count for nothing anyway. */
 const combiningMarks = /\p{M}+/gu
 
+/** It begins at the first digit only, so that a long run of digits takes linear time. */
+const lastDigits = /(?<!\d)\d+$/
+
 /** The ends in a list of names, and keys met lately: the same few keys come again and again. */
 interface SecretRules {
   readonly ends: ReadonlyArray<string>
@@ -951,8 +988,11 @@ export const isSecretName = (key: string, names: ReadonlySet<string> = secretNam
   const before = known.get(key)
   if (before !== undefined) return before
   const name = key.replace(combiningMarks, "").normalize("NFKC").replace(separators, "").toLowerCase()
-  const hasEnd = (end: string) => name.length > end.length && name.endsWith(end)
-  const secret = names.has(name) || (ends.some(hasEnd) && !names.has(`!${name}`) && !exceptions.some(hasEnd))
+  const isListed = (name: string) => {
+    const hasEnd = (end: string) => name.length > end.length && name.endsWith(end)
+    return names.has(name) || (ends.some(hasEnd) && !names.has(`!${name}`) && !exceptions.some(hasEnd))
+  }
+  const secret = isListed(name) || (!names.has(`!${name}`) && isListed(name.replace(lastDigits, "")))
   if (known.size >= maxKnownKeys) known.clear()
   if (key.length <= maxKnownLength) known.set(key, secret)
   return secret
@@ -991,7 +1031,8 @@ export const findSecret = (
     if (Redacted.isRedacted(value)) return makeSecret(at, "redacted")
     const members: Array<Place> = []
     forEachMember(value, (key, member, named) => {
-      const marked = keys && named && isSecretName(key, names)
+      const isFlag = member === null || typeof member === "boolean"
+      const marked = keys && named && !isFlag && isSecretName(key, names)
       if (marked || (typeof member === "object" && member !== null)) {
         members.push({ value: member, at: { parent: at, key }, secret: marked })
       }

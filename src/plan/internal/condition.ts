@@ -36,7 +36,7 @@ type Leaf = typeof Leaf.Type
 
 const isLeaf = (when: When): when is Leaf => when._tag === "Text" || "path" in when
 
-/** A condition; `When.When` has the documentation. */
+/** A condition; the export in `When.ts` has the documentation. */
 export type When =
   | Leaf
   | { readonly _tag: "And"; readonly all: ReadonlyArray<When> }
@@ -44,9 +44,10 @@ export type When =
   | { readonly _tag: "Not"; readonly when: When }
   | { readonly _tag: "Custom"; readonly name: string }
 
-const inner = Schema.suspend(() => When)
+const inner = Schema.suspend(() => Shape)
 
-export const When: Schema.Codec<When, unknown> = Schema.Union([
+/** The shape of a condition, which may not be usable. */
+export const Shape: Schema.Codec<When, unknown> = Schema.Union([
   ...Leaf.members,
   kindStruct("and", "And", { all: Schema.Array(inner) }, { all: "conditions" }),
   kindStruct("or", "Or", { any: Schema.Array(inner) }, { any: "conditions" }),
@@ -167,6 +168,10 @@ export const analyze = (when: When, tank: fuel.Fuel = fuel.make(plainJson.defaul
   if (!fuel.isEmpty(tank)) analyses.set(when, analysis)
   return analysis
 }
+
+export const When: Schema.Codec<When, unknown> = Shape.check(
+  Schema.makeFilter((when) => analyze(when).problems.map(({ path, reason }) => ({ path, issue: reason })))
+)
 
 /** The number of regular expressions in a condition; none of them is compiled. */
 export const countPatterns = (when: When): number =>

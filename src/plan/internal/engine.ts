@@ -49,7 +49,8 @@ export const drive = (
 const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =>
   Effect.gen(function* () {
     const { bound } = rules
-    const change = begin._tag === "Resume" ? yield* planChange.judge(rules, begin.state, options.onChange) : undefined
+    if (begin._tag === "Resume") yield* learnNested(rules, begin.state)
+    const change = begin._tag === "Resume" ? yield* planChange.judge(rules, begin.state, options) : undefined
     const services = yield* Effect.context<never>()
     const around = callContext.runAround(services)
     const outer = options.joins === true ? around?.outer : around
@@ -120,9 +121,8 @@ const openRun = Effect.fnUntraced(function* (
   state: PlanRun.State | undefined,
   change: planRunParts.PlanChange | undefined
 ) {
-  const { options, recorder, rules } = run
+  const { options, recorder } = run
   if (state === undefined) return recorder.begin()
-  yield* learnNested(rules, state)
   const decided = planTransition.decide(state, options.decisions ?? [], yield* DateTime.now)
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })

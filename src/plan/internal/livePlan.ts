@@ -283,6 +283,9 @@ export interface AgentMemory<out R = never> {
   readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown, R>) | undefined
 }
 
+/** The services that memories require. */
+export type MemoryServices<Memory> = Memory extends unknown ? stepTarget.PartServices<Memory[keyof Memory]> : never
+
 /**
  * A plan whose tool rules were checked, too: it can run. `targets` are in the order of the steps. `within` provides
  * the services that were captured for its code, if there are any.

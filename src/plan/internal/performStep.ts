@@ -18,6 +18,7 @@ import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
 import * as durability from "../../agent/internal/durability.ts"
 import type { Handed, Recorder } from "../../agent/internal/driver.ts"
+import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
 import * as Digest from "../../payload/Digest.ts"
@@ -424,7 +425,7 @@ const stepPaused = Effect.fnUntraced(function* (
       ? request
       : {
           reason,
-          digest: yield* runTransition.requestDigest({
+          digest: yield* runParts.requestDigest({
             place: placeOf(state, step),
             contract: run.bound.digest,
             arguments: { reason, ...input }
@@ -687,7 +688,7 @@ const runTool = Effect.fnUntraced(function* (
   }
   const [, id] = placeOf(state, step)
   const request = { id, name: target.name, arguments: args }
-  const prepared = yield* boundTool.prepare(bound.tools, request, {
+  const prepared = yield* boundTool.prepareNormal(bound.tools, request, {
     runId: state.runId,
     context: state.context,
     timeout: options.timeouts?.tool,
@@ -697,7 +698,7 @@ const runTool = Effect.fnUntraced(function* (
   const call = prepared.success
   const tool = bound.tools.tools.get(target.name)
   const asks = Effect.map(
-    runTransition.requestDigest({
+    runParts.requestDigest({
       place: placeOf(state, step),
       contract: call.contract.digest,
       arguments: call.arguments

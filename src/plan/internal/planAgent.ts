@@ -80,10 +80,12 @@ const partsOf = (bound: livePlan.BoundPlan) => {
 }
 
 /** The changes of the plan since its progress, if it is under way. */
-const progressChanges = (bound: livePlan.BoundPlan, { progress }: Run.State) => {
+const progressChanges = (bound: livePlan.BoundPlan, { progress, updatedAt }: Run.State) => {
   if (progress === undefined) return Effect.succeed([])
-  return replayProgress(bound, progress.facts).pipe(
-    Effect.flatMap((state) => planChange.changesOf(performStep.makeLearningRules(bound), state)),
+  return Effect.zip(engine.completeRules(bound), replayProgress(bound, progress.facts)).pipe(
+    Effect.flatMap(([rules, state]) =>
+      planChange.changesOf(rules, planChange.afterDenials(rules, state, progress.decisions, updatedAt))
+    ),
     Effect.catch((reason) =>
       Effect.succeed(
         reason._tag === "DefinitionChanged"

@@ -4,14 +4,15 @@
  */
 
 import * as Chunk from "effect/Chunk"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
-import type { OnChange } from "../../agent/internal/agentTypes.ts"
 import * as definitionChange from "../../agent/internal/definitionChange.ts"
+import type { Decision } from "../../agent/internal/runParts.ts"
 import * as Digest from "../../payload/Digest.ts"
 import { hashText } from "../../payload/internal/base.ts"
 import { appendToken, defined } from "../../payload/internal/plainJson.ts"
@@ -126,10 +127,25 @@ const nextStep = (was: Steps, now: Steps, state: State): string | undefined => {
 }
 
 /** True for a step that has something of its own that continues: a question, a decision or a run inside it. */
-const isEngaged = ({ question, status }: planTransition.Member): boolean =>
-  question !== undefined ||
-  planTransition.childOf(status) !== undefined ||
-  ("decision" in status && status.decision !== undefined)
+const isEngaged = ({ question, status }: planTransition.Member): boolean => {
+  const decision = "decision" in status ? status.decision : undefined
+  // A step that is denied fails without its target
+  if (decision?.approved === false) return false
+  return question !== undefined || planTransition.childOf(status) !== undefined || decision !== undefined
+}
+
+/** The state after the denials among decisions: what is denied needs no tool. Others are taken by the run. */
+export const afterDenials = (
+  rules: planTransition.Rules,
+  state: State,
+  decisions: ReadonlyArray<Decision> | undefined,
+  at: DateTime.Utc
+): State =>
+  (decisions ?? []).reduce((before, decision) => {
+    const decided = decision.approved === false ? planTransition.decide(before, [decision], at) : Result.succeed([])
+    const [event] = Result.getOrElse(decided, () => [])
+    return event === undefined ? before : Result.getOrElse(planTransition.apply(rules, before, event), () => before)
+  }, state)
 
 const ownChanges = (was: planRunParts.Basis, now: planRunParts.Basis, state: State): ReadonlyArray<Change> => {
   const touched = touchedBy(state)
@@ -226,10 +242,10 @@ export const planChanged = (
 export const judge = Effect.fnUntraced(function* (
   rules: performStep.LearningRules,
   state: State,
-  onChange: OnChange = "compatible"
+  { decisions, onChange = "compatible" }: Pick<performStep.DriveOptions, "decisions" | "onChange">
 ): Effect.fn.Return<planRunParts.PlanChange | undefined, PlanError.PlanError> {
   const { bound } = rules
-  const changes = yield* changesOf(rules, state)
+  const changes = yield* changesOf(rules, afterDenials(rules, state, decisions, yield* DateTime.now))
   const isSame = digestOf(state) === bound.digest
   if (isSame && changes.length === 0) return undefined
   if (!definitionChange.isAllowed(changes, onChange)) {

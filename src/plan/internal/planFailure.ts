@@ -6,6 +6,7 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
+import * as agentReason from "../../agent/internal/agentReason.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
@@ -106,17 +107,16 @@ const explainDecision = (reason: ReasonOf<"InvalidDecision">): string => {
 const showPath = ({ callId, path }: { readonly callId: string; readonly path?: ReadonlyArray<string> }): string =>
   [...(path ?? []), callId].map(quote).join(" > ")
 
-// Errors and defects behind a failure may hold anything that a step worked on. They stay out of
-// reasons, messages, JSON and every printed error.
-const causes = new WeakMap<object, unknown>()
-
-/** Keeps the error or defect behind an error, if there is one. */
+/**
+ * Keeps the error or defect behind an error, if there is one. It may hold anything that a step worked on, so it stays out of
+ * reasons, messages, JSON and every printed error.
+ */
 export const withCause = <E extends object>(error: E, cause: unknown): E => {
-  if (cause !== undefined) causes.set(error, cause)
+  if (cause !== undefined) agentReason.causes.set(error, cause)
   return error
 }
 
-export const causeOf = (error: object): unknown => causes.get(error)
+export const causeOf = (error: object): unknown => agentReason.causes.get(error)
 
 /** The failures that plans detect. Their messages have places and kinds, and quote only decisions. */
 const planReasonTypes: ReadonlySet<string> = new Set([
@@ -133,7 +133,7 @@ const planReasonTypes: ReadonlySet<string> = new Set([
 
 /** True if the plan detected the failure behind an error. An error of a function can have any type; then it is the cause. */
 export const isPlanReason = (error: object, type: string): boolean => {
-  const cause = causes.get(error)
+  const cause = agentReason.causes.get(error)
   return planReasonTypes.has(type) && (cause === undefined || cause instanceof PayloadError.PayloadError)
 }
 

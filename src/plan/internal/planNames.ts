@@ -83,15 +83,12 @@ export const kindStruct = <
 
 const maxLine = 120
 
-// Emoji are put together by two format characters; all others are shown by their number, for they hide or reorder text.
-const hidden = /(?!\u200d|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}\p{Cn}]/gu
-
 /** A text from anywhere on one line: what cannot be seen is written by its number. */
 export const escapeInvisible = (text: string, max: number = maxLine): string =>
   base
     .truncateText(text, max)
     .replace(/[\n\r\t]+/gu, " ")
-    .replace(hidden, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+    .replace(base.unseen, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
 /** A name as pictures show it: one that is empty, or begins or ends with a space, is put in quotes. */
 export const displayName = (name: string): string => {

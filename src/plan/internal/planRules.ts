@@ -47,6 +47,7 @@ export const rules = {
   ],
   UnreachableStep: ["a step that some run comes to", "Route to it, move it, or remove it"],
   WritesCollision: ["a key that no other step of the parallel group writes", "Write different keys"],
+  InvalidOption: ["a value of the type that Step.make declares for it", "Change it"],
   InvalidDuration: [`a duration such as "30 seconds"`, "Write it so"],
   InvalidRetry: ["times as a whole number from 0, a factor from 1, and pauses from 0 milliseconds", "Change the retry"],
   SchemaNotRepresentable: ["a schema that has a JSON Schema", "Use another schema"],

@@ -153,7 +153,7 @@ const allOf = (shapes: ReadonlyArray<Shape>): Shape => {
   const counts = new Map<Schema.Json, number>()
   for (const { literals } of lists) for (const value of literals) counts.set(value, (counts.get(value) ?? 0) + 1)
   const literals = Array.from(unite(shapes.map(({ literals }) => literals))).filter(
-    (value) => (counts.get(value) ?? 0) === lists.length && (types?.has(plainJson.typeOf(value)) ?? true)
+    (value) => (counts.get(value) ?? 0) === lists.length && (types?.has(typeOf(value)) ?? true)
   )
   return {
     types,
@@ -192,6 +192,9 @@ const listOf = (json: Schema.Json | undefined): ReadonlyArray<Schema.Json> => (p
 /** Longer lists of values are not compared. */
 const maxListed = 1000
 
+/** A whole number beyond 2^53 is a `number` alone. */
+const typeOf = (value: Schema.Json) => (Number.isSafeInteger(value) ? "integer" : plainJson.kindOf(value))
+
 /** The shape by the keywords of a schema itself, without those that hold other schemas. */
 const ownShape = (schema: plainJson.JsonObject): Shape => {
   const type = plainJson.own(schema, "type")
@@ -200,9 +203,9 @@ const ownShape = (schema: plainJson.JsonObject): Shape => {
   const constant = plainJson.own(schema, "const")
   const listed = constant === undefined ? plainJson.own(schema, "enum") : [constant]
   const all = listOf(listed)
-  const values = declared === undefined ? all : all.filter((value) => declared.has(plainJson.typeOf(value)))
+  const values = declared === undefined ? all : all.filter((value) => declared.has(typeOf(value)))
   return {
-    types: plainJson.isArray(listed) ? new Set(values.map(plainJson.typeOf)) : declared,
+    types: plainJson.isArray(listed) ? new Set(values.map(typeOf)) : declared,
     literals: new Set(values.length > maxListed ? [] : values.filter(isPlain)),
     isListed: plainJson.isArray(listed) && values.length <= maxListed && values.every(isPlain),
     fields: new Map(),

@@ -48,6 +48,7 @@ export interface FunctionTarget<out R = never> {
   readonly schemas: AnyOptions
 }
 
+/** An agent as the target of a step, or an Effect that finds one. */
 export type AgentTarget<R = never, A = unknown> = agentTypes.Agent<A, R> | Effect.Effect<agentTypes.Agent<A>, never, R>
 
 /** The services that an agent requires, or the Effect that finds one. */
@@ -112,6 +113,9 @@ export const makeTarget = (name: string, ...rest: readonly [TargetCode] | readon
 
 /** Any value that can be the target of a step. */
 export type TargetInput = string | AgentTarget<unknown> | FunctionTarget<unknown> | TargetCode
+
+export const isTarget = (u: unknown): u is TargetInput =>
+  typeof u === "string" || typeof u === "function" || isFunctionTarget(u) || Agent.isAgent(u) || Effect.isEffect(u)
 
 const agentKey = "effect-emissary/Agent/"
 

@@ -7,6 +7,7 @@ import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -120,13 +121,20 @@ const carriedResult = (error: unknown): ToolResult.ToolResult | undefined =>
 /**
  * The facts that the need for an approval may depend on.
  */
-interface ApprovalContext {
+export interface ApprovalContext {
   readonly callId: string
   readonly context: Json.JsonObject
   readonly messages: ReadonlyArray<Prompt.Message>
 }
 
 type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
+
+/** The arguments of a call as a person approves them and the handler receives them, in a run with this context. */
+type Normalize = (
+  bound: BoundTool,
+  args: Json.JsonObject,
+  context: Json.JsonObject
+) => Effect.Effect<Json.JsonObject, ToolResult.Failure>
 
 /**
  * The place of a tool's code: `"local"` in this process, `"stub"` behind a tool
@@ -160,6 +168,11 @@ export interface BoundTool {
    * `validation_error`, never "no approval needed".
    */
   readonly needsApproval: NeedsApproval
+  /**
+   * Applies the decoding defaults and transformations of the tool's Schema to checked arguments. A stub has no Schema, and
+   * its arguments stay as they are.
+   */
+  readonly normalize: Normalize
   readonly body: Option.Option<toolCall.Body>
 }
 
@@ -196,6 +209,7 @@ export const fromHandler = Effect.fnUntraced(function* (
     own: given === here ? undefined : yield* compileSchema(here, "parameters", here.parameters),
     result: undefined,
     needsApproval: makeApproval(contract, tool, handler.context),
+    normalize: makeNormalizer(contract, tool, handler.context),
     body: Option.some(makeBody(tool, handler))
   })
 })
@@ -298,6 +312,7 @@ export const fromProviderTool = (tool: Tool.Any): Effect.Effect<BoundTool, ToolC
       own: undefined,
       result: undefined,
       needsApproval: () => Effect.succeed(false),
+      normalize: (_, args) => Effect.succeed(args),
       body: Option.none()
     })
   )
@@ -319,6 +334,10 @@ export const makeStub = (
       : Effect.succeed(stubOf(contract, parameters.success, result.success))
   })
 
+/** The Schema of a tool that shows its document itself: a provider's adapter reads arguments with it, as the call does. */
+const readBy = (parameters: JsonSchema.JsonSchema) =>
+  convertSchema.checkedBy(parameters, { type: "object" }, { coerce: true })
+
 const stubOf = (
   contract: ToolContract.ToolContract,
   parameters: JsonSchema.JsonSchema,
@@ -334,11 +353,12 @@ const stubOf = (
   return {
     contract,
     kind: "stub",
-    tool: Object.assign(tool, { parametersSchema: convertSchema.checkedBy(parameters) }),
+    tool: Object.assign(tool, { parametersSchema: readBy(parameters) }),
     parameters,
     own: undefined,
     result,
     needsApproval: () => Effect.succeed(contract.approval !== "never"),
+    normalize: (_, args) => Effect.succeed(args),
     body: Option.none()
   }
 }
@@ -375,32 +395,93 @@ const makeApproval = (
   // the contract leaves the decision to code that is not here
   if (typeof ask !== "function") return () => Effect.succeed(contract.approval === "dynamic")
   const decode = makeDecoder(tool)
-  const services = servicesOver(captured)
+  const within = withinCall(contract, captured)
   return (args, context) =>
-    Effect.flatMap(decode(args), (decoded) =>
-      toolCall.forkAndWait<boolean, ToolResult.Failure>((current, timeouts, done) =>
-        toolCall.fork(
-          Effect.suspend(() => {
-            const answer: unknown = ask(decoded, { toolCallId: context.callId, messages: context.messages })
-            if (typeof answer === "boolean") return Effect.succeed(answer)
-            // Sound: an Effect that a policy returns answers true or false, by its type.
-            return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
-          }),
-          services(current, context.context),
-          timeouts,
-          Duration.toMillis(contract.timeout),
-          (exit) => {
-            if (exit === "timeout") return done(Effect.fail(lateApproval(contract.timeout)))
-            done(
-              Exit.isSuccess(exit)
-                ? exit
-                : Effect.flatMap(toolCall.unhandledFailure(tool.name, exit.cause), Effect.fail)
-            )
-          }
-        )
+    within(
+      context.context,
+      Effect.flatMap(decode(args), (decoded) => {
+        const answer: unknown = ask(decoded, { toolCallId: context.callId, messages: context.messages })
+        if (typeof answer === "boolean") return Effect.succeed(answer)
+        // Sound: an Effect that a policy returns answers true or false, by its type.
+        return Effect.isEffect(answer) ? (answer as Effect.Effect<boolean>) : Effect.die(notAPolicy)
+      })
+    )
+}
+
+/** Runs code of a tool that decides about a call, with the services and the time of its handler. */
+const withinCall = (contract: ToolContract.ToolContract, captured: Context.Context<never>) => {
+  const services = servicesOver(captured)
+  return <A>(runContext: Json.JsonObject, effect: Effect.Effect<A, ToolResult.Failure>) =>
+    toolCall.forkAndWait<A, ToolResult.Failure>((current, timeouts, done) =>
+      toolCall.fork(
+        Effect.result(effect),
+        services(current, runContext),
+        timeouts,
+        Duration.toMillis(contract.timeout),
+        (exit) => {
+          if (exit === "timeout") return done(Effect.fail(lateApproval(contract.timeout)))
+          done(
+            Exit.isSuccess(exit)
+              ? Effect.fromResult(exit.value)
+              : Effect.flatMap(toolCall.unhandledFailure(contract.name, exit.cause), Effect.fail)
+          )
+        }
       )
     )
 }
+
+/**
+ * Finds arguments that decode to the same value as the given ones and show all of it: the encoded value, with the keys that
+ * encoding leaves out as the handler has them.
+ */
+const makeNormalizer = (
+  contract: ToolContract.ToolContract,
+  tool: Tool.Any,
+  captured: Context.Context<never>
+): Normalize => {
+  if (convertSchema.isVoid(tool.parametersSchema)) return (_, args) => Effect.succeed(args)
+  const within = withinCall(contract, captured)
+  const codec = base.once(() => {
+    const encode = makeEncoder(tool.parametersSchema)
+    const show = makeEncoder(Schema.toType(tool.parametersSchema))
+    const written = (value: unknown) =>
+      Effect.all([Effect.orElseSucceed(encode(value), () => null), Effect.orElseSucceed(show(value), () => null)])
+    return { decode: makeDecoder(tool), written }
+  })
+  const normalized = Effect.fnUntraced(function* (bound: BoundTool, args: Json.JsonObject) {
+    const { decode, written } = codec()
+    const [encoded, shown] = yield* written(yield* decode(args))
+    const limits = yield* Limits.Limits
+    for (const candidate of [withMissing(encoded ?? shown, shown), encoded]) {
+      if (!Json.isObject(candidate)) continue
+      const checked = checkArguments(bound, candidate, limits)
+      if (Result.isFailure(checked)) continue
+      const again = yield* Effect.option(Effect.flatMap(decode(checked.success), written))
+      if (Option.isSome(again) && Equal.equals(again.value, [encoded, shown])) return checked.success
+    }
+    return yield* Effect.fail(notRepeatable(contract.name))
+  })
+  return (bound, args, runContext) => within(runContext, normalized(bound, args))
+}
+
+/** Adds the members of another value that this one does not have. */
+const withMissing = (value: Schema.Json, other: Schema.Json): Schema.Json => {
+  if (plainJson.isArray(value) && plainJson.isArray(other)) {
+    return value.map((item, index) => withMissing(item, other[index] ?? null))
+  }
+  if (!Json.isObject(value) || !Json.isObject(other)) return value
+  const members = Object.entries(value).map(([key, member]) => [
+    key,
+    withMissing(member, plainJson.own(other, key) ?? null)
+  ])
+  return { ...other, ...Object.fromEntries(members) }
+}
+
+const notRepeatable = (tool: string): ToolResult.Failure =>
+  ToolResult.failure(
+    "execution_error",
+    `Tool ${JSON.stringify(tool)} was not run: expected parameters that decode to the same value after they were encoded, so that what is approved is what runs. Change the Schema of its parameters.`
+  )
 
 const notAPolicy = new Error("needsApproval: expected true, false or an Effect of them, got something else.")
 
@@ -422,6 +503,13 @@ const encodeJson = (schema: Schema.Top) => Schema.encodeUnknownEffect(Schema.toC
 
 const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
   ToolResult.failure("validation_error", `Invalid arguments for tool ${JSON.stringify(tool)}: ${problems}`)
+
+/** The arguments of a call that may have been approved, which the handler would receive as others. */
+export const notNormal = (tool: string, normal: Json.JsonObject): ToolResult.Failure =>
+  invalidArguments(
+    tool,
+    `expected the arguments as the tool receives them, with its defaults and transformations applied: ${JSON.stringify(normal)}. Call it with these`
+  )
 
 /** Arguments as the handler takes them. */
 const makeDecoder = (tool: Tool.Any): DecodeArguments => {
@@ -723,7 +811,7 @@ const makeOfferedTool = (name: string, bound: BoundTool): OfferedTool => {
   })
     .annotateMerge(bound.tool.annotations)
     .annotate(Tool.Strict, strict)
-  return Object.assign(tool, { parametersSchema: convertSchema.checkedBy(bound.parameters) })
+  return Object.assign(tool, { parametersSchema: readBy(bound.parameters) })
 }
 
 /**
@@ -766,6 +854,22 @@ export const prepare = (
   options: PrepareOptions
 ): Effect.Effect<Result.Result<toolCall.BoundCall, ToolResult.Failure>> =>
   Effect.withFiber((fiber) => Effect.succeed(prepareIn(fiber.context, set, request, options)))
+
+/** The call with the arguments that a person approves and the handler receives. */
+export const normalizeCall = (
+  tool: BoundTool,
+  { arguments: args, context, id }: toolCall.BoundCall,
+  options: PrepareOptions
+): Effect.Effect<Result.Result<toolCall.BoundCall, ToolResult.Failure>> =>
+  Effect.result(Effect.map(tool.normalize(tool, args, context), (normal) => bindCall(tool, id, normal, options)))
+
+/** {@link prepare} for a caller that asks for the approval of the call, if it needs one. */
+export const prepareNormal = Effect.fnUntraced(function* (set: ToolSet, request: CallRequest, options: PrepareOptions) {
+  const prepared = yield* prepare(set, request, options)
+  const tool = set.tools.get(request.name)
+  if (Result.isFailure(prepared) || tool === undefined || tool.contract.approval === "never") return prepared
+  return yield* normalizeCall(tool, prepared.success, options)
+})
 
 /** {@link prepare} with the limits of a context. */
 export const prepareIn = (

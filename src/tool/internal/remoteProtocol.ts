@@ -190,6 +190,13 @@ const failedBeforeSending = (error: unknown, depth: number): boolean => {
   return failedBeforeSending(readField(error, "cause"), depth + 1)
 }
 
+/** The first code among the causes of an error, for example `ECONNREFUSED`. */
+export const codeOf = (error: unknown, depth = 0): string | undefined => {
+  if (depth > maxCauseDepth) return undefined
+  const code = readField(error, "code")
+  return typeof code === "string" ? code : codeOf(readField(error, "reason") ?? readField(error, "cause"), depth + 1)
+}
+
 /**
  * Recognizes a request that certainly never left this machine. An error without that
  * information (a browser's `Failed to fetch`, for example) counts as one that did.

@@ -12,8 +12,9 @@ import * as Result from "effect/Result"
 import * as Tracer from "effect/Tracer"
 import type * as Prompt from "effect/ai/Prompt"
 import type { JsonObject } from "../../payload/Json.ts"
-import { maskText } from "../../payload/internal/maskSecrets.ts"
-import { defined, isObject } from "../../payload/internal/plainJson.ts"
+import * as fuel from "../../payload/internal/fuel.ts"
+import * as maskSecrets from "../../payload/internal/maskSecrets.ts"
+import { defined, isObject, Limits } from "../../payload/internal/plainJson.ts"
 import type * as ToolResult from "../ToolResult.ts"
 import * as callContext from "./callContext.ts"
 
@@ -129,13 +130,13 @@ export const measureCall = (
 // The log
 
 /**
- * Logs an unexpected failure. What looks like a secret is masked in the texts of its errors; those that cannot be read
- * are left out. Spans do not have the texts.
+ * Logs an unexpected failure. The texts of its errors are cut, and what looks like a secret in them is masked; texts that
+ * cannot be read are left out. Spans do not have the texts.
  */
 export const logUnexpected = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.contextWith((context: Context.Context<never>) => {
     const shown = Result.getOrElse(
-      Result.try(() => maskCause(cause)),
+      Result.try(() => maskCause(cause, fuel.make(Context.get(context, Limits).maxFuel))),
       () => Cause.empty
     )
     const span = Context.getOrUndefined(context, Tracer.ParentSpan)
@@ -144,10 +145,10 @@ export const logUnexpected = (message: string, cause: Cause.Cause<unknown>): Eff
     return span === undefined ? logged : Effect.provideService(logged, Tracer.ParentSpan, Tracer.externalSpan(span))
   })
 
-const maskCause = (cause: Cause.Cause<unknown>): Cause.Cause<unknown> => {
+const maskCause = (cause: Cause.Cause<unknown>, tank: fuel.Fuel): Cause.Cause<unknown> => {
   let isMasked = false
   const mask = (text: string): string => {
-    const without = maskText(text)
+    const without = maskSecrets.maskText(maskSecrets.cutText(text), tank)
     isMasked ||= without !== text
     return without
   }

@@ -428,7 +428,12 @@ export const dispatchWithTimeout = (
     )
   })
 
-const interruptedFailure = ToolResult.failure("interrupted", "The run was interrupted while the tool was executing")
+/** Its handler was under way, so it may have taken effect: the model reads the same as for a call that died with its process. */
+const interruptedFailure = ToolResult.failure(
+  "interrupted",
+  "The run was interrupted while the tool was executing, and it is not known whether it took effect.",
+  { outcome: "unknown" }
+)
 
 /** Results that come from elsewhere are judged by the contract; ours were encoded by it. */
 const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult.ToolResult => {

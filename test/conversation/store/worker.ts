@@ -6,8 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Result from "effect/Result"
-import { Conversation, ConversationStore, Message, VersionedStore } from "effect-emissary"
+import { VersionedStore } from "effect-emissary"
 
 import * as killable from "./killable.ts"
 
@@ -18,11 +17,10 @@ export interface Postgres {
 
 export interface Task {
   readonly database: { readonly filename: string } | Postgres
-  readonly action: "append once" | "save once" | "delete once" | "append" | "increment"
+  readonly action: "set once" | "set both once" | "delete once" | "append" | "increment"
   /** The values that this process writes. */
   readonly name: string
   readonly times: number
-  readonly segmentSize: number
   /** The point at which the process kills itself; 0 for never. */
   readonly killAt: number
 }
@@ -46,20 +44,24 @@ const versioned = VersionedStore.layerSql().pipe(Layer.provide(client))
 
 const say = (line: string) => Effect.sync(() => process.stdout.write(`${line}\n`))
 
+const current = Effect.gen(function* () {
+  const store = yield* VersionedStore.VersionedStore
+  const found = yield* store.get(id)
+  const texts = Option.match(found, { onNone: () => [], onSome: ({ value }) => (Array.isArray(value) ? value : []) })
+  return { store, texts, expected: Option.map(found, ({ version }) => version) }
+})
+
 const append = Effect.fnUntraced(function* (text: string) {
-  const store = yield* ConversationStore.ConversationStore
-  const message = yield* Message.user(text)
-  yield* store.append(id, [message]).pipe(Effect.retry({ while: (error) => error._tag === "ConversationConflict" }))
+  yield* Effect.flatMap(current, ({ expected, store, texts }) =>
+    store.compareAndSet(id, expected, [...texts, text])
+  ).pipe(Effect.retry({ while: (error) => error._tag === "VersionConflict" }))
   yield* say(text)
 })
 
-const save = Effect.gen(function* () {
-  const store = yield* ConversationStore.ConversationStore
-  const { conversation, version } = Option.getOrThrow(yield* store.load(id))
-  const message = yield* Message.user(task.name)
-  const { conversation: rest } = Result.getOrThrow(Conversation.dropOldTurns(conversation, { keepRecent: 2 }))
-  const next = Result.getOrThrow(Conversation.append(rest, message))
-  yield* store.save(id, next, { expected: Option.some(version) })
+const setBoth = Effect.gen(function* () {
+  const { expected, store, texts } = yield* current
+  const write = store.setBoth ?? (() => Effect.die(new Error("the store writes one value at a time")))
+  yield* write({ key: "added", value: task.name }, { key: id, expected, value: [...texts, task.name] })
 })
 
 const increment = Effect.gen(function* () {
@@ -74,9 +76,9 @@ const increment = Effect.gen(function* () {
 }).pipe(Effect.retry({ while: (error) => error._tag === "VersionConflict" }))
 
 const actions = {
-  "append once": append(task.name),
-  "save once": save,
-  "delete once": Effect.flatMap(ConversationStore.ConversationStore, (store) => store.delete(id)),
+  "set once": append(task.name),
+  "set both once": setBoth,
+  "delete once": Effect.flatMap(VersionedStore.VersionedStore, (store) => store.delete(id)),
   append: Effect.forEach(
     Array.from({ length: task.times }, (_, n) => n),
     (n) => append(`${task.name}${n}`),
@@ -93,8 +95,4 @@ const program = Effect.gen(function* () {
   yield* say(`done after ${yield* database.points} points`)
 })
 
-await Effect.runPromise(
-  program.pipe(
-    Effect.provide(ConversationStore.layer({ segmentSize: task.segmentSize }).pipe(Layer.provideMerge(versioned)))
-  )
-)
+await Effect.runPromise(Effect.provide(program, versioned))

@@ -4,9 +4,10 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { RunnerAddress } from "effect/cluster"
+import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/durable"
-import { SqliteRunner } from "effect-emissary/node"
+import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { appendFileSync } from "node:fs"
 import type { Database } from "../kill/task.ts"
@@ -19,6 +20,8 @@ export interface Task {
   readonly toolMillis: number
   /** Sends a message to the session `chat`, and prints the receipt. */
   readonly message?: string
+  /** Has its sessions alone, without a fleet. */
+  readonly isLocal?: boolean
   /** Prints the events of the session `chat`, until its turn has ended. */
   readonly isReader?: boolean
 }
@@ -64,11 +67,18 @@ const model = ScriptedModel.layer(({ messages }) => {
   return Effect.as(Effect.sleep("300 millis"), turn)
 })
 
+/** Waits for the signal that ends the process, so that no test depends on the speed of the machine. */
+const terminated = Effect.callback<void>((resume) => {
+  process.once("SIGTERM", () => resume(Effect.void))
+})
+
 const tools = ({ ledger, toolMillis }: Task) => {
   const record = (line: string) => Effect.sync(() => appendFileSync(ledger, `${process.pid} ${line}\n`))
   return toolkit.toLayer({
     stamp: ({ text }) =>
-      Effect.andThen(record(`begins ${text}`), Effect.sleep(toolMillis)).pipe(
+      record(`begins ${text}`).pipe(
+        Effect.andThen(text.endsWith("until SIGTERM") ? terminated : Effect.void),
+        Effect.andThen(Effect.sleep(toolMillis)),
         Effect.andThen(record(`ends ${text}`)),
         Effect.as("stamped"),
         Effect.onInterrupt(() => record(`interrupted ${text}`))
@@ -95,6 +105,27 @@ export const clusterOf = ({ database, port }: Pick<Task, "database" | "port">) =
 
 export const runner = (task: Task) =>
   Session.layerCluster([clerk], { idleTime: "2 seconds" }).pipe(Layer.provide([clusterOf(task), tools(task), model]))
+
+const storeOn = (database: Database) =>
+  Layer.orDie(
+    database.type === "sqlite"
+      ? SqliteClient.layerStore({ filename: database.filename })
+      : Layer.provide(VersionedStore.layerSql(), postgres(database.url))
+  )
+
+/** Sessions in a process of its own, and those of the next one, whose clock does not move. */
+export const local = (task: Task) =>
+  Session.layer([clerk]).pipe(Layer.provide([storeOn(task.database), tools(task), model]))
+
+export const next = (database: Database) =>
+  Session.layer([clerk]).pipe(
+    Layer.provide([
+      storeOn(database),
+      toolkit.toLayer({ stamp: () => Effect.succeed("stamped"), pay: () => Effect.succeed("paid") }),
+      ScriptedModel.layer(() => ({ text: "done" }))
+    ]),
+    Layer.provideMerge(TestClock.layer())
+  )
 
 /** A process that only calls. */
 export const client = (url: string) =>

@@ -21,5 +21,8 @@ NodeRuntime.runMain(
       )
     }
     return yield* Effect.never
-  }).pipe(Effect.provide(layers.runner(task)), Effect.provide(Logger.layer([])))
+  }).pipe(
+    Effect.provide(task.isLocal === true ? layers.local(task) : layers.runner(task)),
+    Effect.provide(Logger.layer([]))
+  )
 )

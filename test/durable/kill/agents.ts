@@ -13,6 +13,7 @@ import { Plan, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { random } from "../../random.ts"
 import type { Ledger } from "./ledger.ts"
+import * as weather from "./weather.ts"
 
 export const chat = "desk"
 export const plan = "order"
@@ -34,7 +35,15 @@ const hash = (text: string): number => {
 const parameters = Schema.Struct({ key: Schema.String })
 const Note = Tool.make("note", { parameters, success: Schema.String }).annotate(Tool.Idempotent, true)
 const Pay = Tool.make("pay", { parameters, success: Schema.String })
-const Refund = Tool.make("refund", { parameters, success: Schema.String, needsApproval: true })
+const refundWith = <F extends Schema.Struct.Fields>(fields: F) =>
+  Tool.make("refund", {
+    parameters: Schema.Struct({ ...parameters.fields, ...fields }),
+    success: Schema.String,
+    needsApproval: true
+  })
+/** Calls of the one that wait break with the other. Such a version makes no new ones: their arguments do not fit. */
+const Refund = refundWith({})
+const StrictRefund = refundWith({ reason: Schema.String })
 const toolkit = Toolkit.make(Note, Pay, Refund)
 
 type Call = { readonly name: string; readonly params: { readonly key: string } | { readonly input: string } }
@@ -62,6 +71,8 @@ const takes = (millis: number) => Effect.suspend(() => Effect.sleep(millis * (0.
 
 export interface Options {
   readonly ledger: Ledger
+  /** The file of the weather. */
+  readonly weather: string
   /** Part of the instructions: it changes with a deploy. */
   readonly version: number
   /** The middle of the times that models and tools take, in milliseconds. */
@@ -93,7 +104,11 @@ export const make = Effect.fnUntraced(function* (options: Options) {
   const agent = (name: string) =>
     Agent.make(name, { instructions: instructions(name), toolkit: Toolkit.make(Note, Pay) })
   const help = Agent.asTool(agent("helper"), { name: "help", description: "Helps" })
-  const desk = Agent.make(chat, { instructions: instructions(chat), toolkit: [Note, Pay, Refund, help] })
+  const desk = Agent.make(chat, {
+    // Turns of this agent cannot begin in bad weather
+    instructions: Effect.as(weather.pass(options.weather), instructions(chat)),
+    toolkit: [Note, Pay, weather.isBreaking(version) ? StrictRefund : Refund, help]
+  })
   const order = yield* Plan.make(
     { name: plan },
     Step.make("draft", { target: agent("draft") }),

@@ -43,8 +43,9 @@ export interface Said {
 /** The operations of `Session.Service` that clients use. */
 export interface Operations {
   readonly send: (id: string, text: string, messageId: string, agent: string) => Effect.Effect<number, DoorError>
-  /** Approves all that waits; returns how many. */
-  readonly approve: (id: string) => Effect.Effect<number, DoorError>
+  /** Approves or denies all that waits; returns how many. */
+  readonly decide: (id: string, approved: boolean) => Effect.Effect<number, DoorError>
+  readonly resume: (id: string) => Effect.Effect<void, DoorError>
   readonly interrupt: (id: string) => Effect.Effect<boolean, DoorError>
   readonly events: (id: string, after: number) => Stream.Stream<Seen, DoorError>
   readonly state: (id: string) => Effect.Effect<Summary | undefined, DoorError>
@@ -64,18 +65,19 @@ const fromService = (sessions: Session.Service): Operations => ({
       Effect.map(({ sequence }) => sequence),
       Effect.mapError(failed)
     ),
-  approve: Effect.fnUntraced(function* (id) {
+  decide: Effect.fnUntraced(function* (id, approved) {
     const state = yield* sessions.state(id)
     const requests = Option.match(state, { onNone: () => [], onSome: ({ requests }) => requests })
     const [first, ...rest] = requests.map(({ callId, digest, path }) => ({
       callId,
       digest,
-      approved: true,
+      approved,
       ...(path === undefined ? {} : { path })
     }))
     if (first !== undefined) yield* sessions.decide(id, [first, ...rest])
     return requests.length
   }, Effect.mapError(failed)),
+  resume: (id) => Effect.mapError(sessions.resume(id), failed),
   interrupt: (id) => Effect.mapError(sessions.interrupt(id), failed),
   events: (id, after) =>
     sessions.events(id, { after }).pipe(

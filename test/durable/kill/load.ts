@@ -45,22 +45,23 @@ const send = (door: Operations, { acknowledged, agent, errors, id }: Record, tex
     Effect.tap(() => Effect.sync(() => (acknowledged.includes(text) ? 0 : acknowledged.push(text))))
   )
 
-/** Approves what waits, until the turn of the newest message has ended, as far as a reader knows. */
-const untilSettled = Effect.fnUntraced(function* (door: Operations, { id, progress }: Record) {
+/** Decides about what waits, until the turn of the newest message has ended, as far as a reader knows. */
+const untilSettled = Effect.fnUntraced(function* (door: Operations, { id, progress }: Record, dice: Random) {
   while (!progress.settled || progress.waiting) {
-    if (progress.waiting) yield* Effect.ignore(door.approve(id))
+    if (progress.waiting) yield* Effect.ignore(door.decide(id, dice.chance(0.7)))
     yield* Effect.sleep(40)
   }
 })
 
-/** Approves what waits, until the state of the session is idle. */
-const untilIdle = Effect.fnUntraced(function* (door: Operations, record: Record) {
+/** Decides about what waits, and resumes what could not begin, until the state of the session is idle. */
+const untilIdle = Effect.fnUntraced(function* (door: Operations, record: Record, dice: Random) {
   const { id, readers } = record
   for (;;) {
     const state = yield* Effect.option(door.state(id))
     if (state._tag === "Some" && state.value !== undefined) {
-      const { queue, requests, sequence, status } = state.value
-      if (requests > 0) yield* Effect.ignore(door.approve(id))
+      const { failure, queue, requests, sequence, status } = state.value
+      if (requests > 0) yield* Effect.ignore(door.decide(id, dice.chance(0.7)))
+      else if (status === "idle" && (queue > 0 || failure !== undefined)) yield* Effect.ignore(door.resume(id))
       // Readers get the rest, too
       else if (status === "idle" && queue === 0 && readers.every(({ seen }) => seen.length >= sequence)) break
     }
@@ -83,14 +84,14 @@ const oneSession = Effect.fnUntraced(function* (options: Options, record: Record
       concurrency: 2
     })
     // Half of the messages come while a turn is under way
-    if (dice.chance(0.5)) yield* Effect.timeoutOption(untilSettled(door, record), "10 seconds")
+    if (dice.chance(0.5)) yield* Effect.timeoutOption(untilSettled(door, record, dice), "10 seconds")
     else yield* Effect.sleep(dice.below(60))
     if (dice.chance(0.08)) {
       record.interrupted = true
       yield* Effect.ignore(door.interrupt(record.id))
     }
   }
-  yield* untilIdle(door, record)
+  yield* untilIdle(door, record, dice)
 }, Effect.scoped)
 
 /** Puts load on sessions until it is over; all sessions are in `records`. */

@@ -20,6 +20,8 @@ const { values } = parseArgs({
     pause: { type: "string", default: "700" },
     restarts: { type: "string", default: "" },
     deploys: { type: "string", default: "" },
+    outages: { type: "string", default: "" },
+    breaks: { type: "string", default: "" },
     port: { type: "string", default: "54329" },
     database: { type: "string", default: "postgres" },
     home: { type: "string", default: "cluster" },
@@ -59,6 +61,8 @@ const options: runs.Options = {
   kills,
   stops: Math.ceil(kills / 20),
   deploys: values.deploys === "" ? Math.ceil(kills / 40) : Number(values.deploys),
+  outages: values.outages === "" ? Math.ceil(kills / 20) : Number(values.outages),
+  breaks: values.breaks === "" ? Math.ceil(kills / 40) : Number(values.breaks),
   restarts: server ? Number(values.restarts === "" ? Math.ceil(kills / 25) : values.restarts) : 0,
   ...(server && { restartDatabase: Effect.promise(server.restart) }),
   patience: 90_000

@@ -94,7 +94,8 @@ export const layer = <R>(hosts: ReadonlyArray<Agent.Agent<unknown, R>>) =>
                   events: [...home.events, `{"_tag":"MessageReceived","text":"${text}"}`]
                 }
           ).pipe(Effect.mapBoth({ onFailure: failed, onSuccess: ({ events }) => events.length }), Effect.tap(wake(id))),
-        approve: () => Effect.succeed(0),
+        decide: () => Effect.succeed(0),
+        resume: () => Effect.void,
         interrupt: () => Effect.succeed(false),
         events: (id, after) =>
           Stream.suspend(() => {

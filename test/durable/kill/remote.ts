@@ -103,7 +103,8 @@ export const make = (fleet: Fleet): Operations => {
 
   return {
     send: (id, ...rest) => valueOf(once("send", id, rest)),
-    approve: (id) => valueOf(once("approve", id)),
+    decide: (id, approved) => valueOf(once("decide", id, [approved])),
+    resume: (id) => valueOf(once("resume", id)),
     interrupt: (id) => valueOf(once("interrupt", id)),
     state: (id) => Effect.map(valueOf<Summary | null>(once("state", id)), (found) => found ?? undefined),
     history: (id) => valueOf(once("history", id)),

@@ -36,6 +36,8 @@ export interface Options {
   readonly stops?: number
   readonly deploys?: number
   readonly restarts?: number
+  readonly outages?: number
+  readonly breaks?: number
   readonly restartDatabase?: Effect.Effect<void>
   /** The time that sessions have to end their work when the trouble is over. */
   readonly patience: number
@@ -103,6 +105,7 @@ const freePorts = (count: number): Promise<ReadonlyArray<number>> =>
 export const run = Effect.fnUntraced(function* (options: Options, say: (line: string) => void = () => {}) {
   const { database, directory, leaseMillis, pace, seed } = options
   const file = join(directory, "ledger.jsonl")
+  const weather = join(directory, "weather")
   const read = ledger.reader(file)
   const isFleet = options.home === "cluster" && database.type === "postgres"
   const ports = isFleet ? yield* Effect.promise(() => freePorts(options.runners)) : []
@@ -112,6 +115,7 @@ export const run = Effect.fnUntraced(function* (options: Options, say: (line: st
     home: options.home,
     ...(isFleet ? { port: ports[index] ?? 0 } : {}),
     ledger: file,
+    weather,
     pace,
     leaseMillis
   }))
@@ -148,6 +152,9 @@ export const run = Effect.fnUntraced(function* (options: Options, say: (line: st
       stops: options.stops ?? 0,
       deploys: options.deploys ?? 0,
       restarts: options.restarts ?? 0,
+      outages: options.outages ?? 0,
+      breaks: options.breaks ?? 0,
+      weather,
       pause: options.pause,
       leaseMillis,
       lines: read,
@@ -189,6 +196,8 @@ export const render = ({ figures, verdict }: Result): string => {
       "rolling deploys with other instructions",
       `${trouble.deploys} (${trouble.slowDeploys} runners did not end in 30 s)`
     ],
+    ["times in which no turn could begin", trouble.outages],
+    ["deploys that broke the calls which waited, and mended them", trouble.breaks],
     ["sessions", `${figures.sessions} (with turns that were interrupted: ${figures.interrupted})`],
     ["messages acknowledged", figures.messages],
     ["events at a reader", figures.events],

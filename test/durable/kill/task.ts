@@ -15,6 +15,8 @@ export interface Task {
   /** The port of a runner of a cluster on PostgreSQL. */
   readonly port?: number
   readonly ledger: string
+  /** The file of the weather. */
+  readonly weather: string
   readonly version: number
   readonly pace: number
   /** The time of leases and locks. */
@@ -24,7 +26,7 @@ export interface Task {
 /** The methods of `Operations`, by name. */
 export interface Call {
   readonly call: number
-  readonly method: "send" | "approve" | "interrupt" | "events" | "state" | "history"
+  readonly method: "send" | "decide" | "resume" | "interrupt" | "events" | "state" | "history"
   readonly args: ReadonlyArray<unknown>
 }
 

@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import type { Random } from "../../random.ts"
 import type { Fleet } from "./fleet.ts"
 import * as ledger from "./ledger.ts"
+import * as weather from "./weather.ts"
 
 export interface Options {
   readonly fleet: Fleet
@@ -13,6 +14,11 @@ export interface Options {
   readonly stops: number
   readonly deploys: number
   readonly restarts: number
+  /** Times in which no turn can begin: it fails or hangs. */
+  readonly outages: number
+  /** Deploys that break the calls which wait, each with one that mends them. */
+  readonly breaks: number
+  readonly weather: string
   /** The longest pause between two of them. */
   readonly pause: number
   readonly leaseMillis: number
@@ -30,6 +36,8 @@ export interface Trouble {
   deploys: number
   slowDeploys: number
   restarts: number
+  outages: number
+  breaks: number
   readonly hits: { model: number; tool: number; neither: number }
 }
 
@@ -41,6 +49,8 @@ export const begin = (): Trouble => ({
   deploys: 0,
   slowDeploys: 0,
   restarts: 0,
+  outages: 0,
+  breaks: 0,
   hits: { model: 0, tool: 0, neither: 0 }
 })
 
@@ -98,15 +108,42 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
     fleet.continue(stopped)
   })
 
-  /** Other instructions for all agents, one runner after the other. */
-  const deploy = Effect.gen(function* () {
-    version += 1
+  /** Another version of all agents, one runner after the other. */
+  const deployAs = Effect.fnUntraced(function* (next: number) {
+    version = next
     for (const name of fleet.names) {
       yield* Effect.promise(() => fleet.current(name)?.ready ?? Promise.resolve())
       const inTime = yield* Effect.promise(() => fleet.deploy(name, version))
       if (!inTime) done.slowDeploys += 1
     }
-    done.deploys += 1
+  })
+
+  const nextVersion = () => (weather.isBreaking(version + 1) ? version + 2 : version + 1)
+
+  const deploy = Effect.andThen(
+    Effect.suspend(() => deployAs(nextVersion())),
+    Effect.sync(() => void (done.deploys += 1))
+  )
+
+  /** A version that breaks the calls which wait, and after a while and a kill another one that mends them. */
+  const breakCalls = Effect.gen(function* () {
+    yield* deployAs((Math.floor(version / 3) + 1) * 3)
+    yield* Effect.sleep(dice.below(options.pause))
+    if (dice.chance(0.5)) yield* kill
+    yield* deployAs(nextVersion())
+    done.breaks += 1
+  })
+
+  /** No turn can begin for a while, in which processes are killed, too. */
+  const outage = Effect.gen(function* () {
+    const [first, second] = dice.pick([["down", "hanging"] as const, ["hanging", "down"] as const])
+    weather.set(options.weather, first)
+    yield* Effect.sleep(options.pause / 2 + dice.below(options.pause))
+    if (dice.chance(0.5)) yield* kill
+    weather.set(options.weather, second)
+    yield* Effect.sleep(options.pause / 2 + dice.below(options.pause))
+    weather.set(options.weather, "fair")
+    done.outages += 1
   })
 
   const restart = Effect.andThen(
@@ -116,21 +153,24 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
     })
   )
 
-  /** The others, at random places among the kills. */
+  /** The others, at random places among the kills. Some of them kill, too. */
   const others = [
     ...dice.times(options.stops, () => stop),
     ...dice.times(options.deploys, () => deploy),
+    ...dice.times(options.outages, () => outage),
+    ...dice.times(options.breaks, () => breakCalls),
     ...dice.times(options.restarts, () => restart)
-  ].map((action) => ({ after: dice.below(options.kills), action }))
+  ]
+    .map((action) => ({ after: dice.below(options.kills), action }))
+    .sort((a, b) => a.after - b.after)
 
   while (done.kills < options.kills) {
-    const before = done.kills
     yield* Effect.sleep(dice.below(options.pause))
     yield* kill
-    if (done.kills === before) continue
-    for (const { action } of others.filter(({ after }) => after === before)) {
+    while (others[0] !== undefined && others[0].after < done.kills) {
+      const next = others.shift()
       yield* Effect.sleep(dice.below(options.pause))
-      yield* action
+      if (next !== undefined) yield* next.action
     }
   }
   for (const name of fleet.names) {

@@ -7,7 +7,7 @@ import * as ledger from "./ledger.ts"
 import type * as load from "./load.ts"
 
 export interface Verdict {
-  /** Acknowledged messages that are not in the conversation, are in it twice, or out of order. */
+  /** Acknowledged messages that are not in the conversation, are in it twice or out of order, or were dropped for a while. */
   readonly lost: ReadonlyArray<string>
   /** Calls of tools that are not idempotent and were started twice. */
   readonly startedTwice: ReadonlyArray<string>
@@ -17,7 +17,7 @@ export interface Verdict {
   readonly disorder: ReadonlyArray<string>
   /** Work that a runner which was stopped and continued began from an old state. */
   readonly stale: ReadonlyArray<string>
-  /** Turns that failed: no work under test fails by itself. */
+  /** Turns that failed: no work under test fails by itself, but for the trouble that the run made. */
   readonly failed: ReadonlyArray<string>
 }
 
@@ -62,13 +62,17 @@ const reread = Effect.fnUntraced(function* (door: Operations, { id, readers }: l
       if (now !== text) faults.push(`${id}: number ${index + 1} was ${text}, and is ${now ?? "no more there"}`)
     })
   }
-  const failed = stored.map(({ text }) => text).filter((text) => text.includes(`"_tag":"TurnFailed"`))
-  const isInterrupted = (text: string) => text.includes(`"reason":"Interrupted"`)
-  return {
-    faults,
-    failed: failed.filter((text) => !isInterrupted(text)).map((text) => `${id}: ${text}`),
-    interrupted: failed.filter(isInterrupted)
-  }
+  const expected = ["Interrupted", "PreparationFailed", "DefinitionChanged"].map((reason) => `"reason":"${reason}"`)
+  const isFault = (text: string) =>
+    text.includes(`"_tag":"MessageDropped"`) ||
+    (text.includes(`"_tag":"TurnFailed"`) && !expected.some((reason) => text.includes(reason)))
+  const failed = stored.filter(({ text }) => isFault(text)).map(({ text }) => `${id}: ${text}`)
+  // A client sends a message again with the same id: the session stores it again only if it was dropped before
+  const received = stored.flatMap(
+    ({ text }) => /"_tag":"MessageReceived".*?"messageId":"([^"]*)"/.exec(text)?.[1] ?? []
+  )
+  const again = received.filter((messageId, index) => received.indexOf(messageId) !== index)
+  return { faults, failed, dropped: again.map((messageId) => `${id}: the message ${messageId} was dropped`) }
 })
 
 const ofSession = Effect.fnUntraced(function* (door: Operations, record: load.Record) {
@@ -83,11 +87,9 @@ const ofSession = Effect.fnUntraced(function* (door: Operations, record: load.Re
   }
   const said = yield* within("history", door.history(id))
   const state = yield* within("state", door.state(id))
-  const { failed, faults: stored, interrupted } = yield* reread(door, record, state?.sequence ?? 0)
-  // An interruption that came before a turn took its message drops it, with an event
-  const kept = acknowledged.filter((text) => !interrupted.some((event) => event.includes(`"id of ${text}"`)))
+  const { dropped, failed, faults: stored } = yield* reread(door, record, state?.sequence ?? 0)
   return {
-    lost: wrongMessages(id, kept, said),
+    lost: [...wrongMessages(id, acknowledged, said), ...dropped],
     stuck: unanswered(record, said),
     disorder: [...faults, ...stored],
     failed

@@ -12,8 +12,8 @@ import { clusterEngine } from "../engines.ts"
 
 export interface Task {
   readonly filename: string
-  /** The milliseconds that each call takes. */
-  readonly millis: number
+  /** The call that does not end, by its number from 0 on: where the process is killed. */
+  readonly endless?: number | undefined
   /** True if the process approves its own requests. */
   readonly decides: boolean
   /** A request of an earlier process, to decide at the start. */
@@ -21,15 +21,17 @@ export interface Task {
 }
 
 // Sound: the test writes it.
-const { decides, filename, millis, pending } = JSON.parse(process.argv.at(-1) ?? "") as Task
+const { decides, endless, filename, pending } = JSON.parse(process.argv.at(-1) ?? "") as Task
 
 const print = (line: string) => Effect.sync(() => void writeSync(1, `${line}\n`))
 
-/** A call that takes its time, between two lines. */
+let calls = 0
+
+/** A call between two lines. */
 const slowly = <A>(name: string, value: A) =>
   Effect.gen(function* () {
     yield* print(`begin ${name}`)
-    yield* Effect.sleep(millis)
+    if (calls++ === endless) return yield* Effect.never
     yield* print(`end ${name}`)
     return value
   })

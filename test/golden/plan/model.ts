@@ -315,7 +315,8 @@ const checkpoint = (state: State): Json => ({
   status: state.status,
   next_step: state.status === "done" ? null : (state.unrouted ?? state.cursor ?? null),
   completed_steps: state.history.map(({ step }) => step),
-  kv: state.kv
+  // Later phases write to the same object
+  kv: { ...state.kv }
 })
 
 /** Phases on one key. */

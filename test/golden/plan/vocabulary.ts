@@ -74,7 +74,7 @@ export type Many = typeof Many.Type
 export const Refusal = Schema.Struct({
   OK: optional(Schema.Boolean),
   RAISED: optional(Schema.String),
-  "our message must mention": optional(Schema.Array(Schema.Union([Schema.String, Schema.Number]))),
+  "our message must mention": optional(Schema.Array(Schema.Union([Schema.String, Schema.Number, Schema.Null]))),
   "python message": optional(Schema.String),
   "message starts": optional(Schema.String)
 })

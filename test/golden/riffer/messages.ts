@@ -1,17 +1,17 @@
 /** The groups session and messages: histories that are made by hand. */
 import { assert } from "@effect/vitest"
-import { Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { Conversation, type Message } from "effect-emissary"
 import { type Case, checkExit, equal, ExpectedError, isObject, type Json, JsonObject, list, optional, read } from "../family.ts"
 import { addAll, equalMessages, fromGolden, lastAssistant, normal, pick, toGolden } from "../history.ts"
 
 const openIds = (self: Conversation.Conversation) => Conversation.openCalls(self).map(({ id }) => id)
 
-const pending = (self: Conversation.Conversation) => {
-  const open = openIds(self)
-  const assistant = Option.getOrNull(Option.map(Conversation.lastAssistantMessage(self), ({ id }) => id))
-  return open.length === 0 ? null : { assistant, open }
-}
+/** The last assistant message, in the keys that are expected of it, and the ids of its open calls. */
+const pending = (self: Conversation.Conversation, expected: Schema.Json) => ({
+  assistant: pick(lastAssistant(self), isObject(expected) ? expected["assistant"] : undefined),
+  open: openIds(self)
+})
 
 const SessionGiven = Schema.Struct({
   session: optional(Schema.Array(JsonObject)),
@@ -62,7 +62,7 @@ const check = (
     case "orphans":
       return equal(openIds(self), expected)
     case "pending":
-      return equal(pending(self), expected)
+      return equal(pending(self, expected), expected)
     case "steps":
       return equal(Conversation.messages(self).filter(isAssistant).length, expected)
     case "final_assistant":

@@ -1,7 +1,8 @@
 import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
-import { PayloadError } from "effect-emissary"
+import { AnthropicStructuredOutput, OpenAiStructuredOutput } from "effect/ai"
+import { AgentDefinition, PayloadError, ToolContract } from "effect-emissary"
 import { Json, JsonSchema } from "effect-emissary/payload"
 import { test } from "../../test.ts"
 
@@ -273,7 +274,14 @@ describe("L2 keys and plain data", () => {
 describe("CODEC-4 refusals", () => {
   const draft07 = { $schema: "http://json-schema.org/draft-07/schema#", definitions: { a: {} } }
   const cases: ReadonlyArray<readonly [name: string, schema: unknown, path: string, tag: string]> = [
-    ["an unknown keyword", { properties: { a: { minLenght: 1 } } }, "/properties/a/minLenght", "UnsupportedKeyword"],
+    ["a misspelled keyword", { properties: { a: { minLenght: 1 } } }, "/properties/a/minLenght", "UnsupportedKeyword"],
+    ["a keyword without its case", { additionalproperties: false }, "/additionalproperties", "UnsupportedKeyword"],
+    ["a keyword in another style", { items: { min_length: 1 } }, "/items/min_length", "UnsupportedKeyword"],
+    ["a keyword that is one letter short", { require: ["a"] }, "/require", "UnsupportedKeyword"],
+    ["a reference without its sign", { ref: "#" }, "/ref", "UnsupportedKeyword"],
+    ["a keyword of a vocabulary", { $vocabulary: {} }, "/$vocabulary", "UnsupportedKeyword"],
+    ["a keyword of draft 3", { divisibleBy: 2 }, "/divisibleBy", "UnsupportedKeyword"],
+    ["a keyword of the other dialect", { additionalItems: false }, "/additionalItems", "UnsupportedKeyword"],
     ["$id", { $id: "https://example.com/a.json" }, "/$id", "UnsupportedKeyword"],
     ["$anchor", { $defs: { a: { $anchor: "a" } } }, "/$defs/a/$anchor", "UnsupportedKeyword"],
     ["unevaluatedItems", { items: { unevaluatedItems: false } }, "/items/unevaluatedItems", "UnsupportedKeyword"],
@@ -330,6 +338,87 @@ describe("CODEC-4 refusals", () => {
     })
   }
 
+  test("MEND-12 an annotation that JSON Schema does not have is kept, and changes nothing", function* () {
+    const notes = {
+      optional: true,
+      example: "Rome",
+      xml: { name: "city" },
+      discriminator: { propertyName: "kind" },
+      externalDocs: { url: "https://a.test" },
+      enumNames: ["a"],
+      propertyOrdering: ["city"],
+      note: "n",
+      order: 1,
+      label: { type: "integer" },
+      unit: "m",
+      style: "x",
+      id: "city"
+    }
+    const plain = { type: "object", properties: { city: { type: "string" } }, required: ["city"] }
+    const noted = { ...plain, ...notes, properties: { city: { type: "string", ...notes } } }
+    const checked = yield* JsonSchema.make(noted)
+    assert.deepStrictEqual(checked.json, noted)
+    for (const value of [{ city: "Rome" }, { city: 1 }, {}, { city: "a", optional: 1 }]) {
+      assert.deepStrictEqual(
+        JsonSchema.validate(checked, value),
+        JsonSchema.validate(yield* JsonSchema.make(plain), value)
+      )
+    }
+    const closed = { ...noted, additionalProperties: false }
+    assert.deepStrictEqual(JsonSchema.toStrict(closed), JsonSchema.toStrict({ ...plain, additionalProperties: false }))
+    const misspelled = yield* Effect.flip(JsonSchema.make({ itemss: {} }))
+    assert.include(misspelled.message, `Did you mean "items"?`)
+    const contract = yield* ToolContract.make({ name: "t", parameters: noted })
+    const codec = AgentDefinition.codec
+    const written = yield* codec.encode(yield* AgentDefinition.make({ tools: [contract] }))
+    assert.deepStrictEqual((yield* codec.decode(written)).tools[0]?.parameters, noted)
+  })
+
+  test("an annotation with a name like a keyword's is kept, unless its value could be the keyword's", function* () {
+    const notes: ReadonlyArray<Json.JsonObject> = [
+      { cost: 1 },
+      { definition: "The capital" },
+      { definition: { term: "x" } },
+      { ref: "PROJ-12" },
+      { refs: ["PROJ-12"] },
+      { item: "book" },
+      { tape: "red" },
+      { typed: true },
+      { types: "fast" },
+      { them: ["us"] },
+      { require: true },
+      { nullable: false }
+    ]
+    for (const note of notes) {
+      const checked = yield* JsonSchema.make({ type: "string", ...note })
+      assert.isTrue(JsonSchema.accepts(checked, "a") && !JsonSchema.accepts(checked, 1), JSON.stringify(note))
+      assert.deepStrictEqual(yield* Effect.fromResult(JsonSchema.toStrict(checked.json)), { type: "string" })
+    }
+    const meant: ReadonlyArray<readonly [Json.JsonObject, string]> = [
+      [{ types: ["string"] }, "type"],
+      [{ typ: "string" }, "type"],
+      [{ item: { type: "string" } }, "items"],
+      [{ itemss: { typo: { type: "flot" }, type: "flot" } }, "items"],
+      [{ definition: { a: { type: "string" } } }, "definitions"],
+      [{ ref: "#/definitions/a" }, "$ref"],
+      [{ them: { minLength: 1 } }, "then"],
+      [{ patern: "(?=a)" }, "pattern"],
+      [{ CONST: 1 }, "const"]
+    ]
+    for (const [schema, keyword] of meant) {
+      const error = yield* Effect.flip(JsonSchema.make(schema))
+      assert.include(error.message, `Did you mean "${keyword}"?`)
+    }
+  })
+
+  test("MEND-10 W8 an integer is a number that holds it exactly, as with Schema.Int", function* () {
+    const schema = yield* JsonSchema.make({ properties: { id: { type: "integer" }, n: { type: "number" } } })
+    const max = Number.MAX_SAFE_INTEGER
+    assert.isTrue(JsonSchema.accepts(schema, { id: max }) && JsonSchema.accepts(schema, { id: -max, n: 1e300 }))
+    assert.deepStrictEqual(yield* issues(schema.json, { id: 1e19 }), ["/id: integer, got integer beyond 2^53"])
+    assert.isFalse(JsonSchema.accepts(schema, { id: max + 1 }))
+  })
+
   test("CODEC-4 keeps the document verbatim, notes included", function* () {
     const text =
       '{"x-note":{"b":1,"a":2},"title":"T","type":"object","properties":{"z":{"type":"integer","default":1,"$comment":"c"},"a":{}},"examples":[{}]}'
@@ -348,13 +437,33 @@ describe("CODEC-4 as a Schema", () => {
     assert.strictEqual(error.problems[0]?.path, "/items/0/qty")
   })
 
-  test("toSchema imports what core can import, else takes any object", function* () {
-    const imported = JsonSchema.toSchema(yield* JsonSchema.make(order))
-    assert.isTrue(Result.isFailure(Schema.decodeResult(imported)({ id: 1 })))
-    const recursive = yield* JsonSchema.make({ type: "object", properties: { kid: { $ref: "#" } } })
-    const fallback = JsonSchema.toSchema(recursive)
-    assert.isTrue(Result.isSuccess(Schema.decodeResult(fallback)({ kid: 1 })))
-    assert.isTrue(Result.isFailure(Schema.decodeResult(fallback)(1)))
+  test("CODEC-4 toSchema takes what the document accepts, and core exports the document, definitions apart", function* () {
+    const tree = {
+      type: "object",
+      properties: { kids: { type: "array", items: { $ref: "#/$defs/a~1b" } }, self: { $ref: "#" } },
+      not: { required: ["no"] }
+    }
+    const $defs = { "a/b": { oneOf: [{ const: 1 }, { type: "string", minLength: 2 }] }, any: {} }
+    const schema = JsonSchema.toSchema(yield* JsonSchema.make({ ...tree, $defs: { ...$defs, none: false, all: true } }))
+    const { definitions, schema: exported } = Schema.toJsonSchemaDocument(schema)
+    assert.deepStrictEqual(exported, tree)
+    assert.deepStrictEqual(definitions, { ...$defs, none: { not: {} }, all: {} })
+    const decode = Schema.decodeResult(schema)
+    for (const value of [{}, { kids: [1, "ab"], self: {} }])
+      assert.deepStrictEqual(decode(value), Result.succeed(value))
+    for (const value of [1, { self: 1 }, { no: 1 }, { kids: ["a"] }]) assert.isTrue(Result.isFailure(decode(value)))
+  })
+
+  test("CODEC-4 the adapters of OpenAI and Anthropic show the document of a Schema with its definitions", function* () {
+    const node = { type: "object", properties: { n: { type: "string" } }, required: ["n"], additionalProperties: false }
+    const root = { ...node, properties: { n: { $ref: "#/$defs/node" } } }
+    const document = { ...root, $defs: { node } }
+    const schema = JsonSchema.toSchema(yield* JsonSchema.make(document))
+    for (const toCodec of [OpenAiStructuredOutput.toCodecOpenAI, AnthropicStructuredOutput.toCodecAnthropic]) {
+      const { codec, jsonSchema } = toCodec(schema)
+      assert.deepStrictEqual(jsonSchema, document)
+      assert.isTrue(Result.isSuccess(Schema.decodeUnknownResult(codec)({ n: { n: "a" } })))
+    }
   })
 })
 

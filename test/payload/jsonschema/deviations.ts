@@ -39,6 +39,11 @@ const common: ReadonlyArray<Deviation> = [
   ...refused(proto, "properties > properties whose names are Javascript object property names"),
   ...answers(proto, "required > required properties whose names are Javascript object property names > all present"),
   ...answers(
+    "An integer beyond 2^53 is not exact as a number, so `integer` refuses it, as Schema.Int does.",
+    "optional/bignum > integer",
+    "optional/float-overflow"
+  ),
+  ...answers(
     "A-labels are decoded by the platform's URL parser (UTS 46), which is laxer than IDNA 2008.",
     "optional/format/hostname > validation of A-label (punycode) host names"
   )

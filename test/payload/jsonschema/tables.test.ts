@@ -2,7 +2,6 @@ import "effect-emissary/re2"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { createHash } from "node:crypto"
-import * as convertSchema from "#src/payload/internal/convertSchema.ts"
 import * as fuel from "#src/payload/internal/fuel.ts"
 import * as interpret from "#src/payload/internal/interpret.ts"
 import * as patterns from "#src/payload/internal/patterns.ts"
@@ -157,7 +156,7 @@ describe("TOOL-4 tables of the interpreter", () => {
     await expect(table.join("\n")).toMatchFileSnapshot(file("values"))
   })
 
-  it("TRUST-3 each schema takes as much fuel as it did: to be compiled, to be imported into core, and for all values", async () => {
+  it("TRUST-3 each schema takes as much fuel as it did: to be compiled, and for all values", async () => {
     const refs = (count: number, part: (next: object) => object) => ({
       $ref: "#/$defs/d0",
       $defs: Object.fromEntries(
@@ -205,93 +204,12 @@ describe("TOOL-4 tables of the interpreter", () => {
     const table = [...schemas, ...more].map((schema) => {
       const compiled = Effect.runSync(fuel.measure(JsonSchema.make(schema)))
       const checked = Result.getOrThrow(made(schema))
-      const imported = spentBy((tank) => convertSchema.importWith(tank, checked), convertSchema.maxImportUnits)
       const validated = spentBy((tank) => values.map((value) => interpret.validateWith(tank, checked, value)))
-      const isImported = convertSchema.importSchema(checked)._tag === "Some"
       const text = JSON.stringify(schema)
       const name = text.length > 150 ? `${text.slice(0, 150)}...` : text
-      return `${name}\n  ${compiled.spent} and ${imported}${isImported ? "" : ", refused"}, and ${validated}\n`
+      return `${name}\n  ${compiled.spent} and ${validated}\n`
     })
     await expect(table.join("")).toMatchFileSnapshot(file("fuel"))
-  })
-
-  it("TRUST-3 core imports the schemas that it did: a reader of the others would try too many alternatives", () => {
-    type Part = (next: object) => object
-    const chain = (count: number, part: Part) => ({
-      $ref: "#/$defs/d0",
-      $defs: Object.fromEntries(
-        Array.from({ length: count }, (_, i) => [
-          `d${i}`,
-          i + 1 < count ? part({ $ref: `#/$defs/d${i + 1}` }) : { type: "string" }
-        ])
-      )
-    })
-    const a: Part = (next) => ({ properties: { a: next } })
-    const b: Part = (next) => ({ properties: { b: next } })
-    const wild: Part = (next) => ({ additionalProperties: next })
-    const named: Part = (next) => ({ patternProperties: { a: next } })
-    const items: Part = (next) => ({ items: next })
-    const first: Part = (next) => ({ prefixItems: [next] })
-    const second: Part = (next) => ({ prefixItems: [true, next] })
-    const any =
-      (...parts: ReadonlyArray<Part>): Part =>
-      (next) => ({ anyOf: parts.map((part) => part(next)) })
-    const here: Part = (next) => next
-    const self = { $ref: "#/$defs/d0" }
-    const beside = (members: object): Part => any(here, () => members)
-    const cases: Readonly<Record<string, readonly [Part, ReadonlyArray<number>]>> = {
-      "one member twice": [any(a, a), [15, 16]],
-      "one member twice, one of them": [(next) => ({ oneOf: [a(next), a(next)] }), [15, 16]],
-      "one member three times": [any(a, a, a), [10, 11]],
-      "two members": [any(a, b), [20]],
-      "a member and all": [any(a, wild), [15, 16]],
-      "a member and those of a name": [any(a, named), [15, 16]],
-      "all items twice": [any(items, items), [15, 16]],
-      "the first item twice": [any(first, first), [15, 16]],
-      "two items": [any(first, second), [20]],
-      "the first item and all": [any(first, items), [15, 16]],
-      "the value itself twice": [any(here, here), [15, 16]],
-      "two members beside": [beside({ properties: { a: {}, b: {} } }), [44, 45]],
-      "three members beside": [beside({ properties: { a: {}, b: {}, c: {} } }), [36, 37]],
-      "items beside": [beside({ prefixItems: [{}, {}], items: {} }), [36, 37]],
-      "a circle": [() => a(self), [2]],
-      "a circle through two members": [() => any(a, b)(self), [2]],
-      "a circle through one member twice": [() => any(a, a)(self), [2]],
-      "a circle through a member and all": [() => any(a, wild)(self), [2]],
-      "a circle through items and members": [() => ({ items: self, additionalProperties: self }), [2]],
-      "a circle through two names": [() => ({ patternProperties: { a: self, b: self } }), [2]]
-    }
-    const table = Object.entries(cases).map(([name, [part, lengths]]) => {
-      const answers = lengths.map((length) => {
-        const { _tag } = convertSchema.importSchema(Result.getOrThrow(made(chain(length, part))))
-        return `${length} ${_tag === "Some" ? "imported" : "refused"}`
-      })
-      return `${name}: ${answers.join(", ")}`
-    })
-    expect(table).toMatchInlineSnapshot(`
-      [
-        "one member twice: 15 imported, 16 refused",
-        "one member twice, one of them: 15 imported, 16 refused",
-        "one member three times: 10 imported, 11 refused",
-        "two members: 20 imported",
-        "a member and all: 15 imported, 16 refused",
-        "a member and those of a name: 15 imported, 16 refused",
-        "all items twice: 15 imported, 16 refused",
-        "the first item twice: 15 imported, 16 refused",
-        "two items: 20 imported",
-        "the first item and all: 15 imported, 16 refused",
-        "the value itself twice: 15 imported, 16 refused",
-        "two members beside: 44 imported, 45 refused",
-        "three members beside: 36 imported, 37 refused",
-        "items beside: 36 imported, 37 refused",
-        "a circle: 2 imported",
-        "a circle through two members: 2 imported",
-        "a circle through one member twice: 2 refused",
-        "a circle through a member and all: 2 refused",
-        "a circle through items and members: 2 refused",
-        "a circle through two names: 2 refused",
-      ]
-    `)
   })
 
   it("TRUST-3 at most 100 schemas look at one value", () => {
@@ -409,15 +327,6 @@ describe("TOOL-4 tables of the interpreter", () => {
       {"type":["array","string"]} [1, 2, 3]: "[1, 2, 3]" (3), "[1, 2, 3]" (3), "[1, 2, 3]" (3)
       {"allOf":[{"type":["array","object"]},{"type":"object"}]} {}: {} (17.5), at most 12 units of fuel, the measure of work (13.5), at most 5 units of fuel, the measure of work (5.5)"
     `)
-  })
-
-  it("TRUST-3 core imports a schema once, with the fuel for it", () => {
-    const checked = Result.getOrThrow(made({ type: "string", minLength: 3 }))
-    const large = fuel.make(convertSchema.maxImportUnits)
-    convertSchema.importWith(large, checked)
-    const kinds = [0, 1].map((less) => convertSchema.importWith(fuel.make(large.spent - less), checked)._tag)
-    expect(kinds).toEqual(["Some", "None"])
-    expect(convertSchema.toSchema(checked)).toBe(convertSchema.toSchema(checked))
   })
 
   it("TRUST-3 a schema that is out of fuel is refused with the place, also in a pattern", () => {

@@ -1,4 +1,4 @@
-/** An agent under a key whose tools and model report when they run. */
+/** An agent whose tools and model report when they run, and a plan of it under a key. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -16,7 +16,7 @@ const Look = Tool.make("look", { parameters: Schema.Struct({ text: Schema.String
 )
 const toolkit = Toolkit.make(Note, Look, Pay)
 const helper = Agent.make("helper", { toolkit })
-const desk = Agent.make("desk", {
+export const desk = Agent.make("desk", {
   toolkit: [Note, Look, Pay, Agent.asTool(helper, { name: "help", description: "Helps" })]
 })
 
@@ -42,12 +42,14 @@ const rounds = ({ messages, tools }: Parameters<ScriptedModel.TurnFunction>[0]):
   }
 }
 
-interface Watch {
+/** The observers of a run: of the calls of its tools, and of each question to its model. */
+export interface Watch {
   readonly called: (name: string) => Effect.Effect<void>
   readonly asked: Effect.Effect<void>
 }
 
-const layerOf = (options: Watch) => {
+/** The tools and the model of the agent. */
+export const layerOf = (options: Watch) => {
   const note = (name: string) => Effect.as(options.called(name), `noted ${name}`)
   const handlers = toolkit.toLayer({
     note: ({ text }) => note(text),
@@ -58,18 +60,8 @@ const layerOf = (options: Watch) => {
   return Layer.merge(handlers, model)
 }
 
-/** Runs the agent under a key, or resumes it, and approves what it waits for. */
+/** Runs a plan whose step is the agent under a key, or resumes it, and approves what it waits for. */
 export const run = (key: string, options: Watch) =>
-  Effect.gen(function* () {
-    const checkpoint = yield* Checkpoint.Checkpoint
-    const first = yield* checkpoint.run(desk, { key, input: "go", policy: "startOrResume" })
-    if (first.outcome !== "AwaitingApproval") return first
-    const decisions = first.requests.map((request) => ({ ...request, approved: true }))
-    return yield* checkpoint.resume(desk, { key, decisions })
-  }).pipe(Effect.provide(layerOf(options)))
-
-/** The same with a plan whose step is the agent. */
-export const runInPlan = (key: string, options: Watch) =>
   Effect.gen(function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
     const plan = yield* Plan.bind(yield* Plan.make(Step.make("desk", { target: desk })))

@@ -1,5 +1,5 @@
 /**
- * One process that runs a plan or an agent under a key, and kills itself. It is frozen when it has
+ * One process that runs a plan under a key, and kills itself. It is frozen when it has
  * warmed up, and gets its task when it is started again. Deep imports: hundreds are started.
  */
 import * as Effect from "effect/Effect"
@@ -26,7 +26,7 @@ export interface Task {
   readonly killAt: number
   readonly killAtStatement: number
   readonly resume: boolean
-  /** Runs the agent in place of a plan. */
+  /** Runs the plan of the agent in place of a random one. */
   readonly agent?: boolean
 }
 

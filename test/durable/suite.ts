@@ -1,35 +1,31 @@
 /**
- * The rules of sessions that `Conformance.session` checks, and the agents that the sessions are with.
+ * The suite of sessions: the rules that every layer of sessions keeps, and the agents that the sessions are with.
  *
  * The messages of the rules are commands. The model answers `reply x` with `x`, and `fail x` with an error while it is down. For
  * `think x` it waits at the gate `x`. Any other command is a call of the tool with that name.
  */
 
-import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
-import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
-import type * as AiError from "effect/ai/AiError"
-import * as Tool from "effect/ai/Tool"
-import * as Toolkit from "effect/ai/Toolkit"
-import * as Agent from "../../agent/Agent.ts"
-import * as Run from "../../agent/Run.ts"
-import * as Conversation from "../../conversation/Conversation.ts"
-import * as Message from "../../conversation/Message.ts"
-import * as Session from "../../durable/Session.ts"
-import * as localSessions from "../../durable/internal/localSessions.ts"
-import * as Plan from "../../plan/Plan.ts"
-import * as Step from "../../plan/Step.ts"
-import * as RunContext from "../../tool/RunContext.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
-import * as ScriptedModel from "../ScriptedModel.ts"
-import { expectEqual, show } from "./checks.ts"
+import {
+  Clock,
+  Context,
+  Deferred,
+  Duration,
+  Effect,
+  Fiber,
+  Layer,
+  Option,
+  Result,
+  Schema,
+  Stream,
+  type Scope
+} from "effect"
+import { Tool, Toolkit, type AiError } from "effect/ai"
+import { Agent, Conversation, Message, Run, RunContext, ToolResult } from "effect-emissary"
+import { Session } from "effect-emissary/durable"
+import { Plan, Step } from "effect-emissary/plan"
+import { ScriptedModel, type Conformance } from "effect-emissary/testing"
+import * as localSessions from "#src/durable/internal/localSessions.ts"
+import { endWithin, expectEqual, makeCheck, realClock, show } from "#src/testing/internal/checks.ts"
 
 const Named = Schema.Struct({ name: Schema.String })
 
@@ -52,7 +48,7 @@ interface Gate {
 const agent = "conformance"
 
 /** The agents of a check, and what they have done. */
-export const makeFixture = Effect.gen(function* () {
+const makeFixture = Effect.gen(function* () {
   const probe = { isDown: false, thinking: 0, most: 0, ran: new Array<string>() }
   const gates = new Map<string, Gate>()
 
@@ -128,7 +124,7 @@ export const makeFixture = Effect.gen(function* () {
   return { agents: [first, ...others] as const, probe, gate, calls: () => [...probe.ran] }
 })
 
-export type Fixture = Effect.Success<typeof makeFixture>
+type Fixture = Effect.Success<typeof makeFixture>
 
 /**
  * One rule.
@@ -137,7 +133,7 @@ export type Fixture = Effect.Success<typeof makeFixture>
  * - `open`: opens the sessions for as long as they are used. A rule that opens them twice expects to find its own again.
  * - `expectNext`: names the event that the rule waits for from here on.
  */
-export interface Input {
+interface Input {
   readonly id: string
   readonly fixture: Fixture
   readonly open: <A, E>(
@@ -146,7 +142,7 @@ export interface Input {
   readonly expectNext: (expected: string) => Effect.Effect<void>
 }
 
-export interface Rule {
+interface Rule {
   readonly name: string
   /** The ids of its sessions, after that of the input. */
   readonly ids: ReadonlyArray<string>
@@ -192,7 +188,7 @@ const untilStatus = (sessions: Session.Service, input: Input, status: Session.St
 
 const encodeEntry = Schema.encodeSync(Session.Entry)
 
-const readEntries = (sessions: Session.Service, id: string, after: number, count: number) =>
+const readEntries = (sessions: Session.Service, id: string, after: number | string, count: number) =>
   Effect.map(sessions.events(id, { after }).pipe(Stream.take(count), Stream.runCollect), (entries) =>
     entries.map((entry): unknown => encodeEntry(entry))
   )
@@ -341,8 +337,8 @@ const messages: ReadonlyArray<Rule> = [
         { concurrency: "unbounded" }
       )
       yield* ask(sessions, id, "note b", { messageId: "n" })
-      const again = yield* send(sessions, id, "another text", { messageId: "m" })
-      yield* expectEqual("receipt", first, again)
+      yield* expectEqual("receipt", first, yield* send(sessions, id, "note a", { messageId: "m" }))
+      yield* expectReason("another text", "InputDiffers", send(sessions, id, "another text", { messageId: "m" }))
       yield* expectEqual("receipts", Array(5).fill(receipts[0]), receipts)
       const entries = yield* everyEntry(sessions, id)
       yield* expectEqual("messages", [1, 1], [countMessages(entries, "m"), countMessages(entries, "n")])
@@ -434,6 +430,10 @@ const readers: ReadonlyArray<Rule> = [
       yield* expectNext(`the events after ${after}`)
       const rest = yield* readEntries(sessions, id, after, sequence - after)
       yield* expectEqual(`the events after ${after}`, show(whole.slice(after)), show(rest))
+      const { cursor = "" } = entries[after - 1] ?? {}
+      yield* expectNext(`the events after the cursor of event ${after}`)
+      const same = yield* readEntries(sessions, id, cursor, sequence - after)
+      yield* expectEqual(`the events after the cursor of event ${after}`, show(rest), show(same))
     }
     yield* expectNext(`event ${sequence + 1} at a reader who continues after ${sequence}`)
     const next = yield* Effect.forkChild(readEntries(sessions, id, sequence, 1))
@@ -576,7 +576,23 @@ const decisions: ReadonlyArray<Rule> = [
     yield* untilEnd(sessions, id, sequence)
     yield* untilStatus(sessions, input, "idle")
     yield* expectLines(sessions, id, ["user pay a", "tool success", "user reply b", "assistant b"])
-  })
+  }),
+  rule(
+    'a call that waits is denied by a message with pending: "deny", and by an interruption',
+    function* (sessions, input) {
+      const { fixture, id } = input
+      yield* ask(sessions, id, "pay a")
+      yield* expectEqual("answer", "b", (yield* ask(sessions, id, "reply b", { pending: "deny" })).text)
+      yield* ask(sessions, id, "pay c")
+      yield* untilStatus(sessions, input, "waiting")
+      yield* expectEqual("interrupt", true, yield* sessions.interrupt(id))
+      const { outcome, status } = yield* existing(sessions, id)
+      yield* expectEqual("state", ["idle", "Interrupted"], [status, outcome?._tag])
+      yield* expectEqual("calls", [], fixture.calls())
+      const denied = ["user pay a", "tool denied", "user reply b", "assistant b", "user pay c", "tool denied"]
+      yield* expectLines(sessions, id, denied)
+    }
+  )
 ]
 
 const ends: ReadonlyArray<Rule> = [
@@ -628,7 +644,8 @@ const ends: ReadonlyArray<Rule> = [
   }),
   rule("a removed session is gone, and its id begins again from 1", function* (sessions, input) {
     const { expectNext, fixture, id } = input
-    yield* ask(sessions, id, "reply a")
+    const { cursor } = yield* send(sessions, id, "reply a", { messageId: "a" })
+    yield* ask(sessions, id, "reply a", { messageId: "a" })
     yield* send(sessions, id, "hold b", { messageId: "b" })
     yield* expectNext("the tool to be called")
     yield* Deferred.await(fixture.gate("b").reached)
@@ -643,11 +660,14 @@ const ends: ReadonlyArray<Rule> = [
     yield* expectEqual("the number of the first event", 1, sequence)
     yield* untilStatus(sessions, input, "idle")
     yield* expectLines(sessions, id, ["user reply c", "assistant c"])
+    yield* expectNext("an error for a reader of the session that was removed")
+    const events = sessions.events(id, { after: cursor })
+    yield* expectReason("events after a cursor of the removed session", "EventsUnknown", Stream.runHead(events))
   })
 ]
 
 /** The rules of sessions that outlive their layer. */
-export const durableRules: ReadonlyArray<Rule> = [
+const durableRules: ReadonlyArray<Rule> = [
   {
     name: "a session is there when the layer is built again, with what it waits for",
     ids: [""],
@@ -734,8 +754,42 @@ export const durableRules: ReadonlyArray<Rule> = [
   }
 ]
 
-export const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...ends]
+const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...ends]
 
-/** The sessions of a layer. */
-export const sessionsOf = (context: Context.Context<Session.Session>): Session.Service =>
-  Context.get(context, Session.Session)
+/** The agents that a layer of sessions hosts. */
+export type Agents = Fixture["agents"]
+
+/**
+ * The checks for a layer of sessions. Each one builds the layer, and removes its sessions before and after.
+ *
+ * - `durable`: sessions outlive the layer, and the layer built again finds them. Default `true`.
+ * - `limit`: of a check, in real time. One that takes longer fails and names the event that did not happen. Default 20 seconds.
+ */
+export const session = <E = never>(
+  name: string,
+  layer: (agents: Agents) => Layer.Layer<Session.Session, E>,
+  options?: Conformance.StoreOptions & { readonly limit?: Duration.Input | undefined }
+): ReadonlyArray<Conformance.Check> =>
+  [...rules, ...(options?.durable === false ? [] : durableRules)].map((rule, index) => {
+    const id = `conformance/${index}`
+    const progress = { expected: "the layer of sessions to be built" }
+    const program = Effect.gen(function* () {
+      const fixture = yield* makeFixture
+      const open: Input["open"] = (use) =>
+        Effect.scoped(
+          Effect.flatMap(Layer.build(Layer.fresh(layer(fixture.agents))), (context) =>
+            use(Context.get(context, Session.Session))
+          )
+        )
+      const clear = open((sessions) =>
+        Effect.forEach(rule.ids, (more) => sessions.remove(id + more), { discard: true })
+      )
+      const expectNext = (expected: string) => Effect.sync(() => void (progress.expected = expected))
+      if (options?.durable !== false) yield* clear
+      yield* rule.check({ id, fixture, open, expectNext })
+      if (options?.durable !== false) yield* clear
+    })
+    const limit = Duration.fromInputUnsafe(options?.limit ?? "20 seconds")
+    const timed = Effect.provideService(Effect.scoped(program), Clock.Clock, realClock)
+    return makeCheck(name, rule.name, endWithin(limit, progress, timed))
+  })

@@ -1,0 +1,27 @@
+/**
+ * The order of messages for providers that take system messages in some places only.
+ */
+
+type Role = "system" | "user" | "assistant" | "tool"
+
+/**
+ * Messages with each later system message behind the question that follows it, for providers that take it only there: behind
+ * a message of the user or results, before an answer or at the end. `left` has no such place.
+ */
+export const systemBehindQuestions = <M extends { readonly role: Role }>(messages: ReadonlyArray<M>) => {
+  const placed: Array<M> = []
+  let left: ReadonlyArray<M> = []
+  const place = (): void => {
+    const last = placed.findLast(({ role }) => role !== "system")
+    if (last === undefined || last.role === "assistant") return
+    placed.push(...left)
+    left = []
+  }
+  for (const message of messages) {
+    if (message.role === "assistant") place()
+    if (message.role === "system" && placed.length > 0) left = [...left, message]
+    else placed.push(message)
+  }
+  place()
+  return { placed, left }
+}
