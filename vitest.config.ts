@@ -33,11 +33,13 @@ export default defineConfig({
   test: {
     // one more than there are cores, because tests with processes and databases wait a good part of their time
     maxWorkers: availableParallelism() + 1,
-    // time for two busy cores: a timeout is there for what hangs, and no test waits for it
-    testTimeout: 60_000,
-    hookTimeout: 180_000,
+    // time for a machine with ten times the work that its cores can do: a timeout is there for what hangs, and no test waits
+    // for it
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // the output of passing tests is noise: failures under test, examples that print
     silent: "passed-only",
+    setupFiles: [here("test/setup.ts")],
     projects: [
       { extends: true, test: { name: "process", include: processTests } },
       // the modules of a worker are loaded once for all its files

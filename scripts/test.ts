@@ -41,9 +41,7 @@ const say = ({ code, name, output, seconds }: Outcome): void => {
   if (code !== 0) process.stdout.write(`${output.trimEnd()}\n\n`)
 }
 
-// Each run of the tests fuzzes with another seed: EMISSARY_FUZZ_SEED repeats one
-const seed = (process.env["EMISSARY_FUZZ_SEED"] ??= String(Date.now() % 1_000_000))
-process.stdout.write(`node ${process.version}, fuzz seed ${seed}\n`)
+process.stdout.write(`node ${process.version}\n`)
 const checks = await Promise.all(
   ["format:check", "lint", "prepack", "check", "diagnostics"].map(async (name) => {
     const outcome = await run(name, "pipe")

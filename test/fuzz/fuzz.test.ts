@@ -5,8 +5,8 @@ import { describeFinding, makeFuzzer } from "./fuzz.ts"
 
 const numberOf = (name: string, otherwise: number): number => Number(process.env[name] ?? otherwise)
 
-// npm test and npm run fuzz print the seed. That of npm test is new each day: what fails in one place fails in the others.
-const seed = numberOf("EMISSARY_FUZZ_SEED", Math.floor(Date.now() / 86_400_000))
+// `npm test` tries the same inputs each time, `npm run fuzz` others
+const seed = numberOf("EMISSARY_FUZZ_SEED", 1)
 const first = numberOf("EMISSARY_FUZZ_FIRST", 0)
 const count = numberOf("EMISSARY_FUZZ_INPUTS", 20_000)
 const progress = process.env["EMISSARY_FUZZ_PROGRESS"]
