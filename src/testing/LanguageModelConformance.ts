@@ -184,8 +184,10 @@ export type Feature =
  *   requests: Effect.succeed([]),
  *   aborted: Effect.never
  * })
- * const checks = LanguageModelConformance.checks("deaf", () =>
- *   Layer.merge(ScriptedModel.layer(() => ({ text: "Hello." })), provider)
+ * const checks = LanguageModelConformance.checks(
+ *   "deaf",
+ *   () => Layer.merge(ScriptedModel.layer(() => ({ text: "Hello." })), provider),
+ *   { limit: "50 millis" }
  * )
  *
  * // with @effect/vitest: for (const { name, check } of checks) it.live(name, () => check)

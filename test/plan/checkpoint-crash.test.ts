@@ -114,7 +114,7 @@ describe("PLAN-6 AGENT-7 L6 a process that runs an agent in a step and ends at a
 })
 
 describe("PLAN-6 a process that ends at any write", () => {
-  for (const seed of oneIn(2, [101, 102, 103, 104, 105, 106])) {
+  for (const seed of oneIn(3, [101, 102, 103, 104, 105, 106])) {
     test(`plan ${seed}`, function* () {
       const life = (store: Layer.Layer<VersionedStore.VersionedStore>) => Effect.orDie(live(seed, store))
       yield* atAnyWrite(life, ({ first, place, second, whole }) => {

@@ -177,7 +177,7 @@ const kill = Effect.fnUntraced(function* (whole: Whole, { name, ...at }: Kill) {
 })
 
 const seeds = oneIn(
-  2,
+  3,
   Array.from({ length: 21 }, (_, index) => index + 1)
 )
 
@@ -199,7 +199,7 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
         const wholes = yield* Effect.forEach(seeds, uninterrupted, { concurrency: 4 })
         const kills = wholes.flatMap((whole) => killsOf(whole).map((kill) => ({ whole, kill })))
         const inTime = yield* Effect.forEach(kills, ({ kill: at, whole }) => kill(whole, at), { concurrency: 8 })
-        assert.isAtLeast(kills.length, 100)
+        assert.isAtLeast(kills.length, 60)
         assert.isAtLeast(inTime.filter(Boolean).length, 0.8 * kills.length)
         yield* Effect.forEach(wholes.slice(0, 3), chain, { concurrency: 3, discard: true })
       })
