@@ -12,14 +12,15 @@ const processTests = [
   "test/{examples,package}/*.test.ts",
   "test/ai-sdk/env.test.ts",
   "test/agent/otlp.test.ts",
-  "test/conversation/store*.test.ts",
-  "test/durable/conformance.test.ts",
-  "test/durable/{fleet,kill,workflow}.test.ts",
+  "test/session/conformance.test.ts",
+  "test/session/{fleet,kill}.test.ts",
+  "test/store/*.test.ts",
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",
   "test/plan/checkpoint-{approval,kill,store}.test.ts",
   "test/tool/remote-{client,http,outcomes,process}.test.ts",
-  "test/wire/*.test.ts"
+  "test/wire/*.test.ts",
+  "test/workflow/processes.test.ts"
 ]
 
 export default defineConfig({

@@ -9,7 +9,7 @@
 import { Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent } from "effect-emissary"
-import { Session } from "effect-emissary/durable"
+import { Session } from "effect-emissary/session"
 import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from "node:fs"

@@ -3,7 +3,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, References, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent } from "effect-emissary"
-import { Session } from "effect-emissary/durable"
+import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as cluster from "./cluster.ts"
 

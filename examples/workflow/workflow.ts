@@ -3,7 +3,7 @@ import { Console, Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Workflow } from "effect/workflow"
 import { Agent } from "effect-emissary"
-import { Durable } from "effect-emissary/durable"
+import { Activities } from "effect-emissary/workflow"
 
 const order = { id: Schema.String.annotate({ description: "Order id" }) }
 
@@ -33,7 +33,7 @@ export const Complaint = Workflow.make("Complaint", {
 export const complaints = Complaint.toLayer(({ text }) =>
   Clerk.use((clerk) => clerk.ask(text)).pipe(
     Effect.provide(
-      Durable.layer({
+      Activities.layer({
         // Here it would be sent to the person who decides
         onApproval: (pending) => Console.log(`asks ${JSON.stringify(pending)}`)
       })

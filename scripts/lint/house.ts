@@ -40,23 +40,25 @@ interface RuleContext {
 
 type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
 
-const rooms = ["payload", "ai-sdk", "tool", "conversation", "agent", "plan", "durable", "interop", "mcp", "node"]
-
 /** The rooms that each room may import, `internal/` included. `index` is the root barrel of the package. */
 const arrows: Record<string, ReadonlyArray<string>> = {
   payload: [],
   "ai-sdk": ["payload"],
+  store: ["payload"],
   tool: ["payload"],
   conversation: ["payload", "tool"],
   agent: ["payload", "ai-sdk", "tool", "conversation"],
-  plan: ["payload", "tool", "conversation", "agent"],
+  plan: ["payload", "store", "tool", "conversation", "agent"],
   interop: ["payload", "tool", "conversation"],
   mcp: ["payload", "tool", "conversation", "agent"],
-  durable: ["payload", "tool", "conversation", "agent", "plan"],
-  node: ["payload", "conversation"],
-  testing: rooms,
-  index: ["payload", "tool", "conversation", "agent"]
+  session: ["payload", "store", "tool", "conversation", "agent", "plan"],
+  workflow: ["payload", "tool", "conversation", "agent", "plan"],
+  node: ["payload", "store"],
+  index: ["payload", "store", "tool", "conversation", "agent", "session"]
 }
+
+const rooms = Object.keys(arrows).filter((room) => room !== "index")
+arrows["testing"] = rooms
 
 const inSrc = (filename: string): { readonly room: string; readonly path: ReadonlyArray<string> } | undefined => {
   const path = filename.replaceAll("\\", "/").split("/src/").at(-1)?.split("/")

@@ -56,8 +56,8 @@ import * as Statement from "effect/sql/Statement"
 import { existsSync, readdirSync, rmSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
-import * as VersionedStore from "../conversation/VersionedStore.ts"
-import * as storage from "../conversation/internal/storage.ts"
+import * as VersionedStore from "../store/VersionedStore.ts"
+import * as storage from "../store/internal/storage.ts"
 
 /**
  * The database file, and the time to wait for its lock.

@@ -1,5 +1,5 @@
 /**
- * A cluster of one process on one SQLite file, for `Session.layerCluster` of `effect-emissary/durable`, and for
+ * A cluster of one process on one SQLite file, for `Session.layerCluster` of `effect-emissary/session`, and for
  * `ClusterWorkflowEngine` of Effect.
  *
  * **When to use**
@@ -28,7 +28,7 @@ import * as Digest from "effect/crypto/Digest"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { createHash } from "node:crypto"
-import * as VersionedStore from "../conversation/VersionedStore.ts"
+import * as VersionedStore from "../store/VersionedStore.ts"
 import * as SqliteClient from "./SqliteClient.ts"
 
 const digest = (algorithm: Digest.Algorithm, data: Uint8Array) =>
@@ -52,7 +52,7 @@ const layerDigest = Layer.succeed(Digest.Digest, {
  * ```ts
  * import { Effect, Layer } from "effect"
  * import { Agent } from "effect-emissary"
- * import { Session } from "effect-emissary/durable"
+ * import { Session } from "effect-emissary/session"
  * import { SqliteRunner } from "effect-emissary/node"
  * import { ScriptedModel } from "effect-emissary/testing"
  * import assert from "node:assert"

@@ -5,7 +5,7 @@
  *
  * Use it for plans that take long, cost money, or wait for people: a run is stored
  * under a key while it happens, and any process that has the plan can resume it. An agent that
- * has to survive its process is a `Session` of `effect-emissary/durable`.
+ * has to survive its process is a `Session` of `effect-emissary/session`.
  *
  * **Details**
  *
@@ -96,9 +96,9 @@ import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
 import type * as Run from "../agent/Run.ts"
 import * as runTransition from "../agent/internal/runTransition.ts"
-import * as VersionedStore from "../conversation/VersionedStore.ts"
-import * as claimedLog from "../conversation/internal/claimedLog.ts"
-import * as storage from "../conversation/internal/storage.ts"
+import * as VersionedStore from "../store/VersionedStore.ts"
+import * as claimedLog from "../store/internal/claimedLog.ts"
+import * as storage from "../store/internal/storage.ts"
 import * as Digest from "../payload/Digest.ts"
 import * as base from "../payload/internal/base.ts"
 import * as signatures from "../payload/internal/gate.ts"

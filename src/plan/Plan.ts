@@ -67,7 +67,7 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
 import * as driver from "../agent/internal/driver.ts"
 import * as Conversation from "../conversation/Conversation.ts"
-import * as VersionedStore from "../conversation/VersionedStore.ts"
+import * as VersionedStore from "../store/VersionedStore.ts"
 import type * as history from "../conversation/internal/history.ts"
 import type * as Json from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
@@ -704,7 +704,7 @@ export type BindingServices<Agents, Memories> =
  *
  * ```ts
  * import { Effect } from "effect"
- * import { Session } from "effect-emissary/durable"
+ * import { Session } from "effect-emissary/session"
  * import { Plan } from "effect-emissary/plan"
  *
  * export const memory = Plan.memoryFromConversation(

@@ -3,7 +3,7 @@ import { Cause, Effect, Exit, Fiber, Layer, Queue, Schema, Stream } from "effect
 import { TestClock } from "effect/testing"
 import { Workflow, WorkflowEngine } from "effect/workflow"
 import { Agent, AgentEvent, Conversation, Message, type Run, ToolRuntime } from "effect-emissary"
-import { Durable } from "effect-emissary/durable"
+import { Activities } from "effect-emissary/workflow"
 import type { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
@@ -188,15 +188,15 @@ const Played = Workflow.make("Played", { payload: {}, idempotencyKey: () => "pla
 /** Drives it as the body of a workflow, which runs again from its beginning after each decision. */
 const playDurably: typeof play = (plan, driver) =>
   Effect.gen(function* () {
-    const asked = yield* Queue.unbounded<Durable.Pending>()
+    const asked = yield* Queue.unbounded<Activities.Pending>()
     let played: Effect.Success<ReturnType<typeof play>> | undefined
     const body = play(plan, driver).pipe(
       Effect.map((found) => void (played = found)),
-      Effect.provide(Durable.layer({ onApproval: (pending) => Queue.offer(asked, pending) })),
+      Effect.provide(Activities.layer({ onApproval: (pending) => Queue.offer(asked, pending) })),
       Effect.orDie
     )
     const decide = Effect.flatMap(Queue.take(asked), ({ request, token }) =>
-      Durable.decide(token, { ...request, approved: plan.approve, reason: "my reason" })
+      Activities.decide(token, { ...request, approved: plan.approve, reason: "my reason" })
     )
     const engine = Layer.provideMerge(
       Played.toLayer(() => body),

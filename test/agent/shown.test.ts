@@ -13,14 +13,14 @@ import {
   ToolResolver,
   VersionedStore
 } from "effect-emissary"
-import { Session } from "effect-emissary/durable"
+import { Session } from "effect-emissary/session"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as runParts from "#src/agent/internal/runParts.ts"
 
 import { throughJson, toolResults } from "./fixtures.ts"
 import { decide } from "../decisions.ts"
-import { stateOf } from "../durable/sessions.ts"
+import { stateOf } from "../session/sessions.ts"
 import { endsAs } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { token } from "../tool/fixtures/remote-serve.ts"

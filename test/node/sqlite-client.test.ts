@@ -7,7 +7,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { makeDirectory } from "../conversation/store/directory.ts"
+import { makeDirectory } from "../store/directory.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 

@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import * as storage from "#src/conversation/internal/storage.ts"
+import * as storage from "#src/store/internal/storage.ts"
 import * as checkpointRecord from "#src/plan/internal/checkpointRecord.ts"
 import { DateTime, Effect, Equal, Layer, Option, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"

@@ -7,7 +7,7 @@ import { Checkpoint, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { join } from "node:path"
-import { makeDirectory } from "../conversation/store/directory.ts"
+import { makeDirectory } from "../store/directory.ts"
 import { fails } from "./checkpoints.ts"
 import { completed, planOf } from "./support.ts"
 import { test } from "../test.ts"

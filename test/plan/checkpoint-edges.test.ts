@@ -4,7 +4,7 @@ import { Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Step, When } from "effect-emissary/plan"
-import { changed } from "../conversation/store/changed.ts"
+import { changed } from "../store/changed.ts"
 import {
   counting,
   failedRun,

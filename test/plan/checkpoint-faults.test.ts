@@ -1,5 +1,5 @@
 /** PLAN-6, PLAN-7: stores that fail at any call, and readers that leave at any event. */
-import * as storage from "#src/conversation/internal/storage.ts"
+import * as storage from "#src/store/internal/storage.ts"
 import { assert, describe } from "@effect/vitest"
 import { Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -8,7 +8,7 @@ import { Agent, type VersionedStore } from "effect-emissary"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { changed } from "../conversation/store/changed.ts"
+import { changed } from "../store/changed.ts"
 import { gate, head, layer, layerOver, testOver } from "./checkpoints.ts"
 import { completed, log, planOf } from "./support.ts"
 import { oneIn } from "../full.ts"

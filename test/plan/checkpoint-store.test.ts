@@ -4,9 +4,9 @@ import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
 import { Checkpoint, PlanRun, Step } from "effect-emissary/plan"
 
-import { makeDirectory } from "../conversation/store/directory.ts"
-import * as layers from "../conversation/store/layers.ts"
-import { changed } from "../conversation/store/changed.ts"
+import { makeDirectory } from "../store/directory.ts"
+import * as layers from "../store/layers.ts"
+import { changed } from "../store/changed.ts"
 import {
   counting,
   failedRun,

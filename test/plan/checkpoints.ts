@@ -1,8 +1,8 @@
 /** The common part of the tests of checkpoints. */
-import * as storage from "#src/conversation/internal/storage.ts"
+import * as storage from "#src/store/internal/storage.ts"
 import { Clock, Deferred, Duration, Effect, Layer, Option, Predicate, type Scope } from "effect"
 import { VersionedStore } from "effect-emissary"
-import { changed } from "../conversation/store/changed.ts"
+import { changed } from "../store/changed.ts"
 import { test } from "../test.ts"
 import { log, planOf } from "./support.ts"
 import { Checkpoint, Step, When, type Plan } from "effect-emissary/plan"

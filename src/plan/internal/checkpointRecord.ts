@@ -4,8 +4,8 @@
 
 import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
-import * as claimedLog from "../../conversation/internal/claimedLog.ts"
-import * as storage from "../../conversation/internal/storage.ts"
+import * as claimedLog from "../../store/internal/claimedLog.ts"
+import * as storage from "../../store/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as PlanRun from "../PlanRun.ts"
 import * as planRunParts from "./planRunParts.ts"

@@ -8,7 +8,7 @@ import { startupSnapshot } from "node:v8"
 import { VersionedStore } from "effect-emissary"
 import { Checkpoint } from "effect-emissary/plan"
 
-import * as killable from "../../conversation/store/killable.ts"
+import * as killable from "../../store/killable.ts"
 import * as agents from "./agents.ts"
 import * as executions from "./executions.ts"
 import * as plans from "./plans.ts"

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
-import * as workers from "../../conversation/store/workers.ts"
+import * as workers from "../../store/workers.ts"
 import type { Task } from "./worker.ts"
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))

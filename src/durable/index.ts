@@ -1,8 +1,0 @@
-/**
- * Agents and plans that survive their process, on one machine or on a fleet.
- *
- * @since 0.1.0
- */
-export * as ChatEvent from "./ChatEvent.ts"
-export * as Durable from "./Durable.ts"
-export * as Session from "./Session.ts"

@@ -1,0 +1,315 @@
+/**
+ * The events of a session for a front end.
+ *
+ * **When to use**
+ *
+ * Use it in every route that sends events of sessions to a browser. The events of `Session.events` are the log of the server:
+ * they hold the system message, the `RunContext`, the contracts of tools, the texts of errors and the names of the people who
+ * decided. {@link project} keeps what a user may see.
+ *
+ * **Example** (Events of a session as lines of JSON)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema, Stream } from "effect"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { ChatEvent, Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const support = Agent.make("support", { instructions: "Never mention refunds." })
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Session.ask("chat/42", "Hello, I am Ada.", { context: { tenant: "acme" } })
+ *   const sessions = yield* Session.Session
+ *   const events = sessions.events("chat/42").pipe(
+ *     Stream.filterMap(ChatEvent.project()),
+ *     Stream.takeUntil(({ event }) => event._tag === "TurnFinished"),
+ *     Stream.mapEffect((entry) => Schema.encodeEffect(Schema.fromJsonString(ChatEvent.Entry))(entry))
+ *   )
+ *   return yield* Stream.mkString(events)
+ * })
+ *
+ * const sessions = Session.layer([support]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }]))
+ * )
+ * const text = await Effect.runPromise(Effect.provide(program, sessions))
+ * assert.ok(text.includes("Welcome, Ada!"))
+ * assert.ok(!text.includes("refunds") && !text.includes("acme"))
+ * ```
+ *
+ * @since 0.1.0
+ */
+
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Run from "../agent/Run.ts"
+import * as runParts from "../agent/internal/runParts.ts"
+import * as Message from "../conversation/Message.ts"
+import { defined } from "../payload/internal/plainJson.ts"
+import * as ToolResult from "../tool/ToolResult.ts"
+import * as sessionEvents from "./internal/sessionEvents.ts"
+
+const at = runParts.Time
+
+/** The ids of the calls that run the agents around, from the outermost one; absent for the agent of the session. */
+const path = Schema.optionalKey(Schema.Array(Schema.String))
+
+/** An error as users see it. */
+const problem = { category: sessionEvents.Category, message: Schema.String }
+
+/**
+ * One event for a front end.
+ *
+ * **Details**
+ *
+ * - `MessageReceived`: a message of the user is stored. `MessageTaken`: its turn has begun.
+ * - `TurnStarted`: a turn begins, or continues after a crash.
+ * - `AnswerStarted`: the model is asked.
+ * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id` is that
+ *   of the message. `AnswerDiscarded`: the answer that was under way does not count, and another one follows.
+ * - `ApprovalRequested`: a call of the tool `name` waits; an event from before names were recorded has none. `callId` is the id
+ *   of the call in the answer. A decision is `{ callId, digest, path, approved }`.
+ * - `ApprovalDecided`: a person decided. The model reads its `reason`.
+ * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
+ * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval. `output` is the output of a plan, or of an
+ *   agent with an `output` schema.
+ * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
+ *   did not take. With `isHeld` the turn could not begin, and the next one waits for a message, a decision or `resume`.
+ * - `MessageDropped`: a message was received, but cannot be part of the conversation. It is not answered.
+ * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
+ *
+ * A plan records its requests and the decisions as facts of its own: `requests` of `TurnFinished` are all that it reports.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ChatEvent = Schema.TaggedUnion({
+  MessageReceived: { at, messageId: Schema.String, content: ToolResult.NonEmptyContent },
+  MessageTaken: { at, messageId: Schema.String },
+  TurnStarted: { at },
+  AnswerStarted: { at, path },
+  Answered: {
+    at,
+    path,
+    id: Schema.String,
+    content: Schema.Array(Message.AssistantPart),
+    finishReason: Schema.optionalKey(Schema.String)
+  },
+  AnswerDiscarded: { at, path },
+  ApprovalRequested: {
+    at,
+    path,
+    callId: Schema.String,
+    name: Schema.optionalKey(Schema.String),
+    arguments: Schema.Json,
+    digest: Schema.String
+  },
+  ApprovalDecided: {
+    at,
+    path,
+    callId: Schema.String,
+    approved: Schema.Boolean,
+    reason: Schema.optionalKey(Schema.String)
+  },
+  ToolStarted: { at, path, callId: Schema.String },
+  ToolFinished: {
+    at,
+    path,
+    callId: Schema.String,
+    name: Schema.String,
+    succeeded: Schema.Boolean,
+    result: Schema.optionalKey(ToolResult.ToolResult)
+  },
+  TurnFinished: {
+    at,
+    outcome: Schema.Literals(["Completed", "MaxSteps", "AwaitingApproval", "Interrupted", "InvalidOutput", "Stopped"]),
+    output: Schema.optionalKey(Schema.Json),
+    requests: Schema.optionalKey(Schema.Array(Run.ApprovalRequest))
+  },
+  TurnFailed: {
+    at,
+    ...problem,
+    messageId: Schema.optionalKey(Schema.String),
+    isHeld: Schema.optionalKey(Schema.Literal(true))
+  },
+  MessageDropped: { at, messageId: Schema.String, ...problem },
+  DecisionsDropped: { at, calls: Schema.Array(Schema.Struct({ callId: Schema.String, path })), ...problem }
+})
+
+/**
+ * One event for a front end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ChatEvent = typeof ChatEvent.Type
+
+/**
+ * An event with the sequence number and the `cursor` that it has in the session, see `Session.Entry`. Events that front ends do
+ * not see leave gaps in the numbers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Entry = Schema.Struct({ sequence: runParts.Count, cursor: Schema.String, event: ChatEvent })
+
+/** @since 0.1.0 */
+export interface Entry extends Schema.Schema.Type<typeof Entry> {}
+
+/**
+ * Options of {@link project}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Keeps the reasoning of the model. Default: `false`. */
+  readonly reasoning?: boolean | undefined
+  /** Keeps the results of tools. Default: `true`. */
+  readonly results?: boolean | undefined
+  /**
+   * Keeps what agents do that are tools of the session's agent. Default: `false`, which keeps their requests for approval and
+   * the decisions only.
+   */
+  readonly subAgents?: boolean | undefined
+}
+
+type Around = readonly [string, ...Array<string>] | undefined
+
+const plainContent = ([first, ...others]: ToolResult.NonEmptyContent): ToolResult.NonEmptyContent => {
+  const plain = ({ options: _, ...part }: ToolResult.Content): ToolResult.Content => part
+  return [plain(first), ...others.map(plain)]
+}
+
+/** Without options of providers, and without the names of all tools, which the failure of an unknown one lists. */
+const plainResult = (name: string, result: ToolResult.ToolResult): ToolResult.ToolResult => {
+  if (result._tag === "Success") return { ...result, content: plainContent(result.content) }
+  const { content, type } = result
+  if (type === "unknown_tool") return ToolResult.failure(type, `Unknown tool ${JSON.stringify(name)}.`)
+  return { ...result, ...(content === undefined ? undefined : { content: plainContent(content) }) }
+}
+
+/** Without options of providers, and without the call that carries a structured output. */
+const partsOf = (
+  { message, outputCall }: runParts.EventOf<"ModelAnswered">,
+  { reasoning = false, results = true }: Options
+): ReadonlyArray<Message.AssistantPart> =>
+  message.content.flatMap((part): ReadonlyArray<Message.AssistantPart> => {
+    const isLeftOut =
+      (part.type === "reasoning" && !reasoning) ||
+      (part.type === "tool-result" && !results) ||
+      (part.type === "tool-call" && part.id === outputCall)
+    const { options: _, ...plain } = part
+    if (isLeftOut) return []
+    return [plain.type === "tool-result" ? { ...plain, result: plainResult(plain.name, plain.result) } : plain]
+  })
+
+const ofOutcome = (outcome: Run.Outcome) => {
+  const { _tag } = outcome
+  if (_tag === "Completed") return { outcome: _tag, ...defined({ output: outcome.output }) }
+  return { outcome: _tag, ...(_tag === "AwaitingApproval" ? { requests: outcome.requests } : undefined) }
+}
+
+const isDecision = ({ _tag }: Run.Event): boolean => _tag === "ApprovalRequested" || _tag === "ApprovalDecided"
+
+/** An event of a later version. The compiler refuses one of this version. */
+const unknown = (_: never): undefined => undefined
+
+const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | undefined => {
+  if (event._tag === "ChildEvent") return ofRun(event.event, [...(around ?? []), event.callId], options)
+  if (around !== undefined && options.subAgents !== true && !isDecision(event)) return undefined
+  const { at } = event
+  const within = defined({ path: around })
+  switch (event._tag) {
+    case "RunStarted":
+    case "RunResumed":
+      return around === undefined ? { _tag: "TurnStarted", at } : undefined
+    case "StepStarted":
+      return { _tag: "AnswerStarted", at, ...within }
+    case "ModelAnswered": {
+      const { finishReason, id } = event.message
+      return { _tag: "Answered", at, ...within, id, content: partsOf(event, options), ...defined({ finishReason }) }
+    }
+    case "AnswerDiscarded":
+      return { _tag: "AnswerDiscarded", at, ...within }
+    case "ApprovalRequested": {
+      const { arguments: args, callId, digest, name } = event
+      return { _tag: "ApprovalRequested", at, ...within, callId, ...defined({ name }), arguments: args, digest }
+    }
+    case "ApprovalDecided": {
+      const { approved, callId, reason } = event
+      return { _tag: "ApprovalDecided", at, ...within, callId, approved, ...defined({ reason }) }
+    }
+    case "ToolStarted":
+      return { _tag: "ToolStarted", at, ...within, callId: event.callId }
+    case "ToolFinished": {
+      const { callId, name, result } = event.message
+      const shown = options.results === false ? undefined : { result: plainResult(name, result) }
+      return { _tag: "ToolFinished", at, ...within, callId, name, succeeded: result._tag === "Success", ...shown }
+    }
+    case "RunFinished":
+      return around === undefined ? { _tag: "TurnFinished", at, ...ofOutcome(event.outcome) } : undefined
+    case "InputAdded":
+    case "ConversationFitted":
+    case "ModelMistaken":
+    case "ProgressSaved":
+    case "RunInterrupted":
+      return undefined
+    default:
+      return unknown(event)
+  }
+}
+
+const problemOf = ({ category }: sessionEvents.Failure) => ({
+  category,
+  message: sessionEvents.publicMessages[category]
+})
+
+const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined => {
+  switch (event._tag) {
+    case "MessageReceived": {
+      const { at, input, messageId } = event
+      return { _tag: "MessageReceived", at, messageId, content: plainContent(input) }
+    }
+    case "RunEvent":
+      return event.event._tag === "InputAdded" && event.messageId !== undefined
+        ? { _tag: "MessageTaken", at: event.event.at, messageId: event.messageId }
+        : ofRun(event.event, undefined, options)
+    case "TurnFailed": {
+      const { at, error, isHeld, messageId } = event
+      return error.reason === sessionEvents.interrupted
+        ? { _tag: "TurnFinished", at, outcome: "Interrupted" }
+        : { _tag: "TurnFailed", at, ...problemOf(error), ...defined({ messageId, isHeld }) }
+    }
+    case "MessageDropped":
+      return { _tag: "MessageDropped", at: event.at, messageId: event.messageId, ...problemOf(event.error) }
+    case "DecisionsDropped": {
+      const calls = event.decisions.map(({ callId, path }) => ({ callId, ...defined({ path }) }))
+      return { _tag: "DecisionsDropped", at: event.at, calls, ...problemOf(event.error) }
+    }
+    case "DecisionsReceived":
+    case "ResumeReceived":
+      return undefined
+    default:
+      return unknown(event)
+  }
+}
+
+/**
+ * Selects the events that a front end sees, and the parts of them. For `Stream.filterMap`.
+ *
+ * **Details**
+ *
+ * It looks at one event at a time, so a reader may begin anywhere. What it does not know it leaves out: an event that a later
+ * version of a session adds is not sent before this module has a form for it.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const project =
+  (options: Options = {}) =>
+  (entry: sessionEvents.Entry): Result.Result<Entry, sessionEvents.Entry> => {
+    const event = of(entry.event, options)
+    return event === undefined ? Result.fail(entry) : Result.succeed({ ...entry, event })
+  }

@@ -1,0 +1,624 @@
+/**
+ * The home of a conversation with one agent or plan, under an id.
+ *
+ * **When to use**
+ *
+ * Use it for chats and other work that lasts longer than a request, a connection or a process. A session stores what
+ * the user sent before the model is asked, runs one turn at a time, waits for approvals, and continues by itself after its
+ * process died. Use `Checkpoint` of `effect-emissary/plan` for one run of a plan, with its policies and the writes of its
+ * steps.
+ *
+ * **Details**
+ *
+ * A layer decides where sessions live: {@link layer} in this process, {@link layerCluster} on a fleet of
+ * machines. The program is the same.
+ *
+ * A session stores its events in a journal, each with a sequence number that counts from 1. A reader that lost its
+ * connection continues after the last event that it saw, by its `cursor`. The state of a session is the fold of its events.
+ *
+ * Messages are answered one after the other. A message that comes while a turn is under way waits for its end; a message
+ * that comes while calls wait for approval enters the conversation when these calls are decided, or denies them
+ * (`pending: "deny"`).
+ *
+ * A message that was stored is kept. A turn that cannot begin (its instructions, tools or model are not available, or its
+ * definition has changed) leaves all messages in the queue, and the next message, decision or `resume` tries again. An event
+ * reports the messages and decisions that are given up: `MessageDropped`, `DecisionsDropped`.
+ *
+ * An edited agent continues its sessions, see `onChange` of `Agent.ResumeOptions`. Edited tools, models and limits hold
+ * from the next step. The system message of a conversation stays: edited instructions hold for new sessions.
+ *
+ * When a process dies in a turn, the turn continues when the session is opened again: a model call in flight is made again, a
+ * tool call that had started is settled `interrupted` with `outcome: "unknown"`, unless the tool is `Idempotent`, and agents
+ * and plans inside continue from their own states.
+ *
+ * **Example** (A chat)
+ *
+ * ```ts
+ * import { Effect, Layer, Stream } from "effect"
+ * import { Agent, Conversation, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const support = Agent.make("support", { instructions: "You help customers." })
+ *
+ * const program = Effect.gen(function*() {
+ *   const first = yield* Session.ask("chat/42", "Hello, I am Ada.")
+ *   assert.strictEqual(first.text, "Welcome, Ada!")
+ *
+ *   const sessions = yield* Session.Session
+ *   const { cursor } = yield* sessions.send("chat/42", "Thank you.")
+ *   // any reader, now or later, sees the same events
+ *   const events = sessions.events("chat/42", { after: cursor }).pipe(
+ *     Stream.takeUntil(({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
+ *   )
+ *   yield* Stream.runDrain(events)
+ *   const history = yield* sessions.history("chat/42")
+ *   assert.strictEqual(Conversation.messageCount(history), 5)
+ * })
+ *
+ * const sessions = Session.layer([support]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }, { text: "You are welcome." }]))
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
+ * @since 0.1.0
+ */
+
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as EffectResult from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { Sharding } from "effect/cluster/Sharding"
+import type { SqlClient } from "effect/sql/SqlClient"
+import * as Run from "../agent/Run.ts"
+import * as runParts from "../agent/internal/runParts.ts"
+import * as Message from "../conversation/Message.ts"
+import * as VersionedStore from "../store/VersionedStore.ts"
+import * as localSessions from "./internal/localSessions.ts"
+import * as sessionEvents from "./internal/sessionEvents.ts"
+import type { Entry } from "./internal/sessionEvents.ts"
+import * as sessionTypes from "./internal/sessionTypes.ts"
+
+export {
+  /**
+   * One fact of a session.
+   *
+   * **Details**
+   *
+   * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`. In the
+   *   conversation the message has an id of its own.
+   * - `DecisionsReceived`: decisions about calls that wait are stored.
+   * - `ResumeReceived`: a turn without a message is to begin.
+   * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
+   *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
+   * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
+   *   conversation or the store, or a first message has not the `RunContext` that the agent reads. Its id is free again.
+   * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
+   *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
+   * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example.
+   *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
+   *   message if the turn could not take it. `isHeld`: the turn could not even begin, so all messages of the queue, and the
+   *   decisions, wait for the next message, decision or `resume`.
+   *
+   * A turn ends with a `RunEvent` of `RunFinished`, or with `TurnFailed`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Event,
+  /**
+   * An event with its sequence number, which counts from 1, and its `cursor`: a short text for readers that continue after it.
+   * Unlike the number, it never names an event of another session that begins under the id after a removal.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Entry
+} from "./internal/sessionEvents.ts"
+
+export {
+  /**
+   * A summary of a session.
+   *
+   * **Details**
+   *
+   * | status | meaning |
+   * |---|---|
+   * | `idle` | it waits for a message |
+   * | `running` | a turn is under way, or begins as soon as a process has the session |
+   * | `waiting` | calls wait for approval: `requests`. After a `failure`, calls that were decided may be among them |
+   *
+   * - `sequence`, `cursor`: the number and the cursor of the newest event.
+   * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
+   * - `outcome`: the end of the last turn, unless that failed with `failure`.
+   * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  State,
+  /**
+   * An operation on a session failed.
+   *
+   * **Details**
+   *
+   * | reason | meaning |
+   * |---|---|
+   * | `Busy` | the message was sent with `whenBusy: "reject"`, and a turn is under way, or `limit` messages wait (`maxQueue`); nothing was stored |
+   * | `NotFound` | there is no session under the id |
+   * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
+   * | `AgentDiffers` | the session is one with another agent |
+   * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
+   * | `InputInvalid` | the message cannot be part of a conversation, or its context holds a secret or is not JSON; nothing was stored |
+   * | `InputDiffers` | the session has received a message with this id and another content or context; nothing was stored |
+   * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
+   * | `EventsUnknown` | no event has this cursor or number: it is none, or the session was removed and begun again |
+   * | `Elsewhere` | another process has the session in a turn, or had it when it died and its lease (`leaseTime`) has not ended |
+   * | `TurnFailed` | the turn that {@link ask} waited for failed, or could not begin: then the message waits, and the same call with its `messageId` tries again |
+   * | `Unreachable` | the fleet did not answer; the message may be stored: send it again with the same `messageId` |
+   * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | the store failed, a record cannot be read, the journal contradicts itself, a value is refused, as in `VersionedStoreError` |
+   *
+   * `category` is the class of the error, for the status of a route, and `publicMessage` a text without details for the user:
+   *
+   * | category | the receiver can | status of HTTP |
+   * |---|---|---|
+   * | `invalid` | correct the call | 400 |
+   * | `not-found` | begin anew | 404 |
+   * | `conflict` | load the session again | 409 |
+   * | `busy` | call again when the turn has ended | 429 |
+   * | `unavailable` | call again later | 503 |
+   * | `internal` | ask the operator, who finds the cause in the log | 500 |
+   *
+   * `TurnFailed` has the category of the turn's failure. A turn that fails is logged once, as an error, with its cause
+   * and the id of the session.
+   *
+   * @category errors
+   * @since 0.1.0
+   */
+  SessionError,
+  /**
+   * The message of a user: text, or text and file parts.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Input,
+  /**
+   * Options of a message.
+   *
+   * **Details**
+   *
+   * - `messageId`: a message with an id that the session has received is not stored again, so a client can send a
+   *   message twice when it does not know whether the first one arrived. A session remembers its newest 256 ids. The default
+   *   is a new one. With an id that was received, a message that waits after a turn which could not begin is tried again.
+   * - `agent`: the name of the agent of a session that begins with this message. It can be left out where the layer has only
+   *   one. For a session that exists it has to be its agent.
+   * - `context`: the `RunContext` of a session that begins with this message.
+   * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"`
+   *   fails with `Busy`.
+   * - `pending`: the fate of calls that wait for approval. With `"keep"` (default) they wait, and the message enters the
+   *   conversation when they are decided. With `"deny"` they are denied when the next turn begins, and the message is answered. It has no effect for a message that was received before: send another one.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type SendOptions,
+  /**
+   * A message is stored. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Receipt,
+  /**
+   * The operations on sessions. Ids are any text.
+   *
+   * **Details**
+   *
+   * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
+   * - `decide`: stores decisions about calls that wait: a request of `state` with `approved` added. Fails with
+   *   `InvalidDecision` if one is not about a request of `state`, or is no decision. A decision that the session has
+   *   received already is no error, if it is the same one; after a turn that could not begin, it tries again. An empty list does nothing.
+   * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. After a turn that could not
+   *   begin, it begins with the messages that wait. Does nothing while a turn is under way.
+   * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Calls that
+   *   wait for approval are denied. Returns whether there was a turn or such a call. Messages that wait are answered next. Calls
+   *   that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
+   *   message as soon as a turn begins.
+   * - `events`: the events after the one with the cursor or sequence number `after` (default 0: all), then those that happen. The
+   *   stream does not end. A slow reader does not slow the session. Without `after` it waits for a session that does not exist
+   *   yet. It waits for 90 seconds while the store fails, and for a process that takes the session over. It fails when the session
+   *   is removed. A new one under the same id counts from 1 again: a cursor of the first one fails with `EventsUnknown` there,
+   *   but a number does not show of which session it is.
+   * - `state`: the state of a session, `None` if there is none.
+   * - `history`: the whole conversation. Where a stored event cannot be read it fails with `Unreadable` or `Damaged`, as all
+   *   other operations do, and with `untilDamage: true` (default false) returns the conversation up to that event. The
+   *   conversation does not show whether it is whole: use the option only after a plain `history` has failed. A
+   *   damaged snapshot, which has the events before it, remains an error. Nothing is changed: copy what is worth keeping, and
+   *   `remove` the session.
+   * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Service,
+  /**
+   * An agent or a bound plan, or an Effect that finds one, as the class of an `Agent.Service` does.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Hosted,
+  /**
+   * The agents and plans of a layer: at least one, each with its own requirements.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type HostedAll,
+  /**
+   * Options of {@link layer}.
+   *
+   * **Details**
+   *
+   * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
+   * - `idleTime`: a session leaves the memory after this long without a call, a reader or a turn; default 1 minute.
+   * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
+   * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
+   *   session is stored as a snapshot. The conversation stays whole.
+   * - `maxQueue`: the number of messages that may wait in one session for their turns, or for the decision of calls; a whole
+   *   number from 1 on, default 100. One more fails with `Busy`, and after a turn that could not begin it begins the turn
+   *   again. A message with `pending: "deny"` is refused only for those that wait for their turns.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type Options
+} from "./internal/sessionTypes.ts"
+
+/**
+ * Sessions by id.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Session extends Context.Service<Session, sessionTypes.Service>()("effect-emissary/session/Session") {}
+
+/**
+ * Sessions in this process, stored in a `VersionedStore`.
+ *
+ * **When to use**
+ *
+ * Use it for a server with one process, for tests, and for programs with an embedded database (`SqliteClient.layerStore`
+ * of `effect-emissary/node`). Processes that share a store may use it, too: a turn runs in one of them, and the others wait
+ * until it has ended. For several machines use {@link layerCluster}, which sends each message to the process that has the
+ * session.
+ *
+ * **Details**
+ *
+ * Agents are found by their names, and keep the services that the layer was built with. Two agents with one name are a
+ * defect. For a bound plan, use `Layer.unwrap` on the Effect that binds it.
+ *
+ * A session that another process left in a turn is resumed when the layer is built, or when that process has ended. The
+ * stores of `SqliteClient.layerStore` and `VersionedStore.layerSql` know at once that it has, also after a kill. With other
+ * stores, and for a process that hangs, the session is free when the lease has ended: `leaseTime`, default 10 seconds. A message
+ * that is sent meanwhile waits for that time, and `interrupt` fails with `Elsewhere`.
+ *
+ * When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns continue in the
+ * next process.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
+  agents: sessionTypes.HostedAll<Rs>,
+  options?: sessionTypes.Options & {
+    readonly leaseTime?: Duration.Input | undefined
+    readonly drainTime?: Duration.Input | undefined
+  }
+): Layer.Layer<Session, never, Rs[number] | VersionedStore.VersionedStore> =>
+  Layer.effect(
+    Session,
+    Effect.gen(function* () {
+      const host = yield* localSessions.hostOf<Rs[number]>(yield* VersionedStore.VersionedStore, agents, options ?? {})
+      return yield* localSessions.make(host)
+    })
+  )
+
+/** `effect/cluster` reads the environment when it is loaded, which not every runtime permits. Only a fleet needs it. */
+const loadEntity = Effect.promise(() => import("./internal/sessionEntity.ts"))
+
+/**
+ * Sessions of a fleet, in a process that runs some of them.
+ *
+ * **When to use**
+ *
+ * Use it where several machines, or several processes of one, share the sessions. Each session is in one of them at a time, and
+ * every process sends its calls there. Use {@link layerClient} in processes that only call.
+ *
+ * **Details**
+ *
+ * - A session is an entity of `effect/cluster`. The `Sharding` service decides which process has it: `SqliteRunner.layer` of
+ *   `effect-emissary/node` for one process, `NodeClusterHttp.layer` of `@effect/platform-node` for several.
+ * - A message that was sent is delivered although the process that has the session dies, or none is running. A session whose
+ *   process died continues in the next one as soon as the cluster has noticed.
+ * - A process that is shut down lets tool calls under way finish, for `drainTime` (default 10 seconds) at most. The next
+ *   process resumes the turn after the last event.
+ * - A session that is not used leaves the memory after `idleTime`, even while its events are read. It waits in the store.
+ * - `retention`: the messages of the cluster that were answered are deleted from its tables after this long; default 1 day.
+ *   The `SqlClient` is that of the cluster.
+ * - `timeout`: as in {@link layerClient}.
+ *
+ * **Example** (One process with a database in a file)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { SqliteRunner } from "effect-emissary/node"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const support = Agent.make("support", { instructions: "You help customers." })
+ *
+ * const fleet = Session.layerCluster([support]).pipe(
+ *   Layer.provide(SqliteRunner.layer({ filename: ":memory:" })),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }]))
+ * )
+ * const answer = await Effect.runPromise(Effect.provide(Session.ask("chat/42", "Hello, I am Ada."), fleet))
+ * assert.strictEqual(answer.text, "Welcome, Ada!")
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerCluster = <Rs extends readonly [unknown, ...Array<unknown>]>(
+  agents: sessionTypes.HostedAll<Rs>,
+  options?: sessionTypes.Options & {
+    readonly drainTime?: Duration.Input | undefined
+    readonly retention?: Duration.Input | undefined
+    readonly timeout?: Duration.Input | undefined
+  }
+): Layer.Layer<Session, never, Rs[number] | VersionedStore.VersionedStore | Sharding | SqlClient> => {
+  const runner = Layer.unwrap(
+    Effect.gen(function* () {
+      const store = yield* VersionedStore.VersionedStore
+      const host = yield* localSessions.hostOf<Rs[number]>(store, agents, options ?? {})
+      const retention = yield* localSessions.durationOf("retention", options?.retention ?? "1 day", "1 minute")
+      return (yield* loadEntity).layer(host, retention)
+    })
+  )
+  return Layer.provideMerge(layerClient(options), runner)
+}
+
+/**
+ * Sessions of a fleet, in a process that runs none of them: a web server, for example.
+ *
+ * **Details**
+ *
+ * It needs neither the agents nor the store, only a `Sharding` service of a client: `NodeClusterHttp.layer` with
+ * `clientOnly: true`. A message that was sent is delivered although its caller leaves, or no runner is there.
+ *
+ * `timeout` (default 30 seconds): a call that was not answered for this long is made again, and the events of a session that
+ * was silent are asked for again, wherever the session is then: a machine that is gone does not close its connections. A
+ * call that was not answered for about four times as long fails with `Unreachable`. The message may be stored then: send it
+ * again with the same `messageId`.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerClient = (options?: {
+  readonly namespace?: string | undefined
+  readonly timeout?: Duration.Input | undefined
+}): Layer.Layer<Session, never, Sharding> =>
+  Layer.effect(
+    Session,
+    Effect.flatMap(loadEntity, (entity) =>
+      entity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds")
+    )
+  )
+
+/**
+ * The end of a turn: the last answer of the model, and the outcome.
+ *
+ * **Details**
+ *
+ * `text` is empty where the model only called tools, before an approval for example. The output of a plan, and of an agent
+ * with an `output` schema, is in the outcome `Completed` as JSON. `sequence` and `cursor` name the last event of the turn.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Answer = Schema.Struct({
+  text: Schema.String,
+  outcome: Run.Outcome,
+  sequence: runParts.Count,
+  cursor: Schema.String
+})
+
+/** The end of a turn. */
+export interface Answer extends Schema.Schema.Type<typeof Answer> {}
+
+/** A turn as far as a reader has seen it. */
+interface Watched {
+  readonly isOurs: boolean
+  readonly text: string
+}
+
+/** Finds the end of the first turn with an event of which `isOurs` is true. */
+const watch =
+  (id: string, isOurs: (event: Entry["event"]) => boolean) =>
+  (
+    before: Watched,
+    { cursor, event, sequence }: Entry
+  ): readonly [Watched, ReadonlyArray<Effect.Effect<Answer, sessionTypes.SessionError>>] => {
+    const seen = isOurs(event) ? { isOurs: true, text: "" } : before
+    if (event._tag === "TurnFailed" && seen.isOurs && event.error.reason === sessionEvents.interrupted) {
+      return [seen, [Effect.succeed({ text: "", outcome: { _tag: "Interrupted" }, sequence, cursor })]]
+    }
+    if (event._tag === "TurnFailed" && seen.isOurs) {
+      const reason = { _tag: "TurnFailed" as const, failure: event.error }
+      return [seen, [Effect.fail(new sessionTypes.SessionError({ id, reason }))]]
+    }
+    if (event._tag !== "RunEvent") return [seen, []]
+    const { event: own } = event
+    if (own._tag === "ModelAnswered") return [{ ...seen, text: Message.text(own.message) }, []]
+    return own._tag === "RunFinished" && seen.isOurs
+      ? [seen, [Effect.succeed({ text: seen.text, outcome: own.outcome, sequence, cursor })]]
+      : [seen, []]
+  }
+
+const endOf = Effect.fnUntraced(function* (
+  id: string,
+  after: number | string,
+  isOurs: (event: Entry["event"]) => boolean
+) {
+  const sessions = yield* Session
+  const found = yield* sessions.events(id, { after }).pipe(
+    Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, isOurs)),
+    Stream.runHead
+  )
+  // The events do not end
+  return yield* Option.getOrElse(found, () => Effect.die(new Error("the events of a session ended")))
+})
+
+/**
+ * Sends a message and waits for the end of its turn.
+ *
+ * **Details**
+ *
+ * The turn continues when the caller leaves. With the same `messageId` the same answer is found again, as long as the session
+ * remembers the id and keeps the events of the turn (`keepEvents`). So `Session.ask(key, input, { messageId: key })` runs an
+ * agent once under a key. After an approval the same `messageId` finds the end of the first turn again, `AwaitingApproval`: the
+ * turn that took the decisions is found by {@link answer}.
+ *
+ * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` (also where the turn was stopped before it
+ * began) and `MaxSteps`, too. A turn that failed
+ * is an error with the reason `TurnFailed`, also where that was the turn of an earlier message and could not begin: then no
+ * message is answered, and all of them wait. While the store fails it
+ * waits, for 90 seconds, because the session continues by itself.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const ask = Effect.fn("Session.ask")(function* (
+  id: string,
+  input: sessionTypes.Input,
+  options?: sessionTypes.SendOptions
+): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
+  const sessions = yield* Session
+  const { cursor, messageId } = yield* sessions.send(id, input, options)
+  return yield* endOf(
+    id,
+    cursor,
+    (event) =>
+      ((event._tag === "RunEvent" || event._tag === "TurnFailed") && event.messageId === messageId) ||
+      (event._tag === "TurnFailed" && event.isHeld === true)
+  )
+})
+
+/**
+ * Waits for the end of the first turn that begins after an event, such as the turn that takes decisions. `after` is the cursor
+ * or the number of the event.
+ *
+ * **Example** (The answer after an approval)
+ *
+ * ```ts
+ * import { Effect, Layer, Option, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(
+ *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+ * )
+ * const cashier = Agent.make("cashier", { toolkit })
+ *
+ * const program = Effect.gen(function*() {
+ *   const sessions = yield* Session.Session
+ *   const asked = yield* Session.ask("order/42", "Pay 5 euros")
+ *   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+ *
+ *   const { cursor, requests } = Option.getOrThrow(yield* sessions.state("order/42"))
+ *   yield* sessions.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
+ *   const { text } = yield* Session.answer("order/42", { after: cursor })
+ *   assert.strictEqual(text, "Paid.")
+ * })
+ *
+ * const sessions = Session.layer([cashier]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(toolkit.toLayer({ pay: () => Effect.void })),
+ *   Layer.provide(ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }, { text: "Paid." }]))
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const answer = Effect.fn("Session.answer")(function* (
+  id: string,
+  options: { readonly after: number | string }
+): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
+  return yield* endOf(
+    id,
+    options.after,
+    (event) =>
+      event._tag === "TurnFailed" ||
+      (event._tag === "RunEvent" && (event.event._tag === "RunStarted" || event.event._tag === "RunResumed"))
+  )
+})
+
+/**
+ * Sends a message to each of many sessions, with `concurrency` (default 16) at a time, and returns their answers in order.
+ *
+ * **When to use**
+ *
+ * Use it to spread the inputs of a plan or agent over a fleet: each session runs on the machine that has it, and
+ * an item that was answered before is found again by its `messageId`.
+ *
+ * **Example** (A plan for each of many inputs)
+ *
+ * ```ts
+ * import { Effect, Layer, Result } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { Plan, Step } from "effect-emissary/plan"
+ * import assert from "node:assert"
+ *
+ * const shout = Effect.gen(function*() {
+ *   const step = Step.make("shout", { target: ({ task }) => Effect.succeed(`${task}!`) })
+ *   return yield* Plan.bind(yield* Plan.make({ name: "shout" }, step))
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const items = ["one", "two", "three"].map((input) => ({ id: `shout/${input}`, input, messageId: "1" }))
+ *   const answers = yield* Session.askMany(items, { concurrency: 2 })
+ *   return answers.map((answer) => Result.isSuccess(answer) ? answer.success.text : answer.failure.message)
+ * })
+ *
+ * const sessions = Layer.unwrap(Effect.map(shout, (plan) => Session.layer([plan]))).pipe(
+ *   Layer.provide(VersionedStore.layerMemory)
+ * )
+ * assert.deepStrictEqual(await Effect.runPromise(Effect.provide(program, sessions)), ["one!", "two!", "three!"])
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const askMany = (
+  items: Iterable<{ readonly id: string; readonly input: sessionTypes.Input } & sessionTypes.SendOptions>,
+  options?: { readonly concurrency?: number | undefined }
+): Effect.Effect<ReadonlyArray<EffectResult.Result<Answer, sessionTypes.SessionError>>, never, Session> =>
+  Effect.forEach(items, ({ id, input, ...send }) => Effect.result(ask(id, input, send)), {
+    concurrency: options?.concurrency ?? 16
+  })

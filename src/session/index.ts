@@ -1,0 +1,7 @@
+/**
+ * Sessions: conversations and plans that survive their process, on one machine or on a fleet.
+ *
+ * @since 0.1.0
+ */
+export * as ChatEvent from "./ChatEvent.ts"
+export * as Session from "./Session.ts"

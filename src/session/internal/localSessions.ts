@@ -1,0 +1,372 @@
+/**
+ * Sessions of one process over a store, which other processes may share. Sessions are in memory while they are used or run a
+ * turn. A mark in the store names each session that has a turn to run, so that another process can find it.
+ */
+
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as RcMap from "effect/RcMap"
+import * as Schedule from "effect/Schedule"
+import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type * as Conversation from "../../conversation/Conversation.ts"
+import type * as VersionedStore from "../../store/VersionedStore.ts"
+import * as claimedLog from "../../store/internal/claimedLog.ts"
+import * as storage from "../../store/internal/storage.ts"
+import * as base from "../../payload/internal/base.ts"
+import * as liveSession from "./liveSession.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import * as sessionLog from "./sessionLog.ts"
+import * as sessionTypes from "./sessionTypes.ts"
+import type * as sessionWriter from "./sessionWriter.ts"
+
+interface LocalOptions extends sessionTypes.Options {
+  readonly leaseTime?: Duration.Input | undefined
+  readonly drainTime?: Duration.Input | undefined
+}
+
+const invalid = (expected: string, found: string): Effect.Effect<never> =>
+  Effect.die(new Error(`sessions: expected ${expected}, got ${found}`))
+
+/** The duration of an option, which ends. Dies with another one. */
+export const durationOf = (
+  name: string,
+  input: Duration.Input,
+  least: Duration.Input = "1 milli"
+): Effect.Effect<Duration.Duration> => {
+  const duration = Option.getOrUndefined(Duration.fromInput(input))
+  const isLong = duration !== undefined && Duration.isGreaterThanOrEqualTo(duration, Duration.fromInputUnsafe(least))
+  return isLong && Duration.isFinite(duration)
+    ? Effect.succeed(duration)
+    : invalid(`a ${name} of at least ${String(least)} that ends`, String(input))
+}
+
+/** The services around, without the span in which the layer was built: turns are in the traces of the calls that begin them. */
+const withoutParent = <R>(context: Context.Context<R>): Context.Context<R> =>
+  // Sound: `ParentSpan` is a reference, which no R names
+  Context.omit(Tracer.ParentSpan)(context) as Context.Context<R>
+
+/** The agents by name, over the services around. */
+export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<sessionTypes.Hosted<R>>) {
+  const context = withoutParent(yield* Effect.context<R>())
+  const agents = new Map<string, agentTypes.Agent<unknown>>()
+  for (const one of hosted) {
+    const agent = Effect.isEffect(one) ? yield* one : one
+    if (agents.has(agent.name)) return yield* invalid("agents with different names", `two of ${base.quote(agent.name)}`)
+    agents.set(agent.name, {
+      ...agent,
+      run: (input, options) => Effect.provideContext(agent.run(input, options), context),
+      ask: (input, options) => Effect.provideContext(agent.ask(input, options), context),
+      stream: (input, options) => Stream.provideContext(agent.stream(input, options), context),
+      resume: (state, options) => Effect.provideContext(agent.resume(state, options), context),
+      resumeStream: (state, options) => Stream.provideContext(agent.resumeStream(state, options), context)
+    })
+  }
+  return agents
+})
+
+/** A store, and what is the same for all sessions in it. */
+export interface LocalHost {
+  readonly store: VersionedStore.Service
+  readonly namespace: string
+  readonly idleTime: Duration.Duration
+  readonly host: Omit<sessionWriter.Host, "onBusy" | "onIdle" | "isExclusive">
+}
+
+export const hostOf = Effect.fnUntraced(function* <R>(
+  store: VersionedStore.Service,
+  hosted: ReadonlyArray<sessionTypes.Hosted<R>>,
+  options: LocalOptions
+) {
+  const { keepEvents = Number.POSITIVE_INFINITY, maxQueue = 100, namespace = "session" } = options
+  const leaseTime = yield* durationOf("leaseTime", options.leaseTime ?? "10 seconds")
+  const isNumber = Number.isSafeInteger(keepEvents) || keepEvents === Number.POSITIVE_INFINITY
+  if (!isNumber || keepEvents < 0) return yield* invalid("a whole number of keepEvents", String(keepEvents))
+  const isLimit = Number.isSafeInteger(maxQueue) || maxQueue === Number.POSITIVE_INFINITY
+  if (!isLimit || maxQueue < 1) return yield* invalid("a whole number of maxQueue from 1 on", String(maxQueue))
+  const local: LocalHost = {
+    store,
+    namespace,
+    idleTime: Duration.fromInputUnsafe(options.idleTime ?? "1 minute"),
+    host: {
+      agents: yield* agentsOf(hosted),
+      context: withoutParent(yield* Effect.context<never>()),
+      sessions: sessionLog.make(store, namespace, keepEvents),
+      owners: claimedLog.ownersOf(store),
+      leaseTime,
+      drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
+      maxQueue,
+      patience: Duration.times(leaseTime, 3),
+      run: options.run
+    }
+  }
+  return local
+})
+
+/**
+ * A mark has no content, but a new version each time it is set. It is set by the owner of a session that is idle, before it
+ * stores what makes a turn due, and removed by an owner that saw it before it found the session idle.
+ */
+const makeMarks = ({ namespace, store }: LocalHost) => {
+  const prefix = `${storage.rootKey(namespace)}busy/`
+  const versions = new Map<string, string>()
+  const reason = storage.reasonOf(prefix)
+
+  const set = (id: string, expected: Option.Option<string>): Effect.Effect<void, storage.Reason> =>
+    store.compareAndSet(prefix + id, expected, {} satisfies Schema.Json).pipe(
+      Effect.map((version) => void versions.set(id, version)),
+      Effect.catchTag("VersionConflict", ({ found }) => set(id, found)),
+      Effect.catchTag("VersionedStoreError", (error) => Effect.fail(reason(error)))
+    )
+
+  /** A mark that stays is removed by the next process that finds nothing to do. */
+  const remove = (id: string, version: string) => Effect.ignore(store.delete(prefix + id, { version }))
+
+  return {
+    set: (id: string) => Effect.suspend(() => set(id, Option.fromUndefinedOr(versions.get(id)))),
+    isOurs: (id: string) => versions.has(id),
+    forget: (id: string) => Effect.sync(() => void versions.delete(id)),
+    find: (id: string) =>
+      Effect.map(
+        store.get(prefix + id),
+        Option.map(({ version }) => version)
+      ),
+    remove,
+    removeOurs: (id: string) =>
+      Effect.suspend(() => {
+        const version = versions.get(id)
+        versions.delete(id)
+        return version === undefined ? Effect.void : remove(id, version)
+      }),
+    list: (after: string | undefined) =>
+      Effect.map(
+        store.list({ prefix, ...(after === undefined ? undefined : { after: prefix + after }) }),
+        ({ keys, next }) => ({
+          ids: keys.map((key) => key.slice(prefix.length)),
+          next: Option.map(next, (key) => key.slice(prefix.length))
+        })
+      )
+  }
+}
+
+const isElsewhere = ({ reason }: sessionTypes.SessionError): boolean => reason._tag === "Elsewhere"
+
+const isDamaged = ({ reason }: sessionTypes.SessionError): boolean =>
+  reason._tag === "Unreadable" || reason._tag === "Damaged"
+
+const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+
+/** Removes a session, also one that cannot be opened. */
+export const removing =
+  (sessions: sessionLog.SessionLog, id: string) =>
+  (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>
+    Effect.catchIf(removed, isDamaged, () => Effect.mapError(sessions.remove(id), failOf(id)))
+
+/** The conversation of a session; with `untilDamage` the part of it before the first damaged event. */
+export const readingUntilDamage =
+  (sessions: sessionLog.SessionLog, id: string, isAskedFor: boolean | undefined) =>
+  (
+    history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
+  ): Effect.Effect<Conversation.Conversation, sessionTypes.SessionError> =>
+    Effect.catchIf(
+      history,
+      (error) => isAskedFor === true && isDamaged(error),
+      (error) =>
+        Effect.matchEffect(sessions.readable(id), {
+          onFailure: () => Effect.fail(error),
+          onSuccess: Option.match({ onNone: () => Effect.fail(error), onSome: Effect.succeed })
+        })
+    )
+
+/** A message is tried again this often while another process has the session in a turn. */
+const pollInterval = Duration.millis(250)
+
+/** Readers wait this long for a store that fails: the session continues by itself when it is back. */
+const patienceToRead = Duration.seconds(90)
+
+/** The service over sessions in memory. */
+export const make = Effect.fnUntraced(function* (
+  local: LocalHost
+): Effect.fn.Return<sessionTypes.Service, never, Scope.Scope> {
+  const scope = yield* Effect.scope
+  const marks = makeMarks(local)
+  const resident = new Set<liveSession.LiveSession>()
+
+  const host: sessionWriter.Host = {
+    ...local.host,
+    isExclusive: false,
+    onBusy: (id) => Effect.andThen(marks.set(id), stay(id)),
+    onIdle: marks.removeOurs
+  }
+
+  const fork = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.asVoid(
+      Effect.forkIn(
+        Effect.updateContext(effect, (_: Context.Context<never>) => local.host.context),
+        scope
+      )
+    )
+
+  const sessions: RcMap.RcMap<string, liveSession.LiveSession, sessionTypes.SessionError> = yield* RcMap.make({
+    lookup: (id: string) =>
+      Effect.gen(function* () {
+        // RcMap would keep the error
+        const session = yield* Effect.tapCause(liveSession.open(host, id), () => RcMap.invalidate(sessions, id))
+        yield* Effect.acquireRelease(
+          Effect.sync(() => resident.add(session)),
+          () => Effect.sync(() => resident.delete(session))
+        )
+        // A session that was lost is opened again
+        const forget = Effect.andThen(marks.forget(id), RcMap.invalidate(sessions, id))
+        yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
+        yield* stay(id)
+        return session
+        // The map keeps failures as it keeps sessions
+      }).pipe(Effect.tapError(() => RcMap.invalidate(sessions, id))),
+    idleTimeToLive: local.idleTime
+  })
+
+  const using = <A>(
+    id: string,
+    use: (session: liveSession.LiveSession) => Effect.Effect<A, sessionTypes.SessionError>
+  ): Effect.Effect<A, sessionTypes.SessionError> => Effect.scoped(Effect.flatMap(RcMap.get(sessions, id), use))
+
+  /** Waits while another process has the session in a turn. */
+  const untilFree = <A>(effect: Effect.Effect<A, sessionTypes.SessionError>, options?: sessionTypes.SendOptions) =>
+    options?.whenBusy === "reject"
+      ? Effect.mapError(effect, (error) =>
+          isElsewhere(error)
+            ? new sessionTypes.SessionError({ id: error.id, reason: { _tag: "Busy", status: "running" } })
+            : error
+        )
+      : Effect.retry(effect, { while: isElsewhere, schedule: Schedule.spaced(pollInterval) })
+
+  /** Keeps a session in memory until it is idle. */
+  const stay = (id: string): Effect.Effect<void> => fork(Effect.ignore(using(id, ({ untilIdle }) => untilIdle)))
+
+  const waking = new Set<string>()
+  const reported = new Set<string>()
+
+  /** A session whose turn cannot be run is tried again later, and logged once. */
+  const report = (id: string, cause: Cause.Cause<unknown>) =>
+    Effect.suspend(() => {
+      if (reported.has(id) || Cause.hasInterruptsOnly(cause)) return Effect.void
+      reported.add(id)
+      return Effect.logError(`session ${base.quote(id)}: its turn is due and cannot be run, and is tried again`, cause)
+    })
+
+  /** Runs the turn that another process left, when its lease has ended. */
+  const wake = (id: string): Effect.Effect<void, unknown> =>
+    Effect.gen(function* () {
+      const mark = yield* marks.find(id)
+      if (Option.isNone(mark)) return
+      const head = marks.isOurs(id) ? Option.none() : yield* local.host.sessions.log.head(id)
+      const rest = Option.isNone(head) ? 0 : yield* local.host.owners.rest(head.value)
+      if (rest > 0) {
+        yield* Effect.sleep(Duration.millis(rest + 1))
+        return yield* wake(id)
+      }
+      yield* using(id, ({ idle }) => idle)
+      yield* marks.remove(id, mark.value)
+    })
+
+  const wakeOnce = (id: string) =>
+    Effect.suspend(() => {
+      if (waking.has(id)) return Effect.void
+      waking.add(id)
+      return fork(
+        Effect.ensuring(
+          Effect.matchCauseEffect(wake(id), {
+            onFailure: (cause) => report(id, cause),
+            onSuccess: () => Effect.sync(() => void reported.delete(id))
+          }),
+          Effect.sync(() => void waking.delete(id))
+        )
+      )
+    })
+
+  /** Resumes sessions that another process left in a turn. */
+  const sweep = (after: string | undefined): Effect.Effect<void, VersionedStore.VersionedStoreError> =>
+    Effect.flatMap(marks.list(after), ({ ids, next }) =>
+      Effect.andThen(
+        Effect.forEach(ids, wakeOnce, { discard: true }),
+        Option.isSome(next) ? sweep(next.value) : Effect.void
+      )
+    )
+
+  yield* Effect.addFinalizer(() =>
+    Effect.suspend(() =>
+      Effect.forEach(resident, ({ drain }) => Effect.exit(drain), { concurrency: "unbounded", discard: true })
+    )
+  )
+  yield* sweep(undefined).pipe(
+    Effect.catchCause((cause) => Effect.logWarning("sessions: the store was not searched for turns", cause)),
+    Effect.andThen(Effect.sleep(local.host.leaseTime)),
+    Effect.forever,
+    Effect.forkScoped
+  )
+
+  return {
+    send: Effect.fn("Session.send")((id, input, options) =>
+      untilFree(
+        using(id, ({ send }) => send(input, options)),
+        options
+      )
+    ),
+    decide: Effect.fn("Session.decide")((id, decisions) =>
+      Effect.flatMap(
+        sessionTypes.checkDecisions(id, decisions),
+        Option.match({
+          onNone: () => Effect.void,
+          onSome: (decisions) => untilFree(using(id, ({ decide }) => decide(decisions)))
+        })
+      )
+    ),
+    resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),
+    interrupt: Effect.fn("Session.interrupt")((id) => using(id, ({ interrupt }) => interrupt)),
+    events: (id, options) =>
+      Stream.unwrap(
+        Effect.map(sessionTypes.checkAfter(id, options?.after), (after) => {
+          let seen = after
+          return Stream.unwrap(
+            Effect.map(
+              Effect.suspend(() => RcMap.get(sessions, id)),
+              ({ events }) => events(seen)
+            )
+          ).pipe(
+            Stream.map((entry) => {
+              seen = sessionEvents.placeOf(entry)
+              return entry
+            }),
+            // Another process took the session over, or the store fails for a while
+            Stream.retry(
+              Schedule.spaced(pollInterval).pipe(
+                Schedule.setInputType<sessionTypes.SessionError>(),
+                Schedule.while(
+                  ({ elapsed, input }) =>
+                    isElsewhere(input) ||
+                    (sessionTypes.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
+                )
+              )
+            )
+          )
+        })
+      ),
+    // A session that was lost a moment ago is opened again
+    state: Effect.fn("Session.state")((id) => untilFree(using(id, ({ state }) => state))),
+    history: Effect.fn("Session.history")((id, options) =>
+      untilFree(using(id, ({ history }) => history)).pipe(
+        readingUntilDamage(local.host.sessions, id, options?.untilDamage)
+      )
+    ),
+    remove: Effect.fn("Session.remove")((id) =>
+      using(id, ({ remove }) => remove).pipe(removing(local.host.sessions, id))
+    )
+  }
+})

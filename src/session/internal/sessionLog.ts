@@ -1,0 +1,282 @@
+/**
+ * The storage of sessions: a journal of their events, and snapshots of their states.
+ *
+ * A snapshot is the value that a generation of the journal begins with, so a session opens from its newest snapshot and the
+ * events after it. A new one is made when these have become more than half of the events before, so each event is read and
+ * written a bounded number of times, however long the session is. Older generations stay for readers of their events,
+ * as long as they are to be kept.
+ */
+
+import * as Arr from "effect/Array"
+import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as runParts from "../../agent/internal/runParts.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
+import type * as VersionedStore from "../../store/VersionedStore.ts"
+import * as claimedLog from "../../store/internal/claimedLog.ts"
+import * as storage from "../../store/internal/storage.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import type { Event, Memory } from "./sessionEvents.ts"
+
+/**
+ * The value under the id of a session. `lease` is absent while no process runs a turn. `life` stays until the session is removed,
+ * and no other one under its id has it.
+ */
+const Head = Schema.Struct({
+  kind: Schema.Literal("session"),
+  agent: Schema.String,
+  life: Schema.String,
+  sequence: runParts.Count,
+  ...claimedLog.headFields
+})
+
+export type Head = typeof Head.Type
+
+const headCodec = VersionedCodec.single({ what: "session", value: Head })
+
+/** Events that were written together. `first` is the number of the first one. */
+const Batch = Schema.Struct({ first: runParts.Count, events: Schema.NonEmptyArray(sessionEvents.Event) })
+
+type Batch = typeof Batch.Type
+
+const batchCodec = storage.batchCodec({ what: "events of a session", kind: "session-events", events: Batch })
+
+/** A generation that a snapshot replaced. `first` is the number of its first event. */
+const Older = Schema.Struct({ generation: Schema.String, segments: storage.logFields.segments, first: runParts.Count })
+
+type Older = typeof Older.Type
+
+/** The state that a generation begins with. */
+const Snapshot = Schema.Struct({
+  generation: Schema.String,
+  memory: sessionEvents.Memory,
+  older: Schema.Array(Older)
+})
+
+type Snapshot = typeof Snapshot.Type
+
+const snapshotCodec = VersionedCodec.single({
+  what: "snapshot of a session",
+  value: Snapshot,
+  header: { kind: "session-snapshot" },
+  data: runParts.userData
+})
+
+export type StoredHead = storage.StoredHead<Head>
+
+export type Conflict = storage.Conflict<Head>
+
+/**
+ * A session as it is stored.
+ *
+ * - `base`: the number of the last event before this generation.
+ * - `firsts`: the number of the first event of each batch of this generation.
+ */
+export interface Stored {
+  readonly at: StoredHead
+  readonly memory: Memory
+  readonly base: number
+  readonly firsts: Array<number>
+  readonly older: ReadonlyArray<Older>
+}
+
+/** The events of a tail that need no snapshot, however short the session is. */
+const shortTail = 256
+
+/** A batch is read at a time where the place of the first event that is wanted is known. */
+const pageSize = 64
+
+/** The letters of a first generation that are the `life` of a session: 51 bits, on each event that is read. */
+const lifeLength = 10
+
+export type SessionLog = ReturnType<typeof make>
+
+/** The place of the batch that has an event, among batches that begin with these. */
+const batchOf = (firsts: ReadonlyArray<number>, sequence: number): number => {
+  let low = 0
+  let high = firsts.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((firsts[middle] ?? 0) <= sequence) low = middle + 1
+    else high = middle
+  }
+  return Math.max(0, low - 1)
+}
+
+/** Each event of a session was within the limits. Their fold, which is its snapshot, may be larger. */
+const ofAnySize = Effect.provideService(plainJson.Limits, {
+  ...plainJson.unlimited,
+  maxMessages: Number.POSITIVE_INFINITY,
+  maxFuel: Number.POSITIVE_INFINITY
+})
+
+/** The journals of sessions under a namespace of a store. */
+export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
+  const log = storage.make({
+    store,
+    namespace,
+    head: headCodec,
+    batch: batchCodec,
+    input: snapshotCodec,
+    keepsGenerations: true
+  })
+
+  const damaged = (id: string, problem: string) => storage.damaged(log.journalKey(id), problem)
+
+  const firstsOf = (batches: ReadonlyArray<Batch>) => batches.map(({ first }) => first)
+
+  const read = Effect.fnUntraced(function* (at: StoredHead) {
+    const { memory: before, older } = yield* ofAnySize(log.input(at))
+    const batches = yield* log.batches(at)
+    const folded = sessionEvents.applyAll(
+      before,
+      batches.flatMap(({ events }) => events)
+    )
+    const memory = yield* Effect.mapError(Effect.fromResult(folded), (problem) =>
+      damaged(at.key, `expected events that follow each other, got ${problem}`)
+    )
+    if (memory.sequence !== at.head.sequence) {
+      return yield* Effect.fail(damaged(at.key, `expected event ${at.head.sequence}, got ${memory.sequence}`))
+    }
+    const stored: Stored = { at, memory, base: before.sequence, firsts: firstsOf(batches), older }
+    return stored
+  })
+
+  const load = (id: string): Effect.Effect<Option.Option<Stored>, storage.Reason> =>
+    Effect.gen(function* () {
+      const found = yield* log.head(id)
+      return Option.isNone(found) ? Option.none() : Option.some(yield* read(found.value))
+      // A new generation began since the head was read
+    }).pipe(Effect.catch((error) => (error._tag === "Conflict" ? load(id) : Effect.fail(error))))
+
+  /** The conversation up to the first event that cannot be read. */
+  const readable = Effect.fnUntraced(function* (id: string) {
+    const at = yield* log.head(id)
+    if (Option.isNone(at)) return Option.none()
+    let { memory } = yield* ofAnySize(log.input(at.value))
+    for (let from = 0; ; from++) {
+      const read = yield* Effect.result(log.batches(at.value, { from, count: 1 }))
+      const [batch] = Result.getOrElse(read, () => [])
+      const folded = batch === undefined ? undefined : sessionEvents.applyAll(memory, batch.events)
+      if (folded === undefined || Result.isFailure(folded)) {
+        return Option.some(memory.run?.conversation ?? Conversation.empty)
+      }
+      memory = folded.success
+    }
+  })
+
+  const create = Effect.fnUntraced(function* (
+    id: string,
+    agent: string,
+    claim: Pick<Head, "owner" | "updated">
+  ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
+    const memory = sessionEvents.empty(agent)
+    const at = yield* log.begin(id, Option.none(), {
+      input: (generation) => ({ generation, memory, older: [] }),
+      head: (fields) => {
+        const life = fields.generation.slice(0, lifeLength)
+        return { ...fields, ...claim, kind: "session", agent, life, sequence: 0 }
+      }
+    })
+    return { at, memory, base: 0, firsts: [], older: [] }
+  })
+
+  /** Begins a new generation with a snapshot, and deletes older ones that are not to be kept. */
+  const compact = Effect.fnUntraced(function* (
+    { at, base, memory, older }: Stored,
+    updated: DateTime.Utc
+  ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
+    const { epoch: _, owner: __, retired: ___, generation, segments, ...head } = at.head
+    const replaced = [...older, { generation, segments, first: base + 1 }]
+    // Of a generation the next one's first event is the end
+    const kept = replaced.filter(
+      (_, index) => (replaced[index + 1]?.first ?? memory.sequence + 1) > memory.sequence + 1 - keepEvents
+    )
+    const begun = log.begin(at.key, Option.some(at), {
+      input: (generation) => ({ generation, memory, older: kept }),
+      head: (fields) => ({ ...head, ...fields, owner: at.head.owner, updated, sequence: memory.sequence })
+    })
+    const next = yield* ofAnySize(begun)
+    yield* Effect.ignore(log.removeInput(at.key, generation))
+    const swept = yield* log.sweep(next, new Set(kept.map(({ generation }) => generation)))
+    return { at: swept, memory, base: memory.sequence, firsts: [], older: kept }
+  })
+
+  /** The events from a number on of a generation whose batches are not in memory. */
+  const readOlder = Effect.fnUntraced(function* (at: StoredHead, { generation, segments }: Older, from: number) {
+    const there = { ...at, head: { ...at.head, generation, segments } }
+    const firstOf = (batch: number) =>
+      Effect.map(log.batches(there, { from: batch, count: 1 }), ([found]) => found?.first ?? 0)
+    let low = 0
+    let high = segments.reduce((count, { batches }) => count + batches, 0)
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((yield* firstOf(middle)) <= from) low = middle + 1
+      else high = middle
+    }
+    return yield* log.batches(there, { from: Math.max(0, low - 1), count: pageSize })
+  })
+
+  return {
+    log,
+    load,
+    readable,
+    create,
+
+    /** Returns whether there was one, which may be one that cannot be read. */
+    remove: (id: string): Effect.Effect<boolean, storage.Reason> =>
+      // No version is expected
+      Effect.catchTag(log.remove(id, undefined), "Conflict", Effect.die),
+
+    compact,
+
+    needsSnapshot: ({ base, memory }: Stored): boolean => memory.sequence - base > Math.max(shortTail, base / 2),
+
+    /**
+     * Appends events, and changes the head with them. It can be tried again after the store failed: where that had written
+     * even so, nothing is written twice.
+     */
+    append: (
+      stored: Stored,
+      events: ReadonlyArray<Event>,
+      change: (head: Head) => Head
+    ): Effect.Effect<Stored, Conflict | storage.Reason> =>
+      Effect.gen(function* () {
+        const folded = sessionEvents.applyAll(stored.memory, events)
+        // The events were made for this state
+        if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
+        const memory = folded.success
+        const first = stored.memory.sequence + 1
+        const next = change({ ...stored.at.head, sequence: memory.sequence })
+        const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first, events }] : []
+        const written = log.append(stored.at, (head) => ({ ...next, segments: head.segments }), batches)
+        const at = yield* Effect.catchTag(written, "Conflict", (conflict) => {
+          const found = Option.getOrUndefined(conflict.found)
+          const isWritten =
+            found?.head.owner === next.owner && found.head.epoch === next.epoch && found.head.sequence === next.sequence
+          return isWritten ? Effect.succeed(found) : Effect.fail(conflict)
+        })
+        if (batches.length > 0) stored.firsts.push(first)
+        return { ...stored, at, memory }
+      }),
+
+    /** The number of the oldest event that is kept. */
+    firstKept: ({ base, older }: Stored): number => older[0]?.first ?? base + 1,
+
+    /** Some of the events from a number on, at least one if there is one. The number is not less than that of the first one kept. */
+    entries: Effect.fnUntraced(function* ({ at, base, firsts, older }: Stored, from: number) {
+      const old = from > base ? undefined : older.findLast(({ first }) => first <= from)
+      const batches =
+        old === undefined
+          ? yield* log.batches(at, { from: batchOf(firsts, from), count: pageSize })
+          : yield* readOlder(at, old, from)
+      const entries = batches.flatMap(({ events, first }) => sessionEvents.entriesFrom(at.head.life, first, events))
+      return entries.filter(({ sequence }) => sequence >= from)
+    })
+  }
+}

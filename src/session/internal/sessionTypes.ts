@@ -1,0 +1,258 @@
+/**
+ * The types of sessions, their operations and errors. `Session` re-exports what users name, with its documentation.
+ */
+
+import type * as Duration from "effect/Duration"
+import * as Arr from "effect/Array"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import type * as Stream from "effect/Stream"
+import * as Run from "../../agent/Run.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as runParts from "../../agent/internal/runParts.ts"
+import type { Conversation } from "../../conversation/internal/history.ts"
+import * as storage from "../../store/internal/storage.ts"
+import type { JsonObject } from "../../payload/Json.ts"
+import * as base from "../../payload/internal/base.ts"
+import type { NonEmptyContent } from "../../tool/ToolResult.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import type { Place } from "./sessionEvents.ts"
+
+export const Status = Schema.Literals(["idle", "running", "waiting"])
+
+export type Status = typeof Status.Type
+
+export const State = Schema.Struct({
+  agent: Schema.String,
+  status: Status,
+  sequence: runParts.Count,
+  cursor: Schema.String,
+  queue: Schema.Array(Schema.String),
+  requests: Schema.Array(Run.ApprovalRequest),
+  outcome: Schema.optionalKey(Run.Outcome),
+  failure: Schema.optionalKey(sessionEvents.Failure),
+  steps: runParts.Count,
+  usage: runParts.Usage
+})
+
+/** A summary of a session. */
+export interface State extends Schema.Schema.Type<typeof State> {}
+
+export const Reason = Schema.TaggedUnion({
+  ...storage.reasons,
+  Busy: { status: Status, limit: Schema.optionalKey(runParts.Count) },
+  NotFound: {},
+  AgentUnknown: {
+    agent: Schema.optionalKey(Schema.String),
+    known: Schema.Array(Schema.String),
+    isStored: Schema.optionalKey(Schema.Literal(true))
+  },
+  AgentDiffers: { agent: Schema.String, found: Schema.String },
+  InvalidDecision: { error: Run.InvalidDecision },
+  InputInvalid: { problem: Schema.String },
+  InputDiffers: { messageId: Schema.String },
+  EventsPruned: { first: runParts.Count },
+  EventsUnknown: { after: Schema.Union([Schema.Number, Schema.String]), newest: Schema.optionalKey(runParts.Count) },
+  Elsewhere: { owner: Schema.String },
+  TurnFailed: { failure: sessionEvents.Failure },
+  Unreachable: { problem: Schema.String }
+})
+
+export type Reason = typeof Reason.Type
+
+const quoteAll = (all: ReadonlyArray<string>): string => all.map(base.quote).join(", ")
+
+const renderReason = Reason.match({
+  StoreFailed: storage.renderReason,
+  Unreadable: storage.renderReason,
+  Damaged: storage.renderReason,
+  Refused: storage.renderReason,
+  Busy: ({ limit, status }) =>
+    limit !== undefined
+      ? `expected at most ${limit} messages that wait (maxQueue), got one more. Send it again when a turn has ended, or calls that wait for approval are decided`
+      : `expected a session that waits for a message, got one that is ${status}. Send the message with whenBusy "queue", or when the turn has ended`,
+  NotFound: () => "expected a session, got none under this id. Send it a message first",
+  AgentUnknown: ({ agent, isStored, known }) => {
+    const what = isStored === true ? "the agent of the session among" : "the name of one of"
+    const advice =
+      isStored === true ? "Add it to the layer again" : "Pass the option agent, or add the agent to the layer"
+    const found = agent === undefined ? "no name" : base.quote(agent)
+    return `expected ${what} the agents ${quoteAll(known)}, got ${found}. ${advice}`
+  },
+  AgentDiffers: ({ agent, found }) =>
+    `expected a session of the agent ${base.quote(agent)}, got one of ${base.quote(found)}. Use another id`,
+  InvalidDecision: ({ error }) => error.message,
+  InputInvalid: ({ problem }) => `the message cannot be part of a conversation: ${problem}`,
+  InputDiffers: ({ messageId }) =>
+    `expected the same content as before for the message ${base.quote(messageId)}, got another one. Send it with an id of its own`,
+  EventsPruned: ({ first }) =>
+    `expected events that are kept, got ones before number ${first}. Read the history, and continue with the events after ${first - 1}`,
+  EventsUnknown: ({ after, newest }) => {
+    const found = typeof after === "string" ? base.quote(after) : after
+    return newest === undefined
+      ? `expected the cursor or the number of the last event that was seen, or 0, got ${found}`
+      : `expected an event of this session, which has ${newest}, got ${found}. The session was removed and begun again: read its events from 0`
+  },
+  Elsewhere: ({ owner }) =>
+    `expected no other process that has the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or its lease (leaseTime) where it died, or use Session.layerCluster`,
+  TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
+  Unreachable: ({ problem }) => `the session cannot be reached: ${problem}. Try again with the same messageId`
+})
+
+/** Another decision, or time, has come before most of those that do not fit. */
+export const ofDecision = ({ problem }: Run.InvalidDecision): sessionEvents.Category =>
+  problem === "ambiguous" || problem === "malformed" ? "invalid" : "conflict"
+
+const categories: Readonly<
+  Record<
+    Exclude<Reason["_tag"], "TurnFailed" | "InvalidDecision" | "AgentUnknown" | "EventsUnknown">,
+    sessionEvents.Category
+  >
+> = {
+  InputInvalid: "invalid",
+  NotFound: "not-found",
+  EventsPruned: "not-found",
+  AgentDiffers: "conflict",
+  InputDiffers: "conflict",
+  Busy: "busy",
+  Elsewhere: "unavailable",
+  Unreachable: "unavailable",
+  StoreFailed: "unavailable",
+  Unreadable: "internal",
+  Damaged: "internal",
+  Refused: "invalid"
+}
+
+export class SessionError extends Schema.TaggedError<SessionError>("effect-emissary/session/SessionError")(
+  "SessionError",
+  { id: Schema.String, reason: Reason }
+) {
+  override get message(): string {
+    return `session ${base.quote(this.id)}: ${renderReason(this.reason)}`
+  }
+
+  /**
+   * The class of the error, which a route maps to a status.
+   *
+   * @since 0.1.0
+   */
+  get category(): sessionEvents.Category {
+    const { reason } = this
+    switch (reason._tag) {
+      case "TurnFailed":
+        return reason.failure.category
+      case "InvalidDecision":
+        return ofDecision(reason.error)
+      case "AgentUnknown":
+        return reason.isStored === true ? "unavailable" : "invalid"
+      case "EventsUnknown":
+        return reason.newest === undefined ? "invalid" : "conflict"
+      default:
+        return categories[reason._tag]
+    }
+  }
+
+  /**
+   * A text without details, for the user of a front end.
+   *
+   * @since 0.1.0
+   */
+  get publicMessage(): string {
+    return sessionEvents.publicMessages[this.category]
+  }
+}
+
+/** Refuses what is neither the cursor nor the number of an event. */
+export const checkAfter = (id: string, after: number | string = 0): Effect.Effect<Place, SessionError> => {
+  const place = sessionEvents.readAfter(after)
+  return place === undefined
+    ? Effect.fail(new SessionError({ id, reason: { _tag: "EventsUnknown", after } }))
+    : Effect.succeed(place)
+}
+
+/** A session with this newest event has no such place. */
+export const eventsUnknown = (id: string, after: Place, newest: Place): SessionError =>
+  new SessionError({
+    id,
+    reason: { _tag: "EventsUnknown", after: sessionEvents.afterOf(after), newest: newest.sequence }
+  })
+
+/** The message of a user: text, or text and file parts. */
+export type Input = string | NonEmptyContent
+
+/** Options of a message. */
+export interface SendOptions {
+  readonly messageId?: string | undefined
+  readonly agent?: string | undefined
+  readonly context?: JsonObject | undefined
+  readonly whenBusy?: "queue" | "reject" | undefined
+  /**
+   * `"deny"` denies the calls that wait for approval when the next turn begins; `"keep"` (default) lets them wait. It has no
+   * effect for a message that is sent again.
+   */
+  readonly pending?: "keep" | "deny" | undefined
+}
+
+export const Receipt = Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, cursor: Schema.String })
+
+/** A message is stored. */
+export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
+
+export type Decisions = readonly [Run.Decision, ...Array<Run.Decision>]
+
+/** The decisions of a call, `None` for an empty list. Refuses what is no list of decisions. */
+export const checkDecisions = (
+  id: string,
+  decisions: unknown
+): Effect.Effect<Option.Option<Decisions>, SessionError> => {
+  const all: ReadonlyArray<unknown> = Array.isArray(decisions) ? decisions : [decisions]
+  if (all.every(isDecision)) return Effect.succeed(Option.liftPredicate(all, Arr.isReadonlyArrayNonEmpty))
+  const wrong = all.find((decision) => !isDecision(decision))
+  const callId = Predicate.hasProperty(wrong, "callId") ? String(wrong.callId) : ""
+  const error = new Run.InvalidDecision({ callId, problem: "malformed", pending: [] })
+  return Effect.fail(new SessionError({ id, reason: { _tag: "InvalidDecision", error } }))
+}
+
+const isDecision = Schema.is(runParts.Decision)
+
+/** True where the store failed. Sessions continue by themselves when it is back. */
+export const isStoreDown = ({ reason }: SessionError): boolean => reason._tag === "StoreFailed"
+
+/** The operations on sessions. */
+export interface Service {
+  readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<Receipt, SessionError>
+  readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<void, SessionError>
+  readonly resume: (id: string) => Effect.Effect<void, SessionError>
+  readonly interrupt: (id: string) => Effect.Effect<boolean, SessionError>
+  readonly events: (
+    id: string,
+    options?: { readonly after?: number | string | undefined }
+  ) => Stream.Stream<sessionEvents.Entry, SessionError>
+  readonly state: (id: string) => Effect.Effect<Option.Option<State>, SessionError>
+  readonly history: (
+    id: string,
+    options?: { readonly untilDamage?: boolean | undefined }
+  ) => Effect.Effect<Conversation, SessionError>
+  readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
+}
+
+/** An agent or a bound plan, or an Effect that finds one. */
+export type Hosted<R> = agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>
+
+/** The agents and plans of a layer, at least one, each with its own requirements. */
+export type HostedAll<Rs extends readonly [unknown, ...Array<unknown>]> = { readonly [K in keyof Rs]: Hosted<Rs[K]> }
+
+/** Options of the layers that host sessions. */
+export interface Options {
+  readonly namespace?: string | undefined
+  readonly idleTime?: Duration.Input | undefined
+  readonly run?: Omit<agentTypes.ResumeOptions, "input" | "decisions" | "onEvent" | "interruptWhen"> | undefined
+  readonly keepEvents?: number | undefined
+  /**
+   * The number of messages that may wait in one session, a whole number from 1 on; default 100. One more fails with `Busy`.
+   * Messages that wait for the decision of calls count, too.
+   */
+  readonly maxQueue?: number | undefined
+}

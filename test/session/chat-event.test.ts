@@ -1,0 +1,278 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Layer, Logger, Result, Schema, Stream } from "effect"
+import { AiError, Tool, Toolkit } from "effect/ai"
+import { Agent, Conversation, VersionedStore } from "effect-emissary"
+import { ChatEvent, Session } from "effect-emissary/session"
+import { ScriptedModel } from "effect-emissary/testing"
+import * as t from "./sessions.ts"
+
+/** Texts that only the server may see. */
+const hidden = {
+  instructions: "HIDDEN-instructions",
+  context: "HIDDEN-context",
+  tool: "HIDDEN-tool-description",
+  parameter: "HIDDEN-parameter-description",
+  inner: "HIDDEN-instructions-of-the-expert",
+  task: "HIDDEN-task-for-the-expert",
+  error: "HIDDEN-error",
+  person: "HIDDEN-person"
+}
+
+const Pay = Tool.make("pay", {
+  description: hidden.tool,
+  parameters: Schema.Struct({ amount: Schema.Finite.annotate({ description: hidden.parameter }) }),
+  success: Schema.String,
+  needsApproval: true
+})
+const Billing = Toolkit.make(Pay)
+const expert = Agent.make("expert", { instructions: hidden.inner, toolkit: Billing })
+const cashier = Agent.make("cashier", {
+  instructions: hidden.instructions,
+  toolkit: [Agent.asTool(expert, { name: "ask_expert", description: hidden.tool }), Pay]
+})
+
+const pay = (id: string, amount: number) => ({ id, name: "pay", params: { amount } })
+
+const script: ReadonlyArray<ScriptedModel.Turn> = [
+  {
+    reasoning: "The customer wants to pay.",
+    text: "One moment.",
+    toolCalls: [pay("p1", 5), { id: "e1", name: "ask_expert", params: { input: hidden.task } }]
+  },
+  { text: "I pay.", toolCalls: [pay("p2", 7)] },
+  { text: "The expert paid." },
+  { text: "All paid." },
+  { text: "Bye." }
+]
+
+const failing: ScriptedModel.TurnFunction = () =>
+  Effect.fail(
+    AiError.make({
+      module: "Provider",
+      method: "generateText",
+      reason: new AiError.InternalProviderError({ description: hidden.error })
+    })
+  )
+
+const sessions = Session.layer([cashier]).pipe(
+  Layer.provide([
+    VersionedStore.layerMemory,
+    Billing.toLayer({ pay: ({ amount }) => Effect.succeed(`receipt ${amount}`) }),
+    ScriptedModel.layer([...script, failing])
+  ])
+)
+
+/** All events of a session that paid twice, was thanked, and failed; and its conversation. */
+const played = Effect.gen(function* () {
+  const service = yield* Session.Session
+  const asked = yield* Session.ask("a", "Please pay", { context: { tenant: hidden.context } })
+  assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+  const { requests, sequence } = yield* t.stateOf(service, "a")
+  assert.strictEqual(requests.length, 2)
+  const decided = { approved: true, decidedBy: hidden.person, reason: "checked" }
+  yield* service.decide(
+    "a",
+    requests.map((request) => ({ ...request, ...decided }))
+  )
+  yield* Session.answer("a", { after: sequence })
+  yield* Session.ask("a", "Thank you")
+  assert.strictEqual(yield* t.reasonOf(Session.ask("a", "Still there?")), "TurnFailed")
+  return { entries: yield* t.stored(service, "a"), history: yield* service.history("a"), requests }
+}).pipe(Effect.provide(sessions), Effect.provide(Logger.layer([])))
+
+const projected = (entries: ReadonlyArray<Session.Entry>, options?: ChatEvent.Options) =>
+  Stream.fromIterable(entries).pipe(Stream.filterMap(ChatEvent.project(options)), Stream.runCollect)
+
+const toJson = Schema.encodeEffect(Schema.fromJsonString(Schema.Array(ChatEvent.Entry)))
+
+const tagsOf = (entries: ReadonlyArray<ChatEvent.Entry>) => entries.map(({ event }) => event._tag)
+
+describe("MEND-8 L12 events for a front end", () => {
+  it.live("hold nothing that only the server may see", () =>
+    Effect.gen(function* () {
+      const { entries } = yield* played
+      const log = yield* Schema.encodeEffect(Schema.fromJsonString(Schema.toCodecJson(Schema.Array(Session.Entry))))(
+        entries
+      )
+      for (const options of [{}, { reasoning: true, results: true, subAgents: true }]) {
+        const json = yield* toJson(yield* projected(entries, options))
+        // The prompt that the model writes for a tool is an argument of a call, which users see
+        for (const [name, text] of Object.entries(hidden).filter(([name]) => name !== "task")) {
+          if (name !== "error" && name !== "tool") assert.include(log, text, `the log has the ${name}`)
+          assert.notInclude(json, text, name)
+        }
+        for (const key of ["conversation", "context", "contract", "definition", "decidedBy", "metadata"]) {
+          assert.notInclude(json, `"${key}"`)
+        }
+        for (const text of ["Please pay", "One moment.", "receipt 5", "All paid.", "checked", "Still there?"]) {
+          assert.include(json, text)
+        }
+      }
+    })
+  )
+
+  it.live("are enough to draw the conversation and to decide", () =>
+    Effect.gen(function* () {
+      const { entries, history, requests } = yield* played
+      const events = yield* projected(entries, { reasoning: true })
+      assert.deepStrictEqual(tagsOf(events), [
+        "MessageReceived",
+        "TurnStarted",
+        "MessageTaken",
+        "AnswerStarted",
+        "Answered",
+        "ApprovalRequested",
+        "ToolStarted",
+        "ApprovalRequested",
+        "TurnFinished",
+        "TurnStarted",
+        "ApprovalDecided",
+        "ApprovalDecided",
+        "ToolStarted",
+        "ToolFinished",
+        "ToolFinished",
+        "AnswerStarted",
+        "Answered",
+        "TurnFinished",
+        "MessageReceived",
+        "TurnStarted",
+        "MessageTaken",
+        "AnswerStarted",
+        "Answered",
+        "TurnFinished",
+        "MessageReceived",
+        "TurnStarted",
+        "MessageTaken",
+        "TurnFailed"
+      ])
+
+      const drawn = events.flatMap(({ event }): ReadonlyArray<unknown> => {
+        if (event._tag === "MessageReceived") return [["user", event.content]]
+        if (event._tag === "Answered" && event.path === undefined) return [[event.id, event.content]]
+        return event._tag === "ToolFinished" ? [[event.callId, event.result]] : []
+      })
+      const stored = Conversation.messages(history).flatMap((message): ReadonlyArray<unknown> => {
+        if (message.role === "system") return []
+        if (message.role === "tool") return [[message.callId, message.result]]
+        return [[message.role === "user" ? "user" : message.id, message.content]]
+      })
+      assert.sameDeepMembers(drawn, stored)
+
+      const asked = events.flatMap(({ event }) =>
+        event._tag === "ApprovalRequested" ? [[event.callId, event.name, event.digest, event.path]] : []
+      )
+      const waited = requests.map(({ callId, digest, name, path }) => [callId, name, digest, path])
+      assert.sameDeepMembers(asked, waited)
+      const finished = events.flatMap(({ event }) => (event._tag === "TurnFinished" ? (event.requests ?? []) : []))
+      assert.deepStrictEqual(finished, requests)
+    })
+  )
+
+  it.effect("show a turn that a person stopped before it began as stopped, and not as failed", () =>
+    Effect.gen(function* () {
+      const at = yield* DateTime.now
+      const error = { reason: "Interrupted", category: "conflict", message: "the turn was interrupted" } as const
+      const event = { _tag: "TurnFailed", at, error, messageId: "m1" } as const
+      const shown = ChatEvent.project()({ sequence: 3, cursor: "life.3", event })
+      const finished = { _tag: "TurnFinished", at, outcome: "Interrupted" } as const
+      assert.deepStrictEqual(shown, Result.succeed({ sequence: 3, cursor: "life.3", event: finished }))
+    })
+  )
+
+  it.live("leave out what the options leave out", () =>
+    Effect.gen(function* () {
+      const { entries } = yield* played
+      const texts = (options?: ChatEvent.Options) => Effect.flatMap(projected(entries, options), toJson)
+      assert.notInclude(yield* texts(), "The customer wants to pay.")
+      assert.include(yield* texts({ reasoning: true }), "The customer wants to pay.")
+      assert.notInclude(yield* texts({ results: false }), "receipt")
+      assert.notInclude(yield* texts({ results: false }), "The expert paid.")
+      assert.include(yield* texts({ subAgents: true, results: false }), "The expert paid.")
+    })
+  )
+
+  it.live("are text, with the numbers and cursors of the session, over JSON and back", () =>
+    Effect.gen(function* () {
+      const { entries } = yield* played
+      const events = yield* projected(entries)
+      const json = yield* toJson(events)
+      const back = yield* Schema.decodeEffect(Schema.fromJsonString(Schema.Array(ChatEvent.Entry)))(json)
+      assert.deepStrictEqual(back, events)
+      for (const event of events) {
+        const entry = entries[event.sequence - 1] ?? assert.fail(`no event ${event.sequence}`)
+        assert.strictEqual(event.cursor, entry.cursor)
+        assert.deepStrictEqual(ChatEvent.project()(entry), Result.succeed(event))
+      }
+    })
+  )
+
+  it.live("have no call for a structured output", () =>
+    Effect.gen(function* () {
+      const judge = Agent.make("judge", { output: Schema.Struct({ verdict: Schema.String }), outputStrategy: "tool" })
+      const layer = Session.layer([judge]).pipe(
+        Layer.provide([
+          VersionedStore.layerMemory,
+          ScriptedModel.layer([{ toolCalls: [{ name: "final_answer", params: { verdict: "fine" } }] }])
+        ])
+      )
+      const service = yield* t.sessionsOf(layer)
+      yield* Effect.provideService(Session.ask("a", "Judge"), Session.Session, service)
+      const events = yield* projected(yield* t.stored(service, "a"))
+      const answers = events.flatMap(({ event }) => (event._tag === "Answered" ? event.content : []))
+      assert.deepStrictEqual(answers, [])
+      const end = events.at(-1)?.event
+      assert.deepStrictEqual(end?._tag === "TurnFinished" ? end.output : undefined, { verdict: "fine" })
+    }).pipe(Effect.scoped)
+  )
+
+  const at = "2026-01-01T00:00:00.000Z"
+  const failure = { reason: "OptionsInvalid", category: "invalid", message: hidden.error }
+  const digest = "d"
+
+  /** The projection of one event of the log. */
+  const projectedOne = Effect.fnUntraced(function* (event: Schema.Json, options?: ChatEvent.Options) {
+    const entry = yield* Schema.decodeUnknownEffect(Session.Entry)({ sequence: 1, cursor: "a.1", event })
+    const [first] = yield* projected([entry], options)
+    return first && { ...first.event, at: undefined }
+  })
+
+  it.effect("a message and decisions that are dropped, and a turn that could not begin, are shown", () =>
+    Effect.gen(function* () {
+      const problem = { at: undefined, category: "invalid", message: "This cannot be sent as it is." }
+      const dropped = yield* projectedOne({ _tag: "MessageDropped", at, messageId: "m1", error: failure })
+      assert.deepStrictEqual<unknown>(dropped, { _tag: "MessageDropped", messageId: "m1", ...problem })
+      const decided = { callId: "c1", digest, approved: true, decidedBy: hidden.person }
+      const decisions = [decided, { ...decided, path: ["o1"] }]
+      const undecided = yield* projectedOne({ _tag: "DecisionsDropped", at, decisions, error: failure })
+      const calls = [{ callId: "c1" }, { callId: "c1", path: ["o1"] }]
+      assert.deepStrictEqual<unknown>(undecided, { _tag: "DecisionsDropped", calls, ...problem })
+      const failed = yield* projectedOne({ _tag: "TurnFailed", at, error: failure, messageId: "m2", isHeld: true })
+      assert.deepStrictEqual<unknown>(failed, { _tag: "TurnFailed", messageId: "m2", isHeld: true, ...problem })
+    })
+  )
+
+  it.effect("results hold no options of providers, and an unknown tool does not list the others", () =>
+    Effect.gen(function* () {
+      const content = [{ type: "text", text: "seen", options: { acme: { note: hidden.context } } }]
+      const unknown = { _tag: "Failure", type: "unknown_tool", message: 'Unknown tool "x". Known tools: HIDDEN-tool.' }
+      const results: ReadonlyArray<readonly [result: Schema.Json, seen: string]> = [
+        [{ _tag: "Success", value: "seen", content }, "seen"],
+        [{ _tag: "Failure", type: "denied", message: "no", content }, "seen"],
+        [unknown, 'Unknown tool \\"x\\".']
+      ]
+      for (const [result, seen] of results) {
+        const ids = { id: "m1", createdAt: at }
+        const message = { role: "tool", ...ids, callId: "c1", name: "x", result }
+        const finished = { _tag: "RunEvent", event: { _tag: "ToolFinished", at, message } }
+        const part = { type: "tool-result", id: "c1", name: "x", result }
+        const answer = { role: "assistant", ...ids, content: [part] }
+        const answered = { _tag: "RunEvent", event: { _tag: "ModelAnswered", at, message: answer } }
+        for (const event of [finished, answered]) {
+          const json = JSON.stringify(yield* projectedOne(event))
+          assert.include(json, seen)
+          assert.notInclude(json, "HIDDEN")
+        }
+      }
+    })
+  )
+})

@@ -1,0 +1,411 @@
+/** MEND-7: processes that share sessions, or come after another one: owners, leases, and the end of a process. */
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Deferred, type Duration, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { VersionedStore } from "effect-emissary"
+import { Session } from "effect-emissary/session"
+import { Limits } from "effect-emissary/payload"
+import { ScriptedModel } from "effect-emissary/testing"
+import * as storage from "#src/store/internal/storage.ts"
+import * as sessionLog from "#src/session/internal/sessionLog.ts"
+import { changed } from "../store/changed.ts"
+import * as t from "./sessions.ts"
+
+const { agent: worker, handlers } = t.withTool("worker")
+
+/** Calls the tool once for each message. */
+const calling: ScriptedModel.TurnFunction = (request) =>
+  request.messages.at(-1)?.role === "user" ? t.call(1) : { text: `re: ${t.asked(request)}` }
+
+const unavailable = storage.unavailable({
+  operation: "compareAndSet",
+  storage: "database",
+  error: "TimeoutError",
+  cause: undefined
+})
+
+const logs = Effect.map(VersionedStore.VersionedStore, (store) =>
+  sessionLog.make(store, "session", Number.POSITIVE_INFINITY)
+)
+
+/** Sessions of which one is lost while they write to it: another process takes it before `write` is answered. */
+const losing = Effect.fnUntraced(function* (id: string, work: Effect.Effect<string>) {
+  const store = yield* t.store
+  const writing = yield* Deferred.make<void>()
+  const answered = yield* Deferred.make<void>()
+  let isSlow = false
+  const slow = changed(({ compareAndSet }) => ({
+    compareAndSet: (...args) =>
+      isSlow && args[0].endsWith(`head/${id}`)
+        ? Deferred.succeed(writing, undefined).pipe(
+            Effect.andThen(Deferred.await(answered)),
+            Effect.andThen(compareAndSet(...args))
+          )
+        : compareAndSet(...args)
+  }))
+  const scope = yield* Scope.make()
+  const sessions = yield* t
+    .sessionsOf(
+      Session.layer([worker]).pipe(
+        Layer.provide(Layer.provide(slow, store)),
+        Layer.provide(handlers(() => work)),
+        Layer.provide(
+          ScriptedModel.layer((request) => (t.asked(request) === "one" ? t.echo(request) : calling(request)))
+        )
+      )
+    )
+    .pipe(Scope.provide(scope))
+  yield* sessions.send(id, "one")
+  yield* t.turns(sessions, id, 1)
+  return {
+    sessions,
+    store,
+    scope,
+    /** Begins to write to the session, and makes it fail after `meanwhile`. */
+    lose: <A, E, R>(meanwhile: Effect.Effect<A, E, R>) =>
+      Effect.gen(function* () {
+        yield* Effect.provide(steal(id), store)
+        isSlow = true
+        yield* Effect.forkChild(sessions.send(id, "one"))
+        yield* Deferred.await(writing)
+        const ended = yield* Effect.forkChild(meanwhile, { startImmediately: true })
+        yield* Effect.yieldNow
+        yield* Effect.provide(steal(id), store)
+        isSlow = false
+        yield* Deferred.succeed(answered, undefined)
+        return yield* Fiber.await(ended)
+      })
+  }
+})
+
+/** Another process becomes the owner of a session, for 10 seconds of a clock that is ahead. */
+const steal = Effect.fnUntraced(function* (id: string, ahead?: Duration.Input) {
+  const { log } = yield* logs
+  const at = Option.getOrThrow(yield* log.head(id))
+  const now = yield* DateTime.now
+  const updated = ahead === undefined ? now : DateTime.addDuration(now, ahead)
+  const claim = ahead === undefined ? undefined : { updated, lease: DateTime.add(updated, { seconds: 10 }) }
+  yield* log.append(at, (head) => ({ ...head, ...claim, owner: "another", epoch: head.epoch + 1 }), [])
+})
+
+describe("MEND-7 a session that another process takes", () => {
+  it.live("cuts no other one off while the process ends", () =>
+    Effect.gen(function* () {
+      const began = yield* Deferred.make<void>()
+      let finished = 0
+      const work = Deferred.succeed(began, undefined).pipe(
+        Effect.andThen(Effect.sleep("100 millis")),
+        Effect.andThen(Effect.sync(() => `${finished++}`))
+      )
+      const { lose, scope, sessions, store } = yield* losing("lost", work)
+      yield* sessions.send("kept", "two")
+      yield* Deferred.await(began)
+      const closed = yield* lose(Scope.close(scope, Exit.void))
+      assert.isTrue(Exit.isSuccess(closed), String(closed))
+      assert.strictEqual(finished, 1)
+      const { log } = yield* Effect.provide(logs, store)
+      const kept = Option.getOrThrow(yield* log.head("kept"))
+      assert.isUndefined(kept.head.lease)
+    }).pipe(Effect.scoped)
+  )
+
+  for (const name of ["state", "history"] as const) {
+    it.live(`is read by those who waited for its ${name}`, () =>
+      Effect.gen(function* () {
+        const { lose, scope, sessions } = yield* losing("a", Effect.succeed("done"))
+        const read = yield* lose(Effect.asVoid<unknown, Session.SessionError, never>(sessions[name]("a")))
+        assert.isTrue(Exit.isSuccess(read), String(read))
+        yield* Scope.close(scope, Exit.void)
+      }).pipe(Effect.scoped)
+    )
+  }
+})
+
+describe("MEND-7 an owner that was paused", () => {
+  for (const [leaseTime, paused] of [
+    ["10 seconds", "2500 millis"],
+    ["1 second", "600 millis"]
+  ] as const) {
+    it.effect(`between the write and the start of a tool, with a lease of ${leaseTime}, does not start it`, () =>
+      Effect.gen(function* () {
+        const store = yield* t.store
+        let started = 0
+        let isStarting = false
+        const pause = Effect.andThen(Effect.orDie(Effect.provide(steal("a"), store)), TestClock.adjust(paused))
+        const pausing = changed(({ compareAndSet }) => ({
+          compareAndSet: (key, expected, value) =>
+            Effect.suspend(() => {
+              const isHead = isStarting && key.endsWith("head/a")
+              isStarting = !isHead && (isStarting || JSON.stringify(value).includes('"ToolStarted"'))
+              return Effect.tap(compareAndSet(key, expected, value), () => (isHead ? pause : Effect.void))
+            })
+        }))
+        const sessions = yield* t.sessionsOf(
+          Session.layer([worker], { leaseTime }).pipe(
+            Layer.provide(Layer.provide(pausing, store)),
+            Layer.provide(handlers(() => Effect.sync(() => `${started++}`))),
+            Layer.provide(ScriptedModel.layer(calling))
+          )
+        )
+        yield* sessions.send("a", "one")
+        yield* sessions.events("a").pipe(
+          Stream.takeUntil((entry) => t.tagOf(entry) === "ToolStarted"),
+          Stream.runDrain
+        )
+        yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+        assert.strictEqual(started, 0)
+      }).pipe(Effect.scoped)
+    )
+  }
+})
+
+describe("MEND-15 a turn that lost its session", () => {
+  it.effect("starts no other call of the same answer, whenever the loss is noticed", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      for (let yields = 0; yields < 20; yields++) {
+        const id = `a${yields}`
+        const ran: Array<number> = []
+        const lose = yield* Deferred.make<void>()
+        // Without yields the loss is noticed while the call is on the stack, before anything can be interrupted
+        const work = (n: number) =>
+          Effect.gen(function* () {
+            ran.push(n)
+            for (let turn = 0; turn < yields; turn++) yield* Effect.yieldNow
+            yield* Deferred.succeed(lose, undefined)
+            return `${n}`
+          })
+        const sessions = yield* t.sessionsOf(
+          Session.layer([worker]).pipe(
+            Layer.provide(store),
+            Layer.provide(handlers(work)),
+            Layer.provide(ScriptedModel.layer(() => t.call(1, 2, 3)))
+          )
+        )
+        const losing = Deferred.await(lose).pipe(
+          Effect.andThen(Effect.orDie(Effect.provide(steal(id, "0 seconds"), store))),
+          Effect.andThen(sessions.send(id, "two"))
+        )
+        yield* Effect.forkChild(losing, { startImmediately: true })
+        yield* sessions.send(id, "one")
+        yield* Effect.repeat(Effect.yieldNow, { times: 200 })
+        const started = (yield* t.tags(sessions, id)).filter((tag) => tag === "ToolStarted")
+        assert.deepStrictEqual(ran.slice(started.length), [], `${yields} yields: without a stored ToolStarted`)
+        assert.deepStrictEqual(ran, [1])
+      }
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("MEND-7 a lease", () => {
+  it.effect("ends by the clock of the process that waits, whatever the clock of its owner was", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const sessions = yield* t.sessionsOf(
+        Session.layer([t.support]).pipe(Layer.provide(store), Layer.provide(ScriptedModel.layer(t.echo)))
+      )
+      yield* sessions.send("a", "one")
+      yield* t.turns(sessions, "a", 1)
+      for (const ahead of ["0 seconds", "1 minute", "1 hour"] as const) {
+        yield* Effect.provide(steal("a", ahead), store)
+        const sending = yield* Effect.forkChild(sessions.send("a", ahead))
+        yield* TestClock.adjust("9 seconds")
+        assert.isUndefined(sending.pollUnsafe(), ahead)
+        // It is there: its lease begins again
+        yield* Effect.provide(steal("a", ahead), store)
+        yield* TestClock.adjust("9 seconds")
+        assert.isUndefined(sending.pollUnsafe(), ahead)
+        yield* TestClock.adjust("2 seconds")
+        assert.isTrue(Exit.isSuccess(yield* Fiber.await(sending)))
+        yield* t.turns(sessions, "a", 1, (yield* t.stateOf(sessions, "a")).sequence - 1)
+      }
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("MEND-15 marks of sessions that are in a turn", () => {
+  const busy = Effect.flatMap(VersionedStore.VersionedStore, ({ list }) =>
+    Effect.map(list({ prefix: "session/busy/" }), ({ keys }) => keys)
+  )
+
+  it.live("a turn has one from its beginning to its end, also where a message is refused meanwhile", () =>
+    Effect.gen(function* () {
+      const asked = yield* Deferred.make<void>()
+      const answer = yield* Deferred.make<ScriptedModel.Turn>()
+      const layer = Session.layer([t.support]).pipe(
+        Layer.provideMerge(VersionedStore.layerMemory),
+        Layer.provide(
+          ScriptedModel.layer(() => Effect.andThen(Deferred.succeed(asked, undefined), Deferred.await(answer)))
+        )
+      )
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        yield* sessions.send("a", "one")
+        yield* Deferred.await(asked)
+        assert.deepStrictEqual(yield* busy, ["session/busy/a"])
+        const long = sessions.send("a", "long ".repeat(1000))
+        const refused = yield* t.reasonOf(Effect.provide(long, Limits.layer({ maxStringLength: 1000 })))
+        assert.include(["Refused", "InputInvalid"], refused)
+        assert.deepStrictEqual(yield* busy, ["session/busy/a"])
+        yield* Deferred.succeed(answer, { text: "1" })
+        yield* t.turns(sessions, "a", 1)
+        yield* t.eventually(Effect.map(busy, (keys) => keys.length === 0))
+        const { log } = yield* logs
+        assert.isUndefined(Option.getOrThrow(yield* log.head("a")).head.lease, "an idle session is free")
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
+  it.effect("a message keeps one where the answer to its write was lost: it may be stored", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const marks = Effect.provide(busy, store)
+      let isBreaking = false
+      let isDown = false
+      const silent = changed(({ compareAndSet, get }) => ({
+        get: (key) => (isDown ? Effect.fail(unavailable) : get(key)),
+        compareAndSet: (key, expected, value) =>
+          Effect.suspend(() => {
+            if (isDown) return Effect.fail(unavailable)
+            isDown = isBreaking && key.endsWith("head/a")
+            return Effect.tap(compareAndSet(key, expected, value), () =>
+              isDown ? Effect.fail(unavailable) : Effect.void
+            )
+          })
+      }))
+      const sessions = yield* t.sessionsOf(
+        Session.layer([t.support]).pipe(
+          Layer.provide(Layer.provide(silent, store)),
+          Layer.provide(ScriptedModel.layer(t.echo))
+        )
+      )
+      yield* sessions.send("a", "one")
+      yield* t.turns(sessions, "a", 1)
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, marks), { until: (keys) => keys.length === 0 })
+      isBreaking = true
+      const sending = yield* Effect.forkChild(t.reasonOf(sessions.send("a", "two")))
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* Fiber.join(sending), "StoreFailed")
+      assert.deepStrictEqual(yield* marks, ["session/busy/a"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("each session that a process left is found at once, however many there are", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const ids = Array.from({ length: 130 }, (_, n) => `s${n}`)
+      const at = yield* DateTime.now
+      yield* Effect.gen(function* () {
+        const values = yield* VersionedStore.VersionedStore
+        const sessions = yield* logs
+        for (const id of ids) {
+          const made = yield* sessions.create(id, "support", { owner: "gone", updated: at })
+          const content = { type: "text", text: "hello" } as const
+          const received = {
+            _tag: "MessageReceived",
+            at,
+            messageId: "m",
+            digest: "d",
+            agent: "support",
+            input: [content]
+          } as const
+          yield* sessions.append(made, [received], (head) => head)
+          yield* values.compareAndSet(`session/busy/${id}`, Option.none(), {})
+        }
+      }).pipe(Effect.provide(store))
+      const sessions = yield* t.sessionsOf(
+        Session.layer([t.support]).pipe(Layer.provide(store), Layer.provide(ScriptedModel.layer(t.echo)))
+      )
+      // No time passes, so they are searched for once
+      const isDone = Effect.map(Effect.provide(busy, store), (keys) => keys.length === 0)
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, isDone), { until: (isDone) => isDone, times: 20_000 })
+      for (const id of ids) assert.strictEqual((yield* t.stateOf(sessions, id)).outcome?._tag, "Completed", id)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("MEND-15 two writers of one session", () => {
+  const event = Effect.map(DateTime.now, (at) => ({ _tag: "ResumeReceived", at }) as const)
+
+  it.effect("a write of another owner is not taken for a lost answer", () =>
+    Effect.gen(function* () {
+      const sessions = yield* logs
+      const made = yield* sessions.create("a", "support", { owner: "first", updated: yield* DateTime.now })
+      const by = (owner: string) =>
+        Effect.flatMap(event, (event) =>
+          sessions.append(made, [event], (head) => ({ ...head, owner, epoch: head.epoch + 1 }))
+        )
+      yield* by("second")
+      const refused = yield* Effect.flip(by("third"))
+      assert.strictEqual(refused._tag, "Conflict")
+      // The same owner made it
+      assert.strictEqual((yield* by("second")).at.head.owner, "second")
+    }).pipe(Effect.provide(VersionedStore.layerMemory))
+  )
+
+  for (const [keepEvents, first] of [
+    [0, 5],
+    [1, 1],
+    [4, 1]
+  ] as const) {
+    it.effect(`with keepEvents ${keepEvents} of 4 events the first one that a snapshot keeps is ${first}`, () =>
+      Effect.gen(function* () {
+        const sessions = sessionLog.make(yield* VersionedStore.VersionedStore, "session", keepEvents)
+        const at = yield* DateTime.now
+        const made = yield* sessions.create("a", "support", { owner: "first", updated: at })
+        const one = yield* event
+        const filled = yield* sessions.append(made, [one, one, one, one], (head) => head)
+        assert.strictEqual(sessions.firstKept(yield* sessions.compact(filled, at)), first)
+      }).pipe(Effect.provide(VersionedStore.layerMemory))
+    )
+  }
+
+  it.effect("a process that loses a session while it makes a snapshot writes nothing more", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      let snapshots = 0
+      const stealing = changed(({ compareAndSet }) => ({
+        compareAndSet: (key, expected, value) =>
+          Effect.suspend(() =>
+            key.endsWith("/input") && ++snapshots === 2
+              ? Effect.andThen(
+                  Effect.orDie(Effect.provide(steal("a", "0 seconds"), store)),
+                  compareAndSet(key, expected, value)
+                )
+              : compareAndSet(key, expected, value)
+          )
+      }))
+      const many: ScriptedModel.TurnFunction = (request) =>
+        request.messages.at(-1)?.role === "user"
+          ? t.call(...Array.from({ length: 200 }, (_, n) => n))
+          : { text: `re: ${t.asked(request)}` }
+      const sessions = yield* t.sessionsOf(
+        Session.layer([worker]).pipe(
+          Layer.provide(Layer.provide(stealing, store)),
+          Layer.provide(handlers((n) => Effect.succeed(`${n}`))),
+          Layer.provide(ScriptedModel.layer(many))
+        )
+      )
+      yield* sessions.send("a", "one")
+      const isStolen = Effect.sync(() => snapshots >= 2)
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, isStolen), { until: (isStolen) => isStolen })
+      yield* Effect.repeat(Effect.yieldNow, { times: 3000 })
+      const { head } = Option.getOrThrow(
+        yield* Effect.provide(
+          Effect.flatMap(logs, ({ log }) => log.head("a")),
+          store
+        )
+      )
+      assert.strictEqual(head.owner, "another")
+      assert.isBelow(head.sequence, 400, "the turn has not ended")
+      yield* Effect.repeat(Effect.yieldNow, { times: 3000 })
+      const later = Option.getOrThrow(
+        yield* Effect.provide(
+          Effect.flatMap(logs, ({ log }) => log.head("a")),
+          store
+        )
+      )
+      assert.deepStrictEqual(later.head, head)
+    }).pipe(Effect.scoped)
+  )
+})
