@@ -23,7 +23,7 @@ const cases: Record<string, readonly [text: string, ...rules: ReadonlyArray<stri
     `import type { A } from "../tool/A.ts"\n${using("../conversation/C.ts")}${doc}export type C = A\n`
   ],
   "src/testing/Everything.ts": [using("../agent/Agent.ts")],
-  "src/node/Sqlite.ts": [using("node:sqlite", "../conversation/S.ts")],
+  "src/node/Sqlite.ts": [using("node:sqlite", "../store/S.ts")],
   "src/agent/Lower.ts": [using("../payload/internal/codec.ts", "./internal/own.ts")],
   "src/interop/Format.ts": [using("../conversation/internal/history.ts")],
   "src/payload/internal/undocumented.ts": ["export const a = 1\n"],

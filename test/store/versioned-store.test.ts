@@ -132,7 +132,7 @@ describe("CONV-9 databases", () => {
 describe("L3 what was stored once is read for ever", () => {
   test("version 1 of the table: keys, values and versions", SqliteClient.layer({ filename: ":memory:" }), function* () {
     const sql = yield* SqlClient.SqlClient
-    const golden = (name: string) => readFileSync(new URL(`./store/golden/v1/${name}`, import.meta.url), "utf8")
+    const golden = (name: string) => readFileSync(new URL(`./golden/v1/${name}`, import.meta.url), "utf8")
     for (const statement of golden("table.sql").split(";\n")) yield* sql.unsafe(statement)
     const program = Effect.gen(function* () {
       const store = yield* VersionedStore.VersionedStore

@@ -16,7 +16,7 @@ const outfile = join(directory, "workflow.mjs")
 
 beforeAll(() =>
   build({
-    entryPoints: [fileURLToPath(new URL("workflow/worker.ts", import.meta.url))],
+    entryPoints: [fileURLToPath(new URL("worker.ts", import.meta.url))],
     bundle: true,
     platform: "node",
     format: "esm",
