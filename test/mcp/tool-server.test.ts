@@ -15,6 +15,9 @@ import { call } from "../agent/fixtures.ts"
 import { test } from "../test.ts"
 import { events, interrupted, layerHttp } from "./fixtures/shop.ts"
 
+/** The client of the SDK gives up after a minute, which a server can need to start on a busy machine. */
+const patient = { timeout: 280_000 }
+
 type Elicit = (request: ElicitRequest) => ElicitResult
 
 const makeClient = (elicit?: Elicit): Client => {
@@ -31,7 +34,7 @@ type Transport = Parameters<Client["connect"]>[0]
 const connect = (client: Client, transport: StdioClientTransport | StreamableHTTPClientTransport) =>
   Effect.acquireRelease(
     // Sound: the SDK's transports are transports; its own types differ in optional members only
-    Effect.promise(() => client.connect(transport as Transport)),
+    Effect.promise(() => client.connect(transport as Transport, patient)),
     () => Effect.promise(() => client.close())
   ).pipe(Effect.as(client))
 
@@ -98,7 +101,7 @@ const overStdio = Effect.fnUntraced(function* (elicit?: Elicit) {
 })
 
 const callTool = (client: Client, name: string, args: Record<string, unknown> = {}) =>
-  Effect.promise(() => client.callTool({ name, arguments: args }))
+  Effect.promise(() => client.callTool({ name, arguments: args }, undefined, patient))
 
 const textOf = (result: { readonly [key: string]: unknown }) =>
   (Array.isArray(result["content"]) ? result["content"] : []).map(({ text }) => String(text)).join("\n")

@@ -70,7 +70,7 @@ describe.each(databases.filter(({ name }) => name === "PostgreSQL"))(
           return fleet.client(place.url)
         })
       )
-    for (const { check, name } of oneIn(4, suite.session("fleet", sessions, { limit: "60 seconds" }))) {
+    for (const { check, name } of oneIn(4, suite.session("fleet", sessions))) {
       it.live(name, () => check)
     }
   }

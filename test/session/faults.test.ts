@@ -100,7 +100,7 @@ const play = Effect.fnUntraced(function* (
     yield* t.eventually(Effect.map(store.list({ prefix: "session/busy/" }), ({ keys }) => keys.length === 0))
   }).pipe(
     Effect.provide(layer),
-    Effect.timeout("1 minute"),
+    Effect.timeout("4 minutes"),
     Effect.catchTag("TimeoutError", () => Effect.die(place))
   )
   return faulty.calls()

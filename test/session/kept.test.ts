@@ -73,7 +73,7 @@ describe("MEND-6 a turn that cannot begin", () => {
         )
         yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ queue }) => queue.length === 3))
         yield* Deferred.succeed(gate, undefined)
-        const reasons = yield* Effect.timeout(Fiber.joinAll(asking), "5 seconds")
+        const reasons = yield* within(Fiber.joinAll(asking))
         assert.deepStrictEqual(reasons, ["TurnFailed", "TurnFailed", "TurnFailed"])
         assert.strictEqual(source.prepared, 1)
         assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "idle")
@@ -336,7 +336,7 @@ const decisionsOf = (sessions: Session.Service, id: string, approved: boolean) =
     requests.map(({ callId, digest, path }) => ({ callId, digest, approved, ...(path && { path }) }))
   )
 
-const within = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.timeout(effect, "5 seconds")
+const within = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.timeout(effect, "4 minutes")
 
 const ask = (sessions: Session.Service, text: string, options?: Session.SendOptions) =>
   within(Effect.provideService(Session.ask("a", text, options), Session.Session, sessions))

@@ -22,7 +22,7 @@ const small = {
   pace: 20,
   leaseMillis: 600,
   pause: 300,
-  patience: 30_000
+  patience: 120_000
 }
 
 const home = (name: string): string => {
@@ -52,7 +52,7 @@ describe.concurrent("DUR-7 processes with sessions are killed under load", () =>
       const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
       return run("shared", { directory, database, home: "process", runners: 2, kills: 4, stops: 1, outages: 2 })
     },
-    120_000
+    290_000
   )
 
   it.live(
@@ -62,7 +62,7 @@ describe.concurrent("DUR-7 processes with sessions are killed under load", () =>
       const database = { type: "sqlite", filename: join(directory, "store.sqlite") } as const
       return run("cluster", { directory, database, home: "cluster", runners: 1, kills: 3, outages: 1, breaks: 1 })
     },
-    120_000
+    290_000
   )
 
   for (const { open } of databases.filter(({ name }) => name === "PostgreSQL")) {
@@ -81,7 +81,7 @@ describe.concurrent("DUR-7 processes with sessions are killed under load", () =>
             leaseMillis: 1000
           })
         }).pipe(Effect.scoped),
-      120_000
+      290_000
     )
   }
 })

@@ -76,7 +76,7 @@ export const passing = <E>(name: string, body: () => Effect.Effect<unknown, E, S
 export const eventually = <E, R>(condition: Effect.Effect<boolean, E, R>) =>
   Effect.andThen(Effect.sleep("5 millis"), condition).pipe(
     Effect.repeat({ until: (holds) => holds }),
-    Effect.timeout("1 minute")
+    Effect.timeout("4 minutes")
   )
 
 /** Numbers from 1 on, without gaps. */

@@ -763,7 +763,7 @@ export type Agents = Fixture["agents"]
  * The checks for a layer of sessions. Each one builds the layer, and removes its sessions before and after.
  *
  * - `durable`: sessions outlive the layer, and the layer built again finds them. Default `true`.
- * - `limit`: of a check, in real time. One that takes longer fails and names the event that did not happen. Default 20 seconds.
+ * - `limit`: of a check, in real time. One that takes longer fails and names the event that did not happen. Default 4 minutes.
  */
 export const session = <E = never>(
   name: string,
@@ -789,7 +789,7 @@ export const session = <E = never>(
       yield* rule.check({ id, fixture, open, expectNext })
       if (options?.durable !== false) yield* clear
     })
-    const limit = Duration.fromInputUnsafe(options?.limit ?? "20 seconds")
+    const limit = Duration.fromInputUnsafe(options?.limit ?? "4 minutes")
     const timed = Effect.provideService(Effect.scoped(program), Clock.Clock, realClock)
     return makeCheck(name, rule.name, endWithin(limit, progress, timed))
   })

@@ -116,7 +116,7 @@ describe("DUR-1 one writer", () => {
         // The session exists, its message is being written
         yield* Deferred.await(written)
         yield* Fiber.interrupt(sending)
-        const [ended] = yield* t.turns(sessions, "a", 1).pipe(Effect.timeout("1 minute"))
+        const [ended] = yield* t.turns(sessions, "a", 1).pipe(Effect.timeout("4 minutes"))
         assert.strictEqual(ended && t.tagOf(ended), "RunFinished")
       }).pipe(Effect.provide(layer))
     })
@@ -397,7 +397,7 @@ describe("DUR-1 turns that fail", () => {
   it.live("an answer beyond the limits is discarded, and the model is asked again", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
-      const { text } = yield* Session.ask("a", "one").pipe(Effect.timeout("1 minute"))
+      const { text } = yield* Session.ask("a", "one").pipe(Effect.timeout("4 minutes"))
       assert.include(text, "could not be used")
       assert.strictEqual((yield* Session.ask("a", "two")).text, "re: two")
       assert.strictEqual((yield* ScriptedModel.requests).length, 3)

@@ -7,7 +7,7 @@ describe("MODEL-3 MODEL-4 the adapter passes the suite against the real clients"
     const { lacks } = provider
     for (const { check, name: title } of LanguageModelConformance.checks(name, harness(provider), {
       lacks,
-      limit: "20 seconds"
+      limit: "2 minutes"
     })) {
       it.live(title, () => check)
     }

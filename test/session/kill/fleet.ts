@@ -102,12 +102,12 @@ export const make = async ({ directory, runners }: Options) => {
     /** Starts the runner with other instructions of its agents, after the old process has ended by itself. */
     deploy: async (name: string, version: number): Promise<boolean> => {
       versions.set(name, version)
-      const patience = setTimeout(() => void end(name, "SIGKILL"), 30_000)
+      const patience = setTimeout(() => void end(name, "SIGKILL"), 120_000)
       const before = Date.now()
       await end(name, "SIGTERM")
       clearTimeout(patience)
       await start(name).ready
-      return Date.now() - before < 30_000
+      return Date.now() - before < 120_000
     },
     stop: (name: string): Runner | undefined => {
       const runner = current.get(name)

@@ -46,8 +46,8 @@ const unanswered = ({ acknowledged, interrupted }: load.Record, said: ReadonlyAr
 /** A read that has to end soon. */
 const within = <A>(what: string, read: Effect.Effect<A, DoorError>) =>
   Effect.timeoutOrElse(read, {
-    duration: "10 seconds",
-    orElse: () => Effect.fail(new DoorError({ reason: "Timeout", text: `no ${what} in 10 seconds` }))
+    duration: "1 minute",
+    orElse: () => Effect.fail(new DoorError({ reason: "Timeout", text: `no ${what} in a minute` }))
   })
 
 /** The events of a session, read again from the first one, against what its readers saw. */
