@@ -200,6 +200,31 @@ describe("MEND-9 failures of turns", () => {
       })
   )
 
+  it.effect("of an agent that is called as a tool are logged with their cause, and the turn continues", () => {
+    const { layer, lines } = observed()
+    const inner = Agent.make("inner", { instructions: "inner" })
+    const outer = Agent.make("outer", { toolkit: [Agent.asTool(inner, { name: "delegate", description: "Asks" })] })
+    const refuse = refusing("disk full, key sk-live-4242424242424242")
+    const model: ScriptedModel.TurnFunction = (request) => {
+      const [first] = request.messages
+      if (first?.text === "inner") return refuse(request)
+      const isAnswered = request.messages.some(({ role }) => role === "tool")
+      return isAnswered ? { text: "done" } : { toolCalls: [{ name: "delegate", params: { input: "go" } }] }
+    }
+    return Effect.gen(function* () {
+      const { text } = yield* Session.ask("a", "go")
+      assert.strictEqual(text, "done")
+      assert.strictEqual(lines.length, 1)
+      assert.include(lines[0]?.text, `Agent "inner", called as a tool, failed with ModelFailed`)
+      assert.include(lines[0]?.cause, "disk full, key [redacted]")
+    }).pipe(
+      Effect.provide(
+        Session.layer([outer]).pipe(Layer.provide([VersionedStore.layerMemory, ScriptedModel.layer(model)]))
+      ),
+      Effect.provide(layer)
+    )
+  })
+
   it.effect("have a class that a route maps, and a text for the user", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session

@@ -2,6 +2,8 @@
  * The reasons of an `AgentError`, which re-exports what users name, and the errors behind them.
  */
 
+import * as Cause from "effect/Cause"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as runTransition from "./runTransition.ts"
 
@@ -45,6 +47,15 @@ export type ReasonOf<Tag extends PlainTag> = Extract<Reason, { readonly _tag: Ta
 
 // The errors behind reasons may hold secrets and message text: they stay out of reasons, JSON and rendered causes.
 export const causes = new WeakMap<object, unknown>()
+
+/** The error at the bottom of a failure, for the log: of the step of a plan, or of the agent in it. Empty where none is known. */
+export const bottomOf = (error: object): Cause.Cause<unknown> => {
+  const reason = Predicate.hasProperty(error, "reason") && Predicate.isObject(error.reason) ? error.reason : error
+  const cause = causes.get(reason) ?? causes.get(error)
+  if (cause === undefined) return Cause.empty
+  const below = Predicate.isObject(cause) ? bottomOf(cause) : Cause.empty
+  return below.reasons.length > 0 ? below : Cause.fail(cause)
+}
 
 export const makeReason = <Tag extends PlainTag>(
   tag: Tag,

@@ -39,6 +39,7 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
+import * as telemetry from "../../tool/internal/telemetry.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type * as AgentError from "../AgentError.ts"
@@ -856,7 +857,11 @@ const runChild = (
     }),
     Effect.catch((error) => {
       if (error.reason._tag === "MaxDepth" || error.reason._tag === "DefinitionChanged") end.fatal.push(error)
-      return Effect.succeed(failureResult(agent.name, error))
+      const logged = telemetry.logUnexpected(
+        `Agent ${JSON.stringify(agent.name)}, called as a tool, failed with ${error.reason._tag}`,
+        agentReason.bottomOf(error)
+      )
+      return Effect.as(logged, failureResult(agent.name, error))
     })
   )
 }

@@ -13,7 +13,6 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -332,14 +331,6 @@ const died: sessionEvents.Failure = {
   message: "the turn ended unexpectedly; the log has the error"
 }
 
-/** The error at the bottom of a failure, for the log: of the step of a plan, or of the agent in it. */
-const behind = (error: object): Cause.Cause<unknown> => {
-  const cause = agentReason.causes.get(error instanceof AgentError.AgentError ? error.reason : error)
-  if (cause === undefined) return Cause.empty
-  const below = Predicate.isObject(cause) ? behind(cause) : Cause.empty
-  return below.reasons.length > 0 ? below : Cause.fail(cause)
-}
-
 /** Opens a session, which may not exist yet, and runs the turns that it is to run. */
 export const open = Effect.fnUntraced(function* (
   host: sessionWriter.Host,
@@ -415,7 +406,7 @@ export const open = Effect.fnUntraced(function* (
       const failure = error === undefined ? died : failureOf(error)
       yield* telemetry.logUnexpected(
         `session ${base.quote(id)}: the turn failed with ${failure.reason}: ${failure.message}`,
-        error === undefined ? cause : behind(error)
+        error === undefined ? cause : agentReason.bottomOf(error)
       )
       return failure
     })
