@@ -205,7 +205,7 @@ const storageRows = (): ReadonlyArray<ReadonlyArray<string>> =>
 
 const page = `# What a machine carries of sessions
 
-Written by \`npm run bench:fleet -- --write\`, see [bench/fleet.ts](fleet.ts). [docs/scale.md](../docs/scale.md) says what follows. The model
+Written by \`npm run bench:fleet -- --write\`, see [bench/fleet.ts](fleet.ts). [SCALE.md](SCALE.md) says what follows. The model
 answers at once, so what is measured is the library, the cluster and the database, which share this machine. Speeds are the best of some runs.
 
 ${cpus()[0]

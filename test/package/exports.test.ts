@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { globSync, readFileSync } from "node:fs"
-import { join } from "node:path"
+import { existsSync, globSync, readFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { measure, publicNames } from "../../scripts/house.ts"
 import { root } from "./run.ts"
 
@@ -39,6 +39,28 @@ describe("HOUSE-3 exports", () => {
         .map(([name]) => `${page}: ${name}`)
     )
     assert.deepStrictEqual(unknown, [])
+  })
+
+  it("KEEP-9 the links of the pages lead to files and headings that exist", () => {
+    const slug = (heading: string) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-")
+    const anchors = (path: string) =>
+      text(path)
+        .replace(/^```[^]*?^```/gm, "")
+        .split("\n")
+        .flatMap((line) => /^#+ (.*)/.exec(line)?.slice(1).map(slug) ?? [])
+    const broken = globSync(["*.md", "docs/*.md", "bench/*.md"], { cwd: root }).flatMap((page) =>
+      [...text(page).matchAll(/\]\((?!https?:)([^()#\s]*)(?:#([^()\s]*))?\)/g)]
+        .filter(([, to = "", anchor]) => {
+          const path = to === "" ? page : join(dirname(page), to)
+          return !existsSync(join(root, path)) || (anchor !== undefined && !anchors(path).includes(anchor))
+        })
+        .map(([link]) => `${page}: ${link}`)
+    )
+    assert.deepStrictEqual(broken, [])
   })
 
   it("TRUST-10 the tests that the page about security cites exist", () => {
