@@ -24,7 +24,8 @@ import type * as claimedLog from "../../store/internal/claimedLog.ts"
 import * as storage from "../../store/internal/storage.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as sessionEvents from "./sessionEvents.ts"
-import type { Entry, Event, Place } from "./sessionEvents.ts"
+import type { Event } from "./sessionEvents.ts"
+import * as sessionFeed from "./sessionFeed.ts"
 import type { Conflict, Head, SessionLog, Stored } from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Reason } from "./sessionTypes.ts"
@@ -59,9 +60,6 @@ export interface Host {
   readonly run: sessionTypes.Options["run"]
 }
 
-/** The newest events that are kept in memory for readers. */
-const recentLimit = 256
-
 /** A reader looks this often for events that another process wrote. */
 export const pollInterval = Duration.seconds(1)
 
@@ -75,7 +73,7 @@ const longestFresh = Duration.seconds(2)
  * - `failure`: the reason why this process can write nothing more. `lost` fails with it.
  * - `isHeld`: a turn is under way here, so no other process writes.
  * - `alone`: one call at a time, to its end: a caller that is interrupted leaves it. The others are called inside it.
- * - `changed`: waits for the next event, or another reason to look again.
+ * - `feed`: the newest events, for readers.
  */
 export type SessionWriter = Effect.Success<ReturnType<typeof make>>
 
@@ -86,8 +84,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
   const freshFor = Duration.min(longestFresh, Duration.times(host.leaseTime, 0.5))
   const lost = Deferred.makeUnsafe<never, sessionTypes.SessionError>()
   const owner = yield* isExclusive ? storage.nonce : host.owners.next
-  let changed = Deferred.makeUnsafe<void>()
-  let recent: Array<Entry> = []
+  const feed = sessionFeed.make()
   let noSnapshotBefore = 0
 
   const fail = (reason: Reason) => new sessionTypes.SessionError({ id, reason })
@@ -98,12 +95,6 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     isHeld: false
   }
 
-  const notify = (): void => {
-    const waiting = changed
-    changed = Deferred.makeUnsafe()
-    Deferred.doneUnsafe(waiting, Exit.void)
-  }
-
   /** Ends all work here: the session is to be opened again. */
   const giveUp = (reason: Reason): Effect.Effect<never, sessionTypes.SessionError> =>
     Effect.suspend(() => {
@@ -111,7 +102,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
       const failure = (self.failure ??= fail(reason))
       Deferred.doneUnsafe(lost, Exit.fail(failure))
       onLost()
-      notify()
+      feed.notify()
       const logged = isLogged
         ? Effect.void
         : Effect.logError(`${failure.message}. Its turn waits until it can be stored`)
@@ -175,8 +166,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     const head = yield* Effect.mapError(sessions.log.head(id), fail)
     if (Option.getOrUndefined(head)?.version === self.stored?.at.version) return
     self.stored = Option.getOrUndefined(yield* Effect.mapError(sessions.load(id), fail))
-    recent = []
-    notify()
+    feed.clear()
   })
 
   /** Fails if another process has the lease. */
@@ -206,9 +196,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
       const isBusy = Result.isSuccess(folded) && sessionEvents.hasWork(folded.success)
       return sessions.append(before, events, (head) => withLease(head, isBusy ? leaseFrom(now) : undefined, now))
     })
-    const entries = sessionEvents.entriesFrom(self.stored?.at.head.life ?? "", from + 1, events)
-    recent = [...recent, ...entries].slice(-recentLimit)
-    notify()
+    feed.add(sessionEvents.entriesFrom(self.stored?.at.head.life ?? "", from + 1, events))
     if (
       self.stored !== undefined &&
       sessions.needsSnapshot(self.stored) &&
@@ -260,59 +248,11 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     return true
   })
 
-  const newest = (): Place => ({ life: self.stored?.at.head.life, sequence: self.stored?.memory.sequence ?? 0 })
-
-  /** The session was removed and begun again. */
-  const isUnknown = (after: Place) => self.stored !== undefined && !sessionEvents.hasPlace(newest(), after)
-
-  /** The next events after a place, which waits until there are some. */
-  const entriesAfter = (after: Place): Effect.Effect<ReadonlyArray<Entry>, sessionTypes.SessionError> =>
-    Effect.suspend(() => {
-      if (self.failure !== undefined) return Effect.fail(self.failure)
-      const waiting = Deferred.await(changed)
-      // It was removed
-      if (self.stored === undefined && after.sequence > 0) return Effect.fail(fail({ _tag: "NotFound" }))
-      const isFollowed = isExclusive || self.isHeld
-      if (isUnknown(after)) {
-        // Another process may have written it
-        const looked = isFollowed ? Effect.void : alone(refresh)
-        return Effect.andThen(looked, () =>
-          isUnknown(after) ? Effect.fail(sessionTypes.eventsUnknown(id, after, newest())) : entriesAfter(after)
-        )
-      }
-      if (self.stored === undefined || self.stored.memory.sequence <= after.sequence) {
-        const waited = isFollowed
-          ? waiting
-          : Effect.andThen(Effect.timeoutOption(waiting, pollInterval), alone(refresh))
-        // The next event is one of this session
-        const here = after.sequence === 0 ? after : newest()
-        return Effect.flatMap(waited, () => entriesAfter(here))
-      }
-      const [oldest] = recent
-      if (oldest !== undefined && oldest.sequence <= after.sequence + 1) {
-        return Effect.succeed(recent.filter(({ sequence }) => sequence > after.sequence))
-      }
-      const first = sessions.firstKept(self.stored)
-      const from = after.sequence + 1
-      if (from < first) return Effect.fail(fail({ _tag: "EventsPruned", first }))
-      const before = self.stored
-      return sessions.entries(before, from).pipe(
-        Effect.catch((error) => {
-          if (error._tag !== "Conflict") return Effect.fail(fail(error))
-          // The events were pruned since, or the session was removed
-          const isSame = () => self.stored?.at.head.generation === before.at.head.generation
-          const lost = fail(storage.damaged(before.at.key, `expected the event ${from}, got nothing`))
-          return Effect.andThen(alone(refresh), () => (isSame() ? Effect.fail(lost) : Effect.succeed([])))
-        }),
-        Effect.flatMap((entries) => (entries.length === 0 ? entriesAfter(after) : Effect.succeed(entries)))
-      )
-    })
-
   /** Lets the next owner have the session at once, with a snapshot where that saves it many reads. */
   const release = Effect.suspend(() => {
     if (self.stored === undefined || self.stored.at.head.owner !== owner) return Effect.void
     const { base, memory } = self.stored
-    const isLong = memory.sequence - base > Math.max(recentLimit / 4, base / 16)
+    const isLong = memory.sequence - base > Math.max(sessionFeed.limit / 4, base / 16)
     return Effect.gen(function* () {
       if (isLong) yield* compact
       const now = yield* DateTime.now
@@ -340,8 +280,13 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     renewed: Effect.forever(
       Effect.andThen(Effect.sleep(Duration.times(host.leaseTime, 1 / 3)), Effect.ignore(alone(renew)))
     ),
+    /** The state of the session. Fails if there is none. */
+    memory: Effect.suspend(() =>
+      self.stored === undefined ? Effect.fail(fail({ _tag: "NotFound" })) : Effect.succeed(self.stored.memory)
+    ),
+    hasWork: (): boolean => self.stored !== undefined && sessionEvents.hasWork(self.stored.memory),
+    feed,
     fail,
-    notify,
     alone,
     ensureAlive,
     refresh,
@@ -350,14 +295,12 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     write,
     create,
     release,
-    entriesAfter,
     remove: Effect.gen(function* () {
       const removed = yield* Effect.mapError(sessions.remove(id), fail)
       self.stored = undefined
-      recent = []
+      feed.clear()
       return removed
     }),
-    changed: () => Deferred.await(changed),
     lost: Deferred.await(lost)
   })
 })

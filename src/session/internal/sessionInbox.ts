@@ -1,0 +1,232 @@
+/**
+ * The inbox of a session in the process that has it: messages, decisions, and the wishes to resume, interrupt or remove it.
+ * What is accepted is stored before the caller has its answer, and makes a turn due.
+ *
+ * A message that is known is answered as before. A new one is refused while the session is full or, on request, busy.
+ */
+
+import * as Arr from "effect/Array"
+import * as Chunk from "effect/Chunk"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Run from "../../agent/Run.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
+import * as Message from "../../conversation/Message.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import type { Event, Memory } from "./sessionEvents.ts"
+import * as sessionMessage from "./sessionMessage.ts"
+import * as sessionReaders from "./sessionReaders.ts"
+import * as sessionTurn from "./sessionTurn.ts"
+import type { Turn, Turns } from "./sessionTurn.ts"
+import type { Decisions, Input, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
+
+/** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
+const patienceToBegin = Duration.seconds(1)
+
+type Received = Extract<Event, { readonly _tag: "MessageReceived" }>
+
+/** Stores events that a turn has to answer, and begins it. */
+const receive = Effect.fnUntraced(function* (self: Turns, event: Event) {
+  const { host, id, own } = self
+  yield* own.claim(false)
+  if (!own.hasWork()) yield* Effect.mapError(host.onBusy(id), own.fail)
+  // Nothing was stored if it was refused
+  yield* Effect.tapError(own.write([event]), () => sessionTurn.rest(self))
+  const caller = yield* Effect.option(Effect.currentParentSpan)
+  if (Option.isSome(caller)) {
+    self.callers.set(event._tag === "MessageReceived" ? event.messageId : undefined, caller.value)
+  }
+  yield* sessionTurn.start(self)
+})
+
+const receiveResume = (self: Turns) =>
+  Effect.flatMap(DateTime.now, (at) => receive(self, { _tag: "ResumeReceived", at }))
+
+export const send = Effect.fnUntraced(function* (
+  self: Turns,
+  input: Input,
+  options: SendOptions = {}
+): Effect.fn.Return<Receipt, SessionError> {
+  const { own } = self
+  const messageId = options.messageId ?? (yield* yield* Message.MessageId)
+  const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options.context), own.fail)
+  return yield* own.alone(store(self, { messageId, input: content, digest }, options))
+})
+
+const store = Effect.fnUntraced(function* (
+  self: Turns,
+  message: Pick<Received, "messageId" | "input" | "digest">,
+  options: SendOptions
+): Effect.fn.Return<Receipt, SessionError> {
+  const { host, own } = self
+  yield* own.refresh
+  const { agent: wanted, context, pending } = options
+  const found = own.stored?.memory
+  const only = host.agents.size === 1 ? Array.from(host.agents.keys())[0] : undefined
+  if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
+    return yield* own.fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
+  }
+  const { name } = yield* sessionTurn.agentNamed(self, found?.agent ?? wanted ?? only, found !== undefined)
+  const { digest, messageId } = message
+  if (found !== undefined) {
+    const known = knownMessage(found, messageId, digest)
+    if (known !== undefined) {
+      return known.digest === digest
+        ? yield* again(self, found, known)
+        : yield* own.fail({ _tag: "InputDiffers", messageId })
+    }
+    yield* ensureRoom(self, found, options)
+  }
+  const at = yield* DateTime.now
+  // Another process made it
+  if (found === undefined && !(yield* own.create(name, at))) return yield* store(self, message, options)
+  const event = { at, agent: name, ...message, ...defined({ context }), ...(pending === "deny" && { pending }) }
+  yield* Effect.tapError(receive(self, { _tag: "MessageReceived", ...event }), ({ reason }) =>
+    found === undefined && reason._tag === "Refused" ? removeStored(self) : Effect.void
+  )
+  return receiptOf(self, messageId, own.stored?.memory.sequence ?? 0)
+})
+
+/** A message that was received before. One that waits is known however many came after it. */
+const knownMessage = (memory: Memory, messageId: string, digest: string): Memory["received"][number] | undefined =>
+  memory.received.find((received) => received.messageId === messageId) ??
+  (sessionEvents.isWaiting(memory, messageId) ? { messageId, digest, sequence: memory.sequence } : undefined)
+
+/** The number of messages that a run has taken, and that wait there until its calls are decided. */
+const takenMessages = ({ run }: Memory): number =>
+  run !== undefined && Run.approvalRequests(run).length > 0 ? run.pending.length : 0
+
+/** Refuses a message that is one too many, or that is not to wait. */
+const ensureRoom = Effect.fnUntraced(function* (self: Turns, memory: Memory, { pending, whenBusy }: SendOptions) {
+  const { maxQueue } = self.host
+  const status = sessionReaders.statusOf(memory, self.current !== undefined)
+  const waiting = Chunk.size(sessionEvents.waitingMessages(memory)) + (pending === "deny" ? 0 : takenMessages(memory))
+  const limit = waiting >= maxQueue ? maxQueue : undefined
+  // Messages that nothing would take otherwise
+  if (limit !== undefined && (memory.isHeld || status === "idle")) yield* receiveResume(self)
+  if (limit !== undefined || (status === "running" && whenBusy === "reject")) {
+    return yield* self.own.fail({ _tag: "Busy", status, ...defined({ limit }) })
+  }
+})
+
+const receiptOf = ({ own }: Turns, messageId: string, sequence: number): Receipt => ({
+  messageId,
+  sequence,
+  cursor: sessionEvents.cursorOf(own.stored?.at.head.life ?? "", sequence)
+})
+
+/** The receipt of a message that was received before. It is the new event for a message that waits for one. */
+const again = Effect.fnUntraced(function* (
+  self: Turns,
+  memory: Memory,
+  { messageId, sequence }: Memory["received"][number]
+) {
+  if (!sessionEvents.isWaiting(memory, messageId)) return receiptOf(self, messageId, sequence)
+  if (memory.isHeld || sessionEvents.isStopped(memory, messageId)) yield* receiveResume(self)
+  return receiptOf(self, messageId, Math.max(sequence, memory.failedAt))
+})
+
+const isSame = (a: Run.Decision, b: Run.Decision): boolean => runTransition.concerns(a, b) && a.approved === b.approved
+
+/** A decision without other members: a request with `approved` added is one, too. */
+const bare = ({ callId, path, ...decision }: Run.Decision): Run.Decision => ({
+  callId,
+  ...runTransition.verdictOf(decision),
+  ...defined({ path })
+})
+
+export const decide = (self: Turns, decisions: Decisions): Effect.Effect<void, SessionError> =>
+  self.own.alone(storeDecisions(self, decisions))
+
+const storeDecisions = Effect.fnUntraced(function* (self: Turns, decisions: Decisions) {
+  const { own } = self
+  yield* own.refresh
+  const memory = yield* own.memory
+  const requests = memory.run === undefined ? [] : Run.approvalRequests(memory.run)
+  const isKnown = (decision: Run.Decision) => {
+    const isOpen = requests.some((request) => runTransition.concerns(decision, request))
+    return (isOpen ? memory.decisions : memory.decided).some((one) => isSame(decision, one))
+  }
+  const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
+  // Those that wait for a new event have it with this
+  if (first === undefined) return memory.isHeld ? yield* receiveResume(self) : undefined
+  const fresh: Decisions = [first, ...others]
+  yield* Effect.mapError(checkDecisions(memory, fresh), (error) => own.fail({ _tag: "InvalidDecision", error }))
+  yield* receive(self, { _tag: "DecisionsReceived", at: yield* DateTime.now, decisions: Arr.map(fresh, bare) })
+})
+
+const checkDecisions = Effect.fnUntraced(function* (
+  { decisions, run }: Memory,
+  fresh: Decisions
+): Effect.fn.Return<void, Run.InvalidDecision> {
+  const pending = run === undefined ? [] : Run.approvalRequests(run).map(({ callId }) => callId)
+  const repeated = fresh.find((decision) => decisions.some((one) => runTransition.concerns(decision, one)))
+  if (repeated !== undefined) {
+    return yield* new Run.InvalidDecision({ callId: repeated.callId, problem: "repeated", pending })
+  }
+  if (run === undefined) {
+    return yield* new Run.InvalidDecision({ callId: fresh[0].callId, problem: "unknown", pending })
+  }
+  yield* Effect.fromResult(Run.decide(run, fresh, yield* DateTime.now))
+})
+
+export const resume = (self: Turns): Effect.Effect<void, SessionError> => {
+  const { own } = self
+  return own.alone(
+    Effect.gen(function* () {
+      yield* own.refresh
+      yield* own.memory
+      if (self.current === undefined && !own.hasWork()) yield* receiveResume(self)
+    })
+  )
+}
+
+/** Stops the turn, or denies the calls that wait. Returns whether there was something to stop. */
+export const interrupt = (self: Turns): Effect.Effect<boolean, SessionError> =>
+  Effect.suspend(() => {
+    const { current, own } = self
+    if (current !== undefined) return interruptTurn(self, current)
+    const looked = own.alone(Effect.andThen(Effect.andThen(own.refresh, own.ensureFree), cancelled(self)))
+    return Effect.flatMap(looked, (found) => (found === undefined ? interrupt(self) : Effect.succeed(found)))
+  })
+
+/** `undefined` if a turn has begun meanwhile. */
+const cancelled = (self: Turns) =>
+  Effect.suspend(() => (self.current === undefined ? sessionTurn.cancelCalls(self) : Effect.undefined))
+
+const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
+  const { own } = self
+  // A message that was acknowledged is part of the conversation, also where its turn is stopped at once
+  const begun = Effect.timeoutOption(Deferred.await(turn.begun), patienceToBegin)
+  yield* Effect.raceFirst(begun, Deferred.await(turn.done))
+  sessionTurn.halt(turn, { _tag: "Stopping" })
+  yield* Deferred.await(turn.done)
+  yield* own.ensureAlive
+  if (!sessionTurn.isOurs(turn)) {
+    yield* own.alone(Effect.andThen(own.refresh, own.ensureFree))
+    return true
+  }
+  const wasLeft = yield* own.alone(cancelled(self))
+  return sessionTurn.wasInterrupted(turn) || wasLeft === true
+})
+
+/** Stops the turn and removes the session. Returns whether there was one. */
+export const remove = (self: Turns): Effect.Effect<boolean, SessionError> =>
+  Effect.suspend(() => {
+    if (self.mode === "Open") self.mode = "Paused"
+    return Effect.andThen(interrupt(self), self.own.alone(removeStored(self)))
+  }).pipe(
+    Effect.ensuring(
+      Effect.suspend(() => {
+        if (self.mode === "Paused") self.mode = "Open"
+        return sessionTurn.start(self)
+      })
+    )
+  )
+
+const removeStored = ({ host, id, own }: Turns) =>
+  Effect.tap(own.remove, () => Effect.andThen(host.onIdle(id), Effect.sync(own.feed.notify)))

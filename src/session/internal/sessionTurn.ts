@@ -1,0 +1,455 @@
+/**
+ * The turns of a session in the process that has it. One is under way at a time: it takes the session, runs the agent, stores
+ * each event before the run continues, and records how it ended.
+ *
+ * A turn has two states. Neither moves back.
+ *
+ * | `progress`  | meaning                                     | moves on when                                        |
+ * | ----------- | ------------------------------------------- | ---------------------------------------------------- |
+ * | `Claiming`  | another process may have the session        | this process is the owner: `Preparing`               |
+ * | `Preparing` | the agent has not taken the message         | it is recorded, or there is none: `Begun`            |
+ * | `Begun`     | the agent runs                              | the event `RunFinished` is stored: `Ended`           |
+ * | `Ended`     | the end of the run is stored                | calls that waited were denied: `Ended` again         |
+ *
+ * | `course`    | meaning                                     | moves on when                                        |
+ * | ----------- | ------------------------------------------- | ---------------------------------------------------- |
+ * | `Free`      | the run continues to its end                | a caller interrupts it: `Stopping`                   |
+ * | `Stopping`  | its end is recorded as an interruption      | the session is drained or lost: `Muted`              |
+ * | `Muted`     | nothing is recorded; the next owner resumes | a write under way is refused: `Refused`              |
+ * | `Refused`   | events could not be written: it failed      |                                                      |
+ *
+ * A session begins turns while it is `Open`: not while it is removed (`Paused`), nor when this process leaves it (`Closing`).
+ */
+
+import * as Arr from "effect/Array"
+import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
+import type * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Scope from "effect/Scope"
+import type * as Tracer from "effect/Tracer"
+import type * as AgentError from "../../agent/AgentError.ts"
+import type * as Run from "../../agent/Run.ts"
+import * as agentReason from "../../agent/internal/agentReason.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as driver from "../../agent/internal/driver.ts"
+import * as base from "../../payload/internal/base.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
+import * as telemetry from "../../tool/internal/telemetry.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import type { Event, Memory, Queued } from "./sessionEvents.ts"
+import type { Reason, SessionError } from "./sessionTypes.ts"
+import * as sessionWriter from "./sessionWriter.ts"
+import * as turnEvents from "./turnEvents.ts"
+
+/** `isCancelled`: calls that waited were denied, because the turn was stopped. */
+export type Progress =
+  | { readonly _tag: "Claiming" }
+  | { readonly _tag: "Preparing" }
+  | { readonly _tag: "Begun" }
+  | { readonly _tag: "Ended"; readonly isCancelled: boolean }
+
+export type Course =
+  | { readonly _tag: "Free" }
+  | { readonly _tag: "Stopping" }
+  | { readonly _tag: "Muted" }
+  | { readonly _tag: "Refused"; readonly cause: Cause.Cause<SessionError> }
+
+const progressOrder: Readonly<Record<Progress["_tag"], number>> = { Claiming: 0, Preparing: 1, Begun: 2, Ended: 3 }
+
+const courseOrder: Readonly<Record<Course["_tag"], number>> = { Free: 0, Stopping: 1, Muted: 2, Refused: 3 }
+
+/** The next state of a turn, which is the state before if that is further. */
+export const nextProgress = (self: Progress, next: Progress): Progress =>
+  progressOrder[next._tag] < progressOrder[self._tag] ? self : next
+
+/** The next course of a turn. The first refusal is kept. */
+export const nextCourse = (self: Course, next: Course): Course =>
+  courseOrder[next._tag] <= courseOrder[self._tag] ? self : next
+
+/**
+ * A turn under way.
+ *
+ * - `state`: of the run, with events that are not written. `pending`: these events.
+ * - `begun`: set when it has begun. `stopped`: when it is no longer `Free`. `done`: when it has ended.
+ * - `settled`: set when no tool is under way after the session began to close.
+ */
+export interface Turn {
+  progress: Progress
+  course: Course
+  state: Run.State | undefined
+  pending: Array<Event>
+  readonly begun: Deferred.Deferred<void>
+  readonly stopped: Deferred.Deferred<void>
+  readonly settled: Deferred.Deferred<void>
+  readonly done: Deferred.Deferred<void>
+}
+
+const makeTurn = (state: Run.State | undefined): Turn => ({
+  progress: { _tag: "Claiming" },
+  course: { _tag: "Free" },
+  state,
+  pending: [],
+  begun: Deferred.makeUnsafe(),
+  stopped: Deferred.makeUnsafe(),
+  settled: Deferred.makeUnsafe(),
+  done: Deferred.makeUnsafe()
+})
+
+const advance = (turn: Turn, next: Progress): void => {
+  turn.progress = nextProgress(turn.progress, next)
+  if (next._tag === "Begun") Deferred.doneUnsafe(turn.begun, Exit.void)
+}
+
+/** Ends a turn before its run has ended. */
+export const halt = (turn: Turn, course: Course): void => {
+  turn.course = nextCourse(turn.course, course)
+  Deferred.doneUnsafe(turn.stopped, Exit.void)
+}
+
+/** True if nothing more of the run is recorded. */
+const isMuted = ({ course }: Turn): boolean => course._tag === "Muted" || course._tag === "Refused"
+
+/** True if this process had the session for it. */
+export const isOurs = ({ progress }: Turn): boolean => progress._tag !== "Claiming"
+
+/** True if an interruption was the end of a turn, or of calls that waited at its end. */
+export const wasInterrupted = ({ progress, state }: Turn): boolean =>
+  progress._tag !== "Ended" || progress.isCancelled || state?.outcome?._tag === "Interrupted"
+
+/**
+ * The turns of a session, of which one is under way at a time.
+ *
+ * - `current`: the turn under way.
+ * - `unable`: why the last turn could not even be recorded.
+ * - `callers`: the spans of the calls that wait for their turn, by message. Decisions and `resume` have the key of no message.
+ */
+export interface Turns {
+  readonly host: sessionWriter.Host
+  readonly id: string
+  readonly own: sessionWriter.SessionWriter
+  readonly callers: Map<string | undefined, Tracer.AnySpan>
+  readonly scope: Scope.Scope
+  current: Turn | undefined
+  unable: SessionError | undefined
+  mode: "Open" | "Paused" | "Closing"
+}
+
+/** Opens a session, and drains it at the end of the scope. */
+export const make = Effect.fnUntraced(function* (
+  host: sessionWriter.Host,
+  id: string
+): Effect.fn.Return<Turns, SessionError, Scope.Scope> {
+  const scope = yield* Scope.make()
+  const own: sessionWriter.SessionWriter = yield* sessionWriter.make(host, id, scope, () => {
+    if (self.current !== undefined) halt(self.current, { _tag: "Muted" })
+  })
+  const self: Turns = {
+    host,
+    id,
+    own,
+    callers: new Map(),
+    scope,
+    current: undefined,
+    unable: undefined,
+    mode: "Open"
+  }
+  // A drain is interrupted when another process takes the session meanwhile
+  yield* Effect.addFinalizer((exit) => Effect.andThen(Effect.exit(drain(self)), Scope.close(scope, exit)))
+  return self
+})
+
+/** Spans and lines of the log have it, by the name of the conventions. */
+const conversation = ({ id }: Turns) => ({ "gen_ai.conversation.id": id })
+
+export const agentNamed = (
+  { host, own }: Turns,
+  name: string | undefined,
+  isStored: boolean
+): Effect.Effect<agentTypes.Agent<unknown>, SessionError> => {
+  const agent = name === undefined ? undefined : host.agents.get(name)
+  const known = Array.from(host.agents.keys())
+  return agent === undefined
+    ? Effect.fail(own.fail({ _tag: "AgentUnknown", known, ...defined({ agent: name }), ...(isStored && { isStored }) }))
+    : Effect.succeed(agent)
+}
+
+/** Runs turns while there are some. */
+export const start = (self: Turns): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { own } = self
+    const isFree = self.current === undefined && self.mode === "Open" && own.failure === undefined
+    if (!isFree || !own.hasWork()) return Effect.void
+    self.unable = undefined
+    const turn = makeTurn(own.stored?.memory.run)
+    self.current = turn
+    const described = Effect.annotateLogs(conduct(self, turn), conversation(self))
+    const apart = Effect.updateContext(described, (_: Context.Context<never>) => self.host.context)
+    return Effect.asVoid(Effect.forkIn(apart, self.scope))
+  })
+
+/** A turn, and the next one after it. */
+const conduct = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
+  const { own } = self
+  const exit = yield* Effect.exit(runTurn(self, turn))
+  self.current = undefined
+  own.isHeld = false
+  Deferred.doneUnsafe(turn.done, Exit.void)
+  const isElsewhere = Exit.isFailure(exit) && reasonOf(exit.cause)._tag === "Elsewhere"
+  if (Exit.isFailure(exit) && !isElsewhere) self.unable = own.fail(reasonOf(exit.cause))
+  own.feed.notify()
+  if (Exit.isSuccess(exit)) return yield* Effect.ignore(own.alone(rest(self)))
+  if (Cause.hasInterruptsOnly(exit.cause) || own.failure !== undefined) return
+  if (isElsewhere) return yield* takeUp(self)
+  yield* Effect.logWarning(`session ${self.id}: no turn was run`, exit.cause)
+})
+
+const reasonOf = (cause: Cause.Cause<SessionError>): Reason =>
+  Option.match(Cause.findErrorOption(cause), {
+    onNone: () => ({ _tag: "TurnFailed", failure: turnEvents.died }),
+    onSome: ({ reason }) => reason
+  })
+
+/** With the gate: begins the next turn, or is idle. A write that failed may be stored, so the mark stays then. */
+export const rest = (self: Turns): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    if (self.own.hasWork()) return start(self)
+    return self.own.failure === undefined ? self.host.onIdle(self.id) : Effect.void
+  })
+
+const shortestPoll = Duration.millis(20)
+
+/** The process with the lease ends the turn, or dies and leaves it. */
+const takeUp = Effect.fnUntraced(function* (self: Turns): Effect.fn.Return<void> {
+  const { own } = self
+  const lease = own.stored?.at.head.lease
+  const now = yield* DateTime.now
+  const left = lease === undefined ? sessionWriter.pollInterval : DateTime.distance(now, lease)
+  yield* Effect.sleep(Duration.clamp(left, { minimum: shortestPoll, maximum: sessionWriter.pollInterval }))
+  yield* Effect.ignore(own.alone(own.refresh))
+  own.feed.notify()
+  yield* start(self)
+})
+
+const runTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
+  const { host, own } = self
+  yield* own.alone(
+    Effect.map(own.claim(true), () => {
+      advance(turn, { _tag: "Preparing" })
+      own.isHeld = true
+    })
+  )
+  if (own.stored === undefined || !own.hasWork()) return
+  const message = sessionEvents.nextMessage(own.stored.memory)
+  turn.state = own.stored.memory.run
+  const agent = yield* Effect.exit(agentNamed(self, own.stored.memory.agent, true))
+  if (Exit.isFailure(agent)) return yield* settle(self, turn, agent, message)
+  if (message !== undefined) yield* settleCalls(self)
+  const { memory } = own.stored
+  turn.state = memory.run
+  const ran = runUntilStopped(self, turn, agent.value, memory, message)
+  const exit = yield* host.isExclusive ? ran : Effect.raceFirst(ran, own.renewed)
+  yield* settle(self, turn, exit, message)
+})
+
+/** Before a message is taken: calls that were left by an interruption do not run. */
+const settleCalls = ({ own }: Turns) =>
+  Effect.suspend(() => {
+    const run = own.stored?.memory.run
+    if (run === undefined) return Effect.void
+    return Effect.flatMap(turnEvents.settlingOf(run), (events) =>
+      Arr.isArrayNonEmpty(events) ? own.alone(own.write(events)) : Effect.void
+    )
+  })
+
+/** Runs the agent until its run ends or is stopped. */
+const runUntilStopped = (
+  self: Turns,
+  turn: Turn,
+  agent: agentTypes.Agent<unknown>,
+  memory: Memory,
+  message: Queued | undefined
+) => {
+  if (message === undefined) advance(turn, { _tag: "Begun" })
+  const isStopped = message !== undefined && sessionEvents.isStopped(memory, message.messageId)
+  const ofTurn = {
+    ...self.host.run,
+    onEvent: keep(self, turn, message?.messageId),
+    // It is recorded, and not answered
+    ...(isStopped && { interruptWhen: (event: Run.Event) => (event._tag === "InputAdded" ? {} : undefined) })
+  }
+  // An interruption keeps what a model had written
+  const options = driver.hand(ofTurn, { deadline: undefined, streaming: true })
+  const running: Effect.Effect<unknown, AgentError.AgentError> =
+    memory.run === undefined
+      ? agent.run(message?.input, { ...options, ...defined({ context: message?.context }) })
+      : agent.resume(memory.run, {
+          ...options,
+          ...defined({ input: message?.input }),
+          decisions: turnEvents.decisionsFor(memory, memory.run, message)
+        })
+  return Effect.exit(Effect.raceFirst(inTrace(self, running, message?.messageId), Deferred.await(turn.stopped)))
+}
+
+/** Puts the spans of a turn into the trace of the call that it answers. */
+const inTrace = <A, E>(self: Turns, turn: Effect.Effect<A, E>, messageId: string | undefined): Effect.Effect<A, E> =>
+  Effect.suspend(() => {
+    const caller = self.callers.get(messageId)
+    self.callers.delete(messageId)
+    const described = Effect.annotateSpans(turn, conversation(self))
+    return caller === undefined ? described : Effect.withParentSpan(described, caller, { captureStackTrace: false })
+  })
+
+/** The hook of the run: an event is stored before the run continues. */
+const keep =
+  (self: Turns, turn: Turn, messageId: string | undefined) =>
+  ({ event, state }: agentTypes.Entry): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (isMuted(turn)) return turnEvents.isEnding(event) ? Effect.void : Effect.never
+      const isInput = event._tag === "InputAdded" && messageId !== undefined
+      const isDue = !turnEvents.isDeferred(event) || turnEvents.hasAnswer(turn.pending)
+      turn.pending.push({ _tag: "RunEvent", event, ...(isInput ? { messageId } : undefined) })
+      turn.state = state
+      const written = isDue ? flush(self, turn) : Effect.void
+      const verified = turnEvents.isStart(event) ? Effect.andThen(written, Effect.ignore(self.own.verify)) : written
+      return Effect.andThen(verified, () => {
+        if (event._tag === "InputAdded") advance(turn, { _tag: "Begun" })
+        if (isMuted(turn)) return Effect.never
+        if (self.mode !== "Closing" || turnEvents.hasStartedTool(state)) return Effect.void
+        Deferred.doneUnsafe(turn.settled, Exit.void)
+        return turnEvents.isEnding(event) && state.outcome !== undefined ? Effect.void : Effect.never
+      })
+    })
+
+/** Nothing continues after a write that failed. */
+const flush = ({ own }: Turns, turn: Turn): Effect.Effect<void> => {
+  const written = Effect.suspend(() => {
+    const events = turn.pending
+    turn.pending = []
+    if (!Arr.isArrayNonEmpty(events) || isMuted(turn)) return Effect.void
+    const isEnd = events.some((event) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
+    // With the gate: a reader of the end may interrupt the turn before this returns
+    return Effect.map(own.write(events), () => {
+      if (isEnd) advance(turn, { _tag: "Ended", isCancelled: false })
+    })
+  })
+  return Effect.catchCause(own.alone(written), (cause) =>
+    // The events cannot be stored while the session can: they are beyond the limits, for example
+    Effect.sync(() => halt(turn, own.failure === undefined ? { _tag: "Refused", cause } : { _tag: "Muted" }))
+  )
+}
+
+/** Records how a turn ended. */
+const settle = Effect.fnUntraced(function* (
+  self: Turns,
+  turn: Turn,
+  exit: Exit.Exit<unknown, AgentError.AgentError | SessionError>,
+  message: Queued | undefined
+) {
+  const { own } = self
+  if (turn.course._tag === "Muted") return
+  const failed = Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) ? exit.cause : undefined
+  const problem = turn.course._tag === "Refused" ? turn.course.cause : failed
+  turn.pending = []
+  if (problem !== undefined) {
+    const failure = yield* explain(self, problem)
+    const isFaultOfMessage = turnEvents.isFaultOfMessage(problem, turn.state === undefined)
+    return yield* own.alone(recordFailure(self, failure, message, isFaultOfMessage))
+  }
+  const isEnded = () => turn.progress._tag === "Ended"
+  if (!isEnded()) yield* own.alone(Effect.suspend(() => (isEnded() ? Effect.void : recordEnd(self, message))))
+  if (Deferred.isDoneUnsafe(turn.stopped)) {
+    const isCancelled = yield* own.alone(cancelCalls(self))
+    if (isEnded()) advance(turn, { _tag: "Ended", isCancelled })
+  }
+})
+
+/** The part of an error that is stored. The log has the rest. */
+const explain = Effect.fnUntraced(function* ({ id }: Turns, cause: Cause.Cause<AgentError.AgentError | SessionError>) {
+  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+  const failure = error === undefined ? turnEvents.died : turnEvents.failureOf(error)
+  yield* telemetry.logUnexpected(
+    `session ${base.quote(id)}: the turn failed with ${failure.reason}: ${failure.message}`,
+    error === undefined ? cause : agentReason.bottomOf(error)
+  )
+  return failure
+})
+
+const recordFailure = Effect.fnUntraced(function* (
+  { own }: Turns,
+  failure: sessionEvents.Failure,
+  message: Queued | undefined,
+  isFaultOfMessage: boolean
+) {
+  if (own.stored === undefined) return
+  const at = yield* DateTime.now
+  yield* own.write(turnEvents.failing(own.stored.memory, at, failure, message, isFaultOfMessage))
+})
+
+/** Records the end of a run that was stopped before it could do that. */
+const recordEnd = Effect.fnUntraced(function* (self: Turns, message: Queued | undefined) {
+  const { own } = self
+  const memory = own.stored?.memory
+  const run = memory?.run
+  const left = memory !== undefined && sessionEvents.isWaiting(memory, message?.messageId) ? message : undefined
+  const isOpen = run !== undefined && (run.outcome === undefined || left !== undefined)
+  const ending = isOpen ? yield* Effect.exit(turnEvents.endingOf(run, left)) : Exit.succeed([])
+  if (Exit.isSuccess(ending) && Arr.isArrayNonEmpty(ending.value)) return yield* own.write(ending.value)
+  yield* recordFailure(self, turnEvents.interrupted, message, false)
+})
+
+/** With the gate: denies the calls that wait, and ends a run that failed with calls open. Returns whether there was one. */
+export const cancelCalls = Effect.fnUntraced(function* (self: Turns): Effect.fn.Return<boolean, SessionError> {
+  const { host, id, own } = self
+  const memory = own.stored?.memory
+  if (memory?.run === undefined || !turnEvents.hasOpenCalls(memory.run)) return false
+  yield* own.claim(false)
+  const decisions = sessionEvents.waitingDecisions(memory)
+  const at = yield* DateTime.now
+  const dropped: ReadonlyArray<Event> = Arr.isReadonlyArrayNonEmpty(decisions)
+    ? [{ _tag: "DecisionsDropped", at, decisions, error: turnEvents.interrupted }]
+    : []
+  const events = [...dropped, ...(yield* turnEvents.cancelling(memory.run))]
+  if (!Arr.isArrayNonEmpty(events)) return true
+  if (Chunk.isNonEmpty(memory.queue)) yield* Effect.mapError(host.onBusy(id), own.fail)
+  yield* own.write(events)
+  yield* start(self)
+  return true
+})
+
+/** Takes the session, and begins a turn that is due. A session that another process has is waited for. */
+export const take = (self: Turns): Effect.Effect<void, SessionError> => {
+  const { own } = self
+  const claimed = Effect.catchIf(
+    own.claim(false),
+    ({ reason }) => reason._tag === "Elsewhere" && own.failure === undefined,
+    () => Effect.void
+  )
+  return Effect.andThen(own.alone(Effect.andThen(own.refresh, claimed)), start(self))
+}
+
+/** Ends the turn between two events, without recording an interruption. Nothing starts any more. */
+export const drain = (self: Turns): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { current, host, own } = self
+    if (self.mode === "Closing") return current === undefined ? Effect.void : Deferred.await(current.done)
+    self.mode = "Closing"
+    const ended = current === undefined ? Effect.void : leave(self, current)
+    // A store that does not answer
+    return Effect.andThen(ended, Effect.timeoutOption(Effect.ignore(own.alone(own.release)), host.drainTime))
+  })
+
+/** Lets the tools of a turn finish for a while, and ends it. */
+const leave = ({ host }: Turns, turn: Turn) => {
+  const isSettled = turn.state === undefined || !turnEvents.hasStartedTool(turn.state)
+  const settled = isSettled ? Effect.void : Effect.timeoutOption(Deferred.await(turn.settled), host.drainTime)
+  return Effect.andThen(Effect.raceFirst(settled, Deferred.await(turn.done)), () => {
+    halt(turn, { _tag: "Muted" })
+    return Deferred.await(turn.done)
+  })
+}

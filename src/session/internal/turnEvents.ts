@@ -1,0 +1,255 @@
+/**
+ * The events that a turn records around those of its run, as functions of the state of the session: the end of a run that was
+ * stopped, the denial of calls that wait, and the failure of a turn. Also the classes of the events of a run, which
+ * decide when each is written.
+ */
+
+import * as Arr from "effect/Array"
+import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
+import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as AgentError from "../../agent/AgentError.ts"
+import * as Run from "../../agent/Run.ts"
+import * as agentReason from "../../agent/internal/agentReason.ts"
+import * as driver from "../../agent/internal/driver.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
+import * as Message from "../../conversation/Message.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import type { Event, Memory, Queued } from "./sessionEvents.ts"
+import * as sessionTypes from "./sessionTypes.ts"
+
+/** True for an event that is written with the next one. */
+export const isDeferred = (event: Run.Event): boolean => runTransition.isDeferrable(event) || isLastAnswer(event)
+
+/** An answer without calls: the end of the run follows at once, unless the answer is refused. */
+const isLastAnswer = (event: Run.Event): boolean =>
+  event._tag === "ChildEvent"
+    ? isLastAnswer(event.event)
+    : event._tag === "ModelAnswered" && event.message.content.every(({ type }) => type !== "tool-call")
+
+/** True if the events that are not written have an answer. It was paid for, so nothing else starts before it is stored. */
+export const hasAnswer = (events: ReadonlyArray<Event>): boolean =>
+  events.some((event) => event._tag === "RunEvent" && isAnswer(event.event))
+
+const isAnswer = (event: Run.Event): boolean =>
+  event._tag === "ChildEvent" ? isAnswer(event.event) : event._tag === "ModelAnswered"
+
+/** Events of a run that is being ended. They start nothing. */
+const ending: ReadonlySet<Run.Event["_tag"]> = new Set(["ToolFinished", "RunInterrupted", "RunFinished"])
+
+export const isEnding = (event: Run.Event): boolean =>
+  event._tag === "ChildEvent"
+    ? isEnding(event.event)
+    : ending.has(event._tag) || (event._tag === "ModelAnswered" && event.message.finishReason === runTransition.cutOff)
+
+/** True for an event after which a model or a tool is called. */
+export const isStart = (event: Run.Event): boolean =>
+  event._tag === "ChildEvent" ? isStart(event.event) : event._tag === "StepStarted" || event._tag === "ToolStarted"
+
+/** True if the code of a tool is under way. */
+export const hasStartedTool = ({ calls }: Run.State): boolean =>
+  calls.some(({ status }) => status._tag === "Started" && (status.child === undefined || hasStartedTool(status.child)))
+
+/** The first so many characters of an error are stored. */
+const longestMessage = 10_000
+
+type Recording = Parameters<typeof driver.interrupt>[0]
+
+/** The events of a run that are recorded. `messageId` belongs to the input among them. */
+const eventsOf = Effect.fnUntraced(function* (
+  state: Run.State,
+  record: (run: Recording) => Effect.Effect<void>,
+  messageId?: string
+) {
+  const events: Array<Run.Event> = []
+  const context = yield* Effect.context<never>()
+  const recorder = new driver.AgentRecorder({
+    state,
+    first: undefined,
+    apply: Run.apply,
+    views: () => [],
+    hook: (event) => Effect.sync(() => void events.push(event)),
+    context
+  })
+  yield* record({ context, recorder })
+  yield* recorder.delivered()
+  return events.map((event): Event => ({
+    _tag: "RunEvent",
+    event,
+    ...(event._tag === "InputAdded" && defined({ messageId }))
+  }))
+})
+
+/** The events that end a run as `Interrupted`, after a message that it had not taken. */
+export const endingOf = (state: Run.State, message: Queued | undefined) =>
+  eventsOf(
+    state,
+    Effect.fnUntraced(function* (run) {
+      if (message !== undefined) {
+        yield* run.recorder.recordNow({ _tag: "RunResumed" })
+        const input = yield* Message.user(message.input)
+        yield* run.recorder.recordNow({ _tag: "InputAdded", message: input, maxSteps: state.maxSteps })
+      }
+      yield* driver.interrupt(run, undefined)
+    }),
+    message?.messageId
+  )
+
+/** Denies a call that waits. */
+const denialOf =
+  (reason: string) =>
+  ({ callId, digest, path }: Run.ApprovalRequest): Run.Decision => ({
+    callId,
+    digest,
+    approved: false,
+    reason,
+    ...defined({ path })
+  })
+
+/** True for a run with calls that wait, or that failed with calls which it could not run. */
+export const hasOpenCalls = (run: Run.State): boolean =>
+  Run.approvalRequests(run).length > 0 || (run.outcome === undefined && run.calls.length > 0)
+
+/** The events that deny the calls which wait, and end a run that waits for nothing else. */
+export const cancelling = (state: Run.State) =>
+  eventsOf(
+    state,
+    Effect.fnUntraced(function* (run) {
+      const { recorder } = run
+      const denials = Run.approvalRequests(state).map(denialOf("The call was not run: it was interrupted."))
+      const decided = Run.decide(state, denials, recorder.now())
+      for (const event of Result.getOrElse(decided, () => [])) yield* recorder.record(event)
+      if (state.outcome?._tag === "Interrupted") return
+      yield* recorder.recordNow({ _tag: "RunResumed" })
+      const action = runTransition.next(recorder.state)
+      const settled = action._tag === "RunTools" ? action.settled : []
+      for (const call of settled) yield* driver.recordToolFinished(run, call)
+      yield* driver.interrupt(run, undefined)
+    })
+  )
+
+/** The result of a call that an interruption kept from being started. */
+const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the turn was interrupted before.", {
+  outcome: "not_executed"
+})
+
+/** The events that settle the calls which a turn that was interrupted had not started: the next message is no reason to run them. */
+export const settlingOf = (state: Run.State) => {
+  const left = state.calls.filter(({ status }) => status._tag === "Requested" || status._tag === "Approved")
+  if (state.outcome?._tag !== "Interrupted" || left.length === 0) return Effect.succeed([])
+  return eventsOf(state, (run) =>
+    Effect.andThen(
+      run.recorder.recordNow({ _tag: "RunResumed" }),
+      Effect.forEach(
+        left,
+        ({ part }) => driver.recordToolFinished(run, { callId: part.id, name: part.name, result: stoppedCall }),
+        { discard: true }
+      )
+    )
+  )
+}
+
+/** The decisions of a turn with a message. Any message that waits may come in the place of those that are missing. */
+export const decisionsFor = (
+  memory: Memory,
+  run: Run.State,
+  message: Queued | undefined
+): ReadonlyArray<Run.Decision> => {
+  const decisions = sessionEvents.waitingDecisions(memory)
+  const isDenying = message !== undefined && sessionEvents.isDenying(memory)
+  if (!isDenying) return decisions
+  const open = Run.approvalRequests(run).filter(
+    (request) => !decisions.some((decision) => runTransition.concerns(decision, request))
+  )
+  return [...decisions, ...open.map(denialOf("The call was denied: the user sent another message."))]
+}
+
+/** Failures that are about the decisions of a turn: they are made again, or are about calls that are no more. */
+const aboutDecisions: ReadonlySet<string> = new Set(["InvalidDecision", "DefinitionChanged", sessionEvents.interrupted])
+
+/** True for a failure that the message would have in any turn: it does not fit, or a first one has not the context that it needs. */
+export const isFaultOfMessage = (
+  cause: Cause.Cause<AgentError.AgentError | sessionTypes.SessionError>,
+  isFirst: boolean
+): boolean => {
+  const reason = Option.getOrUndefined(Cause.findErrorOption(cause))?.reason
+  if (reason?._tag === "PreparationFailed") return isFirst && reason.error === "RunContextError"
+  return reason?._tag === "ConversationInvalid" || reason?._tag === "Refused"
+}
+
+/** The error of a turn as it is stored. */
+export const failureOf = (error: AgentError.AgentError | sessionTypes.SessionError): sessionEvents.Failure => ({
+  reason: error.reason._tag,
+  category: error._tag === "SessionError" ? error.category : categoryOf(error.reason),
+  message: (error._tag === "SessionError"
+    ? error.message
+    : `Agent ${JSON.stringify(error.agent)}: ${agentReason.explain(error.reason, "session")}`
+  ).slice(0, longestMessage)
+})
+
+const categoryOf = (reason: AgentError.AgentError["reason"]): sessionEvents.Category => {
+  switch (reason._tag) {
+    case "ModelFailed":
+      return reason.retryable ? "unavailable" : "internal"
+    case "PreparationFailed":
+      return reason.error === "RunContextError" ? "invalid" : "unavailable"
+    case "ModelRegistryFailed":
+    case "DefinitionChanged":
+      return "unavailable"
+    case "InvalidDecision":
+      return sessionTypes.ofDecision(reason)
+    case "ConversationInvalid":
+    case "OptionsInvalid":
+      return "invalid"
+    default:
+      return "internal"
+  }
+}
+
+export const interrupted: sessionEvents.Failure = {
+  reason: sessionEvents.interrupted,
+  category: "conflict",
+  message: "the turn was interrupted"
+}
+
+export const died: sessionEvents.Failure = {
+  reason: "Defect",
+  category: "internal",
+  message: "the turn ended unexpectedly; the log has the error"
+}
+
+/**
+ * The events of a turn that failed. What it was to take waits for a new event, unless that is what the failure is about: then it
+ * is dropped, and the next turn begins without it.
+ */
+export const failing = (
+  memory: Memory,
+  at: DateTime.Utc,
+  error: sessionEvents.Failure,
+  message: Queued | undefined,
+  isOwnFault: boolean
+): Arr.NonEmptyReadonlyArray<Event> => {
+  const isStop = error.reason === sessionEvents.interrupted
+  const waiting = sessionEvents.waitingDecisions(memory)
+  const messageId =
+    isStop && message !== undefined && sessionEvents.isStopped(memory, message.messageId)
+      ? Option.getOrUndefined(Chunk.head(memory.queue))?.messageId
+      : message?.messageId
+  const isLeft = messageId !== undefined && sessionEvents.isWaiting(memory, messageId)
+  const isDropped = isLeft && isOwnFault
+  const areDropped = aboutDecisions.has(error.reason) && Arr.isReadonlyArrayNonEmpty(waiting)
+  const isMended = areDropped && (error.reason !== "DefinitionChanged" || sessionEvents.isDenying(memory))
+  const isDue = isLeft || (waiting.length > 0 && !areDropped) || error.reason === "AgentUnknown"
+  const isHeld = !isStop && !isDropped && !isMended && isDue
+  const isTold = isLeft && (isStop || isDropped || isHeld)
+  const dropped: ReadonlyArray<Event> = [
+    ...(isDropped ? [{ _tag: "MessageDropped" as const, at, messageId, error }] : []),
+    ...(areDropped ? [{ _tag: "DecisionsDropped" as const, at, decisions: waiting, error }] : [])
+  ]
+  return Arr.append(dropped, { _tag: "TurnFailed", at, error, ...(isTold && { messageId }), ...(isHeld && { isHeld }) })
+}
