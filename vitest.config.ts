@@ -27,7 +27,6 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^effect-emissary$/, replacement: here("src/index.ts") },
-      { find: /^effect-emissary\/re2$/, replacement: here("src/payload/re2.ts") },
       { find: /^effect-emissary\/(.*)$/, replacement: here("src/$1/index.ts") }
     ]
   },

@@ -2,7 +2,6 @@
  * Known attacks on the work of decoders and validators. Each has a payload, a schema or a value that grows with a number;
  * the bench takes the largest one of at most 1 MB.
  */
-import "effect-emissary/re2"
 import { Effect, Layer, Logger, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as Agent from "#src/agent/Agent.ts"
@@ -21,6 +20,7 @@ import * as Picture from "#src/plan/Picture.ts"
 import * as Plan from "#src/plan/Plan.ts"
 import * as PlanRun from "#src/plan/PlanRun.ts"
 import * as Step from "#src/plan/Step.ts"
+import * as Re2 from "#src/re2/Re2.ts"
 import * as ScriptedModel from "#src/testing/ScriptedModel.ts"
 import * as ToolContract from "#src/tool/ToolContract.ts"
 import * as ToolResolver from "#src/tool/ToolResolver.ts"
@@ -1516,14 +1516,11 @@ const masked: { readonly [name: string]: Attack } = {
   )
 }
 
-export const attacks: { readonly [name: string]: Attack } = {
-  ...definitions,
-  ...kinds,
-  ...plans,
-  ...histories,
-  ...texts,
-  ...masked
-}
+export const attacks: { readonly [name: string]: Attack } = Object.fromEntries(
+  Object.entries<Attack>({ ...definitions, ...kinds, ...plans, ...histories, ...texts, ...masked }).map(
+    ([name, one]) => [name, { ...one, attack: (input: never) => Effect.provide(one.attack(input), Re2.layer) }]
+  )
+)
 
 /** The small inputs of every door that a server has behind it. */
 const ordinary = [

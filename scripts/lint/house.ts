@@ -54,6 +54,7 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   session: ["payload", "store", "tool", "conversation", "agent", "plan"],
   workflow: ["payload", "tool", "conversation", "agent", "plan"],
   node: ["payload", "store"],
+  re2: ["payload"],
   index: ["payload", "store", "tool", "conversation", "agent", "session"]
 }
 

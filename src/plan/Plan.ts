@@ -73,6 +73,7 @@ import type * as Json from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as fuel from "../payload/internal/fuel.ts"
+import { PatternEngine } from "../payload/internal/patterns.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as callContext from "../tool/internal/callContext.ts"
@@ -302,7 +303,7 @@ const makePlan = Effect.fnUntraced(function* (
   const live = yield* livePlan.checkParts({ definition, steps, predicates, output: exported?.schema }, [
     ...(Result.isFailure(output) ? [output.failure] : []),
     ...lives.flatMap(({ problems }) => problems),
-    ...planCheck.checkWritten(definition, sources, predicates.keys()),
+    ...planCheck.checkWritten(definition, sources, predicates.keys(), yield* PatternEngine),
     ...(yield* livePlan.checkAgentOutput(steps, (target) => (target._tag === "Agent" ? target.source : undefined)))
   ])
   return livePlan.planFromLive(live)

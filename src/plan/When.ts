@@ -54,9 +54,10 @@ export {
    * | `Not` | the other is not |
    * | `Custom` | the predicate `name` of the registry returns true |
    *
-   * The Schema refuses a condition that cannot be used: a regular expression that does not run in
+   * The Schema refuses a condition that cannot be used anywhere: a regular expression that does not run in
    * linear time, more than 16 levels, more than 1000 conditions, a number that is not
-   * finite, an index below zero. `Plan.make` and `Plan.decode` refuse it as well.
+   * finite, an index below zero. `Plan.make` and `Plan.decode` refuse it as well, and a regular expression for RE2 if there
+   * is no `Re2.layer`.
    *
    * @category models
    * @since 0.1.0

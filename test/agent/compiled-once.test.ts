@@ -2,7 +2,7 @@ import { assert, describe, it, vi } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { RE2JS } from "re2js"
-import "effect-emissary/re2"
+import { Re2 } from "effect-emissary/re2"
 import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -19,7 +19,10 @@ const script = [{ toolCalls: [{ id: "c1", name: "lookup", params: { id: "once-pa
 const world = Layer.mergeAll(
   ModelRegistry.layerAmbient,
   ToolResolver.layerToolkit(toolkit).pipe(Layer.provideMerge(handlers))
-).pipe(Layer.provideMerge(ScriptedModel.layer([...script, ...script, ...script, ...script])))
+).pipe(
+  Layer.provideMerge(Re2.layer),
+  Layer.provideMerge(ScriptedModel.layer([...script, ...script, ...script, ...script]))
+)
 
 describe("HOUSE-5 compiled JSON Schemas", () => {
   it.effect("HOUSE-5 a tool's schemas are compiled once, however often its agent is built, run and decoded", () => {

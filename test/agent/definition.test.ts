@@ -1,8 +1,8 @@
-import "effect-emissary/re2"
 import { assert, describe } from "@effect/vitest"
 import { Arbitrary, Duration, Effect, Redacted, Result, Schema } from "effect"
 import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
 import { type Json, JsonSchema } from "effect-emissary/payload"
+import { Re2 } from "effect-emissary/re2"
 import { Arbitraries } from "effect-emissary/testing"
 import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
@@ -399,7 +399,7 @@ describe("AgentDefinition laws", () => {
     assert.include(error.message, "model")
   })
 
-  test("TRUST-3 the patterns of a whole definition share its fuel", function* () {
+  test("TRUST-3 the patterns of a whole definition share its fuel", Re2.layer, function* () {
     const heavy = (n: number) => ({
       type: "object",
       properties: { a: { type: "string", pattern: `^(\\p{L}{1,900}${n})$` } }

@@ -126,7 +126,7 @@ const unused = [
   "mcp/",
   "node/",
   "payload/Signed.js",
-  "payload/re2.js",
+  "re2/",
   "plan/",
   "testing/",
   "agent/internal/budget.js",

@@ -20,7 +20,7 @@ import { McpTools, McpToolServer } from "effect-emissary/mcp"
 import { Json, JsonSchema } from "effect-emissary/payload"
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import "effect-emissary/re2"
+import { Re2 } from "effect-emissary/re2"
 
 const expect = (found, expected) => {
   if (JSON.stringify(found) !== JSON.stringify(expected)) throw new Error(JSON.stringify(found) + " is not " + JSON.stringify(expected))
@@ -71,7 +71,7 @@ const all = {
     const schema = yield* JsonSchema.make({ type: "string", pattern: "^[^@]+@[^@]+$" })
     expect(JsonSchema.validate(schema, "a@b")._tag, "Success")
     expect(JsonSchema.validate(schema, "ab")._tag, "Failure")
-  }),
+  }).pipe(Effect.provide(Re2.layer)),
   limits: Effect.flip(Json.parse("[[1]]", { limits: { maxDepth: 1 } })).pipe(Effect.map(({ reason }) => expect(reason._tag, "TooDeep")))
 }
 

@@ -1,4 +1,3 @@
-import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Result, Schema } from "effect"
 import { RE2JS } from "re2js"
@@ -223,7 +222,7 @@ describe("TRUST-3 fuel", () => {
 
   test("TRUST-3 a pattern that is too large is refused before it is compiled", function* () {
     const tank = fuel.make(1_000_000)
-    const refused = patterns.compilePattern("(?:a{0,1000})".repeat(150), tank)
+    const refused = patterns.compilePattern("(?:a{0,1000})".repeat(150), tank, undefined)
     assert.isTrue(Result.isFailure(refused))
     assert.isBelow(tank.spent, 50_000)
     yield* Effect.void

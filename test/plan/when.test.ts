@@ -1,18 +1,27 @@
-import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Schema } from "effect"
+import { Effect, Exit, Result, Schema } from "effect"
 import * as condition from "#src/plan/internal/condition.ts"
 import * as performStep from "#src/plan/internal/performStep.ts"
+import { PatternEngine } from "#src/payload/internal/patterns.ts"
 import { Json } from "effect-emissary/payload"
-import { type PlanDefinition, When } from "effect-emissary/plan"
+import { Plan, type PlanDefinition, Step, When } from "effect-emissary/plan"
+import { Re2 } from "effect-emissary/re2"
 import { test } from "../test.ts"
 
+const engine = Effect.runSync(Effect.provide(Effect.service(PatternEngine), Re2.layer))
+
 const holds = (when: When.When, payload: Schema.Json, text = "", custom = (_: string) => false) =>
-  Effect.runSync(condition.evaluate(when, { payload, text }, (name) => Effect.succeed(custom(name))))
+  condition
+    .evaluate(when, { payload, text }, (name) => Effect.succeed(custom(name)))
+    .pipe(Effect.provideService(PatternEngine, engine), Effect.runSync)
 
-const problemsOf = (when: When.When) => condition.analyze(when).problems
+const problemsOf = (when: When.When) => condition.analyze(when, engine).problems
 
-const customsOf = (when: When.When) => condition.analyze(when).customs
+const planOf = (when: When.When) =>
+  Plan.make(
+    Step.make("one", { target: () => Effect.succeed("a"), routes: [["two", when]] }),
+    Step.make("two", { target: () => Effect.succeed("b") })
+  )
 
 const decode = (input: unknown) => Effect.exit(Json.decode(When.When)(input))
 
@@ -105,6 +114,17 @@ describe("PLAN-3 When", () => {
     assert.isFalse(holds(When.payload.matches("^b"), "abc"))
     assert.isFalse(holds(When.payload.matches("^(a+)+$"), `${"a".repeat(50_000)}b`))
     assert.isFalse(holds(When.payload.matches("1"), 1))
+  })
+
+  test("KEEP-7 a pattern for RE2 is refused without Re2.layer, and works wherever the plan that has it runs", function* () {
+    const when = When.payload.matches("^(a+)+x$")
+    const accepted = Effect.provide(Effect.result(planOf(when)), Re2.layer)
+    assert.isTrue(Result.isSuccess(yield* accepted))
+    const refused = yield* Effect.flip(planOf(when))
+    assert.include(refused.message, "Provide Re2.layer")
+    const test = condition.evaluate(when, { payload: "aax", text: "" }, () => Effect.succeed(false))
+    assert.isTrue(yield* test)
+    assert.isTrue(Exit.isSuccess(yield* decode({ kind: "matches", path: [], pattern: "^(a+)+x$" })))
   })
 
   it("PLAN-3 text is the text of the payload", () => {
@@ -220,8 +240,8 @@ describe("PLAN-3 When", () => {
 
   it("PLAN-3 customs, each once, in order", () => {
     const when = When.and(When.custom("b"), When.or(When.custom("a"), When.not(When.custom("b"))))
-    assert.deepStrictEqual(customsOf(when), ["b", "a"])
-    assert.deepStrictEqual(customsOf(When.always), [])
+    assert.deepStrictEqual(condition.customsOf(when), ["b", "a"])
+    assert.deepStrictEqual(condition.customsOf(When.always), [])
   })
 
   it.each([

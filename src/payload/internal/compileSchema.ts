@@ -672,7 +672,12 @@ const dialectOf = (uri: Schema.Json | undefined): Dialect | undefined => {
 }
 
 /** Compiles a document, or refuses what in it cannot be enforced. The depth guard before it bounds the recursion. */
-const compile = (json: JsonObject, tank: fuel.Fuel, cost?: Cost): Result.Result<JsonSchema, Refusal> => {
+const compile = (
+  json: JsonObject,
+  tank: fuel.Fuel,
+  engine: Engine,
+  cost?: Cost
+): Result.Result<JsonSchema, Refusal> => {
   const uri = own(json, "$schema")
   const dialect = dialectOf(uri)
   if (dialect === undefined) {
@@ -684,7 +689,7 @@ const compile = (json: JsonObject, tank: fuel.Fuel, cost?: Cost): Result.Result<
     })
   }
   const before = tank.spent
-  const compiler = new Compiler(dialect, tank)
+  const compiler = new Compiler(dialect, tank, engine)
   const root = compiler.node(json, undefined)
   if (compiler.refusal === undefined) compiler.resolveReferences(json)
   if (compiler.refusal === undefined) compiler.findChains()
@@ -708,9 +713,12 @@ const refuseWork = (tank: fuel.Fuel, path: string): Refusal => {
   }
 }
 
+type Engine = Patterns.PatternEngine | undefined
+
 class Compiler {
   readonly dialect: Dialect
   readonly fuel: fuel.Fuel
+  readonly engine: Engine
   /** Nothing is compiled after the first one. */
   refusal: Refusal | undefined
   readonly nodes = new Map<JsonObject, Node>()
@@ -719,9 +727,10 @@ class Compiler {
   readonly references: Array<readonly [node: Node, ref: string]> = []
   readonly patterns = new Map<string, Result.Result<Patterns.CompiledPattern, string>>()
 
-  constructor(dialect: Dialect, tank: fuel.Fuel) {
+  constructor(dialect: Dialect, tank: fuel.Fuel, engine: Engine) {
     this.dialect = dialect
     this.fuel = tank
+    this.engine = engine
   }
 
   refuse(reason: RefusalReason, place: Location | undefined, expected: string, found: string, fix?: string): undefined {
@@ -788,7 +797,7 @@ class Compiler {
   /** True for a value of the form that a keyword has. */
   couldBe(keyword: string, value: Schema.Json): boolean {
     if (keyword === "$ref") return typeof value === "string" && value.startsWith("#")
-    const trial = new Compiler(this.dialect, this.fuel)
+    const trial = new Compiler(this.dialect, this.fuel, this.engine)
     trial.node({ [keyword]: value }, undefined)
     const { path, reason } = trial.refusal ?? {}
     return reason !== "InvalidKeyword" && reason !== "NotASchema" && path !== "/type"
@@ -813,7 +822,7 @@ class Compiler {
   pattern(source: string, place: Location): Patterns.CompiledPattern | undefined {
     const known = this.patterns.get(source)
     if (known === undefined && this.refusal !== undefined) return undefined
-    const compiled = known ?? Patterns.compilePattern(source, this.fuel)
+    const compiled = known ?? Patterns.compilePattern(source, this.fuel, this.engine)
     this.patterns.set(source, compiled)
     if (Result.isSuccess(compiled)) return compiled.success
     if (!this.spend(0, place)) return undefined
@@ -928,7 +937,7 @@ const schemaKeywords: ReadonlySet<string> = new Set(
  *   `$dynamicRef`, `unevaluatedItems` and `unevaluatedProperties`; notes of your own
  *   are welcome under `x-` names;
  * - unknown values of `type` and `format`;
- * - a `pattern` that cannot run in linear time (look-around, back references);
+ * - a `pattern` that cannot run in linear time (look-around, back references), or only under `Re2.layer`;
  * - a `$ref` that leaves the document, points to nothing, or leads back to
  *   itself without consuming a part of the value;
  * - assertions beside `$ref` in draft-07, where they would be ignored.
@@ -981,10 +990,11 @@ export const make = (json: unknown, options: plainJson.Options = {}): Effect.Eff
     return Effect.fail(new JsonSchemaError({ what: options.what ?? "JSON Schema", ...made.failure }))
   })
 
-/** Limits and fuel for the documents of one door. */
+/** Limits, fuel and the second engine of patterns for the documents of one door. */
 export interface Door {
   readonly limits: plainJson.Limits
   readonly tank: fuel.Fuel
+  readonly engine: Engine
   /** The documents were read or copied within the limits, and no other code has them yet. */
   readonly isOwn: boolean
 }
@@ -996,29 +1006,31 @@ export const doorOf = (override?: Partial<plainJson.Limits>): Effect.Effect<Door
     const limits = override === undefined ? around : plainJson.overrideLimits(around, override)
     const current = override?.maxFuel === undefined ? fiber.getRef(fuel.Current) : undefined
     const isOwn = fiber.getRef(plainJson.IsOwnData) && override === undefined && limits.maxDepth <= maxDocumentDepth
-    return Effect.succeed({ limits, tank: current ?? fuel.make(limits.maxFuel), isOwn })
+    const engine = fiber.getRef(Patterns.PatternEngine)
+    return Effect.succeed({ limits, tank: current ?? fuel.make(limits.maxFuel), engine, isOwn })
   })
 
 /** {@link make} as a part of a door. */
-export const makeBehind = ({ isOwn, limits, tank }: Door, json: unknown): Result.Result<JsonSchema, Refusal> => {
+export const makeBehind = (door: Door, json: unknown): Result.Result<JsonSchema, Refusal> => {
+  const { engine, isOwn, limits, tank } = door
   const before = isKnownKey(json) ? knownObjects.get(json) : undefined
-  if (before?.limits === limits) {
+  if (before?.limits === limits && before.engine === engine) {
     return pay(costOf(before.document), tank) ? Result.succeed(before.document) : Result.fail(refuseWork(tank, ""))
   }
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, ""))
   const found =
     isOwn && isObject(json)
-      ? compileOnce(json, tank, true)
-      : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, tank))
-  if (Result.isSuccess(found) && isKnownKey(json)) knownObjects.set(json, { limits, document: found.success })
+      ? compileOnce(json, door, true)
+      : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, door))
+  if (Result.isSuccess(found) && isKnownKey(json)) knownObjects.set(json, { limits, engine, document: found.success })
   return found
 }
 
 /** Anything else was refused before; asking whether a Proxy is an array could fail. */
 const isKnownKey = (json: unknown): json is object => typeof json === "object" && json !== null
 
-/** Documents by the object they came as, with the limits they were checked against. */
-const knownObjects = new WeakMap<object, { readonly limits: plainJson.Limits; readonly document: JsonSchema }>()
+/** Documents by the object they came as, with the limits and the engine they were checked against. */
+const knownObjects = new WeakMap<object, Pick<Door, "limits" | "engine"> & { readonly document: JsonSchema }>()
 
 /** True for an object that was compiled, and none of whose texts has a lone surrogate, as far as that is known. */
 export const isWellFormed = (json: JsonObject): boolean => {
@@ -1027,6 +1039,7 @@ export const isWellFormed = (json: JsonObject): boolean => {
 }
 
 interface Known {
+  readonly engine: Engine
   readonly cost: Cost
   /** None as long as the document came once, in an object that its owner may change. */
   document: JsonSchema | undefined
@@ -1063,23 +1076,23 @@ const remember = (text: string, known: Known): void => {
 /** Compiles a document unless it was compiled lately. Others may change one that is `shared`: it is not in the cache. */
 export const compileOnce = (
   json: JsonObject,
-  tank: fuel.Fuel,
+  { engine, tank }: Pick<Door, "engine" | "tank">,
   shared: boolean = false
 ): Result.Result<JsonSchema, Refusal> => {
   const text = JSON.stringify(json)
-  if (text.length > maxTextLength) return compile(json, tank)
+  if (text.length > maxTextLength) return compile(json, tank, engine)
   const known = knownTexts.get(text)
-  if (known === undefined) {
-    const compiled = compile(json, tank)
+  if (known?.engine !== engine || known === undefined) {
+    const compiled = compile(json, tank, engine)
     if (Result.isFailure(compiled)) return compiled
     // JSON text holds a lone surrogate as an escape
     costOf(compiled.success).isWellFormed = !text.includes("\\ud")
-    remember(text, { cost: costOf(compiled.success), document: shared ? undefined : compiled.success })
+    remember(text, { engine, cost: costOf(compiled.success), document: shared ? undefined : compiled.success })
     return compiled
   }
   if (!pay(known.cost, tank)) return Result.fail(refuseWork(tank, ""))
   if (known.document !== undefined) return Result.succeed(known.document)
-  const compiled = compile(shared ? JSON.parse(text) : json, fuel.make(Number.POSITIVE_INFINITY), known.cost)
+  const compiled = compile(shared ? JSON.parse(text) : json, fuel.make(Number.POSITIVE_INFINITY), engine, known.cost)
   if (Result.isSuccess(compiled)) known.document = compiled.success
   return compiled
 }

@@ -8,8 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
-import { compileOnce, copyDocument, JsonSchemaError } from "./compileSchema.ts"
-import * as fuel from "./fuel.ts"
+import { compileOnce, copyDocument, doorOf, JsonSchemaError } from "./compileSchema.ts"
 import * as interpret from "./interpret.ts"
 import * as plainJson from "./plainJson.ts"
 import { type JsonObject, appendToken, isArray, isObject } from "./plainJson.ts"
@@ -301,7 +300,7 @@ export const fromSchema = Effect.fnUntraced(function* (
   const { $defs: definitions, ...root } = document.success
   const named = Object.entries(definitions ?? {}).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
   const json = tidyDocument(inlineDefinitions(root, named))
-  const compiled = compileOnce(json, yield* fuel.current)
+  const compiled = compileOnce(json, yield* doorOf())
   if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
   return json
 }) satisfies (

@@ -2,6 +2,7 @@
  * Regular expressions that run in linear time, and the formats of JSON Schema.
  */
 
+import * as Context from "effect/Context"
 import * as Result from "effect/Result"
 import * as fuel from "./fuel.ts"
 import { maxUnits, stepsPerCharacter } from "./linearPattern.ts"
@@ -29,7 +30,7 @@ const propertyWeight = 2000
 const maxTextLength = 4 * 1024 * 1024
 
 /** An engine that runs every pattern without look-around and back references in linear time. */
-interface Engine {
+export interface PatternEngine {
   /** Compiles a pattern in the syntax of RE2. It may throw. */
   readonly compile: (translated: string) => {
     readonly test: (text: string) => boolean
@@ -38,14 +39,10 @@ interface Engine {
   }
 }
 
-let engine: Engine | undefined
-
-/** Sets the engine for the patterns that the platform may not run in linear time, and returns the one before. */
-export const setEngine = (one: Engine | undefined): Engine | undefined => {
-  const before = engine
-  engine = one
-  return before
-}
+/** The engine for patterns that the platform may not run in linear time; they are refused without one. */
+export const PatternEngine = Context.Reference<PatternEngine | undefined>("effect-emissary/payload/PatternEngine", {
+  defaultValue: () => undefined
+})
 
 const countProperties = (source: string): number => source.split(/\\[pP]\{/).length - 1
 
@@ -217,10 +214,14 @@ const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.me
 
 /**
  * Compiles a `pattern` of JSON Schema: it must be a valid regular expression of
- * ECMAScript that the platform runs in linear time, or that RE2 can run if it is there. It is searched for, not anchored.
+ * ECMAScript that the platform runs in linear time, or that `engine` can run. It is searched for, not anchored.
  * Its size is known, and taken from the fuel, before it is compiled.
  */
-export const compilePattern = (source: string, tank: fuel.Fuel): Result.Result<CompiledPattern, string> => {
+export const compilePattern = (
+  source: string,
+  tank: fuel.Fuel,
+  engine: PatternEngine | undefined
+): Result.Result<CompiledPattern, string> => {
   const properties = countProperties(source)
   if (properties > maxUnicodeProperties) return Result.fail(`it has more than ${maxUnicodeProperties} \\p escapes`)
   if (source.length > maxSourceLength) return Result.fail(`it is longer than ${maxSourceLength} characters`)
@@ -235,7 +236,7 @@ export const compilePattern = (source: string, tank: fuel.Fuel): Result.Result<C
   const weight = size + search.spent
   if (!fuel.spend(tank, search.spent)) return Result.fail("there is no fuel left")
   if (Result.isFailure(withFlag) || steps === undefined)
-    return compileElsewhere(source, translated.success, weight, tank)
+    return compileElsewhere(source, translated.success, weight, tank, engine)
   return Result.succeed({
     source,
     weight,
@@ -248,25 +249,28 @@ const compileElsewhere = (
   source: string,
   translated: string,
   sourceWeight: number,
-  tank: fuel.Fuel
+  tank: fuel.Fuel,
+  engine: PatternEngine | undefined
 ): Result.Result<CompiledPattern, string> => {
   const bound = boundProgramSize(translated)
   if (bound > maxProgramSize) {
     return Result.fail(`it compiles to ${bound} instructions, the limit is ${maxProgramSize}`)
   }
-  const { compile } = engine ?? {}
-  if (compile === undefined) {
+  if (engine === undefined) {
     return Result.fail(
-      'it may take more than linear time on this platform. Import "effect-emissary/re2" to run such patterns on RE2'
+      'it may take more than linear time on this platform. Provide Re2.layer of "effect-emissary/re2" to run such patterns on RE2'
     )
   }
   if (!fuel.spend(tank, 20 * bound)) return Result.fail("there is no fuel left")
-  return Result.map(Result.try({ try: () => compile(translated), catch: messageOf }), ({ perCharacter, test }) => ({
-    source,
-    weight: sourceWeight + 20 * bound,
-    cost: (length) => 8 + length * perCharacter,
-    test
-  }))
+  return Result.map(
+    Result.try({ try: () => engine.compile(translated), catch: messageOf }),
+    ({ perCharacter, test }) => ({
+      source,
+      weight: sourceWeight + 20 * bound,
+      cost: (length) => 8 + length * perCharacter,
+      test
+    })
+  )
 }
 
 type FormatCheck = (text: string) => boolean

@@ -3,6 +3,7 @@
  */
 
 import * as Effect from "effect/Effect"
+import { constFalse } from "effect/Function"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
@@ -101,8 +102,15 @@ const isPlain = (when: When): boolean =>
   when._tag === "Text" ||
   ((when._tag === "Equals" || when._tag === "Empty" || when._tag === "In") && !when.path.some(isWrongToken))
 
+type Engine = Patterns.PatternEngine | undefined
+
 /** The parts of one condition that cannot be used; the conditions inside it not counted. */
-const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>, tank: fuel.Fuel) => {
+const ownProblems = (
+  when: When,
+  patterns: Map<string, Patterns.CompiledPattern>,
+  tank: fuel.Fuel,
+  engine: Engine
+): ReadonlyArray<ConditionProblem> => {
   const problems: Array<ConditionProblem> = []
   const path = "path" in when ? when.path : []
   const wrong = path.findIndex(isWrongToken)
@@ -113,7 +121,7 @@ const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>
     problems.push({ path: ["value"], reason: `expected a finite number or a string, found ${when.value}` })
   }
   if (when._tag === "Matches" && !patterns.has(when.pattern)) {
-    const compiled = Patterns.compilePattern(when.pattern, tank)
+    const compiled = Patterns.compilePattern(when.pattern, tank, engine)
     if (Result.isSuccess(compiled)) patterns.set(when.pattern, compiled.success)
     else {
       const reason = `expected a regular expression that runs in linear time, found ${base.quote(when.pattern)}: ${compiled.failure}. Write it without that`
@@ -123,7 +131,7 @@ const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>
   return problems
 }
 
-const analyzeOnce = (root: When, tank: fuel.Fuel): Analysis => {
+const analyzeOnce = (root: When, tank: fuel.Fuel, engine: Engine): Analysis => {
   const problems: Array<ConditionProblem> = []
   const customs = new Set<string>()
   const patterns = new Map<string, Patterns.CompiledPattern>()
@@ -141,7 +149,7 @@ const analyzeOnce = (root: When, tank: fuel.Fuel): Analysis => {
     } else {
       if (when._tag === "Custom") customs.add(when.name)
       if (isPlain(when)) return
-      for (const { path, reason } of ownProblems(when, patterns, tank))
+      for (const { path, reason } of ownProblems(when, patterns, tank, engine))
         problems.push({ path: [...at, ...path], reason })
       for (const [path, one] of innerOf(when)) visit(one, [...at, ...path], depth + 1)
     }
@@ -151,26 +159,48 @@ const analyzeOnce = (root: When, tank: fuel.Fuel): Analysis => {
   return { problems, customs: [...customs], patterns, units: tank.spent - before }
 }
 
-const analyses = new WeakMap<When, Analysis>()
+const freshTank = () => fuel.make(plainJson.defaultLimits.maxFuel)
+
+/** Analyses of conditions that can be used. */
+const usable = new WeakMap<When, { readonly analysis: Analysis; readonly engine: Engine }>()
 
 /**
- * The problems of a condition, its predicates and its compiled patterns. Each condition is analyzed once, and takes the
- * same fuel every time.
+ * The problems of a condition under an engine, its predicates and its compiled patterns. A condition that can be used is
+ * analyzed once, and takes the same fuel every time.
  */
-export const analyze = (when: When, tank: fuel.Fuel = fuel.make(plainJson.defaultLimits.maxFuel)): Analysis => {
+export const analyze = (when: When, engine: Engine, tank: fuel.Fuel = freshTank()): Analysis => {
   if (isPlain(when)) return plain
-  const before = analyses.get(when)
-  if (before !== undefined) {
-    fuel.spend(tank, before.units)
-    return before
+  const before = usable.get(when)
+  if (before !== undefined && before.engine === engine) {
+    fuel.spend(tank, before.analysis.units)
+    return before.analysis
   }
-  const analysis = analyzeOnce(when, tank)
-  if (!fuel.isEmpty(tank)) analyses.set(when, analysis)
+  const analysis = analyzeOnce(when, tank, engine)
+  if (!fuel.isEmpty(tank) && analysis.problems.length === 0) usable.set(when, { analysis, engine })
   return analysis
 }
 
+/** A condition that was accepted keeps its patterns, whatever engine is around now. */
+const analyzeLater = (when: When): Effect.Effect<Analysis> => {
+  const before = usable.get(when)
+  return before === undefined
+    ? Effect.map(Patterns.PatternEngine, (engine) => analyze(when, engine))
+    : Effect.succeed(before.analysis)
+}
+
+/** The predicates of a condition, each once, in order. */
+export const customsOf = (when: When): ReadonlyArray<string> => {
+  if (isPlain(when)) return []
+  return (usable.get(when)?.analysis ?? analyzeOnce(when, freshTank(), anyEngine)).customs
+}
+
+/** Accepts what some engine can run, for checks that do not know the host of a condition. */
+const anyEngine: Patterns.PatternEngine = { compile: () => ({ perCharacter: 0, test: constFalse }) }
+
 export const When: Schema.Codec<When, unknown> = Shape.check(
-  Schema.makeFilter((when) => analyze(when).problems.map(({ path, reason }) => ({ path, issue: reason })))
+  Schema.makeFilter((when) =>
+    analyzeOnce(when, freshTank(), anyEngine).problems.map(({ path, reason }) => ({ path, issue: reason }))
+  )
 )
 
 /** The number of regular expressions in a condition; none of them is compiled. */
@@ -246,28 +276,32 @@ export const evaluate = <E = never, R = never>(
   root: When,
   subject: Subject,
   custom: (name: string) => Effect.Effect<boolean, E, R>,
-  tank: fuel.Fuel = fuel.make(plainJson.defaultLimits.maxFuel)
+  tank: fuel.Fuel = freshTank()
 ): Effect.Effect<boolean, E | PayloadError.PayloadError, R> => {
-  const { patterns, problems } = analyze(root)
-  const decide: (when: When) => Effect.Effect<boolean, E, R> = Effect.fnUntraced(function* (when) {
-    switch (when._tag) {
-      case "And":
-        for (const one of when.all) if (!(yield* decide(one))) return false
-        return true
-      case "Or":
-        for (const one of when.any) if (yield* decide(one)) return true
-        return false
-      case "Not":
-        return !(yield* decide(when.when))
-      case "Custom":
-        return yield* custom(when.name)
-      default:
-        return testLeaf(when, subject, patterns, tank)
-    }
-  })
-  if (problems.length > 0) return Effect.succeed(false)
-  return Effect.flatMap(decide(root), (holds) =>
-    fuel.isEmpty(tank) ? fuel.fail(tank, "condition", "") : Effect.succeed(holds)
+  const decideWith = (patterns: Analysis["patterns"]) => {
+    const decide: (when: When) => Effect.Effect<boolean, E, R> = Effect.fnUntraced(function* (when) {
+      switch (when._tag) {
+        case "And":
+          for (const one of when.all) if (!(yield* decide(one))) return false
+          return true
+        case "Or":
+          for (const one of when.any) if (yield* decide(one)) return true
+          return false
+        case "Not":
+          return !(yield* decide(when.when))
+        case "Custom":
+          return yield* custom(when.name)
+        default:
+          return testLeaf(when, subject, patterns, tank)
+      }
+    })
+    return decide(root)
+  }
+  const holds = Effect.flatMap(analyzeLater(root), ({ patterns, problems }) =>
+    problems.length > 0 ? Effect.succeed(false) : decideWith(patterns)
+  )
+  return Effect.flatMap(holds, (found) =>
+    fuel.isEmpty(tank) ? fuel.fail(tank, "condition", "") : Effect.succeed(found)
   )
 }
 

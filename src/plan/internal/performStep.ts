@@ -1014,7 +1014,7 @@ const attemptOfCause = (place: string, cause: Cause.Cause<unknown>): Effect.Effe
 
 /** True if a route of the step has a predicate. */
 export const usesPredicates = (step: PlanDefinition.StepDefinition): boolean =>
-  (step.routes ?? []).some(({ when }) => condition.analyze(when).customs.length > 0)
+  (step.routes ?? []).some(({ when }) => condition.customsOf(when).length > 0)
 
 /** The failure of a predicate, and how the outcome of the run records it. */
 interface RouteFailure extends Failure {

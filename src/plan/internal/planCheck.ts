@@ -7,13 +7,13 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
 import type * as fuel from "../../payload/internal/fuel.ts"
+import type { PatternEngine } from "../../payload/internal/patterns.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { BoundTool } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
 import type { Reference } from "../Reference.ts"
-import type { When } from "../When.ts"
 import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
@@ -260,14 +260,15 @@ function* checkName(slot: string, name: string): Violations {
 export const checkWritten = (
   { steps }: PlanDefinition.PlanDefinition,
   sources: ReadonlyArray<unknown>,
-  predicates: Iterable<string>
+  predicates: Iterable<string>,
+  engine: PatternEngine | undefined
 ): ReadonlyArray<PlanInvalid.Problem> => {
   const known = knownNames("predicates", predicates)
   return checkSteps(steps, function* (step, index) {
     yield* checkIdentifier(step.name)
     yield* checkSharedTarget(steps, sources, index)
     for (const [position, { when }] of (step.routes ?? []).entries()) {
-      yield* checkCondition(`routes[${position}]`, when, known)
+      yield* checkCondition(`routes[${position}]`, condition.analyze(when, engine), known)
     }
   })
 }
@@ -294,8 +295,11 @@ function* checkSharedTarget(
   yield violation("SharedTargetName", "target", found)
 }
 
-function* checkCondition(slot: string, when: When, known: KnownNames): Violations {
-  const { customs, problems } = condition.analyze(when)
+function* checkCondition(
+  slot: string,
+  { customs, problems }: ReturnType<typeof condition.analyze>,
+  known: KnownNames
+): Violations {
   for (const { path, reason } of problems) {
     const place = path.length === 0 ? "" : ` at ${path.join(".")}`
     yield violation("InvalidCondition", slot, `one with a problem${place}: ${reason}`)

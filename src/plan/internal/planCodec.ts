@@ -11,6 +11,7 @@ import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
+import { PatternEngine } from "../../payload/internal/patterns.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
@@ -133,7 +134,7 @@ type Lookup = ReturnType<typeof makeLookup>
 
 type Refuse = (code: planCheck.RegistryCode, expected: string, found: string) => undefined
 
-const makeLookup = (registry: PlanRegistry) => {
+const makeLookup = (registry: PlanRegistry, engine: PatternEngine | undefined) => {
   const problems: Array<PlanInvalid.Problem> = []
   const { predicates = {}, routes = {}, schemas = {}, targets = {} } = registry
   const ofRoutes = Object.entries(routes).flatMap(([step, targets]) =>
@@ -153,7 +154,7 @@ const makeLookup = (registry: PlanRegistry) => {
       problems.push(planCheck.problemOf(place, { code, slot, expected, found, unknown }, tank))
       return undefined
     }
-  return { registry, problems, refusal }
+  return { registry, engine, problems, refusal }
 }
 
 const noEntry = "no entry of that name"
@@ -226,8 +227,8 @@ const resolveSchema = Effect.fnUntraced(function* (
   return { ref: { name, json: exported.success }, schema: stepSchema.jsonCodec(entry) }
 })
 
-const unusable = (predicate: condition.When): string | undefined => {
-  const { customs, problems } = condition.analyze(predicate)
+const unusable = (predicate: condition.When, engine: PatternEngine | undefined): string | undefined => {
+  const { customs, problems } = condition.analyze(predicate, engine)
   if (problems[0] !== undefined) return `one that cannot be used: ${problems[0].reason}`
   const [custom] = customs
   return custom === undefined ? undefined : `one that names another, ${base.quote(custom)}. Write it as a function`
@@ -249,7 +250,7 @@ const predicateEntries = (
 }
 
 const resolvePredicate = (
-  { refusal }: Lookup,
+  { engine, refusal }: Lookup,
   name: string,
   [entry, ...others]: ReadonlyArray<RegistryPredicate>,
   place: livePlan.SlotPlace
@@ -261,7 +262,7 @@ const resolvePredicate = (
     return refuse("AmbiguousEntry", expected, "another one for that route in its routes")
   }
   if (typeof entry === "function") return livePlan.livePredicate(name, entry)
-  const problem = unusable(entry)
+  const problem = unusable(entry, engine)
   if (problem !== undefined) return refuse("UnusableEntry", expected, problem)
   return (input) =>
     Effect.flatMap(fuel.current, (tank) => condition.evaluate(entry, input, () => Effect.succeed(false), tank))
@@ -271,7 +272,7 @@ const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): Readonly
   const found = new Map<string, livePlan.LivePredicate | undefined>()
   for (const [index, step] of steps.entries()) {
     for (const [at, route] of (step.routes ?? []).entries()) {
-      for (const name of condition.analyze(route.when).customs) {
+      for (const name of condition.customsOf(route.when)) {
         if (found.has(name)) continue
         const place = { step: step.name, index, slot: `routes[${at}]` }
         found.set(name, resolvePredicate(lookup, name, predicateEntries(lookup, step, route, name), place))
@@ -322,7 +323,7 @@ const withoutInput = ({ definition: { input: _, ...definition }, ...step }: live
 
 /** The plan of a draft, or every problem of its registry. The caller knows `R`. */
 export const resolvePlan = Effect.fnUntraced(function* <R>(draft: planDraft.Draft, registry: PlanRegistry) {
-  const lookup = makeLookup(registry)
+  const lookup = makeLookup(registry, yield* PatternEngine)
   const output = draft.output === undefined ? undefined : yield* resolveSchema(lookup, draft.output, { slot: "output" })
   const resolved = yield* Effect.forEach(draft.steps, (step, index) => resolveStep(lookup, draft, step, index))
   const predicates = resolvePredicates(lookup, draft)

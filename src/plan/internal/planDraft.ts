@@ -12,6 +12,7 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
+import { PatternEngine } from "../../payload/internal/patterns.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
@@ -140,8 +141,9 @@ const checkStep = Effect.fnUntraced(function* (report: Report, path: string, ste
   report.atMost(planNames.maxContext, "contexts of one step", `${path}/context`, contexts)
   report.atMost(planNames.maxRoutes, "routes of one step", `${path}/routes`, routes.length)
   const tank = yield* fuel.current
+  const engine = yield* PatternEngine
   for (const [index, { when }] of routes.entries()) {
-    const analysis = condition.analyze(when, tank)
+    const analysis = condition.analyze(when, engine, tank)
     const place = `${path}/routes/${index}/when`
     if (fuel.isEmpty(tank)) return yield* fuel.fail(tank, documentName, place)
     if (analysis !== condition.plain) yield* checkCondition(report, place, analysis)

@@ -1,10 +1,12 @@
-import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { AnthropicStructuredOutput, OpenAiStructuredOutput } from "effect/ai"
 import { AgentDefinition, PayloadError, ToolContract } from "effect-emissary"
 import { Json, JsonSchema } from "effect-emissary/payload"
-import { test } from "../../test.ts"
+import { Re2 } from "effect-emissary/re2"
+import { testWith } from "../../test.ts"
+
+const test = testWith(Re2.layer)
 
 const json = (text: string): unknown => JSON.parse(text)
 

@@ -1,8 +1,8 @@
-import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, type Schema } from "effect"
 import * as compareSchemas from "#src/payload/internal/compareSchemas.ts"
 import { type Json, JsonSchema } from "effect-emissary/payload"
+import { Re2 } from "effect-emissary/re2"
 import { random as choices } from "../../random.ts"
 import { random } from "./random.ts"
 
@@ -58,7 +58,8 @@ const edited = (document: Json.JsonObject, other: () => Json.JsonObject, seed: n
   return copy
 }
 
-const compiled = (document: Json.JsonObject) => Effect.runSync(Effect.option(JsonSchema.make(document)))
+const compiled = (document: Json.JsonObject) =>
+  Effect.runSync(Effect.provide(Effect.option(JsonSchema.make(document)), Re2.layer))
 
 const seeds = 1500
 

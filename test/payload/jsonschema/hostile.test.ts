@@ -1,9 +1,11 @@
-import "effect-emissary/re2"
 import { assert, describe } from "@effect/vitest"
 import { Effect, Exit, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { JsonSchema } from "effect-emissary/payload"
-import { test } from "../../test.ts"
+import { Re2 } from "effect-emissary/re2"
+import { testWith } from "../../test.ts"
+
+const test = testWith(Re2.layer)
 
 const nest = (depth: number, wrap: (inner: unknown) => unknown, leaf: unknown = {}) => {
   let schema = leaf

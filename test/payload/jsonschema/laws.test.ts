@@ -1,14 +1,16 @@
-import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
+import { Effect, Result, Schema } from "effect"
 import * as fuel from "#src/payload/internal/fuel.ts"
 import * as patterns from "#src/payload/internal/patterns.ts"
 import { JsonSchema } from "effect-emissary/payload"
+import { Re2 } from "effect-emissary/re2"
 import { test } from "../../test.ts"
 import { compared } from "./compared.ts"
 import { random } from "./random.ts"
 
-const compile = (source: string) => patterns.compilePattern(source, fuel.make(1_000_000))
+const engine = Effect.runSync(Effect.provide(Effect.service(patterns.PatternEngine), Re2.layer))
+
+const compile = (source: string) => patterns.compilePattern(source, fuel.make(1_000_000), engine)
 
 const runs = { arbitrary: { runs: 300 } }
 

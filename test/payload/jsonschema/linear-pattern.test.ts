@@ -1,11 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { JsonSchema } from "effect-emissary/payload"
+import { Re2 } from "effect-emissary/re2"
 import * as fuel from "#src/payload/internal/fuel.ts"
 import { stepsPerCharacter } from "#src/payload/internal/linearPattern.ts"
 import * as patterns from "#src/payload/internal/patterns.ts"
-import "effect-emissary/re2"
 import { random } from "../../random.ts"
+
+const engine = Effect.runSync(Effect.provide(Effect.service(patterns.PatternEngine), Re2.layer))
 
 type Expression =
   | { readonly kind: "set"; readonly text: string }
@@ -77,7 +79,7 @@ const stepsOf = (one: Expression, text: string, atStart: boolean, atEnd: boolean
   return steps
 }
 
-const compile = (source: string) => patterns.compilePattern(source, fuel.make(Infinity))
+const compile = (source: string) => patterns.compilePattern(source, fuel.make(Infinity), engine)
 
 describe("FAST-3 patterns on the platform", () => {
   it("FAST-3 a pattern that is accepted takes at most the steps that are charged for each character", () => {
@@ -174,7 +176,7 @@ describe("FAST-3 patterns on the platform", () => {
       assert.isTrue(fuel.isEmpty(tank), source)
       assert.isBelow(tank.spent, 20_000, source)
       const whole = fuel.make(1_000_000)
-      patterns.compilePattern(source, whole)
+      patterns.compilePattern(source, whole, engine)
       assert.isAbove(whole.spent, tank.spent, source)
     }
   })
@@ -200,14 +202,15 @@ describe("FAST-3 patterns on the platform", () => {
     assert.deepStrictEqual(sources.map(patterns.boundProgramSize), [4, 5, 5, 6, 5, 7, 6, 4, 4, 6, 15])
   })
 
-  it("FAST-3 without RE2 a pattern that may be slow is refused by name", () => {
-    const engine = patterns.setEngine(undefined)
-    try {
-      const error = Effect.runSync(Effect.flip(JsonSchema.make({ type: "string", pattern: "^[^@]+@[^@]+\\.[^@]+x$" })))
-      assert.include(error.message, 'Import "effect-emissary/re2" to run such patterns on RE2')
+  it("FAST-3 KEEP-7 without Re2.layer a pattern that may be slow is refused by name, also one that was accepted under it", () => {
+    const document = { type: "string", pattern: "^[^@]+@[^@]+\\.[^@]+x$" }
+    const accepted = Effect.runSync(Effect.provide(JsonSchema.make(document), Re2.layer))
+    for (const again of [document, structuredClone(document)]) {
+      const error = Effect.runSync(Effect.flip(JsonSchema.make(again)))
+      assert.include(error.message, 'Provide Re2.layer of "effect-emissary/re2" to run such patterns on RE2')
       assert.strictEqual(error.path, "/pattern")
-    } finally {
-      patterns.setEngine(engine)
+      assert.strictEqual(Effect.runSync(Effect.provide(JsonSchema.make(document), Re2.layer)), accepted)
     }
+    assert.isTrue(JsonSchema.accepts(accepted, "a@b.cx"))
   })
 })

@@ -1,10 +1,12 @@
-import "effect-emissary/re2"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { JsonSchema } from "effect-emissary/payload"
+import { Re2 } from "effect-emissary/re2"
 import { readFileSync } from "node:fs"
-import { test } from "../../test.ts"
+import { testWith } from "../../test.ts"
 import { type Deviation, deviations, refusedKeywords } from "./deviations.ts"
+
+const test = testWith(Re2.layer)
 
 const Test = Schema.Struct({ description: Schema.String, data: Schema.Unknown, valid: Schema.Boolean })
 const Group = Schema.Struct({ description: Schema.String, schema: Schema.Json, tests: Schema.Array(Test) })

@@ -1,4 +1,3 @@
-import "effect-emissary/re2"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { createHash } from "node:crypto"
@@ -6,6 +5,9 @@ import * as fuel from "#src/payload/internal/fuel.ts"
 import * as interpret from "#src/payload/internal/interpret.ts"
 import * as patterns from "#src/payload/internal/patterns.ts"
 import { JsonSchema } from "effect-emissary/payload"
+import { Re2 } from "effect-emissary/re2"
+
+const engine = Effect.runSync(Effect.provide(Effect.service(patterns.PatternEngine), Re2.layer))
 
 // The texts under golden were read once. After a change of a message or of a rule: read the difference, then `vitest -u`.
 
@@ -133,7 +135,7 @@ const values: ReadonlyArray<unknown> = [
 const refusalOf = ({ expected, fix, found, path, reason }: JsonSchema.JsonSchemaError) =>
   `${reason} at "${path}": expected ${expected}, got ${found}.${fix === undefined ? "" : ` ${fix}`}`
 
-const made = (schema: unknown) => Effect.runSync(Effect.result(JsonSchema.make(schema)))
+const made = (schema: unknown) => Effect.runSync(Effect.provide(Effect.result(JsonSchema.make(schema)), Re2.layer))
 
 const file = (name: string) => `golden/${name}.txt`
 
@@ -625,7 +627,7 @@ describe("TOOL-4 tables of the interpreter", () => {
     const table = sources.map((source) => {
       const tank = fuel.make(1_000_000)
       const name = source.length > 60 ? `${source.slice(0, 60)}... (${source.length})` : source
-      const result = patterns.compilePattern(source, tank)
+      const result = patterns.compilePattern(source, tank, engine)
       // the words of V8 are not ours
       if (Result.isFailure(result))
         return `${name}\n  ${result.failure.replace(/^Invalid regular expression:.*/s, "refused by V8")} (${tank.spent})\n`
