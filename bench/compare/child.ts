@@ -5,6 +5,7 @@ import type { Request, Sample } from "./harness.ts"
 
 let run: () => unknown = () => undefined
 let end: (() => unknown) | undefined
+let commits: (() => { readonly log: string; readonly count: number }) | undefined
 let once: () => unknown = run
 const held: Array<unknown> = []
 
@@ -16,11 +17,12 @@ const cpu = (): number => {
 const start = async ({ module, options, together }: Extract<Request, { type: "start" }>): Promise<void> => {
   const [path = "", name = "make"] = module.split("#")
   const rows: Readonly<Record<string, (options: unknown) => Promise<() => unknown>>> = await import(path)
-  const whole: { readonly end?: () => unknown } = await import(path)
+  const whole: { readonly end?: () => unknown; readonly commits?: typeof commits } = await import(path)
   const make = rows[name]
   if (make === undefined) throw new Error(`${path} has no row ${name}`)
   run = await make(options)
   end = whole.end
+  commits = whole.commits
   once = together === 1 ? run : () => Promise.all(Array.from({ length: together }, run))
 }
 
@@ -78,6 +80,18 @@ const heldBy = async (runs: number): Promise<Sample> => {
   return { memory: (process.memoryUsage().heapUsed - before) / runs / 1024 }
 }
 
+/** Commits per run. A log that begins again has lost those before. */
+const committed = async (runs: number): Promise<Sample> => {
+  if (commits === undefined) throw new Error("expected a module that counts commits")
+  for (let attempt = 0; attempt < 5; attempt++) {
+    const before = commits()
+    for (let index = 0; index < runs; index++) await run()
+    const after = commits()
+    if (before.log === after.log) return { memory: (after.count - before.count) / runs }
+  }
+  throw new Error("one run fills the log of the database")
+}
+
 const respond = async (request: Request): Promise<unknown> => {
   switch (request.type) {
     case "start":
@@ -90,6 +104,8 @@ const respond = async (request: Request): Promise<unknown> => {
       return allocation(request.runs)
     case "held":
       return heldBy(request.runs)
+    case "commits":
+      return committed(request.runs)
     case "peak":
       return process.resourceUsage().maxRSS / 1024
     case "gate":

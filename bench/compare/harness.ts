@@ -11,7 +11,7 @@ import type { Case, Metric, Workload } from "./workloads.ts"
 export type Request =
   | { readonly type: "start"; readonly module: string; readonly options: unknown; readonly together: number }
   | { readonly type: "warm"; readonly runs: number; readonly milliseconds: number; readonly limit: number }
-  | { readonly type: "time" | "allocation" | "held"; readonly runs: number; readonly milliseconds: number }
+  | { readonly type: "time" | "allocation" | "held" | "commits"; readonly runs: number; readonly milliseconds: number }
   | { readonly type: "peak" }
   | { readonly type: "gate"; readonly module: string }
 
@@ -95,7 +95,7 @@ export const gate = async (module: string): Promise<string> => {
 }
 
 const flagsOf = ({ measure }: Workload): ReadonlyArray<string> =>
-  measure === "time"
+  measure === "time" || measure === "commits"
     ? []
     : measure === "held"
       ? ["--expose-gc"]
@@ -125,7 +125,7 @@ const startRow = async (workload: Workload, measured: Case, row: string) => {
   await child.ask({ type: "warm", ...measured.warmUp, limit: limits.warmUp })
   const samples: Record<Metric, Array<number>> = { wall: [], cpu: [], memory: [] }
   const time = (workload.unit.microseconds === true ? 1000 : 1) / (measured.per ?? 1)
-  const factor = { wall: time, cpu: time, memory: 1 }
+  const factor = { wall: time, cpu: time, memory: type === "commits" ? 1 / (measured.per ?? 1) : 1 }
   let spent = 0
   return {
     case: measured.name,
@@ -200,7 +200,13 @@ export const measure = async (workload: Workload, options: Options): Promise<Res
   const loads: Array<number> = []
   try {
     for (const measured of workload.cases)
-      for (const row of shuffle(options.rows)) started.push(await startRow(workload, measured, row))
+      for (const row of shuffle(options.rows)) {
+        try {
+          started.push(await startRow(workload, measured, row))
+        } catch (cause) {
+          process.stdout.write(`${row} does not run ${workload.id} here and is left out: ${String(cause)}\n`)
+        }
+      }
     for (let round = 0; round < options.rounds; round++) {
       for (const row of shuffle(started)) await row.block()
       loads.push(loadavg()[0] ?? 0)

@@ -31,10 +31,10 @@ export interface Workload {
   /** Times are milliseconds unless `microseconds` is set. Memory is that of the process in MB, or allocated KB. */
   readonly unit: { readonly time: string; readonly memory?: string; readonly microseconds?: boolean }
   /**
-   * `allocation` measures what a run allocates, `held` what its result keeps, both instead of times. `program` bundles
-   * and starts programs (`programs.ts`).
+   * `allocation` measures what a run allocates, `held` what its result keeps, `commits` the commits to the file of its module,
+   * all instead of times. `program` bundles and starts programs (`programs.ts`).
    */
-  readonly measure: "time" | "allocation" | "held" | "program"
+  readonly measure: "time" | "allocation" | "held" | "commits" | "program"
   /** A module, whose function `make`, or the one after `#`, gets the options of a case and returns one run. */
   readonly rows: Readonly<Record<string, string>>
   /** The row that is this library. */
@@ -75,6 +75,24 @@ const storeCase = (store: string): Case => ({
   per: 100,
   ...short
 })
+
+const turnRows = {
+  emissary: "./growth/turns.ts#emissary",
+  "emissary, in memory": "./growth/turns.ts#memory",
+  "emissary, reopened": "./growth/turns.ts#reopened",
+  "emissary, cluster": "./growth/turns.ts#cluster",
+  "a row by hand": "./growth/turns.ts#byHand",
+  langgraph: "./growth/turns.ts#langgraph",
+  mastra: "./growth/turns.ts#mastra"
+}
+const [textOnly, withTool] = ["text only", "one tool call"]
+const langgraph = { row: "langgraph" }
+const ours = { row: "emissary" }
+
+const turnCases = (turns: number, warmUp: Case["warmUp"], block: Case["block"]): ReadonlyArray<Case> => [
+  { name: textOnly, options: { turns, tool: false }, per: turns, warmUp, block },
+  { name: withTool, options: { turns, tool: true }, per: turns, warmUp, block }
+]
 
 export const workloads: ReadonlyArray<Workload> = [
   agentWorkload({
@@ -308,6 +326,51 @@ export const workloads: ReadonlyArray<Workload> = [
       ...(process.env["EMISSARY_TEST_POSTGRES"] === undefined ? [] : [storeCase("PostgreSQL")])
     ],
     targets: []
+  },
+  {
+    id: "turns",
+    title: "durable turns, 20 in a session",
+    unit: { time: "ms per turn" },
+    measure: "time",
+    rows: turnRows,
+    ours: "emissary",
+    cases: turnCases(20, { runs: 5, milliseconds: 0 }, { runs: 1, milliseconds: 0 }),
+    targets: [
+      { metric: "cpu", to: langgraph, atMost: 0.7 },
+      { metric: "cpu", case: withTool, to: langgraph, atMost: 0.42 },
+      { metric: "cpu", row: "emissary, cluster", to: ours, atMost: 2 },
+      { metric: "cpu", case: withTool, row: "emissary, cluster", to: ours, atMost: 2 }
+    ]
+  },
+  {
+    id: "commits",
+    title: "commits of durable turns",
+    unit: { time: "", memory: "commits per turn" },
+    measure: "commits",
+    rows: Object.fromEntries(Object.entries(turnRows).filter(([row]) => row !== "emissary, in memory")),
+    ours: "emissary",
+    cases: turnCases(5, { runs: 1, milliseconds: 0 }, { runs: 1, milliseconds: 0 }),
+    targets: [
+      { metric: "memory", to: { constant: 2 }, atMost: 1 },
+      { metric: "memory", case: withTool, to: { constant: 4 }, atMost: 1 }
+    ]
+  },
+  {
+    id: "open",
+    title: "open a session of 10,036 events",
+    unit: { time: "ms" },
+    measure: "time",
+    rows: { emissary: "./growth/turns.ts#open" },
+    ours: "emissary",
+    cases: [
+      {
+        name: "from its snapshot",
+        options: {},
+        warmUp: { runs: 10, milliseconds: 0 },
+        block: { runs: 1, milliseconds: 100 }
+      }
+    ],
+    targets: [{ metric: "cpu", to: { constant: 50 }, atMost: 1 }]
   },
   {
     id: "remote",
