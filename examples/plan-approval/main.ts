@@ -1,8 +1,8 @@
 /**
  * An approval that survives restart.
  *
- * The first process runs the plan until its clerk wants to pay, and ends. The run is in one SQLite file. Another process finds it,
- * with the question still open, and resumes at the same point: the invoice is not read again, and it is paid once.
+ * The first process runs the plan until its clerk wants to pay, and ends. The run is a session in one SQLite file. Another process finds
+ * it, with the question still open, and it continues at the same point: the invoice is not read again, and it is paid once.
  */
 import assert from "node:assert"
 import { spawnSync } from "node:child_process"

@@ -1,9 +1,10 @@
-/** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides and resumes it. */
+/** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides it. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Option } from "effect"
 import { SqliteClient } from "effect-emissary/node"
 import { Json } from "effect-emissary/payload"
-import { Checkpoint, Plan, PlanRun } from "effect-emissary/plan"
+import { Plan } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { Bank, plan } from "./plan.ts"
@@ -22,28 +23,32 @@ const model = ScriptedModel.layer((request) => {
   return { toolCalls: [{ name: "pay", params: { invoice: "7", amount: 250 } }] }
 })
 
-const store = Checkpoint.layer().pipe(Layer.provide(SqliteClient.layerStore({ filename })))
+const sessionsLive = Layer.unwrap(
+  Effect.gen(function* () {
+    return Session.layer([yield* Plan.bind(yield* plan)])
+  })
+).pipe(Layer.provide([SqliteClient.layerStore({ filename }), bankLayer, model]))
 
 Effect.gen(function* () {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const invoice = yield* Plan.bind(yield* plan)
-  const key = "invoice/7"
+  const id = "invoice/7"
+  const sessions = yield* Session.Session
   if (decision === undefined) {
     yield* Console.log("A process begins.")
-    const result = yield* checkpoint.run(invoice, { key, input: "a scan of invoice 7" })
-    if (result.outcome !== "Paused") return yield* Effect.die(new Error(`expected a pause, found ${result.outcome}`))
-    for (const request of result.requests) {
+    yield* Session.ask(id, "a scan of invoice 7")
+  }
+  const { cursor, requests } = Option.getOrThrow(yield* sessions.state(id))
+  if (decision === undefined) {
+    for (const request of requests) {
       yield* Console.log(`May I ${request.name} ${Json.show(request.arguments)}? (asks ${request.path?.join(" > ")})`)
     }
     return
   }
   yield* Console.log(`Another process: ${decision}.`)
-  const state = Option.getOrThrow(yield* checkpoint.load(invoice, key))
-  const decisions = PlanRun.approvalRequests(state).map((request) => ({
-    ...request,
-    approved: decision === "yes",
-    decidedBy: "the boss"
-  }))
-  const result = yield* checkpoint.resume(invoice, { key, decisions })
-  yield* Console.log(result.outcome === "Completed" ? result.text : result.outcome)
-}).pipe(Effect.provide([store, bankLayer, model]), NodeRuntime.runMain)
+  const approved = decision === "yes"
+  yield* sessions.decide(
+    id,
+    requests.map((request) => ({ ...request, approved, decidedBy: "the boss" }))
+  )
+  const { text } = yield* Session.answer(id, { after: cursor })
+  yield* Console.log(text)
+}).pipe(Effect.provide(sessionsLive), NodeRuntime.runMain)

@@ -89,15 +89,16 @@ const expected: Record<string, ReadonlyArray<string>> = {
   ],
   chat: [
     "Assistant: Hello, Ada.",
-    "(read_log of parcel 7 begins)",
-    "(ask_courier about parcel 7 begins)",
+    "(reads the log of parcel 7)",
+    "(asks the courier about parcel 7)",
     "Assistant: Parcel 7 was left with the neighbour. The courier confirms it.",
-    "(read_log of parcel 8 begins)",
-    "(ask_courier about parcel 8 begins)",
+    "(reads the log of parcel 8)",
+    "(asks the courier about parcel 8)",
     "(the process was killed)",
-    "resumes a run with 1 open call",
+    "You: Hello, I am Ada.",
+    "Assistant: Hello, Ada.",
+    "You: And parcel 8?",
     "Assistant: Parcel 8 was left with the neighbour. The courier did not answer.",
-    "(stored 13 messages, sent 4)",
     "Assistant: You are welcome."
   ],
   "plan-research": [
@@ -178,6 +179,8 @@ const expected: Record<string, ReadonlyArray<string>> = {
 const times: Record<string, Record<string, number>> = {
   // A refund runs once, and only after the yes
   approval: { "(refund runs)": 1, "(get_balance runs)": 1 },
+  // The next process makes no call again: one was stored, and the other was cut off
+  chat: { "(reads the log of parcel 8)": 1, "(asks the courier about parcel 8)": 1 },
   // No call that had begun is made twice
   workflow: { "(get_order begins)": 1, "(reserve begins)": 1, "(refund begins)": 1 },
   // Paid once, after the yes; the invoice is not read again
@@ -194,6 +197,7 @@ const planCites = Object.fromEntries(
 
 const cites: Record<string, string> = {
   approval: "TOOL-7 ",
+  chat: "KEEP-9 ",
   "decode-untrusted": "L2 ",
   fleet: "DUR-9 ",
   telemetry: "OTEL-2 ",
