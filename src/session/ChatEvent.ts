@@ -290,6 +290,7 @@ const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined
     }
     case "DecisionsReceived":
     case "ResumeReceived":
+    case "SessionUpdated":
       return undefined
     default:
       return unknown(event)

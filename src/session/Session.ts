@@ -96,6 +96,7 @@ export {
    *   conversation the message has an id of its own.
    * - `DecisionsReceived`: decisions about calls that wait are stored.
    * - `ResumeReceived`: a turn without a message is to begin.
+   * - `SessionUpdated`: the title, the metadata or both are set.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
    *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
    * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
@@ -135,6 +136,9 @@ export {
    * | `running` | a turn is under way, or begins as soon as a process has the session |
    * | `waiting` | calls wait for approval: `requests`. After a `failure`, calls that were decided may be among them |
    *
+   * - `title`, `metadata`: empty before they are set.
+   * - `created`, `updated`: the time of the beginning, and of the newest event.
+   * - `messages`: the number of messages of the conversation. Messages that wait for their turns are not among them.
    * - `sequence`, `cursor`: the number and the cursor of the newest event.
    * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
    * - `outcome`: the end of the last turn, unless that failed with `failure`.
@@ -144,6 +148,40 @@ export {
    * @since 0.1.0
    */
   State,
+  /**
+   * The part of a session that a list shows, see {@link State}.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Listed,
+  /**
+   * Some of the sessions, in the order of their ids.
+   *
+   * **Details**
+   *
+   * - `unreadable`: ids of sessions that cannot be read. They can be removed.
+   * - `next`: the `after` of the next page, `None` on the last one. A page may have fewer sessions than its `limit`, or none,
+   *   and still have a next one.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Page,
+  /**
+   * The sessions of a list. Filters select among the sessions that are read for the page; `prefix` limits what is read.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ListOptions,
+  /**
+   * The title and the metadata of a session, for the user's list of chats. The model sees neither. What is left out stays.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type Details,
   /**
    * An operation on a session failed.
    *
@@ -201,6 +239,7 @@ export {
    * - `agent`: the name of the agent of a session that begins with this message. It can be left out where the layer has only
    *   one. For a session that exists it has to be its agent.
    * - `context`: the `RunContext` of a session that begins with this message.
+   * - `title`, `metadata`: of a session that begins with this message. A session that exists keeps its own: use `update`.
    * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"`
    *   fails with `Busy`.
    * - `pending`: the fate of calls that wait for approval. With `"keep"` (default) they wait, and the message enters the
@@ -243,6 +282,10 @@ export {
    *   conversation does not show whether it is whole: use the option only after a plain `history` has failed. A
    *   damaged snapshot, which has the events before it, remains an error. Nothing is changed: copy what is worth keeping, and
    *   `remove` the session.
+   * - `update`: sets the title, the metadata or both. Fails with `Refused` for a secret, and for too long ones. A turn that is
+   *   under way in another process is waited for, as by `send`.
+   * - `list`: a page of the sessions. It reads one value for each session, however long that is, and opens none. Begin the ids
+   *   of a user's sessions with the same text, such as `"chat/ada/"`, and pass it as `prefix`. The id of an error is the prefix.
    * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one.
    *
    * @category models

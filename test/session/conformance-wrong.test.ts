@@ -191,6 +191,22 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     /context: expected/,
     (right) => ({ send: (id, input, options) => right.send(id, input, { ...options, context: undefined }) })
   ],
+  [
+    "a change of the title is lost",
+    "a title and metadata",
+    /details: expected/,
+    (right) => ({
+      update: (id, { title, ...rest }) => right.update(id, title === "Order 43" ? rest : { title, ...rest })
+    })
+  ],
+  [
+    "a list has no filters",
+    "a list has pages",
+    /by status: expected/,
+    (right) => ({
+      list: ({ after, limit, prefix } = {}) => right.list({ after, limit, prefix })
+    })
+  ],
   ["ids are compared without case", "each id is that of another", /expected/, withId((id) => id.toLowerCase())],
   ["ids are trimmed", "each id is that of another", /expected/, withId((id) => id.trim())],
   ["ids are normalized", "each id is that of another", /expected/, withId((id) => id.normalize("NFC"))],

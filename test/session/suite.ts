@@ -391,6 +391,66 @@ const messages: ReadonlyArray<Rule> = [
     yield* expectEqual("context", `after {"tenant":"acme"}`, first.text)
     yield* expectEqual("context", first.text, (yield* ask(sessions, id, "context b")).text)
   }),
+  rule(
+    "KEEP-8 a title and metadata are stored with the first message, and changed later",
+    function* (sessions, { id }) {
+      const details = { title: "Order 42", metadata: { user: "ada", tags: ["a"] } }
+      yield* expectReason("update", "NotFound", sessions.update(id, details))
+      yield* ask(sessions, id, "reply a", details)
+      const detailsOf = Effect.map(existing(sessions, id), ({ metadata, title }) => ({ title, metadata }))
+      yield* expectEqual("details", details, yield* detailsOf)
+      yield* ask(sessions, id, "reply b", { title: "Another" })
+      yield* sessions.update(id, { title: "Order 43" })
+      yield* expectEqual("details", { ...details, title: "Order 43" }, yield* detailsOf)
+      yield* sessions.update(id, { metadata: {} })
+      yield* expectReason("a long title", "Refused", sessions.update(id, { title: "a".repeat(201) }))
+      yield* expectReason("long metadata", "Refused", sessions.update(id, { metadata: { a: "a".repeat(4_000) } }))
+      yield* expectReason("a secret", "Refused", sessions.update(id, { metadata: { password: "a" } }))
+      yield* expectEqual("details", { title: "Order 43", metadata: {} }, yield* detailsOf)
+      const changes = (yield* everyEntry(sessions, id)).filter(({ event }) => event._tag === "SessionUpdated")
+      yield* expectEqual("changes", 3, changes.length)
+    }
+  ),
+  rule(
+    "KEEP-8 a list has pages of sessions and filters",
+    function* (sessions, input) {
+      const { id } = input
+      const prefix = `${id}/list/`
+      for (const name of ["a", "b", "c"]) {
+        yield* ask(sessions, `${prefix}${name}`, `reply ${name}`, { title: name, metadata: { of: name, some: [1] } })
+      }
+      yield* send(sessions, `${prefix}c`, "pay x")
+      yield* untilStatus(sessions, input, "waiting", `${prefix}c`)
+      const listed = Effect.fnUntraced(function* (options?: Session.ListOptions) {
+        const { next, sessions: found, unreadable } = yield* sessions.list({ prefix, ...options })
+        yield* expectEqual("unreadable", [], unreadable)
+        const titles = found.map(({ title }) => title).join(" ")
+        return Option.match(next, { onNone: () => titles, onSome: () => `${titles} and more` })
+      })
+      yield* expectEqual("all", "a b c", yield* listed())
+      yield* expectEqual("another prefix", "", yield* listed({ prefix: `${prefix}d` }))
+      yield* expectEqual("the first page", "a b and more", yield* listed({ limit: 2 }))
+      const { next } = yield* sessions.list({ prefix, limit: 2 })
+      yield* expectEqual("the second page", "c", yield* listed({ limit: 2, after: Option.getOrThrow(next) }))
+      yield* expectEqual("by status", "c", yield* listed({ status: "waiting" }))
+      yield* expectEqual("by agent", ["a b c", ""], [yield* listed({ agent }), yield* listed({ agent: "other" })])
+      yield* expectEqual("by metadata", "b", yield* listed({ metadata: { some: [1], of: "b" } }))
+      yield* expectEqual("a page without sessions", " and more", yield* listed({ limit: 2, status: "waiting" }))
+      yield* expectReason("a limit", "Refused", sessions.list({ limit: 0 }))
+
+      const state = yield* existing(sessions, `${prefix}b`)
+      const [found] = (yield* sessions.list({ prefix: `${prefix}b` })).sessions
+      const { created, messages, sequence, status, updated } = state
+      const shown = { id: `${prefix}b`, agent, title: "b", metadata: { of: "b", some: [1] }, created, updated, status }
+      yield* expectEqual("a session of the list", { ...shown, messages, sequence }, found)
+      yield* expectEqual("messages", Conversation.messageCount(yield* sessions.history(`${prefix}b`)), messages)
+      yield* expectEqual("updated later", false, (yield* listed({ updatedAfter: updated })).includes("b"))
+      yield* expectEqual("updated before", false, (yield* listed({ updatedBefore: updated })).includes("b"))
+      yield* sessions.remove(`${prefix}b`)
+      yield* expectEqual("after a removal", "a c", yield* listed())
+    },
+    ["/list/a", "/list/b", "/list/c"]
+  ),
   rule("a plan is a session, too", function* (sessions, { id }) {
     const plan = { agent: "conformance_plan" }
     yield* expectEqual("answer", "go!", (yield* ask(sessions, id, "go", plan)).text)

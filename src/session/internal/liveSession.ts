@@ -36,6 +36,7 @@ export interface LiveSession {
   readonly events: (after: Place) => Stream.Stream<Entry, sessionTypes.SessionError>
   readonly state: Effect.Effect<Option.Option<sessionTypes.State>, sessionTypes.SessionError>
   readonly history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
+  readonly update: (details: sessionTypes.Details) => Effect.Effect<void, sessionTypes.SessionError>
   readonly remove: Effect.Effect<boolean, sessionTypes.SessionError>
   readonly idle: Effect.Effect<void, sessionTypes.SessionError>
   readonly untilIdle: Effect.Effect<void, sessionTypes.SessionError>
@@ -58,6 +59,7 @@ export const open = Effect.fnUntraced(function* (
     decide: (decisions) => sessionInbox.decide(turns, decisions),
     resume: sessionInbox.resume(turns),
     interrupt: sessionInbox.interrupt(turns),
+    update: (details) => sessionInbox.update(turns, details),
     remove: sessionInbox.remove(turns),
     idle: Effect.andThen(sessionTurn.take(turns), untilIdle),
     untilIdle,

@@ -22,6 +22,7 @@ import * as storage from "../../store/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as liveSession from "./liveSession.ts"
 import * as sessionEvents from "./sessionEvents.ts"
+import * as sessionList from "./sessionList.ts"
 import * as sessionLog from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type * as sessionWriter from "./sessionWriter.ts"
@@ -365,6 +366,8 @@ export const make = Effect.fnUntraced(function* (
         readingUntilDamage(local.host.sessions, id, options?.untilDamage)
       )
     ),
+    update: Effect.fn("Session.update")((id, details) => untilFree(using(id, ({ update }) => update(details)))),
+    list: Effect.fn("Session.list")((options) => sessionList.page(local.host.sessions, options ?? {})),
     remove: Effect.fn("Session.remove")((id) =>
       using(id, ({ remove }) => remove).pipe(removing(local.host.sessions, id))
     )

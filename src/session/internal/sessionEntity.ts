@@ -40,8 +40,10 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
 import * as liveSession from "./liveSession.ts"
 import { durationOf, type LocalHost, readingUntilDamage, removing } from "./localSessions.ts"
+import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
+import * as sessionList from "./sessionList.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Service, SessionError } from "./sessionTypes.ts"
@@ -66,7 +68,9 @@ const SendBody = VersionedCodec.single({
     agent: Schema.optionalKey(Schema.String),
     context: Schema.optionalKey(runParts.Context),
     whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"])),
-    pending: Schema.optionalKey(Schema.Literals(["keep", "deny"]))
+    pending: Schema.optionalKey(Schema.Literals(["keep", "deny"])),
+    title: Schema.optionalKey(Schema.String),
+    metadata: Schema.optionalKey(runParts.Context)
   }),
   data: ["/input", "/context"]
 }).schema
@@ -75,6 +79,30 @@ const DecideBody = VersionedCodec.single({
   what: "decisions for a session",
   value: Schema.Struct({ ...Call.fields, decisions: Schema.NonEmptyArray(runParts.Decision) }),
   data: runParts.userData
+}).schema
+
+const UpdateBody = VersionedCodec.single({
+  what: "details of a session",
+  value: Schema.Struct({
+    ...Call.fields,
+    title: Schema.optionalKey(Schema.String),
+    metadata: Schema.optionalKey(runParts.Context)
+  })
+}).schema
+
+const listCall = VersionedCodec.single({
+  what: "call for a list of sessions",
+  value: Schema.Struct({
+    prefix: Schema.optionalKey(Schema.String),
+    after: Schema.optionalKey(Schema.String),
+    limit: Schema.optionalKey(Schema.Number),
+    agent: Schema.optionalKey(Schema.String),
+    status: Schema.optionalKey(sessionEvents.Status),
+    updatedAfter: Schema.optionalKey(runParts.Time),
+    updatedBefore: Schema.optionalKey(runParts.Time),
+    metadata: Schema.optionalKey(runParts.Context)
+  }),
+  data: ["/metadata"]
 }).schema
 
 const EventsPayload = VersionedCodec.single({
@@ -88,6 +116,11 @@ const state = VersionedCodec.single({
   what: "state of a session",
   value: Schema.Struct({ state: Schema.OptionFromNullOr(sessionTypes.State) }),
   data: runParts.userData
+}).schema
+
+const page = VersionedCodec.single({
+  what: "list of sessions",
+  value: sessionTypes.Page
 }).schema
 
 const entry = VersionedCodec.single({
@@ -130,11 +163,16 @@ const entityOf = (namespace: string) =>
     ),
     Rpc.make("Interrupt", { payload: call, success: Schema.Boolean, error }),
     Rpc.make("State", { payload: call, success: state, error }),
+    Rpc.make("Update", { ...keyed(UpdateBody), error }).annotateMerge(delivered),
+    Rpc.make("List", { payload: listCall, success: page, error }),
     Rpc.make("History", { payload: historyCall, success: Conversation.Conversation, error }),
     Rpc.make("Remove", { payload: call, success: Schema.Boolean, error })
   ])
 
-/** The calls carry the id of the session. */
+/**
+ * The calls carry the id of the session. A list is read from the store by any runner, so that a client needs no store: the
+ * one that has the session whose id is the prefix, which spreads the lists of many users.
+ */
 const entityIdOf = (id: string): string => nameOf(id, 200)
 
 // The runner
@@ -320,6 +358,12 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
           use(id, (session) => session.state),
           (state) => ({ state })
         ),
+      Update: ({
+        payload: {
+          body: { id, ...details }
+        }
+      }) => use(id, (session) => session.update(details)),
+      List: ({ payload }) => sessionList.page(host.sessions, payload),
       History: ({ payload: { id, untilDamage } }) =>
         use(id, (session) => session.history).pipe(readingUntilDamage(host.sessions, id, untilDamage)),
       Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host.sessions, id))
@@ -462,10 +506,11 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   const service: Service = {
     send: Effect.fnUntraced(function* (id, input, options) {
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-      const { agent, context, pending, whenBusy } = options ?? {}
+      const { agent, context, pending, whenBusy, ...details } = options ?? {}
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       yield* Effect.mapError(sessionMessage.read(messageId, input, context), refused)
-      const body = { id, messageId, input, ...defined({ agent, context, pending, whenBusy }) }
+      const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
+      const body = { id, messageId, input, ...defined({ agent, context, pending, whenBusy, metadata, title }) }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
     decide: (id, decisions) =>
@@ -485,6 +530,12 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
         ({ state }) => state
       ),
     history: (id, { untilDamage } = {}) => call(id, (session) => session.History({ id, ...defined({ untilDamage }) })),
+    update: Effect.fnUntraced(function* (id, changed) {
+      const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+      const details = yield* Effect.mapError(sessionDetails.check(changed), refused)
+      return yield* keyedCall(id, (session, key) => session.Update({ key, body: { id, ...details } }))
+    }),
+    list: (options = {}) => call(options.prefix ?? "", (session) => session.List(defined(options))),
     remove: (id) => call(id, (session) => session.Remove({ id }))
   }
   return service

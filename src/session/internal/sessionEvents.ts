@@ -13,6 +13,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 
@@ -33,6 +34,28 @@ export const publicMessages: Readonly<Record<Category, string>> = {
   internal: "Something went wrong on our side."
 }
 
+/** What a session does: see `Session.State`. */
+export const Status = Schema.Literals(["idle", "running", "waiting"])
+
+export type Status = typeof Status.Type
+
+/** The title and the metadata of a session. One that is absent stays as it was. */
+const details = { title: Schema.optionalKey(Schema.String), metadata: Schema.optionalKey(runParts.Context) }
+
+/** The part of a session that a list of sessions shows. */
+export const summary = {
+  title: Schema.String,
+  metadata: runParts.Context,
+  created: at,
+  updated: at,
+  status: Status,
+  messages: runParts.Count
+}
+
+const Summary = Schema.Struct(summary)
+
+export type Summary = typeof Summary.Type
+
 /** An error as readers of a session see it. */
 export const Failure = Schema.Struct({ reason: Schema.String, category: Category, message: Schema.String })
 
@@ -50,6 +73,7 @@ export const Event = Schema.TaggedUnion({
   MessageReceived: { at, agent: Schema.String, ...message, digest: Schema.String },
   DecisionsReceived: { at, decisions: Schema.NonEmptyArray(runParts.Decision) },
   ResumeReceived: { at },
+  SessionUpdated: { at, ...details },
   RunEvent: { event: runParts.Event, messageId: Schema.optionalKey(Schema.String) },
   MessageDropped: { at, messageId: Schema.String, error: Failure },
   DecisionsDropped: { at, decisions: Schema.NonEmptyArray(runParts.Decision), error: Failure },
@@ -123,6 +147,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
 /**
  * The state of a session.
  *
+ * - `title`, `metadata`: empty before they are set.
  * - `sequence`: the number of its newest event.
  * - `received`: the newest messages, oldest first: one of them again is no new message. What became of it is among the events
  *   after `sequence`, and `digest` covers its content.
@@ -135,6 +160,8 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  */
 export const Memory = Schema.Struct({
   agent: Schema.String,
+  title: Schema.String,
+  metadata: runParts.Context,
   sequence: runParts.Count,
   received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, digest: Schema.String })),
   queue: Queue,
@@ -153,6 +180,8 @@ export interface Memory extends Schema.Schema.Type<typeof Memory> {}
 /** A session without events. */
 export const empty = (agent: string): Memory => ({
   agent,
+  title: "",
+  metadata: {},
   sequence: 0,
   received: [],
   queue: Chunk.empty(),
@@ -254,6 +283,10 @@ const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> 
         queue: Chunk.appendAll(memory.stopped, memory.queue),
         stopped: Chunk.empty()
       })
+    case "SessionUpdated": {
+      const { metadata, title } = event
+      return Result.succeed({ ...memory, ...defined({ metadata, title }) })
+    }
     case "RunEvent":
       return applyRunEvent(memory, event)
     case "MessageDropped":
@@ -294,6 +327,21 @@ const isUnderWay = ({ failure, run }: Memory): boolean =>
 export const hasWork = (self: Memory): boolean =>
   !self.isHeld &&
   (isUnderWay(self) || self.isResumed || Chunk.isNonEmpty(self.queue) || waitingDecisions(self).length > 0)
+
+/** The status of a session without a turn in memory. */
+export const statusOf = (self: Memory): Status => {
+  if (hasWork(self)) return "running"
+  return self.run !== undefined && Run.approvalRequests(self.run).length > 0 ? "waiting" : "idle"
+}
+
+/** The part of a session that a list of sessions shows. */
+export const summaryOf = (self: Memory, times: Pick<Summary, "created" | "updated">): Summary => ({
+  title: self.title,
+  metadata: self.metadata,
+  ...times,
+  status: statusOf(self),
+  messages: self.run === undefined ? 0 : Conversation.messageCount(self.run.conversation)
+})
 
 /** The decisions of the next turn: those about calls that still wait. */
 export const waitingDecisions = ({ decisions, run }: Memory): ReadonlyArray<Run.Decision> => {

@@ -1,5 +1,6 @@
 /**
- * The inbox of a session in the process that has it: messages, decisions, and the wishes to resume, interrupt or remove it.
+ * The inbox of a session in the process that has it: messages, decisions, titles and metadata, and the wishes to resume,
+ * interrupt or remove it.
  * What is accepted is stored before the caller has its answer, and makes a turn due.
  *
  * A message that is known is answered as before. A new one is refused while the session is full or, on request, busy.
@@ -16,13 +17,14 @@ import * as Run from "../../agent/Run.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionReaders from "./sessionReaders.ts"
 import * as sessionTurn from "./sessionTurn.ts"
 import type { Turn, Turns } from "./sessionTurn.ts"
-import type { Decisions, Input, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
+import type { Decisions, Details, Input, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
 
 /** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
 const patienceToBegin = Duration.seconds(1)
@@ -30,12 +32,12 @@ const patienceToBegin = Duration.seconds(1)
 type Received = Extract<Event, { readonly _tag: "MessageReceived" }>
 
 /** Stores events that a turn has to answer, and begins it. */
-const receive = Effect.fnUntraced(function* (self: Turns, event: Event) {
+const receive = Effect.fnUntraced(function* (self: Turns, event: Event, before: ReadonlyArray<Event> = []) {
   const { host, id, own } = self
   yield* own.claim(false)
   if (!own.hasWork()) yield* Effect.mapError(host.onBusy(id), own.fail)
   // Nothing was stored if it was refused
-  yield* Effect.tapError(own.write([event]), () => sessionTurn.rest(self))
+  yield* Effect.tapError(own.write(Arr.append(before, event)), () => sessionTurn.rest(self))
   const caller = yield* Effect.option(Effect.currentParentSpan)
   if (Option.isSome(caller)) {
     self.callers.set(event._tag === "MessageReceived" ? event.messageId : undefined, caller.value)
@@ -54,13 +56,15 @@ export const send = Effect.fnUntraced(function* (
   const { own } = self
   const messageId = options.messageId ?? (yield* yield* Message.MessageId)
   const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options.context), own.fail)
-  return yield* own.alone(store(self, { messageId, input: content, digest }, options))
+  const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
+  return yield* own.alone(store(self, { messageId, input: content, digest }, options, details))
 })
 
 const store = Effect.fnUntraced(function* (
   self: Turns,
   message: Pick<Received, "messageId" | "input" | "digest">,
-  options: SendOptions
+  options: SendOptions,
+  details: sessionDetails.Checked
 ): Effect.fn.Return<Receipt, SessionError> {
   const { host, own } = self
   yield* own.refresh
@@ -83,9 +87,11 @@ const store = Effect.fnUntraced(function* (
   }
   const at = yield* DateTime.now
   // Another process made it
-  if (found === undefined && !(yield* own.create(name, at))) return yield* store(self, message, options)
+  if (found === undefined && !(yield* own.create(name, at))) return yield* store(self, message, options, details)
   const event = { at, agent: name, ...message, ...defined({ context }), ...(pending === "deny" && { pending }) }
-  yield* Effect.tapError(receive(self, { _tag: "MessageReceived", ...event }), ({ reason }) =>
+  const isDescribed = found === undefined && !sessionDetails.isEmpty(details)
+  const before: ReadonlyArray<Event> = isDescribed ? [{ _tag: "SessionUpdated", at, ...details }] : []
+  yield* Effect.tapError(receive(self, { _tag: "MessageReceived", ...event }, before), ({ reason }) =>
     found === undefined && reason._tag === "Refused" ? removeStored(self) : Effect.void
   )
   return receiptOf(self, messageId, own.stored?.memory.sequence ?? 0)
@@ -172,6 +178,23 @@ const checkDecisions = Effect.fnUntraced(function* (
     return yield* new Run.InvalidDecision({ callId: fresh[0].callId, problem: "unknown", pending })
   }
   yield* Effect.fromResult(Run.decide(run, fresh, yield* DateTime.now))
+})
+
+/** Sets the title, the metadata or both. No turn answers that. */
+export const update = Effect.fnUntraced(function* (
+  { own }: Turns,
+  changed: Details
+): Effect.fn.Return<void, SessionError> {
+  const details = yield* Effect.mapError(sessionDetails.check(changed), own.fail)
+  yield* own.alone(
+    Effect.gen(function* () {
+      yield* own.refresh
+      yield* own.memory
+      if (sessionDetails.isEmpty(details)) return
+      yield* own.claim(false)
+      yield* own.write([{ _tag: "SessionUpdated", at: yield* DateTime.now, ...details }])
+    })
+  )
 })
 
 export const resume = (self: Turns): Effect.Effect<void, SessionError> => {

@@ -25,13 +25,14 @@ import type { Event, Memory } from "./sessionEvents.ts"
 
 /**
  * The value under the id of a session. `lease` is absent while no process runs a turn. `life` stays until the session is removed,
- * and no other one under its id has it.
+ * and no other one under its id has it. `summary` is that of the newest event: a list reads heads alone.
  */
 const Head = Schema.Struct({
   kind: Schema.Literal("session"),
   agent: Schema.String,
   life: Schema.String,
   sequence: runParts.Count,
+  summary: Schema.Struct(sessionEvents.summary),
   ...claimedLog.headFields
 })
 
@@ -180,7 +181,9 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       input: (generation) => ({ generation, memory, older: [] }),
       head: (fields) => {
         const life = fields.generation.slice(0, lifeLength)
-        return { ...fields, ...claim, kind: "session", agent, life, sequence: 0 }
+        const { updated } = claim
+        const summary = sessionEvents.summaryOf(memory, { created: updated, updated })
+        return { ...fields, ...claim, kind: "session", agent, life, sequence: 0, summary }
       }
     })
     return { at, memory, base: 0, firsts: [], older: [] }
@@ -252,8 +255,14 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
         if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
         const memory = folded.success
         const first = stored.memory.sequence + 1
-        const next = change({ ...stored.at.head, sequence: memory.sequence })
+        const changed = change({ ...stored.at.head, sequence: memory.sequence })
         const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first, events }] : []
+        const { created } = stored.at.head.summary
+        const summary =
+          batches.length === 0
+            ? stored.at.head.summary
+            : sessionEvents.summaryOf(memory, { created, updated: changed.updated })
+        const next = { ...changed, summary }
         const written = log.append(stored.at, (head) => ({ ...next, segments: head.segments }), batches)
         const at = yield* Effect.catchTag(written, "Conflict", (conflict) => {
           const found = Option.getOrUndefined(conflict.found)

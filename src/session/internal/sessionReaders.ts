@@ -18,15 +18,14 @@ import * as sessionTypes from "./sessionTypes.ts"
 import type { SessionError } from "./sessionTypes.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 
-export const statusOf = (memory: Memory, isActive: boolean): sessionTypes.State["status"] => {
-  if (isActive || sessionEvents.hasWork(memory)) return "running"
-  return memory.run !== undefined && Run.approvalRequests(memory.run).length > 0 ? "waiting" : "idle"
-}
+export const statusOf = (memory: Memory, isActive: boolean): sessionEvents.Status =>
+  isActive ? "running" : sessionEvents.statusOf(memory)
 
 const stateOf = ({ at, memory }: Stored, isActive: boolean): sessionTypes.State => {
   const { agent, failure, run, sequence } = memory
   return {
     agent,
+    ...at.head.summary,
     status: statusOf(memory, isActive),
     sequence,
     cursor: sessionEvents.cursorOf(at.head.life, sequence),

@@ -2,6 +2,7 @@
  * The types of sessions, their operations and errors. `Session` re-exports what users name, with its documentation.
  */
 
+import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -20,13 +21,9 @@ import type { NonEmptyContent } from "../../tool/ToolResult.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
 
-export const Status = Schema.Literals(["idle", "running", "waiting"])
-
-export type Status = typeof Status.Type
-
 export const State = Schema.Struct({
   agent: Schema.String,
-  status: Status,
+  ...sessionEvents.summary,
   sequence: runParts.Count,
   cursor: Schema.String,
   queue: Schema.Array(Schema.String),
@@ -40,9 +37,29 @@ export const State = Schema.Struct({
 /** A summary of a session. */
 export interface State extends Schema.Schema.Type<typeof State> {}
 
+/** The part of a session that a list shows. */
+export const Listed = Schema.Struct({
+  id: Schema.String,
+  agent: Schema.String,
+  ...sessionEvents.summary,
+  sequence: runParts.Count
+})
+
+/** The part of a session that a list shows. */
+export interface Listed extends Schema.Schema.Type<typeof Listed> {}
+
+export const Page = Schema.Struct({
+  sessions: Schema.Array(Listed),
+  unreadable: Schema.Array(Schema.String),
+  next: Schema.OptionFromNullOr(Schema.String)
+})
+
+/** Some of the sessions. */
+export interface Page extends Schema.Schema.Type<typeof Page> {}
+
 export const Reason = Schema.TaggedUnion({
   ...storage.reasons,
-  Busy: { status: Status, limit: Schema.optionalKey(runParts.Count) },
+  Busy: { status: sessionEvents.Status, limit: Schema.optionalKey(runParts.Count) },
   NotFound: {},
   AgentUnknown: {
     agent: Schema.optionalKey(Schema.String),
@@ -182,8 +199,36 @@ export const eventsUnknown = (id: string, after: Place, newest: Place): SessionE
 /** The message of a user: text, or text and file parts. */
 export type Input = string | NonEmptyContent
 
+/** The title and the metadata of a session. */
+export interface Details {
+  /** A title of at most 200 characters. An empty one is none. */
+  readonly title?: string | undefined
+  /** An object of your own, of at most 4,000 characters as JSON. It replaces the one before as a whole. */
+  readonly metadata?: JsonObject | undefined
+}
+
+/** The sessions of a list. */
+export interface ListOptions {
+  /** The beginning of the ids; default: all. Only sessions with such ids are read. */
+  readonly prefix?: string | undefined
+  /** The `next` of the page before; default: from the start. */
+  readonly after?: string | undefined
+  /** The number of sessions that are read for the page, from 1 to 200; default 50. */
+  readonly limit?: number | undefined
+  /** The name of the agent. */
+  readonly agent?: string | undefined
+  /** The status. */
+  readonly status?: sessionEvents.Status | undefined
+  /** The newest event is later than this. */
+  readonly updatedAfter?: DateTime.Utc | undefined
+  /** The newest event is earlier than this. */
+  readonly updatedBefore?: DateTime.Utc | undefined
+  /** Entries that the metadata has, with equal values. */
+  readonly metadata?: JsonObject | undefined
+}
+
 /** Options of a message. */
-export interface SendOptions {
+export interface SendOptions extends Details {
   readonly messageId?: string | undefined
   readonly agent?: string | undefined
   readonly context?: JsonObject | undefined
@@ -235,6 +280,8 @@ export interface Service {
     id: string,
     options?: { readonly untilDamage?: boolean | undefined }
   ) => Effect.Effect<Conversation, SessionError>
+  readonly update: (id: string, details: Details) => Effect.Effect<void, SessionError>
+  readonly list: (options?: ListOptions) => Effect.Effect<Page, SessionError>
   readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
 }
 
