@@ -34,7 +34,7 @@ export const publicMessages: Readonly<Record<Category, string>> = {
   internal: "Something went wrong on our side."
 }
 
-/** What a session does: see `Session.State`. */
+/** The status of a session, see `Session.State`. */
 export const Status = Schema.Literals(["idle", "running", "waiting"])
 
 export type Status = typeof Status.Type
