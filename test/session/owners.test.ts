@@ -309,7 +309,7 @@ describe("MEND-15 marks of sessions that are in a turn", () => {
             agent: "support",
             input: [content]
           } as const
-          yield* sessions.append(made, [received], (head) => head)
+          yield* sessions.append(made, (head) => head, t.addition(made, [received]))
           yield* values.compareAndSet(`session/busy/${id}`, Option.none(), {})
         }
       }).pipe(Effect.provide(store))
@@ -333,7 +333,7 @@ describe("MEND-15 two writers of one session", () => {
       const made = yield* sessions.create("a", "support", { owner: "first", updated: yield* DateTime.now })
       const by = (owner: string) =>
         Effect.flatMap(event, (event) =>
-          sessions.append(made, [event], (head) => ({ ...head, owner, epoch: head.epoch + 1 }))
+          sessions.append(made, (head) => ({ ...head, owner, epoch: head.epoch + 1 }), t.addition(made, [event]))
         )
       yield* by("second")
       const refused = yield* Effect.flip(by("third"))
@@ -354,7 +354,7 @@ describe("MEND-15 two writers of one session", () => {
         const at = yield* DateTime.now
         const made = yield* sessions.create("a", "support", { owner: "first", updated: at })
         const one = yield* event
-        const filled = yield* sessions.append(made, [one, one, one, one], (head) => head)
+        const filled = yield* sessions.append(made, (head) => head, t.addition(made, [one, one, one, one]))
         assert.strictEqual(sessions.firstKept(yield* sessions.compact(filled, at)), first)
       }).pipe(Effect.provide(VersionedStore.layerMemory))
     )

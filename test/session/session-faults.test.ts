@@ -229,14 +229,11 @@ describe("DUR-2 snapshots", () => {
       const log = sessionLog.make(store, "session", Number.POSITIVE_INFINITY)
       const at = yield* DateTime.now
       const event = { _tag: "ResumeReceived", at } as const
-      const old = yield* log.append(
-        yield* log.create("a", "support", { owner: "one", updated: at }),
-        [event, event],
-        (head) => head
-      )
-      const owned = yield* log.append(old, [], (head) => ({ ...head, owner: "another", epoch: head.epoch + 1 }))
+      const made = yield* log.create("a", "support", { owner: "one", updated: at })
+      const old = yield* log.append(made, (head) => head, t.addition(made, [event, event]))
+      const owned = yield* log.append(old, (head) => ({ ...head, owner: "another", epoch: head.epoch + 1 }))
       const compacted = yield* log.compact(owned, at)
-      const refused = yield* Effect.result(log.append(old, [event], (head) => head))
+      const refused = yield* Effect.result(log.append(old, (head) => head, t.addition(old, [event])))
       assert.strictEqual(Result.isFailure(refused) && refused.failure._tag, "Conflict")
       const entries = yield* log.entries(compacted, 1)
       assert.deepStrictEqual(

@@ -1,11 +1,13 @@
 /** The common part of the tests of sessions. */
 import { assert, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Option, Schema, type Scope, Stream } from "effect"
+import { Context, Effect, Fiber, Layer, Option, Result, Schema, type Scope, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
+import * as sessionEvents from "#src/session/internal/sessionEvents.ts"
+import type { Stored } from "#src/session/internal/sessionLog.ts"
 
 export const support = Agent.make("support", { instructions: "You help customers." })
 
@@ -19,6 +21,12 @@ export const over = (
     Layer.provideMerge(VersionedStore.layerMemory),
     Layer.provideMerge(ScriptedModel.layer(script, streaming))
   )
+
+/** Events to append to a stored session. */
+export const addition = ({ memory }: Stored, events: ReadonlyArray<sessionEvents.Event>) => ({
+  events,
+  memory: Result.getOrThrow(sessionEvents.applyAll(memory, events))
+})
 
 /** A store that outlives the layers over it. */
 export const store = Effect.map(Layer.build(VersionedStore.layerMemory), (context) => Layer.succeedContext(context))

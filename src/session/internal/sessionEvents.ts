@@ -209,8 +209,15 @@ const without = (queue: Chunk.Chunk<Queued>, messageId: string | undefined): Chu
 const afterFailures = ({ failedAt, received }: Memory, messageId: string | undefined): Memory["received"] =>
   received.map((one) => (one.messageId === messageId && one.sequence < failedAt ? { ...one, sequence: failedAt } : one))
 
-const applyRunEvent = (memory: Memory, { event, messageId }: EventOf<"RunEvent">): Result.Result<Memory, string> => {
-  const applied = memory.run === undefined ? Run.fold([event]) : Run.apply(memory.run, event)
+const runAfter = (run: Run.State | undefined, event: Run.Event): Result.Result<Run.State, Run.EventError> =>
+  run === undefined ? Run.fold([event]) : Run.apply(run, event)
+
+const applyRunEvent = (
+  memory: Memory,
+  { event, messageId }: EventOf<"RunEvent">,
+  run: Run.State | undefined
+): Result.Result<Memory, string> => {
+  const applied = run === undefined ? runAfter(memory.run, event) : Result.succeed(run)
   if (Result.isFailure(applied)) return Result.fail(applied.failure.message)
   const next = { ...memory, isHeld: false, run: applied.success }
   switch (event._tag) {
@@ -257,7 +264,7 @@ const applyFailure = (memory: Memory, { error, isHeld, messageId }: EventOf<"Tur
   }
 }
 
-const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> => {
+const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
       const { context, digest, input, messageId, pending } = event
@@ -288,7 +295,7 @@ const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> 
       return Result.succeed({ ...memory, ...defined({ metadata, title }) })
     }
     case "RunEvent":
-      return applyRunEvent(memory, event)
+      return applyRunEvent(memory, event, run)
     case "MessageDropped":
       return Result.succeed({
         ...memory,
@@ -308,11 +315,18 @@ const applyBody = (memory: Memory, event: Event): Result.Result<Memory, string> 
   }
 }
 
-/** The state after some more events, or the event that does not fit. */
-export const applyAll = (self: Memory, events: Iterable<Event>): Result.Result<Memory, string> => {
+/**
+ * The state after some more events, or the event that does not fit. `run` is the state of the run after them, where that is known:
+ * who makes the events of a run has applied each.
+ */
+export const applyAll = (
+  self: Memory,
+  events: Iterable<Event>,
+  run?: Run.State | undefined
+): Result.Result<Memory, string> => {
   let memory = self
   for (const event of events) {
-    const applied = applyBody(memory, event)
+    const applied = applyBody(memory, event, run)
     if (Result.isFailure(applied)) return applied
     memory = { ...applied.success, sequence: memory.sequence + 1 }
   }

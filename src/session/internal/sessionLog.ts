@@ -86,6 +86,12 @@ export interface Stored {
   readonly older: ReadonlyArray<Older>
 }
 
+/** Events to append, and the state after them. */
+interface Addition {
+  readonly events: ReadonlyArray<Event>
+  readonly memory: Memory
+}
+
 /** The events of a tail that need no snapshot, however short the session is. */
 const shortTail = 256
 
@@ -241,19 +247,15 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     needsSnapshot: ({ base, memory }: Stored): boolean => memory.sequence - base > Math.max(shortTail, base / 2),
 
     /**
-     * Appends events, and changes the head with them. It can be tried again after the store failed: where that had written
-     * even so, nothing is written twice.
+     * Changes the head, and appends events with it, after which the state is `memory`. It can be tried again after the store
+     * failed: where that had written even so, nothing is written twice.
      */
     append: (
       stored: Stored,
-      events: ReadonlyArray<Event>,
-      change: (head: Head) => Head
+      change: (head: Head) => Head,
+      { events, memory }: Addition = { events: [], memory: stored.memory }
     ): Effect.Effect<Stored, Conflict | storage.Reason> =>
       Effect.gen(function* () {
-        const folded = sessionEvents.applyAll(stored.memory, events)
-        // The events were made for this state
-        if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
-        const memory = folded.success
         const first = stored.memory.sequence + 1
         const changed = change({ ...stored.at.head, sequence: memory.sequence })
         const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first, events }] : []

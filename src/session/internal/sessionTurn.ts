@@ -75,7 +75,7 @@ export const nextCourse = (self: Course, next: Course): Course =>
 /**
  * A turn under way.
  *
- * - `state`: of the run, with events that are not written. `pending`: these events.
+ * - `state`: of the run, after the events that are not written. `pending`: these events.
  * - `begun`: set when it has begun. `stopped`: when it is no longer `Free`. `done`: when it has ended.
  * - `settled`: set when no tool is under way after the session began to close.
  */
@@ -262,8 +262,10 @@ const settleCalls = ({ own }: Turns) =>
   Effect.suspend(() => {
     const run = own.stored?.memory.run
     if (run === undefined) return Effect.void
-    return Effect.flatMap(turnEvents.settlingOf(run), (events) =>
-      Arr.isArrayNonEmpty(events) ? own.alone(own.write(events)) : Effect.void
+    return Effect.flatMap(turnEvents.settlingOf(run), (settling) =>
+      settling !== undefined && Arr.isArrayNonEmpty(settling.events)
+        ? own.alone(own.write(settling.events, settling.run))
+        : Effect.void
     )
   })
 
@@ -334,7 +336,7 @@ const flush = ({ own }: Turns, turn: Turn): Effect.Effect<void> => {
     if (!Arr.isArrayNonEmpty(events) || isMuted(turn)) return Effect.void
     const isEnd = events.some((event) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
     // With the gate: a reader of the end may interrupt the turn before this returns
-    return Effect.map(own.write(events), () => {
+    return Effect.map(own.write(events, turn.state), () => {
       if (isEnd) advance(turn, { _tag: "Ended", isCancelled: false })
     })
   })
@@ -398,8 +400,10 @@ const recordEnd = Effect.fnUntraced(function* (self: Turns, message: Queued | un
   const run = memory?.run
   const left = memory !== undefined && sessionEvents.isWaiting(memory, message?.messageId) ? message : undefined
   const isOpen = run !== undefined && (run.outcome === undefined || left !== undefined)
-  const ending = isOpen ? yield* Effect.exit(turnEvents.endingOf(run, left)) : Exit.succeed([])
-  if (Exit.isSuccess(ending) && Arr.isArrayNonEmpty(ending.value)) return yield* own.write(ending.value)
+  const ending = isOpen ? Exit.getSuccess(yield* Effect.exit(turnEvents.endingOf(run, left))) : Option.none()
+  if (Option.isSome(ending) && Arr.isArrayNonEmpty(ending.value.events)) {
+    return yield* own.write(ending.value.events, ending.value.run)
+  }
   yield* recordFailure(self, turnEvents.interrupted, message, false)
 })
 
@@ -414,10 +418,11 @@ export const cancelCalls = Effect.fnUntraced(function* (self: Turns): Effect.fn.
   const dropped: ReadonlyArray<Event> = Arr.isReadonlyArrayNonEmpty(decisions)
     ? [{ _tag: "DecisionsDropped", at, decisions, error: turnEvents.interrupted }]
     : []
-  const events = [...dropped, ...(yield* turnEvents.cancelling(memory.run))]
+  const cancelling = yield* turnEvents.cancelling(memory.run)
+  const events = [...dropped, ...cancelling.events]
   if (!Arr.isArrayNonEmpty(events)) return true
   if (Chunk.isNonEmpty(memory.queue)) yield* Effect.mapError(host.onBusy(id), own.fail)
-  yield* own.write(events)
+  yield* own.write(events, cancelling.run)
   yield* start(self)
   return true
 })

@@ -19,6 +19,7 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type * as claimedLog from "../../store/internal/claimedLog.ts"
 import * as storage from "../../store/internal/storage.ts"
@@ -184,17 +185,21 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
       const now = yield* DateTime.now
       const lease = forTurn ? leaseFrom(now) : undefined
       yield* change((before) =>
-        sessions.append(before, [], (head) => ({ ...withLease(head, lease, now), owner, epoch: head.epoch + 1 }))
+        sessions.append(before, (head) => ({ ...withLease(head, lease, now), owner, epoch: head.epoch + 1 }))
       )
     })
 
-  const write = Effect.fnUntraced(function* (events: Arr.NonEmptyReadonlyArray<Event>) {
+  /** Writes events. `run` is the state of the run after them, if they have events of it. */
+  const write = Effect.fnUntraced(function* (events: Arr.NonEmptyReadonlyArray<Event>, run?: Run.State | undefined) {
     const now = yield* DateTime.now
     const from = self.stored?.memory.sequence ?? 0
     yield* change((before) => {
-      const folded = sessionEvents.applyAll(before.memory, events)
-      const isBusy = Result.isSuccess(folded) && sessionEvents.hasWork(folded.success)
-      return sessions.append(before, events, (head) => withLease(head, isBusy ? leaseFrom(now) : undefined, now))
+      const folded = sessionEvents.applyAll(before.memory, events, run)
+      // The events were made for this state
+      if (Result.isFailure(folded)) return Effect.die(new Error(folded.failure))
+      const memory = folded.success
+      const lease = sessionEvents.hasWork(memory) ? leaseFrom(now) : undefined
+      return sessions.append(before, (head) => withLease(head, lease, now), { events, memory })
     })
     feed.add(sessionEvents.entriesFrom(self.stored?.at.head.life ?? "", from + 1, events))
     if (
@@ -257,13 +262,13 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
       if (isLong) yield* compact
       const now = yield* DateTime.now
       if (self.stored?.at.head.lease !== undefined) {
-        yield* change((before) => sessions.append(before, [], (head) => withLease(head, undefined, now)))
+        yield* change((before) => sessions.append(before, (head) => withLease(head, undefined, now)))
       }
     })
   })
 
   const renew = Effect.flatMap(DateTime.now, (now) =>
-    change((before) => sessions.append(before, [], (head) => withLease(head, leaseFrom(now), now)))
+    change((before) => sessions.append(before, (head) => withLease(head, leaseFrom(now), now)))
   )
 
   return Object.assign(self, {

@@ -60,7 +60,7 @@ const longestMessage = 10_000
 
 type Recording = Parameters<typeof driver.interrupt>[0]
 
-/** The events of a run that are recorded. `messageId` belongs to the input among them. */
+/** The events of a run that are recorded, and its state after them. `messageId` belongs to the input among them. */
 const eventsOf = Effect.fnUntraced(function* (
   state: Run.State,
   record: (run: Recording) => Effect.Effect<void>,
@@ -78,11 +78,12 @@ const eventsOf = Effect.fnUntraced(function* (
   })
   yield* record({ context, recorder })
   yield* recorder.delivered()
-  return events.map((event): Event => ({
+  const recorded = events.map((event): Event => ({
     _tag: "RunEvent",
     event,
     ...(event._tag === "InputAdded" && defined({ messageId }))
   }))
+  return { events: recorded, run: recorder.state }
 })
 
 /** The events that end a run as `Interrupted`, after a message that it had not taken. */
@@ -141,7 +142,7 @@ const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the
 /** The events that settle the calls which a turn that was interrupted had not started: the next message is no reason to run them. */
 export const settlingOf = (state: Run.State) => {
   const left = state.calls.filter(({ status }) => status._tag === "Requested" || status._tag === "Approved")
-  if (state.outcome?._tag !== "Interrupted" || left.length === 0) return Effect.succeed([])
+  if (state.outcome?._tag !== "Interrupted" || left.length === 0) return Effect.undefined
   return eventsOf(state, (run) =>
     Effect.andThen(
       run.recorder.recordNow({ _tag: "RunResumed" }),

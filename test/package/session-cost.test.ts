@@ -1,0 +1,63 @@
+/** The cost of a turn of a session, counted and not timed (KEEP-2). */
+import { countCalls } from "../calls.ts"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Option, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, VersionedStore } from "effect-emissary"
+import { Session } from "effect-emissary/session"
+import { ScriptedModel } from "effect-emissary/testing"
+
+const toolkit = Toolkit.make(
+  Tool.make("find", { parameters: Schema.Struct({}), success: Schema.String }),
+  Tool.make("pay", { parameters: Schema.Struct({}), success: Schema.String, needsApproval: true })
+)
+
+const desk = Agent.make("desk", { instructions: "You help.", toolkit })
+
+const call = (name: string) => ({ toolCalls: [{ name, params: {} }] })
+
+const sessions = Session.layer([desk]).pipe(
+  Layer.provide([
+    VersionedStore.layerMemory,
+    toolkit.toLayer({ find: () => Effect.succeed("parcel"), pay: () => Effect.succeed("paid") }),
+    ScriptedModel.layer([{ text: "One." }, call("find"), { text: "Two." }, call("pay"), { text: "Three." }])
+  ])
+)
+
+/** The number of the newest event. */
+const newest = (id: string) =>
+  Effect.gen(function* () {
+    const state = yield* (yield* Session.Session).state(id)
+    return Option.match(state, { onNone: () => 0, onSome: ({ sequence }) => sequence })
+  })
+
+/** The folds of the turns that an effect makes due, and the events of the run among their events. */
+const countFolds = Effect.fnUntraced(function* <E, R>(id: string, turn: Effect.Effect<unknown, E, R>) {
+  const before = yield* newest(id)
+  const calls = yield* countCalls(turn)
+  const session = yield* Session.Session
+  const added = session.events(id, { after: before }).pipe(Stream.take((yield* newest(id)) - before))
+  const events = yield* Stream.runCollect(added)
+  return {
+    folds: calls.named("agent/internal/runTransition.ts", "apply"),
+    events: events.filter(({ event }) => event._tag === "RunEvent").length
+  }
+})
+
+describe("KEEP-2 the folds of a session", () => {
+  it.effect("KEEP-2 an event of a run in a session is folded once", () =>
+    Effect.gen(function* () {
+      const { interrupt } = yield* Session.Session
+      yield* Session.ask("a", "one")
+      const found = yield* countFolds("a", Session.ask("a", "two"))
+      assert.isAbove(found.events, 5)
+      assert.deepStrictEqual(found.folds, found.events)
+      const waiting = yield* countFolds("a", Session.ask("a", "three"))
+      assert.deepStrictEqual(waiting.folds, waiting.events)
+      // An interruption denies the call that waits, outside of a run of the agent
+      const denied = yield* countFolds("a", interrupt("a"))
+      assert.isAbove(denied.events, 1)
+      assert.deepStrictEqual(denied.folds, denied.events)
+    }).pipe(Effect.provide(sessions))
+  )
+})
