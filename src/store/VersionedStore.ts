@@ -212,20 +212,24 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
   const write = (key: string, expected: Option.Option<string>, value: storage.RawValue) =>
     wroteRow(Option.isNone(expected) ? insert(key, value) : update(key, expected.value, value))
 
-  /** A commit of SQLite waits for the disk, so both writes are in one. Nothing else is done while it has the lock. */
-  const setBothSqlite: storage.Storage["setBoth"] = (added, { expected, key, value }) =>
-    Effect.all([wroteRow(insert(added.key, added.value)), write(key, expected, value)]).pipe(
-      Effect.filterOrFail(
-        ([first, second]) => first && second,
-        () => "Unwritten" as const
-      ),
-      sql.withTransaction,
-      Effect.as(true),
-      Effect.catchIf(
-        (error) => error === "Unwritten",
-        () => Effect.succeed(false)
-      )
-    )
+  /** A commit of SQLite waits for the disk, so both writes are in one, and one statement needs no transaction. */
+  const setBothSqlite: storage.Storage["setBoth"] = (added, { expected, key, value }) => {
+    const [addedId, id] = [storage.digestKey(added.key), storage.digestKey(key)]
+    const isExpected = Option.match(expected, {
+      onNone: () => sql`NOT EXISTS (SELECT key_hash FROM ${table} WHERE key_hash = ${id})`,
+      onSome: (version) =>
+        sql`EXISTS (SELECT key_hash FROM ${table} WHERE key_hash = ${id} AND store_version = ${version})`
+    })
+    const [addedText, text] = [storage.sortable(added.key), storage.sortable(key)]
+    const written = sql<Row>`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
+      SELECT column1, column2, column3, column4, column5 FROM (VALUES
+        (${addedId}, ${addedText.slice(0, startLength)}, ${addedText}, ${added.value.version}, ${added.value.text}),
+        (${id}, ${text.slice(0, startLength)}, ${text}, ${value.version}, ${value.text}))
+      WHERE ${isExpected} AND NOT EXISTS (SELECT key_hash FROM ${table} WHERE key_hash = ${addedId})
+      ON CONFLICT (key_hash) DO UPDATE SET store_version = excluded.store_version, store_value = excluded.store_value
+      RETURNING key_hash`
+    return Effect.map(written, (found) => found.length > 0)
+  }
 
   /** One statement is one trip to the database, and one commit. */
   const setBothPostgres: storage.Storage["setBoth"] = (added, { expected, key, value }) => {
