@@ -5,8 +5,8 @@
  *
  * Use it for chats and other work that lasts longer than a request, a connection or a process. A session stores what
  * the user sent before the model is asked, runs one turn at a time, waits for approvals, and continues by itself after its
- * process died. Use `Checkpoint` of `effect-emissary/plan` for one run of a plan, with its policies and the writes of its
- * steps.
+ * process died. {@link run} makes a job of an agent or a plan: it runs once under an id, and returns its typed result. Use
+ * `Checkpoint` of `effect-emissary/plan` for a plan whose steps have `writes`.
  *
  * **Details**
  *
@@ -84,6 +84,7 @@ import * as VersionedStore from "../store/VersionedStore.ts"
 import * as localSessions from "./internal/localSessions.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
+import * as sessionRun from "./internal/sessionRun.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
 
 export {
@@ -191,11 +192,12 @@ export {
    * |---|---|
    * | `Busy` | the message was sent with `whenBusy: "reject"`, and a turn is under way, or `limit` messages wait (`maxQueue`); nothing was stored |
    * | `NotFound` | there is no session under the id |
+   * | `Exists` | there is a session under the id, of this agent and with this status; nothing was stored |
    * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
    * | `AgentDiffers` | the session is one with another agent |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, or its context holds a secret or is not JSON; nothing was stored |
-   * | `InputDiffers` | the session has received a message with this id and another content or context; nothing was stored |
+   * | `InputDiffers` | the session has received a message with this id and another content or context, or without `messageId` began with another one; nothing was stored |
    * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
    * | `EventsUnknown` | no event has this cursor or number: it is none, or the session was removed and begun again |
    * | `Elsewhere` | another process has the session in a turn, or had it when it died and its lease (`leaseTime`) has not ended |
@@ -244,6 +246,8 @@ export {
    *   fails with `Busy`.
    * - `pending`: the fate of calls that wait for approval. With `"keep"` (default) they wait, and the message enters the
    *   conversation when they are decided. With `"deny"` they are denied when the next turn begins, and the message is answered. It has no effect for a message that was received before: send another one.
+   * - `ifExists`: `"fail"`, `"resume"` and `"restart"` make this the first message of the session, see {@link RunOptions}. With
+   *   `"continue"` (default) it is the next one.
    *
    * @category options
    * @since 0.1.0
@@ -325,6 +329,45 @@ export {
    */
   type Options
 } from "./internal/sessionTypes.ts"
+
+export type {
+  /**
+   * The options of a job, see {@link run}.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  RunOptions,
+  /**
+   * The result of a job, distinguished by `outcome`. Only `Completed` has `output`, decoded with the Schema of the agent or
+   * plan.
+   *
+   * **Details**
+   *
+   * The outcomes are those of a run of an agent: `AwaitingApproval` has the `requests` that `decide` answers (a pause of a plan
+   * is one of them), `Interrupted` may have a `reason`, `InvalidOutput` has the `issues` of an output that does not fit
+   * the Schema. The messages are in `history`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  RunResult,
+  /**
+   * The parts of every {@link RunResult}.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  RunResultBase,
+  /**
+   * The name and the output of an agent: an agent, a bound plan, or the class of an `Agent.Service`, whose layer only the
+   * host needs. Of the class of a plan, pass the plan that it finds.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Typed
+} from "./internal/sessionRun.ts"
 
 /**
  * Sessions by id.
@@ -619,6 +662,94 @@ export const answer = Effect.fn("Session.answer")(function* (
       event._tag === "TurnFailed" ||
       (event._tag === "RunEvent" && (event.event._tag === "RunStarted" || event.event._tag === "RunResumed"))
   )
+})
+
+/**
+ * Runs an agent or a bound plan once under an id, and returns its typed result.
+ *
+ * **When to use**
+ *
+ * Use it for a job: work with one input and one result that has to survive its process. Use {@link ask} for a chat.
+ *
+ * **Details**
+ *
+ * The job is a session that begins with `input`, so it is read, interrupted and removed as other sessions are, and runs where
+ * the layer of sessions is. It continues when the caller leaves. `ifExists` is the policy for an id that has a session, see
+ * {@link RunOptions}: a caller that lost the answer (`Unreachable`, `StoreFailed`, a crash) calls again with `"resume"`. Of two
+ * callers at once one begins the job, and the other one fails with `Exists`, or gets the same result with `"resume"`.
+ *
+ * The agent has to be among those of the layer: otherwise the reason is `AgentUnknown`, and `AgentDiffers` if the session is
+ * one with another agent. A turn that failed is the reason `TurnFailed`.
+ *
+ * **Gotchas**
+ *
+ * The output is decoded in the process of the caller. A Schema that needs services to decode finds them in the context of
+ * the call; the types do not show that.
+ *
+ * **Example** (A job with an approval)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(
+ *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+ * )
+ * const cashier = Agent.make("cashier", { toolkit, output: Schema.Struct({ paid: Schema.Finite }) })
+ *
+ * const program = Effect.gen(function*() {
+ *   const job = { id: "order/42", input: "Pay 5 euros" }
+ *   const asked = yield* Session.run(cashier, job)
+ *   assert(asked.outcome === "AwaitingApproval")
+ *
+ *   const sessions = yield* Session.Session
+ *   yield* sessions.decide(job.id, asked.requests.map((request) => ({ ...request, approved: true })))
+ *   const paid = yield* Session.result(cashier, job.id)
+ *   assert(paid.outcome === "Completed" && paid.output.paid === 5)
+ *
+ *   // the same job again: nothing runs
+ *   assert.deepStrictEqual(yield* Session.run(cashier, { ...job, ifExists: "resume" }), paid)
+ * })
+ *
+ * const sessions = Session.layer([cashier]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(toolkit.toLayer({ pay: () => Effect.void })),
+ *   Layer.provide(
+ *     ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }, { text: `{ "paid": 5 }` }])
+ *   )
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const run = Effect.fn("Session.run")(function* <A>(
+  agent: sessionRun.Typed<A>,
+  options: sessionRun.RunOptions
+): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
+  const sessions = yield* Session
+  const { context, id, ifExists = "fail", input } = options
+  const receipt = yield* sessions.send(id, input, { agent: sessionRun.nameOf(agent), context, ifExists })
+  return yield* sessionRun.resultOf(sessions, agent, id, sessionEvents.placeOf(receipt))
+})
+
+/**
+ * The typed result of the newest turn of a session: waits while a turn is under way or due, such as the turn that takes
+ * decisions, and begins none. An example is at {@link run}.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const result = Effect.fn("Session.result")(function* <A>(
+  agent: sessionRun.Typed<A>,
+  id: string
+): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
+  return yield* sessionRun.resultOf(yield* Session, agent, id)
 })
 
 /**

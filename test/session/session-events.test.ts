@@ -78,11 +78,11 @@ describe("MEND-6 the queue of a session", () => {
 const failure: sessionEvents.Failure = { reason: "Refused", category: "invalid", message: "too large" }
 
 describe("MEND-15 what a session remembers", () => {
-  it("the newest 256 ids of messages (V28)", () => {
+  it("the ids of 256 messages: the first, and the newest (V28, KEEP-3)", () => {
     const { received } = withMessages(300)
     assert.deepStrictEqual(
       received.map(({ messageId }) => messageId),
-      Array.from({ length: 256 }, (_, index) => `${index + 44}`)
+      ["0", ...Array.from({ length: 255 }, (_, index) => `${index + 45}`)]
     )
   })
 

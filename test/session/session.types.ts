@@ -44,3 +44,36 @@ const planned = Effect.flatMap(
 expectTypeOf<Effect.Success<typeof planned>>().toEqualTypeOf<
   Plan.Bound<Schema.Json, Handlers | LanguageModel.LanguageModel>
 >()
+
+// KEEP-3: a job returns the typed result, and requires sessions alone: neither a model nor tools nor the layer of an agent
+
+const Verdict = Schema.Struct({ good: Schema.Boolean })
+const judge = Agent.make("judge", { toolkit: toolkitOf("weigh"), output: Verdict })
+class Critic extends Agent.Service<Critic>()("critic", { output: Verdict }) {}
+const job = { id: "job", input: "film" }
+
+type Job<A> = Effect.Effect<Session.RunResult<A>, Session.SessionError, Session.Session>
+
+expectTypeOf(Session.run(judge, job)).toEqualTypeOf<Job<typeof Verdict.Type>>()
+expectTypeOf(Session.run(one, { ...job, ifExists: "resume" })).toEqualTypeOf<Job<string>>()
+expectTypeOf(Session.run(Critic, job)).toEqualTypeOf<Job<typeof Verdict.Type>>()
+expectTypeOf(Session.result(Critic, "job")).toEqualTypeOf<Job<typeof Verdict.Type>>()
+
+declare const bound: Plan.Bound<number, Handlers>
+expectTypeOf(Session.run(bound, job)).toEqualTypeOf<Job<number>>()
+
+declare const result: Session.RunResult<number>
+if (result.outcome === "AwaitingApproval") expectTypeOf(result.requests[0].callId).toEqualTypeOf<string>()
+if (result.outcome === "Completed") expectTypeOf(result.output).toEqualTypeOf<number>()
+// @ts-expect-error only a completed job has an output
+void result.output
+
+class Film extends Plan.Service<Film>()("film", planned) {}
+// @ts-expect-error the output of the class of a plan is not known before the plan is found
+void Session.run(Film, job)
+expectTypeOf(Effect.flatMap(Film, (film) => Session.run(film, job))).toEqualTypeOf<
+  Effect.Effect<Session.RunResult<Schema.Json>, Session.SessionError, Session.Session | Film>
+>()
+
+// @ts-expect-error there is no policy of this name
+void Session.run(judge, { ...job, ifExists: "continue" })

@@ -70,7 +70,8 @@ const SendBody = VersionedCodec.single({
     whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"])),
     pending: Schema.optionalKey(Schema.Literals(["keep", "deny"])),
     title: Schema.optionalKey(Schema.String),
-    metadata: Schema.optionalKey(runParts.Context)
+    metadata: Schema.optionalKey(runParts.Context),
+    ifExists: Schema.optionalKey(sessionTypes.IfExists)
   }),
   data: ["/input", "/context"]
 }).schema
@@ -506,11 +507,11 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   const service: Service = {
     send: Effect.fnUntraced(function* (id, input, options) {
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-      const { agent, context, pending, whenBusy, ...details } = options ?? {}
+      const { agent, context, ifExists, pending, whenBusy, ...details } = options ?? {}
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       yield* Effect.mapError(sessionMessage.read(messageId, input, context), refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
-      const body = { id, messageId, input, ...defined({ agent, context, pending, whenBusy, metadata, title }) }
+      const body = { id, messageId, input, ...defined({ agent, context, ifExists, pending, whenBusy, metadata, title }) }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
     decide: (id, decisions) =>

@@ -149,8 +149,8 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  *
  * - `title`, `metadata`: empty before they are set.
  * - `sequence`: the number of its newest event.
- * - `received`: the newest messages, oldest first: one of them again is no new message. What became of it is among the events
- *   after `sequence`, and `digest` covers its content.
+ * - `received`: the first message and the newest ones, oldest first: one of them again is no new message. What became of it is
+ *   among the events after `sequence`, and `digest` covers its content.
  * - `queue`: the messages that wait for their turns. `stopped`: those whose turns were interrupted before the run began. They are
  *   recorded when it begins, and are not answered, unless `resume` puts them back.
  * - `decisions`: those that no turn has taken. `decided`: the newest ones of all.
@@ -198,6 +198,13 @@ const remembered = 256
 
 const remember = <A>(all: ReadonlyArray<A>, added: ReadonlyArray<A>): ReadonlyArray<A> =>
   [...all, ...added].slice(-remembered)
+
+/** The first message shows what the session was begun for. */
+const rememberMessage = (
+  [first, ...others]: Memory["received"],
+  added: Memory["received"][number]
+): Memory["received"] =>
+  first === undefined ? [added] : [first, ...others.slice(Math.max(0, others.length + 2 - remembered)), added]
 
 const withoutFailure = ({ failure: _, ...memory }: Memory): Memory => ({ ...memory, isResumed: false })
 
@@ -271,7 +278,7 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
       return Result.succeed({
         ...memory,
         isHeld: false,
-        received: remember(memory.received, [{ messageId, sequence: memory.sequence + 1, digest }]),
+        received: rememberMessage(memory.received, { messageId, sequence: memory.sequence + 1, digest }),
         queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, pending }) })
       })
     }

@@ -3,7 +3,9 @@
  * interrupt or remove it.
  * What is accepted is stored before the caller has its answer, and makes a turn due.
  *
- * A message that is known is answered as before. A new one is refused while the session is full or, on request, busy.
+ * A message that is known is answered as before. A new one is refused while the session is full or, on request, busy. One that
+ * is to be the first (`ifExists`) is no new one where the session has begun: it is refused, stands for the first one, or begins
+ * another session.
  */
 
 import * as Arr from "effect/Array"
@@ -21,10 +23,9 @@ import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionMessage from "./sessionMessage.ts"
-import * as sessionReaders from "./sessionReaders.ts"
 import * as sessionTurn from "./sessionTurn.ts"
 import type { Turn, Turns } from "./sessionTurn.ts"
-import type { Decisions, Details, Input, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
+import type { Decisions, Details, Input, Reason, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
 
 /** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
 const patienceToBegin = Duration.seconds(1)
@@ -57,8 +58,23 @@ export const send = Effect.fnUntraced(function* (
   const messageId = options.messageId ?? (yield* yield* Message.MessageId)
   const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options.context), own.fail)
   const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
-  return yield* own.alone(store(self, { messageId, input: content, digest }, options, details))
+  const message = { messageId, input: content, digest }
+  if (options.ifExists === "restart") yield* makeRoom(self, messageId, options)
+  return yield* own.alone(store(self, message, options, details))
 })
+
+/** Removes the session, unless it began with this message: then the call came twice. */
+const makeRoom = Effect.fnUntraced(function* (self: Turns, messageId: string, { agent }: SendOptions) {
+  const { own } = self
+  yield* own.alone(own.refresh)
+  const first = own.stored?.memory.received[0]
+  if (own.stored === undefined || first?.messageId === messageId) return
+  yield* sessionTurn.agentNamed(self, agent ?? onlyAgent(self), false)
+  yield* remove(self)
+})
+
+const onlyAgent = ({ host }: Turns): string | undefined =>
+  host.agents.size === 1 ? Array.from(host.agents.keys())[0] : undefined
 
 const store = Effect.fnUntraced(function* (
   self: Turns,
@@ -66,15 +82,14 @@ const store = Effect.fnUntraced(function* (
   options: SendOptions,
   details: sessionDetails.Checked
 ): Effect.fn.Return<Receipt, SessionError> {
-  const { host, own } = self
+  const { own } = self
   yield* own.refresh
-  const { agent: wanted, context, pending } = options
+  const { agent: wanted, context, ifExists = "continue", pending } = options
   const found = own.stored?.memory
-  const only = host.agents.size === 1 ? Array.from(host.agents.keys())[0] : undefined
   if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
     return yield* own.fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
   }
-  const { name } = yield* sessionTurn.agentNamed(self, found?.agent ?? wanted ?? only, found !== undefined)
+  const { name } = yield* sessionTurn.agentNamed(self, found?.agent ?? wanted ?? onlyAgent(self), found !== undefined)
   const { digest, messageId } = message
   if (found !== undefined) {
     const known = knownMessage(found, messageId, digest)
@@ -83,6 +98,9 @@ const store = Effect.fnUntraced(function* (
         ? yield* again(self, found, known)
         : yield* own.fail({ _tag: "InputDiffers", messageId })
     }
+    const [first] = found.received
+    if (first !== undefined && ifExists === "resume") return yield* resumeFirst(self, found, first, digest)
+    if (first !== undefined && ifExists !== "continue") return yield* own.fail(existing(found))
     yield* ensureRoom(self, found, options)
   }
   const at = yield* DateTime.now
@@ -102,6 +120,25 @@ const knownMessage = (memory: Memory, messageId: string, digest: string): Memory
   memory.received.find((received) => received.messageId === messageId) ??
   (sessionEvents.isWaiting(memory, messageId) ? { messageId, digest, sequence: memory.sequence } : undefined)
 
+const existing = (memory: Memory): Extract<Reason, { readonly _tag: "Exists" }> => {
+  const outcome = memory.failure?.reason ?? memory.run?.outcome?._tag
+  return { _tag: "Exists", agent: memory.agent, status: sessionEvents.statusOf(memory), ...defined({ outcome }) }
+}
+
+/** The receipt of the first message, for the same content. A turn that failed or was interrupted continues. */
+const resumeFirst = Effect.fnUntraced(function* (
+  self: Turns,
+  memory: Memory,
+  first: Memory["received"][number],
+  digest: string
+) {
+  if (first.digest !== digest) return yield* self.own.fail({ _tag: "InputDiffers" })
+  const isStopped = memory.failure !== undefined || memory.run?.outcome?._tag === "Interrupted"
+  const isWaiting = sessionEvents.isWaiting(memory, first.messageId)
+  if (isStopped && !isWaiting && !sessionEvents.hasWork(memory)) yield* receiveResume(self)
+  return yield* again(self, memory, first)
+})
+
 /** The number of messages that a run has taken, and that wait there until its calls are decided. */
 const takenMessages = ({ run }: Memory): number =>
   run !== undefined && Run.approvalRequests(run).length > 0 ? run.pending.length : 0
@@ -109,7 +146,7 @@ const takenMessages = ({ run }: Memory): number =>
 /** Refuses a message that is one too many, or that is not to wait. */
 const ensureRoom = Effect.fnUntraced(function* (self: Turns, memory: Memory, { pending, whenBusy }: SendOptions) {
   const { maxQueue } = self.host
-  const status = sessionReaders.statusOf(memory, self.current !== undefined)
+  const status = sessionEvents.statusOf(memory)
   const waiting = Chunk.size(sessionEvents.waitingMessages(memory)) + (pending === "deny" ? 0 : takenMessages(memory))
   const limit = waiting >= maxQueue ? maxQueue : undefined
   // Messages that nothing would take otherwise
@@ -203,7 +240,7 @@ export const resume = (self: Turns): Effect.Effect<void, SessionError> => {
     Effect.gen(function* () {
       yield* own.refresh
       yield* own.memory
-      if (self.current === undefined && !own.hasWork()) yield* receiveResume(self)
+      if (!own.hasWork()) yield* receiveResume(self)
     })
   )
 }

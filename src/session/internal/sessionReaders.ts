@@ -18,15 +18,13 @@ import * as sessionTypes from "./sessionTypes.ts"
 import type { SessionError } from "./sessionTypes.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 
-export const statusOf = (memory: Memory, isActive: boolean): sessionEvents.Status =>
-  isActive ? "running" : sessionEvents.statusOf(memory)
 
-const stateOf = ({ at, memory }: Stored, isActive: boolean): sessionTypes.State => {
+const stateOf = ({ at, memory }: Stored): sessionTypes.State => {
   const { agent, failure, run, sequence } = memory
   return {
     agent,
     ...at.head.summary,
-    status: statusOf(memory, isActive),
+    status: sessionEvents.statusOf(memory),
     sequence,
     cursor: sessionEvents.cursorOf(at.head.life, sequence),
     queue: Array.from(sessionEvents.waitingMessages(memory), ({ messageId }) => messageId),
@@ -101,8 +99,8 @@ export const events = (self: Turns, after: Place): Stream.Stream<Entry, SessionE
     })
   )
 
-export const state = ({ current, own }: Turns): Option.Option<sessionTypes.State> =>
-  Option.map(Option.fromUndefinedOr(own.stored), (stored) => stateOf(stored, current !== undefined))
+export const state = ({ own }: Turns): Option.Option<sessionTypes.State> =>
+  Option.map(Option.fromUndefinedOr(own.stored), stateOf)
 
 export const history = ({ own }: Turns): Effect.Effect<Conversation.Conversation, SessionError> =>
   Effect.map(own.memory, ({ run }) => run?.conversation ?? Conversation.empty)

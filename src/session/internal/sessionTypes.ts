@@ -61,6 +61,7 @@ export const Reason = Schema.TaggedUnion({
   ...storage.reasons,
   Busy: { status: sessionEvents.Status, limit: Schema.optionalKey(runParts.Count) },
   NotFound: {},
+  Exists: { agent: Schema.String, status: Status, outcome: Schema.optionalKey(Schema.String) },
   AgentUnknown: {
     agent: Schema.optionalKey(Schema.String),
     known: Schema.Array(Schema.String),
@@ -69,7 +70,7 @@ export const Reason = Schema.TaggedUnion({
   AgentDiffers: { agent: Schema.String, found: Schema.String },
   InvalidDecision: { error: Run.InvalidDecision },
   InputInvalid: { problem: Schema.String },
-  InputDiffers: { messageId: Schema.String },
+  InputDiffers: { messageId: Schema.optionalKey(Schema.String) },
   EventsPruned: { first: runParts.Count },
   EventsUnknown: { after: Schema.Union([Schema.Number, Schema.String]), newest: Schema.optionalKey(runParts.Count) },
   Elsewhere: { owner: Schema.String },
@@ -91,6 +92,10 @@ const renderReason = Reason.match({
       ? `expected at most ${limit} messages that wait (maxQueue), got one more. Send it again when a turn has ended, or calls that wait for approval are decided`
       : `expected a session that waits for a message, got one that is ${status}. Send the message with whenBusy "queue", or when the turn has ended`,
   NotFound: () => "expected a session, got none under this id. Send it a message first",
+  Exists: ({ agent, outcome, status }) => {
+    const found = `${base.quote(agent)} that is ${status}${outcome === undefined ? "" : ` (${outcome})`}`
+    return `expected no session under this id, got one of the agent ${found}. Continue it with ifExists "resume", begin again with "restart", or use another id`
+  },
   AgentUnknown: ({ agent, isStored, known }) => {
     const what = isStored === true ? "the agent of the session among" : "the name of one of"
     const advice =
@@ -103,7 +108,9 @@ const renderReason = Reason.match({
   InvalidDecision: ({ error }) => error.message,
   InputInvalid: ({ problem }) => `the message cannot be part of a conversation: ${problem}`,
   InputDiffers: ({ messageId }) =>
-    `expected the same content as before for the message ${base.quote(messageId)}, got another one. Send it with an id of its own`,
+    messageId === undefined
+      ? 'expected the input and the context that the session began with, got others. Use an id for each input, or begin again with ifExists "restart"'
+      : `expected the same content as before for the message ${base.quote(messageId)}, got another one. Send it with an id of its own`,
   EventsPruned: ({ first }) =>
     `expected events that are kept, got ones before number ${first}. Read the history, and continue with the events after ${first - 1}`,
   EventsUnknown: ({ after, newest }) => {
@@ -132,6 +139,7 @@ const categories: Readonly<
   NotFound: "not-found",
   EventsPruned: "not-found",
   AgentDiffers: "conflict",
+  Exists: "conflict",
   InputDiffers: "conflict",
   Busy: "busy",
   Elsewhere: "unavailable",
@@ -238,7 +246,21 @@ export interface SendOptions extends Details {
    * effect for a message that is sent again.
    */
   readonly pending?: "keep" | "deny" | undefined
+  /**
+   * The treatment of a session that has received a message before.
+   *
+   * - `"continue"` (default): this is its next message.
+   * - `"fail"`: nothing is stored, and the call fails with `Exists`.
+   * - `"resume"`: this stands for the first message again, and fails with `InputDiffers` if its content or context is another.
+   *   Nothing is stored while a turn is under way, or after one that ended. A turn that failed or was interrupted continues.
+   * - `"restart"`: the session is removed, and another one begins.
+   */
+  readonly ifExists?: IfExists | undefined
 }
+
+export const IfExists = Schema.Literals(["continue", "fail", "resume", "restart"])
+
+export type IfExists = typeof IfExists.Type
 
 export const Receipt = Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, cursor: Schema.String })
 

@@ -1,0 +1,163 @@
+/**
+ * The typed result of a session, on any service of sessions: waits until no turn is due, and decodes the output with the Schema
+ * of the agent, in the process of the caller.
+ *
+ * Whether a turn is due follows from the stored events alone. So a session that is `running` has an event to come that ends the
+ * turn, wherever it is, and a caller waits for that event and never for time.
+ */
+
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as Agent from "../../agent/Agent.ts"
+import type * as Run from "../../agent/Run.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type * as runParts from "../../agent/internal/runParts.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
+import type { TokenUsage } from "../../conversation/Message.ts"
+import type { JsonObject } from "../../payload/Json.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import type { Place } from "./sessionEvents.ts"
+import * as sessionTypes from "./sessionTypes.ts"
+
+/** The options of a job. */
+export interface RunOptions {
+  /** The id of the session that runs the job. */
+  readonly id: string
+  /** The message that the agent answers, or the input of the plan. */
+  readonly input: sessionTypes.Input
+  /** The `RunContext` of the job. */
+  readonly context?: JsonObject | undefined
+  /**
+   * The policy for an id that has a session.
+   *
+   * | found | `"fail"` (default) | `"resume"` | `"restart"` |
+   * |---|---|---|---|
+   * | a turn under way, or calls that wait | `Exists` | the result of the turn, or `AwaitingApproval` | begins again |
+   * | a result | `Exists` | the recorded result | begins again |
+   * | a turn that failed or was interrupted | `Exists` | continues the turn | begins again |
+   * | another input or context | `Exists` | `InputDiffers` | begins again |
+   *
+   * `"restart"` interrupts a turn under way and removes the session first. Who waits for its result gets `Interrupted`, or an error.
+   */
+  readonly ifExists?: Exclude<sessionTypes.IfExists, "continue"> | undefined
+}
+
+/** The parts of every {@link RunResult}. */
+export interface RunResultBase {
+  /** The answers of models of the whole session. */
+  readonly steps: number
+  /** The tokens of the whole session. */
+  readonly usage: TokenUsage
+  /** The newest event of the session: `events` reads on after it. */
+  readonly cursor: string
+}
+
+/** An outcome with its tag under `outcome`. */
+type ResultOf<O> = O extends { readonly _tag: infer Tag }
+  ? RunResultBase & { readonly outcome: Tag } & Omit<O, "_tag">
+  : never
+
+/** The result of a job, distinguished by `outcome`. Only `Completed` has `output`. */
+export type RunResult<A> =
+  | (RunResultBase & { readonly outcome: "Completed"; readonly output: A })
+  | ResultOf<Exclude<Run.Outcome, { readonly _tag: "Completed" }>>
+
+/** The name and the output of an agent: an agent, a bound plan, or the class of an `Agent.Service`. */
+export type Typed<A> =
+  | agentTypes.Agent<A, unknown>
+  | (Effect.Effect<agentTypes.Agent<A>, never, unknown> &
+      agentTypes.HasDefinition<unknown> & { readonly key: `effect-emissary/Agent/${string}` })
+
+/** The name under which the agent is hosted. */
+export const nameOf = (agent: Typed<unknown>): string =>
+  "key" in agent ? agent.key.slice("effect-emissary/Agent/".length) : agent.name
+
+/** The state of a session without a turn that is due. Fails for another session, which began under the id after a removal. */
+const settled = (
+  sessions: sessionTypes.Service,
+  id: string,
+  after: Place | undefined
+): Effect.Effect<sessionTypes.State, sessionTypes.SessionError> =>
+  Effect.flatMap(sessions.state(id), (found) => {
+    if (Option.isNone(found)) return Effect.fail(failureOf(id, { _tag: "NotFound" }))
+    const newest = sessionEvents.placeOf(found.value)
+    if (after !== undefined && !sessionEvents.hasPlace(newest, after)) {
+      return Effect.fail(sessionTypes.eventsUnknown(id, after, newest))
+    }
+    if (found.value.status !== "running") return Effect.succeed(found.value)
+    return sessions.events(id, { after: found.value.cursor }).pipe(
+      Stream.filter(({ event }) => endsTurn(event)),
+      Stream.runHead,
+      // Events that were pruned meanwhile
+      Effect.catchIf(
+        ({ reason }) => reason._tag === "EventsPruned",
+        () => Effect.void
+      ),
+      Effect.andThen(settled(sessions, id, newest))
+    )
+  })
+
+const endsTurn = (event: sessionEvents.Event): boolean =>
+  event._tag === "TurnFailed" || (event._tag === "RunEvent" && event.event._tag === "RunFinished")
+
+const failureOf = (id: string, reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+
+/** The last text of a session in this state, `None` if another turn has begun. */
+const textOf = Effect.fnUntraced(function* (sessions: sessionTypes.Service, id: string, cursor: string) {
+  const conversation = yield* sessions.history(id)
+  const now = yield* sessions.state(id)
+  if (Option.isNone(now) || now.value.cursor !== cursor) return Option.none<string>()
+  const last = Conversation.messages(conversation).findLast(({ role }) => role === "assistant")
+  return Option.some(last === undefined ? "" : Message.text(last))
+})
+
+const decode = <A>(agent: Typed<A>, output: Schema.Json): Effect.Effect<A, Schema.SchemaError> => {
+  const schema = Agent.outputSchema(agent)
+  // Sound: a plan without an output Schema returns JSON, which is its A.
+  if (Option.isNone(schema)) return Effect.succeed(output as A)
+  const decoded = Schema.decodeUnknownEffect(Schema.toCodecJson(schema.value))(output, { errors: "all" })
+  // Sound: the documentation of `Session.run` asks the caller for the services of the Schema, which `Typed` does not show.
+  return decoded as Effect.Effect<A, Schema.SchemaError>
+}
+
+const completed = <A>(agent: Typed<A>, base: RunResultBase, output: Schema.Json): Effect.Effect<RunResult<A>> =>
+  Effect.match(decode(agent, output), {
+    onFailure: (error): RunResult<A> => ({
+      ...base,
+      outcome: "InvalidOutput",
+      issues: plainJson.problemsFromSchemaError(error, output)
+    }),
+    onSuccess: (output): RunResult<A> => ({ ...base, outcome: "Completed", output })
+  })
+
+/** The result of the newest turn, when no turn is due, of the session with the place `after`. */
+export const resultOf = Effect.fnUntraced(function* <A>(
+  sessions: sessionTypes.Service,
+  agent: Typed<A>,
+  id: string,
+  after?: Place
+): Effect.fn.Return<RunResult<A>, sessionTypes.SessionError> {
+  const { agent: found, cursor, failure, outcome, steps, usage } = yield* settled(sessions, id, after)
+  const name = nameOf(agent)
+  if (found !== name) return yield* failureOf(id, { _tag: "AgentDiffers", agent: name, found })
+  const base: RunResultBase = { steps, usage, cursor }
+  if (failure?.reason === sessionEvents.interrupted) return { ...base, outcome: "Interrupted" }
+  if (failure !== undefined) return yield* failureOf(id, { _tag: "TurnFailed", failure })
+  // Its first message was never stored
+  if (outcome === undefined) return yield* failureOf(id, { _tag: "NotFound" })
+  if (outcome._tag !== "Completed") return endedWith<A>(base, outcome)
+  if (outcome.output !== undefined) return yield* completed(agent, base, outcome.output)
+  const text = yield* textOf(sessions, id, cursor)
+  return Option.isSome(text) ? yield* completed(agent, base, text.value) : yield* resultOf(sessions, agent, id, after)
+})
+
+const endedWith = <A>(
+  base: RunResultBase,
+  { _tag, ...details }: Exclude<runParts.Outcome, { readonly _tag: "Completed" }>
+): RunResult<A> =>
+  // Sound: the tag and the details are those of one outcome.
+  ({ ...base, outcome: _tag, ...details }) as RunResult<A>
