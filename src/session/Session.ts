@@ -581,8 +581,7 @@ const endOf = Effect.fnUntraced(function* (
  * **Details**
  *
  * The turn continues when the caller leaves. With the same `messageId` the same answer is found again, as long as the session
- * remembers the id and keeps the events of the turn (`keepEvents`). So `Session.ask(key, input, { messageId: key })` runs an
- * agent once under a key. After an approval the same `messageId` finds the end of the first turn again, `AwaitingApproval`: the
+ * remembers the id and keeps the events of the turn (`keepEvents`). For a job use {@link run}. After an approval the same `messageId` finds the end of the first turn again, `AwaitingApproval`: the
  * turn that took the decisions is found by {@link answer}.
  *
  * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` (also where the turn was stopped before it

@@ -59,12 +59,12 @@ export const send = Effect.fnUntraced(function* (
   const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options.context), own.fail)
   const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
   const message = { messageId, input: content, digest }
-  if (options.ifExists === "restart") yield* makeRoom(self, messageId, options)
+  if (options.ifExists === "restart") yield* removeOther(self, messageId, options)
   return yield* own.alone(store(self, message, options, details))
 })
 
 /** Removes the session, unless it began with this message: then the call came twice. */
-const makeRoom = Effect.fnUntraced(function* (self: Turns, messageId: string, { agent }: SendOptions) {
+const removeOther = Effect.fnUntraced(function* (self: Turns, messageId: string, { agent }: SendOptions) {
   const { own } = self
   yield* own.alone(own.refresh)
   const first = own.stored?.memory.received[0]
