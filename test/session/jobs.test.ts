@@ -160,7 +160,7 @@ describe("KEEP-3 the result", () => {
 })
 
 describe("KEEP-3 policies", () => {
-  test("`fail` tells what is there, and stores nothing", hosting([report("whales")]), function* () {
+  test("`fail` names what is there, and stores nothing", hosting([report("whales")]), function* () {
     const sessions = yield* Session.Session
     yield* Session.run(reporter, job)
     const { sequence } = yield* t.stateOf(sessions, job.id)

@@ -4,7 +4,7 @@
  * What is accepted is stored before the caller has its answer, and makes a turn due.
  *
  * A message that is known is answered as before. A new one is refused while the session is full or, on request, busy. One that
- * is to be the first (`ifExists`) is no new one where the session has begun: it is refused, stands for the first one, or begins
+ * is to be the first (`ifExists`) is no new one where the session has begun: it is refused, counts as the first one again, or begins
  * another session.
  */
 

@@ -251,7 +251,7 @@ export interface SendOptions extends Details {
    *
    * - `"continue"` (default): this is its next message.
    * - `"fail"`: nothing is stored, and the call fails with `Exists`.
-   * - `"resume"`: this stands for the first message again, and fails with `InputDiffers` if its content or context is another.
+   * - `"resume"`: this is the first message again, and fails with `InputDiffers` if its content or context is another.
    *   Nothing is stored while a turn is under way, or after one that ended. A turn that failed or was interrupted continues.
    * - `"restart"`: the session is removed, and another one begins.
    */
