@@ -511,7 +511,12 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       yield* Effect.mapError(sessionMessage.read(messageId, input, context), refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
-      const body = { id, messageId, input, ...defined({ agent, context, ifExists, pending, whenBusy, metadata, title }) }
+      const body = {
+        id,
+        messageId,
+        input,
+        ...defined({ agent, context, ifExists, pending, whenBusy, metadata, title })
+      }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
     decide: (id, decisions) =>

@@ -11,13 +11,12 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as sessionEvents from "./sessionEvents.ts"
-import type { Entry, Memory, Place } from "./sessionEvents.ts"
+import type { Entry, Place } from "./sessionEvents.ts"
 import type { Stored } from "./sessionLog.ts"
 import type { Turns } from "./sessionTurn.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { SessionError } from "./sessionTypes.ts"
 import * as sessionWriter from "./sessionWriter.ts"
-
 
 const stateOf = ({ at, memory }: Stored): sessionTypes.State => {
   const { agent, failure, run, sequence } = memory

@@ -61,7 +61,7 @@ export const Reason = Schema.TaggedUnion({
   ...storage.reasons,
   Busy: { status: sessionEvents.Status, limit: Schema.optionalKey(runParts.Count) },
   NotFound: {},
-  Exists: { agent: Schema.String, status: Status, outcome: Schema.optionalKey(Schema.String) },
+  Exists: { agent: Schema.String, status: sessionEvents.Status, outcome: Schema.optionalKey(Schema.String) },
   AgentUnknown: {
     agent: Schema.optionalKey(Schema.String),
     known: Schema.Array(Schema.String),
