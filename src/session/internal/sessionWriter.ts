@@ -21,15 +21,14 @@ import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import type * as claimedLog from "../../store/internal/claimedLog.ts"
+import * as claimedLog from "../../store/internal/claimedLog.ts"
 import * as storage from "../../store/internal/storage.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event } from "./sessionEvents.ts"
 import * as sessionFeed from "./sessionFeed.ts"
 import type { Conflict, Head, SessionLog, Stored } from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
-import type { Reason } from "./sessionTypes.ts"
+import type { Reason, SessionError } from "./sessionTypes.ts"
 
 /**
  * The sessions of one layer.
@@ -68,244 +67,268 @@ export const pollInterval = Duration.seconds(1)
 const longestFresh = Duration.seconds(2)
 
 /**
- * A session as a process knows it, and the ways to change it.
+ * A session as a process knows it.
  *
  * - `stored`: the session; `undefined` before its first message.
  * - `failure`: the reason why this process can write nothing more. `lost` fails with it.
  * - `isHeld`: a turn is under way here, so no other process writes.
- * - `alone`: one call at a time, to its end: a caller that is interrupted leaves it. The others are called inside it.
  * - `feed`: the newest events, for readers.
+ * - `scope`: calls run in it.
+ * - `onLost`: called when this process can write nothing more.
+ * - `noSnapshotBefore`: the number of events before which no snapshot is tried again.
  */
-export type SessionWriter = Effect.Success<ReturnType<typeof make>>
+interface Owned {
+  readonly host: Host
+  readonly id: string
+  readonly owner: string
+  readonly scope: Scope.Scope
+  readonly onLost: () => void
+  readonly feed: sessionFeed.Feed
+  readonly gate: Semaphore.Semaphore
+  readonly loss: Deferred.Deferred<never, SessionError>
+  stored: Stored | undefined
+  failure: SessionError | undefined
+  isHeld: boolean
+  noSnapshotBefore: number
+}
 
-/** Reads a session. Its calls run in `scope`; `onLost` is called when this process can write nothing more. */
-export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: Scope.Scope, onLost: () => void) {
-  const { isExclusive, sessions } = host
-  const gate = Semaphore.makeUnsafe(1)
-  const freshFor = Duration.min(longestFresh, Duration.times(host.leaseTime, 0.5))
-  const lost = Deferred.makeUnsafe<never, sessionTypes.SessionError>()
-  const owner = yield* isExclusive ? storage.nonce : host.owners.next
-  const feed = sessionFeed.make()
-  let noSnapshotBefore = 0
+const errorOf =
+  ({ id }: Owned) =>
+  (reason: Reason): SessionError =>
+    new sessionTypes.SessionError({ id, reason })
 
-  const fail = (reason: Reason) => new sessionTypes.SessionError({ id, reason })
+/** Ends all work here: the session is to be opened again. */
+const giveUp = (self: Owned, reason: Reason): Effect.Effect<never, SessionError> =>
+  Effect.suspend(() => {
+    const isLogged = self.failure !== undefined || reason._tag === "Elsewhere"
+    const failure = (self.failure ??= errorOf(self)(reason))
+    Deferred.doneUnsafe(self.loss, Exit.fail(failure))
+    self.onLost()
+    self.feed.notify()
+    const logged = isLogged ? Effect.void : Effect.logError(`${failure.message}. Its turn waits until it can be stored`)
+    return Effect.andThen(logged, Effect.fail(failure))
+  })
 
-  const self: { stored: Stored | undefined; failure: sessionTypes.SessionError | undefined; isHeld: boolean } = {
-    stored: Option.getOrUndefined(yield* Effect.mapError(sessions.load(id), fail)),
-    failure: undefined,
-    isHeld: false
-  }
+const ensureAlive = (self: Owned) =>
+  Effect.suspend(() => (self.failure === undefined ? Effect.void : Effect.fail(self.failure)))
 
-  /** Ends all work here: the session is to be opened again. */
-  const giveUp = (reason: Reason): Effect.Effect<never, sessionTypes.SessionError> =>
-    Effect.suspend(() => {
-      const isLogged = self.failure !== undefined || reason._tag === "Elsewhere"
-      const failure = (self.failure ??= fail(reason))
-      Deferred.doneUnsafe(lost, Exit.fail(failure))
-      onLost()
-      feed.notify()
-      const logged = isLogged
-        ? Effect.void
-        : Effect.logError(`${failure.message}. Its turn waits until it can be stored`)
-      return Effect.andThen(logged, Effect.fail(failure))
-    })
-
-  const ensureAlive = Effect.suspend(() => (self.failure === undefined ? Effect.void : Effect.fail(self.failure)))
-
-  /** One at a time, to its end: a caller that is interrupted leaves it. */
-  const alone = <A>(effect: Effect.Effect<A, sessionTypes.SessionError>): Effect.Effect<A, sessionTypes.SessionError> =>
-    Effect.flatMap(
-      Effect.forkIn(gate.withPermit(Effect.andThen(ensureAlive, effect)), scope, { startImmediately: true }),
-      Fiber.join
-    )
-
-  const untilStored = Schedule.exponential("50 millis").pipe(
-    Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, Duration.seconds(1)))),
-    Schedule.upTo({ duration: host.patience })
+/** One at a time, to its end: a caller that is interrupted leaves it. */
+const alone = <A>(self: Owned, effect: Effect.Effect<A, SessionError>): Effect.Effect<A, SessionError> =>
+  Effect.flatMap(
+    Effect.forkIn(self.gate.withPermit(Effect.andThen(ensureAlive(self), effect)), self.scope, {
+      startImmediately: true
+    }),
+    Fiber.join
   )
 
-  /** Changes what is stored, and tries again while the store fails. */
-  const change = (
-    write: (before: Stored) => Effect.Effect<Stored, Conflict | storage.Reason>
-  ): Effect.Effect<void, sessionTypes.SessionError> =>
-    Effect.suspend(() =>
-      self.stored === undefined ? Effect.die(new Error("a session to write to")) : write(self.stored)
-    ).pipe(
-      Effect.retry({ schedule: untilStored, while: (error) => error._tag === "StoreFailed" }),
-      Effect.map((next) => void (self.stored = next)),
-      Effect.catchDefect((defect) => {
-        const error = storage.unavailable({
-          operation: "compareAndSet",
-          storage: "store",
-          error: "Defect",
-          cause: defect
-        })
-        return Effect.fail<storage.Reason>({ _tag: "StoreFailed", error })
-      }),
-      Effect.catch((error) => {
-        if (error._tag === "Refused") return Effect.fail(fail(error))
-        if (error._tag !== "Conflict") return giveUp(error)
-        return giveUp({
-          _tag: "Elsewhere",
-          owner: Option.getOrUndefined(error.found)?.head.owner ?? "none: it was removed"
-        })
+const untilStored = ({ patience }: Host) =>
+  Schedule.exponential("50 millis").pipe(
+    Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, Duration.seconds(1)))),
+    Schedule.upTo({ duration: patience })
+  )
+
+/** Changes what is stored, and tries again while the store fails. */
+const change = (
+  self: Owned,
+  write: (before: Stored) => Effect.Effect<Stored, Conflict | storage.Reason>
+): Effect.Effect<void, SessionError> =>
+  Effect.suspend(() =>
+    self.stored === undefined ? Effect.die(new Error("a session to write to")) : write(self.stored)
+  ).pipe(
+    Effect.retry({ schedule: untilStored(self.host), while: (error) => error._tag === "StoreFailed" }),
+    Effect.map((next) => void (self.stored = next)),
+    Effect.catchDefect((defect) => {
+      const error = storage.unavailable({
+        operation: "compareAndSet",
+        storage: "store",
+        error: "Defect",
+        cause: defect
       })
-    )
-
-  const leaseFrom = (now: DateTime.Utc) => (isExclusive ? undefined : DateTime.addDuration(now, host.leaseTime))
-
-  const withLease = ({ lease: _, ...head }: Head, lease: DateTime.Utc | undefined, updated: DateTime.Utc): Head => ({
-    ...head,
-    ...defined({ lease }),
-    updated
-  })
-
-  /** Reads the session again, where another process may have written since. */
-  const refresh = Effect.gen(function* () {
-    const isMine = self.stored !== undefined && (isExclusive || self.isHeld)
-    if (isMine) return
-    const head = yield* Effect.mapError(sessions.log.head(id), fail)
-    if (Option.getOrUndefined(head)?.version === self.stored?.at.version) return
-    self.stored = Option.getOrUndefined(yield* Effect.mapError(sessions.load(id), fail))
-    feed.clear()
-  })
-
-  /** Fails if another process has the lease. */
-  const ensureFree = Effect.gen(function* () {
-    if (self.stored === undefined || self.stored.at.head.owner === owner || isExclusive) return
-    const { head } = self.stored.at
-    if ((yield* host.owners.rest(self.stored.at)) > 0) return yield* fail({ _tag: "Elsewhere", owner: head.owner })
-  })
-
-  /** Becomes the owner, for a turn with a lease. */
-  const claim = (forTurn: boolean) =>
-    Effect.gen(function* () {
-      if (self.stored === undefined || self.stored.at.head.owner === owner) return
-      yield* ensureFree
-      const now = yield* DateTime.now
-      const lease = forTurn ? leaseFrom(now) : undefined
-      yield* change((before) =>
-        sessions.append(before, (head) => ({ ...withLease(head, lease, now), owner, epoch: head.epoch + 1 }))
-      )
+      return Effect.fail<storage.Reason>({ _tag: "StoreFailed", error })
+    }),
+    Effect.catch((error) => {
+      if (error._tag === "Refused") return Effect.fail(errorOf(self)(error))
+      if (error._tag !== "Conflict") return giveUp(self, error)
+      return giveUp(self, {
+        _tag: "Elsewhere",
+        owner: Option.getOrUndefined(error.found)?.head.owner ?? "none: it was removed"
+      })
     })
+  )
 
-  /** Writes events. `run` is the state of the run after them, if they have events of it. */
-  const write = Effect.fnUntraced(function* (events: Arr.NonEmptyReadonlyArray<Event>, run?: Run.State | undefined) {
-    const now = yield* DateTime.now
-    const from = self.stored?.memory.sequence ?? 0
-    yield* change((before) => {
-      const folded = sessionEvents.applyAll(before.memory, events, run)
-      // The events were made for this state
-      if (Result.isFailure(folded)) return Effect.die(new Error(folded.failure))
-      const memory = folded.success
-      const lease = sessionEvents.hasWork(memory) ? leaseFrom(now) : undefined
-      return sessions.append(before, (head) => withLease(head, lease, now), { events, memory })
-    })
-    feed.add(sessionEvents.entriesFrom(self.stored?.at.head.life ?? "", from + 1, events))
-    if (
-      self.stored !== undefined &&
-      sessions.needsSnapshot(self.stored) &&
-      self.stored.memory.sequence >= noSnapshotBefore
-    ) {
-      yield* compact
-    }
+/** Changes the head alone: with a lease, or without one. */
+const setHead = (self: Owned, isLeased: boolean, set: (head: Head) => Head = (head) => head) =>
+  Effect.flatMap(DateTime.now, (now) =>
+    change(self, (before) => self.host.sessions.append(before, (head) => set(leased(self, head, isLeased, now))))
+  )
+
+/** The head with a lease from now on, or without one. A cluster needs none. */
+const leased = ({ host }: Owned, head: Head, isLeased: boolean, now: DateTime.Utc): Head =>
+  claimedLog.withLease(head, now, isLeased && !host.isExclusive ? host.leaseTime : undefined)
+
+/** Reads the session again, where another process may have written since. */
+const refresh = Effect.fnUntraced(function* (self: Owned) {
+  const { feed, host, id } = self
+  const isMine = self.stored !== undefined && (host.isExclusive || self.isHeld)
+  if (isMine) return
+  const head = yield* Effect.mapError(host.sessions.log.head(id), errorOf(self))
+  if (Option.getOrUndefined(head)?.version === self.stored?.at.version) return
+  self.stored = Option.getOrUndefined(yield* Effect.mapError(host.sessions.load(id), errorOf(self)))
+  feed.clear()
+})
+
+/** Fails if another process has the lease. */
+const ensureFree = Effect.fnUntraced(function* (self: Owned) {
+  const { host, owner, stored } = self
+  if (stored === undefined || stored.at.head.owner === owner || host.isExclusive) return
+  if ((yield* host.owners.rest(stored.at)) === 0) return
+  return yield* errorOf(self)({ _tag: "Elsewhere", owner: stored.at.head.owner })
+})
+
+/** Becomes the owner, for a turn with a lease. */
+const claim = Effect.fnUntraced(function* (self: Owned, forTurn: boolean) {
+  const { owner, stored } = self
+  if (stored === undefined || stored.at.head.owner === owner) return
+  yield* ensureFree(self)
+  yield* setHead(self, forTurn, (head) => ({ ...head, owner, epoch: head.epoch + 1 }))
+})
+
+/** Writes events. `run` is the state of the run after them, if they have events of it. */
+const write = Effect.fnUntraced(function* (
+  self: Owned,
+  events: Arr.NonEmptyReadonlyArray<Event>,
+  run?: Run.State | undefined
+) {
+  const { sessions } = self.host
+  const now = yield* DateTime.now
+  const from = self.stored?.memory.sequence ?? 0
+  yield* change(self, (before) => {
+    const folded = sessionEvents.applyAll(before.memory, events, run)
+    // The events were made for this state
+    if (Result.isFailure(folded)) return Effect.die(new Error(folded.failure))
+    const memory = folded.success
+    const isBusy = sessionEvents.hasWork(memory)
+    return sessions.append(before, (head) => leased(self, head, isBusy, now), { events, memory })
   })
+  self.feed.add(sessionEvents.entriesFrom(self.stored?.at.head.life ?? "", from + 1, events))
+  const { stored } = self
+  if (stored === undefined || !sessions.needsSnapshot(stored)) return
+  if (stored.memory.sequence >= self.noSnapshotBefore) yield* compact(self)
+})
 
-  /** Makes a snapshot. A state that cannot be written stays in its events. */
-  const compact = Effect.suspend(() => {
+/** Makes a snapshot. A state that cannot be written stays in its events. */
+const compact = (self: Owned) =>
+  Effect.suspend(() => {
     const before = self.stored
     if (before === undefined) return Effect.void
     return Effect.gen(function* () {
-      self.stored = yield* sessions.compact(before, yield* DateTime.now)
+      self.stored = yield* self.host.sessions.compact(before, yield* DateTime.now)
     }).pipe(
       Effect.catch((error) => {
-        if (error._tag !== "StoreFailed" && error._tag !== "Conflict") {
-          noSnapshotBefore = before.memory.sequence * 2
-          return Effect.logWarning(
-            `session ${id}: no snapshot was made, so events are kept and read again`,
-            storage.renderReason(error)
-          )
-        }
         // It may be there even so
-        return Effect.gen(function* () {
-          const found = Option.getOrUndefined(
-            yield* Effect.retry(sessions.load(id), {
-              schedule: untilStored,
-              while: ({ _tag }) => _tag === "StoreFailed"
-            })
-          )
-          if (found?.at.head.owner !== owner)
-            return yield* giveUp({ _tag: "Elsewhere", owner: found?.at.head.owner ?? "none" })
-          self.stored = found
-        }).pipe(Effect.catchTag(storage.reasonTags, giveUp))
+        if (error._tag === "StoreFailed" || error._tag === "Conflict") return reload(self)
+        self.noSnapshotBefore = before.memory.sequence * 2
+        return Effect.logWarning(
+          `session ${self.id}: no snapshot was made, so events are kept and read again`,
+          storage.renderReason(error)
+        )
       })
     )
   })
 
-  /** Returns false if another process was faster. */
-  const create = Effect.fnUntraced(function* (agent: string, updated: DateTime.Utc) {
-    const created = yield* sessions.create(id, agent, { owner, updated }).pipe(
-      Effect.catchTag("Conflict", () => Effect.undefined),
-      Effect.mapError(fail)
-    )
-    if (created === undefined) return false
-    self.stored = created
-    return true
-  })
-
-  /** Lets the next owner have the session at once, with a snapshot where that saves it many reads. */
-  const release = Effect.suspend(() => {
-    if (self.stored === undefined || self.stored.at.head.owner !== owner) return Effect.void
-    const { base, memory } = self.stored
-    const isLong = memory.sequence - base > Math.max(sessionFeed.limit / 4, base / 16)
-    return Effect.gen(function* () {
-      if (isLong) yield* compact
-      const now = yield* DateTime.now
-      if (self.stored?.at.head.lease !== undefined) {
-        yield* change((before) => sessions.append(before, (head) => withLease(head, undefined, now)))
-      }
+/** Reads the session after a write that may have taken place. */
+const reload = (self: Owned) =>
+  Effect.gen(function* () {
+    const loaded = Effect.retry(self.host.sessions.load(self.id), {
+      schedule: untilStored(self.host),
+      while: ({ _tag }) => _tag === "StoreFailed"
     })
+    const found = Option.getOrUndefined(yield* loaded)
+    if (found?.at.head.owner !== self.owner) {
+      return yield* giveUp(self, { _tag: "Elsewhere", owner: found?.at.head.owner ?? "none" })
+    }
+    self.stored = found
+  }).pipe(Effect.catchTag(storage.reasonTags, (reason) => giveUp(self, reason)))
+
+/** Returns false if another process was faster. */
+const create = Effect.fnUntraced(function* (self: Owned, agent: string, updated: DateTime.Utc) {
+  const created = yield* self.host.sessions.create(self.id, agent, { owner: self.owner, updated }).pipe(
+    Effect.catchTag("Conflict", () => Effect.undefined),
+    Effect.mapError(errorOf(self))
+  )
+  if (created === undefined) return false
+  self.stored = created
+  return true
+})
+
+/** Lets the next owner have the session at once, with a snapshot where that saves it many reads. */
+const release = Effect.fnUntraced(function* (self: Owned) {
+  if (self.stored === undefined || self.stored.at.head.owner !== self.owner) return
+  const { base, memory } = self.stored
+  if (memory.sequence - base > Math.max(sessionFeed.limit / 4, base / 16)) yield* compact(self)
+  if (self.stored?.at.head.lease !== undefined) yield* setHead(self, false)
+})
+
+const remove = Effect.fnUntraced(function* (self: Owned) {
+  const removed = yield* Effect.mapError(self.host.sessions.remove(self.id), errorOf(self))
+  self.stored = undefined
+  self.feed.clear()
+  return removed
+})
+
+/**
+ * Fails if another process has taken the session from one that was stopped for a while: after the write that allowed it
+ * to start something, for example.
+ */
+const verify = (self: Owned) =>
+  Effect.flatMap(DateTime.now, (now) => {
+    const updated = self.stored?.at.head.updated
+    const freshFor = Duration.min(longestFresh, Duration.times(self.host.leaseTime, 0.5))
+    const isFresh = updated === undefined || Duration.isLessThan(DateTime.distance(updated, now), freshFor)
+    return isFresh ? Effect.void : alone(self, setHead(self, true))
   })
 
-  const renew = Effect.flatMap(DateTime.now, (now) =>
-    change((before) => sessions.append(before, (head) => withLease(head, leaseFrom(now), now)))
-  )
+/** The session in this process, and the ways to change it. All but `alone` and `verify` are called inside `alone`. */
+export type SessionWriter = Effect.Success<ReturnType<typeof make>>
 
+/** Reads a session. */
+export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: Scope.Scope, onLost: () => void) {
+  const self: Owned = {
+    host,
+    id,
+    owner: yield* host.isExclusive ? storage.nonce : host.owners.next,
+    scope,
+    onLost,
+    feed: sessionFeed.make(),
+    gate: Semaphore.makeUnsafe(1),
+    loss: Deferred.makeUnsafe(),
+    stored: undefined,
+    failure: undefined,
+    isHeld: false,
+    noSnapshotBefore: 0
+  }
+  const fail = errorOf(self)
+  self.stored = Option.getOrUndefined(yield* Effect.mapError(host.sessions.load(id), fail))
+  const heartbeat = Effect.sleep(Duration.times(host.leaseTime, 1 / 3))
   return Object.assign(self, {
-    /**
-     * Fails if another process has taken the session from one that was stopped for a while: after the write that allowed it
-     * to start something, for example.
-     */
-    verify: Effect.flatMap(DateTime.now, (now) => {
-      const updated = self.stored?.at.head.updated
-      const isFresh = updated === undefined || Duration.isLessThan(DateTime.distance(updated, now), freshFor)
-      return isFresh ? Effect.void : alone(renew)
-    }),
+    fail,
+    alone: <A>(effect: Effect.Effect<A, SessionError>) => alone(self, effect),
+    ensureAlive: ensureAlive(self),
+    refresh: refresh(self),
+    ensureFree: ensureFree(self),
+    claim: (forTurn: boolean) => claim(self, forTurn),
+    write: (events: Arr.NonEmptyReadonlyArray<Event>, run?: Run.State | undefined) => write(self, events, run),
+    create: (agent: string, updated: DateTime.Utc) => create(self, agent, updated),
+    release: release(self),
+    remove: remove(self),
+    verify: verify(self),
     /** Renews the lease, for ever. */
-    renewed: Effect.forever(
-      Effect.andThen(Effect.sleep(Duration.times(host.leaseTime, 1 / 3)), Effect.ignore(alone(renew)))
-    ),
+    renewed: Effect.forever(Effect.andThen(heartbeat, Effect.ignore(alone(self, setHead(self, true))))),
     /** The state of the session. Fails if there is none. */
     memory: Effect.suspend(() =>
       self.stored === undefined ? Effect.fail(fail({ _tag: "NotFound" })) : Effect.succeed(self.stored.memory)
     ),
     hasWork: (): boolean => self.stored !== undefined && sessionEvents.hasWork(self.stored.memory),
-    feed,
-    fail,
-    alone,
-    ensureAlive,
-    refresh,
-    ensureFree,
-    claim,
-    write,
-    create,
-    release,
-    remove: Effect.gen(function* () {
-      const removed = yield* Effect.mapError(sessions.remove(id), fail)
-      self.stored = undefined
-      feed.clear()
-      return removed
-    }),
-    lost: Deferred.await(lost)
+    lost: Deferred.await(self.loss)
   })
 })

@@ -151,7 +151,16 @@ export interface Lost<out H> {
 }
 
 const renewed = ({ time }: Lease): Effect.Effect<Required<Pick<Head, "lease" | "updated">>> =>
-  Effect.map(DateTime.now, (updated) => ({ updated, lease: DateTime.addDuration(updated, time) }))
+  Effect.map(DateTime.now, (updated) => timesOf(updated, time))
+
+const timesOf = (updated: DateTime.Utc, time: Duration.Duration) => ({
+  updated,
+  lease: DateTime.addDuration(updated, time)
+})
+
+/** A head that is written now: with a lease of this time, or without one, so that any process can take the log. */
+export const withLease = <H extends Head>(head: H, now: DateTime.Utc, time: Duration.Duration | undefined): H =>
+  time === undefined ? { ...withoutLease(head), updated: now } : { ...head, ...timesOf(now, time) }
 
 /** Begins a log in place of `before`, and claims it. */
 export const begin = Effect.fnUntraced(function* <H extends Head, B, I>(
@@ -275,9 +284,8 @@ export const make = <H extends Head, B, I, X>(options: {
     const fresh = Duration.subtract(lease.time, Duration.times(lease.heartbeat, 0.5))
     const isFresh = until !== undefined && Duration.isGreaterThan(DateTime.distance(now, until), fresh)
     if (isFresh || mine.failure !== undefined || mine.isOver) return
-    const next = { updated: now, lease: DateTime.addDuration(now, lease.time) }
     yield* Effect.catch(
-      write((at) => journal.append(at, (head) => ({ ...head, ...next }), [])),
+      write((at) => journal.append(at, (head) => withLease(head, now, lease.time), [])),
       (reason) =>
         // The store may answer again before the lease ends
         reason._tag !== "Lost" && until !== undefined && DateTime.isGreaterThan(until, now)
