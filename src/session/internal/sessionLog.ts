@@ -87,7 +87,7 @@ export interface Stored {
 }
 
 /** Events to append, and the state after them. */
-interface Addition {
+export interface Addition {
   readonly events: ReadonlyArray<Event>
   readonly memory: Memory
 }
