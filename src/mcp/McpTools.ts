@@ -577,6 +577,7 @@ class Server {
   refused: ReadonlyArray<RefusedTool> = []
   private current: { readonly connection: connection.Connection; readonly scope: Scope.Closeable } | undefined
   private listed: { readonly by: connection.Connection; readonly entries: ReadonlyMap<string, Entry> } | undefined
+  /** The attempt to connect that is under way. */
   private connecting: Fiber.Fiber<connection.Connection, McpToolsError> | undefined
   private readonly lock = Semaphore.makeUnsafe(1)
   private readonly name: string
@@ -603,7 +604,7 @@ class Server {
     })
     if (this.options.optional !== true) return found
     return Effect.suspend(() => {
-      if (this.isDown && this.isConnecting) return Effect.succeed([])
+      if (this.isDown && this.connecting !== undefined) return Effect.succeed([])
       const duration = this.isDown ? "1 second" : (this.options.connectTimeout ?? "30 seconds")
       const why = "it did not answer in time"
       const orElse = () => Effect.fail(errorOf(this.name, { _tag: "Unreachable", problem: why }, why))
@@ -621,10 +622,6 @@ class Server {
         })
       )
     )
-  }
-
-  private get isConnecting(): boolean {
-    return this.connecting !== undefined && this.connecting.pollUnsafe() === undefined
   }
 
   /** A connection and its tools. One that turns out to be lost is replaced once. */
@@ -647,9 +644,13 @@ class Server {
   /** The connection, made again if there is none or it was lost. Calls that need one at the same time wait for the same. */
   private get connected(): Effect.Effect<connection.Connection, McpToolsError> {
     const start = Effect.gen({ self: this }, function* () {
-      if (this.connecting !== undefined && this.isConnecting) return this.connecting
-      this.connecting = yield* Effect.forkIn(this.connect, this.scope)
-      return this.connecting
+      if (this.connecting !== undefined) return this.connecting
+      const ended = Effect.sync(() => {
+        this.connecting = undefined
+      })
+      const connecting = yield* Effect.forkIn(Effect.ensuring(this.connect, ended), this.scope)
+      this.connecting = connecting
+      return connecting
     })
     return Effect.suspend(() => {
       const known = this.current

@@ -13,7 +13,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { constVoid } from "effect/Function"
-import type * as Fiber from "effect/Fiber"
+import * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
@@ -550,10 +550,7 @@ export const streamOf = <Event, E>(
       // Added last, so it runs first. A producer that waits for room is interrupted before it is released:
       // released first it would continue, and one that cannot be interrupted there would wait for ever.
       yield* Effect.addFinalizer(() =>
-        Effect.andThen(
-          Effect.sync(() => fiber.interruptUnsafe()),
-          Queue.shutdown(queue)
-        )
+        Effect.andThen(Effect.forkDetach(Fiber.interrupt(fiber), { startImmediately: true }), Queue.shutdown(queue))
       )
       return Stream.fromQueue(queue)
     })

@@ -77,7 +77,7 @@ export const endWithin = Effect.fnUntraced(function* <E>(
     Effect.as(Option.none())
   )
   const exit = yield* Effect.raceFirst(Effect.asSome(Fiber.await(fiber)), over).pipe(
-    Effect.ensuring(Effect.sync(() => fiber.interruptUnsafe()))
+    Effect.ensuring(Effect.forkDetach(Fiber.interrupt(fiber), { startImmediately: true }))
   )
   if (Option.isSome(exit)) return yield* exit.value
   return yield* Effect.fail(`expected ${progress.expected}, and waited ${Duration.format(limit)} for it`)

@@ -412,22 +412,16 @@ const makeApproval = (
 const withinCall = (contract: ToolContract.ToolContract, captured: Context.Context<never>) => {
   const services = servicesOver(captured)
   return <A>(runContext: Json.JsonObject, effect: Effect.Effect<A, ToolResult.Failure>) =>
-    toolCall.forkAndWait<A, ToolResult.Failure>((current, timeouts, done) =>
-      toolCall.fork(
-        Effect.result(effect),
-        services(current, runContext),
-        timeouts,
-        Duration.toMillis(contract.timeout),
-        (exit) => {
-          if (exit === "timeout") return done(Effect.fail(lateApproval(contract.timeout)))
-          done(
-            Exit.isSuccess(exit)
-              ? Effect.fromResult(exit.value)
-              : Effect.flatMap(toolCall.unhandledFailure(contract.name, exit.cause), Effect.fail)
-          )
-        }
-      )
-    )
+    Effect.contextWith((current: Context.Context<never>) => {
+      const inside = services(current, runContext)
+      const settled = toolCall.settle(Effect.result(effect), inside, Duration.toMillis(contract.timeout))
+      return Effect.flatMap(settled, (exit): Effect.Effect<A, ToolResult.Failure> => {
+        if (exit === "timeout") return Effect.fail(lateApproval(contract.timeout))
+        return Exit.isSuccess(exit)
+          ? Effect.fromResult(exit.value)
+          : Effect.flatMap(toolCall.unhandledFailure(contract.name, exit.cause), Effect.fail)
+      })
+    })
 }
 
 /**

@@ -8,8 +8,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
-import { constUndefined, constVoid, identity } from "effect/Function"
+import { constUndefined, identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as References from "effect/References"
@@ -82,18 +81,16 @@ export class CallUnderWay {
   readonly span: Tracer.Span
   /** The context of the batch. */
   readonly around: Context.Context<never>
-  readonly timeouts: Timeouts
   /** Why the newest attempt failed unexpectedly. */
   cause: Cause.Cause<unknown> | undefined
   /** The result of the newest attempt that ran here. */
   result: ToolResult.ToolResult | undefined
   private entered: Context.Context<never> | undefined
 
-  constructor(call: BoundCall, span: Tracer.Span, around: Context.Context<never>, timeouts: Timeouts) {
+  constructor(call: BoundCall, span: Tracer.Span, around: Context.Context<never>) {
     this.call = call
     this.span = span
     this.around = around
-    this.timeouts = timeouts
   }
 
   /** The context of the batch with this call in it. */
@@ -288,103 +285,25 @@ const timeLeft = ({ deadline, timeout }: Pick<BoundCall, "timeout" | "deadline">
 export const remainingTime = (call: Pick<BoundCall, "timeout" | "deadline">): Effect.Effect<Duration.Duration> =>
   Effect.clockWith((clock) => Effect.succeed(Duration.millis(timeLeft(call, clock))))
 
-/** The timeouts of the calls of a batch. One fiber sleeps until the first of them. */
-class Timeouts {
-  /** The time of each, in nanoseconds of the monotonic clock. */
-  due: Map<() => void, bigint> | undefined
-  sleeper: Fiber.Fiber<void> | undefined
-  wakesAt = 0n
-
-  add(context: Context.Context<never>, millis: number, ring: () => void): void {
-    if (millis === Infinity) return
-    const clock = Context.get(context, Clock.Clock)
-    const at = clock.monotonicTimeNanosUnsafe() + BigInt(Math.round(millis * 1_000_000))
-    this.due ??= new Map()
-    this.due.set(ring, at)
-    if (this.sleeper !== undefined && at >= this.wakesAt) return
-    this.sleeper?.interruptUnsafe()
-    this.sleeper = Effect.runForkWith(context)(this.watch(clock))
-  }
-
-  delete(ring: () => void): void {
-    if (this.due?.delete(ring) !== true || this.due.size > 0) return
-    this.sleeper?.interruptUnsafe()
-    this.sleeper = undefined
-  }
-
-  /** Rings those whose time has come, and sleeps until the next. */
-  watch(clock: Clock.Clock): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      const now = clock.monotonicTimeNanosUnsafe()
-      let next: bigint | undefined
-      for (const [ring, at] of this.due ?? []) {
-        if (at <= now) {
-          this.due?.delete(ring)
-          ring()
-        } else if (next === undefined || at < next) next = at
-      }
-      if (next === undefined) {
-        this.sleeper = undefined
-        return Effect.void
-      }
-      this.wakesAt = next
-      return Effect.andThen(clock.sleep(Duration.nanos(next - now)), this.watch(clock))
-    })
-  }
-}
+const withContext = <A>(effect: Effect.Effect<A>, context: Context.Context<never>): Effect.Effect<A> =>
+  Effect.updateContext(effect, (_: Context.Context<never>) => context)
 
 /**
- * Runs an effect in a fiber of its own, so that neither its timeout nor its own interruption reaches the one that waits
- * for it. A fiber that resists interruption is waited for, and has timed out nevertheless. The fiber is returned if it
- * still runs.
+ * The exit of an effect that runs with a context, or `"timeout"`. Its own interruption is an exit. An effect that resists
+ * interruption is waited for, and has timed out nevertheless.
  */
-export const fork = <A>(
+export const settle = <A>(
   effect: Effect.Effect<A>,
   context: Context.Context<never>,
-  timeouts: Timeouts,
-  millis: number,
-  done: (exit: Exit.Exit<A> | "timeout") => void
-): Fiber.Fiber<A> | undefined => {
-  const fiber = Effect.runForkWith(context)(effect)
-  const exit = fiber.pollUnsafe()
-  if (exit !== undefined) return void done(exit)
-  let isLate = false
-  const giveUp = () => {
-    isLate = true
-    fiber.interruptUnsafe()
-  }
-  timeouts.add(context, millis, giveUp)
-  fiber.addObserver((exit) => {
-    timeouts.delete(giveUp)
-    done(isLate ? "timeout" : exit)
+  millis: number
+): Effect.Effect<Exit.Exit<A> | "timeout"> => {
+  const settled: Effect.Effect<Exit.Exit<A> | "timeout"> = Effect.exit(withContext(effect, context))
+  if (millis === Infinity) return settled
+  return Effect.timeoutOrElse(settled, {
+    duration: Duration.millis(millis),
+    orElse: () => Effect.succeed("timeout" as const)
   })
-  return fiber
 }
-
-/** Begins something, and calls `done` with what comes after it. The fiber is returned if it still runs. */
-type Begin<A, E = never> = (
-  context: Context.Context<never>,
-  timeouts: Timeouts,
-  done: (result: Effect.Effect<A, E>) => void,
-  inBatch?: CallUnderWay
-) => Fiber.Fiber<unknown> | undefined
-
-export const forkAndWait = <A, E = never>(begin: Begin<A, E>): Effect.Effect<A, E> =>
-  Effect.contextWith((context: Context.Context<never>) =>
-    Effect.callback<A, E>((resume) => {
-      const timeouts = Context.get(context, CurrentCall)?.timeouts ?? new Timeouts()
-      const fiber = begin(context, timeouts, resume)
-      return fiber && Fiber.interrupt(fiber)
-    })
-  )
-
-/** The execution of a body here. The batch of `inBatch` begins it without the Effect. */
-interface LocalExecution extends Effect.Effect<ToolResult.ToolResult> {
-  readonly begin: Begin<ToolResult.ToolResult>
-}
-
-const isLocalExecution = (effect: Effect.Effect<ToolResult.ToolResult>): effect is LocalExecution =>
-  Predicate.hasProperty(effect, "begin")
 
 export const executeBody = (
   name: string,
@@ -392,23 +311,24 @@ export const executeBody = (
   body: Body,
   args: Json.JsonObject,
   call: CallContext
-): LocalExecution => {
+): Effect.Effect<ToolResult.ToolResult> => {
   const { run = body, services = identity } = body
-  const begin: LocalExecution["begin"] = (context, timeouts, done, inBatch) => {
-    const current = inBatch ?? Context.get(context, CurrentCall)
+  return Effect.contextWith((context: Context.Context<never>) => {
+    const current = Context.get(context, CurrentCall)
     if (current !== undefined) current.cause = undefined
     const millis = timeLeft({ timeout, deadline: call.deadline }, Context.get(context, Clock.Clock))
     // the caller has given up: a handler must not act now, not even one that would finish at once
-    if (millis === 0) return void done(Effect.succeed(timeoutFailure(Duration.zero)))
-    const effect = Effect.suspend(() => run(args, call))
-    return fork(effect, services(context, call.context, inBatch), timeouts, millis, (exit) => {
-      if (exit === "timeout") return done(Effect.succeed(timeoutFailure(Duration.millis(millis))))
-      if (Exit.isFailure(exit)) return done(unhandledFailure(name, exit.cause, current))
+    if (millis === 0) return Effect.succeed(timeoutFailure(Duration.zero))
+    const inside =
+      current?.context === context ? services(current.around, call.context, current) : services(context, call.context)
+    const ran = Effect.suspend(() => run(args, call))
+    return Effect.flatMap(settle(ran, inside, millis), (exit): Effect.Effect<ToolResult.ToolResult> => {
+      if (exit === "timeout") return Effect.succeed(timeoutFailure(Duration.millis(millis)))
+      if (Exit.isFailure(exit)) return unhandledFailure(name, exit.cause, current)
       if (current !== undefined) current.result = exit.value
-      done(exit)
+      return exit
     })
-  }
-  return Object.assign(forkAndWait(begin), { begin })
+  })
 }
 
 /** The time that a caller waits beyond the timeout, which the other side enforces. */
@@ -420,11 +340,11 @@ export const dispatchWithTimeout = (
   margin: Duration.Duration,
   dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
-  forkAndWait((context, timeouts, done) => {
+  Effect.contextWith((context: Context.Context<never>) => {
     const millis = timeLeft(call, Context.get(context, Clock.Clock))
     const dispatched = Effect.suspend(() => dispatch(call))
-    return fork(dispatched, context, timeouts, millis + Duration.toMillis(margin), (exit) =>
-      done(exit === "timeout" ? Effect.succeed(timeoutFailure(Duration.millis(millis))) : exit)
+    return Effect.flatMap(settle(dispatched, context, millis + Duration.toMillis(margin)), (exit) =>
+      exit === "timeout" ? Effect.succeed(timeoutFailure(Duration.millis(millis))) : exit
     )
   })
 
@@ -463,16 +383,17 @@ const openSpan = (
   call: BoundCall,
   context: Context.Context<never>,
   isTraced: boolean
-): Exit.Exit<Tracer.Span> | undefined => {
-  const attributes = {
-    "gen_ai.operation.name": "execute_tool",
-    "gen_ai.tool.name": call.contract.name,
-    "gen_ai.tool.call.id": call.id,
-    ...(isTraced && telemetry.describeCall(call, context))
-  }
-  const opened = Effect.makeSpan(`execute_tool ${call.contract.name}`, { attributes })
-  return Effect.runForkWith(context)(opened).pollUnsafe()
-}
+): Effect.Effect<Exit.Exit<Tracer.Span>> =>
+  Effect.exit(
+    Effect.makeSpan(`execute_tool ${call.contract.name}`, {
+      attributes: {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": call.contract.name,
+        "gen_ai.tool.call.id": call.id,
+        ...(isTraced && telemetry.describeCall(call, context))
+      }
+    })
+  )
 
 /** Checks the result of a call, and ends its span. */
 const close = (
@@ -539,169 +460,97 @@ export const run = <E = never, R = never>(
   options: BatchOptions<E, R> = {}
 ): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> =>
   Effect.withFiber((fiber) => {
-    // Spans go nowhere without a tracer
-    const isTraced = fiber.cache.tracer !== undefined
-    // Sound: the services of the observers are those that the Effect requires
-    const context = fiber.context as Context.Context<R>
-    return Effect.callback((resume) => runBatch(calls, options, context, isTraced, resume))
+    const { context } = fiber
+    const runtime = runtimeIn(context)
+    const batch: Batch<E, R> = {
+      options,
+      context,
+      runtime,
+      clock: Context.get(context, Clock.Clock),
+      // Spans go nowhere without a tracer
+      isTraced: fiber.cache.tracer !== undefined,
+      isMeasured: Context.get(context, telemetry.Metrics) !== undefined,
+      results: [],
+      died: []
+    }
+    const concurrency = runtime.concurrency === "unbounded" ? "unbounded" : Math.max(1, runtime.concurrency || 1)
+    const runFrom = (first: number): Effect.Effect<void, E, R> => {
+      const turn = calls.slice(first, first + callsPerTurn)
+      const ran = Effect.forEach(turn, (call, index) => runCall(batch, call, first + index), {
+        concurrency,
+        discard: true
+      })
+      const next = first + callsPerTurn
+      if (next >= calls.length) return ran
+      return Effect.flatMap(Effect.andThen(ran, Effect.yieldNow), () => runFrom(next))
+    }
+    return Effect.flatMap(runFrom(0), () => outcomeOf(batch))
   })
 
-/** The calls that a batch begins before other fibers have their turn: each of them may end at once. */
+/** The calls of a batch before other fibers have their turn: each of them may end at once. */
 const callsPerTurn = 1000
 
 /** An Effect that is an Exit needs no fiber. */
 export const isDone = <A, E, R>(effect: Effect.Effect<A, E, R>): effect is Exit.Exit<A, E> => Exit.isExit(effect)
 
-/**
- * Runs a batch. Each call has one fiber while its code runs, and another where an observer has to wait. The Effect that is
- * returned interrupts all of them and waits.
- */
-const runBatch = <E, R>(
-  calls: ReadonlyArray<BoundCall>,
-  { defects, onFinished, onStarted }: BatchOptions<E, R>,
-  context: Context.Context<R>,
-  isTraced: boolean,
-  resume: (end: Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E>) => void
-): Effect.Effect<void> => {
-  const runtime = runtimeIn(context)
-  const clock = Context.get(context, Clock.Clock)
-  const atOnce = runtime.concurrency === "unbounded" ? Infinity : Math.max(1, runtime.concurrency || 1)
-  const isMeasured = Context.get(context, telemetry.Metrics) !== undefined
-  const timeouts = new Timeouts()
-  const results: Array<ToolResult.ToolResult> = []
-  const died: Array<Cause.Cause<unknown>> = []
-  /** The newest fiber of each call. */
-  const fibers: Array<Fiber.Fiber<unknown, unknown>> = []
-  let next = 0
-  let running = 0
-  let isStarting = false
-  let isStopped = false
-  let failure: Cause.Cause<E> | undefined
-  let onStopped = constVoid
-
-  const stop = (): void => {
-    isStopped = true
-    for (const fiber of fibers) fiber?.interruptUnsafe()
-  }
-
-  const keep = (index: number, fiber: Fiber.Fiber<unknown, unknown>): void => {
-    fibers[index] = fiber
-    if (isStopped) fiber.interruptUnsafe()
-  }
-
-  const watch = <A, F>(index: number, fiber: Fiber.Fiber<A, F>, then: (exit: Exit.Exit<A, F>) => void): void => {
-    const exit = fiber.pollUnsafe()
-    if (exit !== undefined) return then(exit)
-    fiber.addObserver(then)
-    keep(index, fiber)
-  }
-
-  /** Runs what an interruption of the batch does not cut off. */
-  const perform = <A, F>(
-    index: number,
-    make: () => Effect.Effect<A, F, R>,
-    then: (exit: Exit.Exit<A, F>) => void
-  ): void => {
-    const effect = Result.getOrElse(Result.try(make), Exit.die)
-    if (isDone(effect)) return then(effect)
-    watch(index, Effect.runForkWith(context)(effect, { uninterruptible: true }), then)
-  }
-
-  const start = (): void => {
-    if (isStarting) return
-    isStarting = true
-    const last = next + callsPerTurn
-    for (let call = calls[next]; call !== undefined; call = calls[next]) {
-      if (isStopped || running >= atOnce) break
-      if (next === last) {
-        running += 1
-        Effect.runForkWith(context)(Effect.yieldNow).addObserver(() => end(Exit.void))
-        break
-      }
-      next += 1
-      begin(call, next - 1)
-    }
-    isStarting = false
-    if (running > 0) return
-    if (failure !== undefined) resume(Effect.failCause(failure))
-    else if (!isStopped) resume(outcome())
-    onStopped()
-  }
-
-  const outcome = (): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>> => {
-    const first = defects === "die" ? died.find((cause) => cause !== undefined) : undefined
-    return first === undefined
-      ? Effect.succeed(results)
-      : Effect.failCause(Cause.fromReasons<never>(first.reasons.filter(Cause.isDieReason)))
-  }
-
-  const end = (exit: Exit.Exit<unknown, E>): void => {
-    if (Exit.isFailure(exit) && !(isStopped && Cause.hasInterruptsOnly(exit.cause))) {
-      failure = failure === undefined ? exit.cause : Cause.combine(failure, exit.cause)
-      stop()
-    }
-    running -= 1
-    start()
-  }
-
-  const begin = (call: BoundCall, index: number): void => {
-    running += 1
-    if (onStarted === undefined) return execute(call, index)
-    perform(
-      index,
-      () => onStarted(call.id, index),
-      (exit) => (Exit.isSuccess(exit) && exit.value !== false ? execute(call, index) : end(exit))
-    )
-  }
-
-  const execute = (call: BoundCall, index: number): void => {
-    const { name } = call.contract
-    const startedAt = clock.currentTimeMillisUnsafe()
-
-    const finish = (settled: ToolResult.ToolResult, cause: Cause.Cause<unknown> | undefined): void => {
-      const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
-      const result = defects === "describe" ? describeFailure(settled, cause) : settled
-      if (isMeasured) telemetry.measureCall(call, context, result, duration)
-      if (cause !== undefined && Cause.hasDies(cause)) died[index] = cause
-      results[index] = result
-      if (onFinished === undefined) return end(Exit.void)
-      perform(index, () => onFinished(call.id, result, duration, cause, index), end)
-    }
-
-    const settle = (exit: Exit.Exit<ToolResult.ToolResult>, underWay?: CallUnderWay): void => {
-      if (isStopped) return finish(interruptedFailure, undefined)
-      if (Exit.isSuccess(exit)) return finish(exit.value, exit.value._tag === "Failure" ? underWay?.cause : undefined)
-      perform(
-        index,
-        () => unhandledFailure(name, exit.cause),
-        (logged) => (Exit.isSuccess(logged) ? finish(logged.value, exit.cause) : end(logged))
-      )
-    }
-
-    const opened = isStopped ? undefined : openSpan(call, context, isTraced)
-    if (opened?._tag !== "Success")
-      return settle(opened === undefined ? Exit.interrupt() : Exit.failCause(opened.cause))
-    const underWay = new CallUnderWay(call, isTraced ? quietSpan(opened.value) : opened.value, context, timeouts)
-    const done = (exit: Exit.Exit<ToolResult.ToolResult>) => settle(close(underWay, exit), underWay)
-    const execution = runtime.dispatch === local ? Option.getOrUndefined(call.execute) : undefined
-    if (execution === undefined || !isLocalExecution(execution)) {
-      const dispatched = Effect.suspend(() => runtime.dispatch(call))
-      return watch(index, Effect.runForkWith(underWay.context)(dispatched), done)
-    }
-    const finished = (result: Effect.Effect<ToolResult.ToolResult>): void => {
-      if (isStopped) done(Exit.interrupt())
-      else if (isDone(result)) done(result)
-      else watch(index, Effect.runForkWith(underWay.context)(result), done)
-    }
-    const fiber = execution.begin(context, timeouts, finished, underWay)
-    if (fiber !== undefined) keep(index, fiber)
-  }
-
-  start()
-  return Effect.suspend(() => {
-    stop()
-    const ended =
-      running === 0 ? Effect.void : Effect.callback<void>((resume) => void (onStopped = () => resume(Effect.void)))
-    return Effect.flatMap(ended, () => (failure === undefined ? Effect.void : Effect.orDie(Effect.failCause(failure))))
-  })
+/** A batch while it runs. */
+interface Batch<E, R> {
+  readonly options: BatchOptions<E, R>
+  readonly context: Context.Context<never>
+  readonly runtime: ToolRuntime
+  readonly clock: Clock.Clock
+  readonly isTraced: boolean
+  readonly isMeasured: boolean
+  readonly results: Array<ToolResult.ToolResult>
+  readonly died: Array<Cause.Cause<unknown>>
 }
+
+const outcomeOf = <E, R>({ died, options, results }: Batch<E, R>) => {
+  const first = options.defects === "die" ? died.find((cause) => cause !== undefined) : undefined
+  return first === undefined
+    ? Effect.succeed(results)
+    : Effect.failCause(Cause.fromReasons<never>(first.reasons.filter(Cause.isDieReason)))
+}
+
+/** Runs one call of a batch. An interruption cuts off its code, and neither its observers nor its result. */
+const runCall = <E, R>(batch: Batch<E, R>, call: BoundCall, index: number): Effect.Effect<void, E, R> =>
+  Effect.uninterruptibleMask((restore) => settleCall(batch, call, index, restore))
+
+const settleCall = Effect.fnUntraced(function* <E, R>(
+  batch: Batch<E, R>,
+  call: BoundCall,
+  index: number,
+  restore: <A, F, S>(effect: Effect.Effect<A, F, S>) => Effect.Effect<A, F, S>
+) {
+  const { clock, context, options, runtime } = batch
+  const { defects, onFinished, onStarted } = options
+  if (onStarted !== undefined && (yield* onStarted(call.id, index)) === false) return
+  const startedAt = clock.currentTimeMillisUnsafe()
+  const opened = yield* openSpan(call, context, batch.isTraced)
+  let exit: Exit.Exit<ToolResult.ToolResult>
+  let underWay: CallUnderWay | undefined
+  if (Exit.isSuccess(opened)) {
+    const current = new CallUnderWay(call, batch.isTraced ? quietSpan(opened.value) : opened.value, context)
+    const dispatched = Effect.suspend(() => runtime.dispatch(call))
+    exit = close(current, yield* Effect.exit(restore(withContext(dispatched, current.context))))
+    underWay = current
+  } else exit = Exit.failCause(opened.cause)
+
+  const isInterrupted = Exit.isFailure(yield* Effect.exit(restore(Effect.void)))
+  let settled: ToolResult.ToolResult = interruptedFailure
+  let cause: Cause.Cause<unknown> | undefined
+  if (!isInterrupted && Exit.isSuccess(exit)) {
+    settled = exit.value
+    if (settled._tag === "Failure") cause = underWay?.cause
+  } else if (!isInterrupted && Exit.isFailure(exit)) {
+    settled = yield* unhandledFailure(call.contract.name, exit.cause)
+    cause = exit.cause
+  }
+
+  const duration = Duration.millis(clock.currentTimeMillisUnsafe() - startedAt)
+  const result = defects === "describe" ? describeFailure(settled, cause) : settled
+  if (batch.isMeasured) telemetry.measureCall(call, context, result, duration)
+  if (cause !== undefined && Cause.hasDies(cause)) batch.died[index] = cause
+  batch.results[index] = result
+  if (onFinished !== undefined) yield* onFinished(call.id, result, duration, cause, index)
+})
