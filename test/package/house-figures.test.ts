@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { onTestFinished } from "vitest"
 import { measure, type Figures } from "../../scripts/house.ts"
+import { glob, parse, read, walk, type Source } from "../../scripts/sources.ts"
 
 /** `npm run house -- --details` prints the figures of the house and what is behind each: sizes have no limit. */
 describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
@@ -15,6 +16,34 @@ describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
 
   it("no file name occurs twice", () => {
     assert.deepStrictEqual(figures.duplicates, [])
+  })
+})
+
+/** The calls of Effect that start, watch or end a fiber behind the back of its parent. */
+const fiberCall = /^(?:runFork\w*|fork\w*Unsafe|interruptUnsafe|pollUnsafe|addObserver)$/
+
+/** The lines with such calls, by file. */
+const fiberCalls = (sources: ReadonlyArray<Source>): Readonly<Record<string, ReadonlyArray<number>>> =>
+  Object.fromEntries(
+    sources.flatMap(({ lineAt, path, program }) => {
+      const lines: Array<number> = []
+      walk(program, ({ name, start, type }) => {
+        if (type === "Identifier" && typeof name === "string" && fiberCall.test(name)) lines.push(lineAt(start))
+      })
+      return lines.length === 0 ? [] : [[path, lines]]
+    })
+  )
+
+describe("KEEP-7 fibers have their parents", () => {
+  it("KEEP-7 fibers are started, watched and ended by hand in one file, in at most eight places", () => {
+    const found = fiberCalls(glob("src/**/*.ts").map((path) => read(path)))
+    assert.isAtMost(Object.keys(found).length, 1, JSON.stringify(found))
+    assert.isAtMost(Object.values(found).flat().length, 8, JSON.stringify(found))
+  })
+
+  it("KEEP-7 such calls are found wherever they are, and comments are none", () => {
+    const text = `// fiber.interruptUnsafe()\nconst fork = Effect.runForkWith(context)\nconst { pollUnsafe } = fiber\nfiber?.addObserver(f)\nfork(a)`
+    assert.deepStrictEqual(new Set(fiberCalls([parse("a.ts", text)])["a.ts"]), new Set([2, 3, 4]))
   })
 })
 
