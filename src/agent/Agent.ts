@@ -123,6 +123,7 @@ export {
    *
    * - `input`: the next message of the user; with open calls it waits until they are done.
    * - `decisions`: answers to pending approvals, see `Run.Decision`. Those that are not answered still wait.
+   * - `context`: the `RunContext` from here on, open calls included; default that of the state.
    * - `maxSteps`: model calls for this message, default that of the agent. It is rounded
    *   down, and a number below 1 counts as 1, as `NaN` does.
    * - `toolChoice`: see {@link ToolChoice}.

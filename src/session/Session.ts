@@ -101,7 +101,7 @@ export {
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
    *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
    * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
-   *   conversation or the store, or a first message has not the `RunContext` that the agent reads. Its id is free again.
+   *   conversation or the store, or has not the `RunContext` that the agent reads. Its id is free again.
    * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
    *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
    * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example.
@@ -195,6 +195,7 @@ export {
    * | `Exists` | there is a session under the id, of this agent and with this status; nothing was stored |
    * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
    * | `AgentDiffers` | the session is one with another agent |
+   * | `ContextDiffers` | the message has a context, and the layer sets another one for all messages (`run.context`); nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, or its context holds a secret or is not JSON; nothing was stored |
    * | `InputDiffers` | the session has received a message with this id and another content or context, or without `messageId` began with another one; nothing was stored |
@@ -240,7 +241,9 @@ export {
    *   is a new one. With an id that was received, a message that waits after a turn which could not begin is tried again.
    * - `agent`: the name of the agent of a session that begins with this message. It can be left out where the layer has only
    *   one. For a session that exists it has to be its agent.
-   * - `context`: the `RunContext` of a session that begins with this message.
+   * - `context`: the `RunContext` of the turn of this message; default that of the layer, or an empty one. A turn that takes
+   *   decisions, or that `resume` begins, has the context of the message whose turn it continues. So a message with another
+   *   context waits until calls that wait for approval are decided and run.
    * - `title`, `metadata`: of a session that begins with this message. A session that exists keeps its own: use `update`.
    * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"`
    *   fails with `Busy`.
@@ -318,6 +321,7 @@ export {
    * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
    * - `idleTime`: a session leaves the memory after this long without a call, a reader or a turn; default 1 minute.
    * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
+   *   `context` is the `RunContext` of all messages: one with another context fails with `ContextDiffers`.
    * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
    *   session is stored as a snapshot. The conversation stays whole.
    * - `maxQueue`: the number of messages that may wait in one session for their turns, or for the decision of calls; a whole

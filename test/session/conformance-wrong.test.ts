@@ -187,7 +187,7 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
   ],
   [
     "the context is lost",
-    "the context of the first message",
+    "each turn has the context",
     /context: expected/,
     (right) => ({ send: (id, input, options) => right.send(id, input, { ...options, context: undefined }) })
   ],

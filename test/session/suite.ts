@@ -386,10 +386,12 @@ const messages: ReadonlyArray<Rule> = [
     yield* ask(sessions, id, "reply c", { agent: undefined })
     yield* expectLines(sessions, id, ["user reply a", "assistant a", "user reply c", "assistant c"])
   }),
-  rule("the context of the first message is that of every turn", function* (sessions, { id }) {
-    const first = yield* ask(sessions, id, "context a", { context: { tenant: "acme" } })
-    yield* expectEqual("context", `after {"tenant":"acme"}`, first.text)
-    yield* expectEqual("context", first.text, (yield* ask(sessions, id, "context b")).text)
+  rule("KEEP-8 each turn has the context of its message", function* (sessions, { id }) {
+    const contextOf = (name: string, context?: { readonly tenant: string }) =>
+      Effect.map(ask(sessions, id, `context ${name}`, { context }), ({ text }) => text)
+    yield* expectEqual("context", `after {"tenant":"acme"}`, yield* contextOf("a", { tenant: "acme" }))
+    yield* expectEqual("context", `after {"tenant":"other"}`, yield* contextOf("b", { tenant: "other" }))
+    yield* expectEqual("no context", "after {}", yield* contextOf("c"))
   }),
   rule(
     "KEEP-8 a title and metadata are stored with the first message, and changed later",

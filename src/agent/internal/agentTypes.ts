@@ -75,6 +75,8 @@ export type OnChange = "refuse" | "compatible" | "accept"
 export interface ResumeOptions {
   readonly input?: Input
   readonly decisions?: ReadonlyArray<Decision> | undefined
+  /** The `RunContext` from here on; default: that of the state. */
+  readonly context?: JsonObject | undefined
   readonly maxSteps?: MaxSteps | undefined
   readonly timeouts?: Timeouts | undefined
   readonly toolChoice?: ToolChoice | undefined

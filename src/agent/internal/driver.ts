@@ -11,6 +11,7 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
 import { constVoid } from "effect/Function"
 import * as Fiber from "effect/Fiber"
@@ -982,13 +983,17 @@ const openRun = Effect.fnUntraced(function* (
   { options, recorder }: ActiveRun,
   performer: Performer,
   maxSteps: runParts.MaxSteps,
-  { input, state }: Begin,
+  { input, options: given, state }: Begin,
   change: runParts.DefinitionChange | undefined
 ) {
   const { decisions } = options
   const ownSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
   if (state === undefined) recorder.begin()
-  else yield* recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps: ownSteps, change }) })
+  else {
+    // An agent inside has the context of its own state
+    const context = Equal.equals(given.context, state.context) ? undefined : given.context
+    yield* recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps: ownSteps, context, change }) })
+  }
   if (decisions !== undefined && decisions.length > 0) {
     yield* performer.ask(new Set(decisions.map(({ callId }) => callId)))
     const decided = runTransition.decide(recorder.state, decisions, recorder.now())
@@ -1063,7 +1068,7 @@ const runToOutcome = <A>(
     const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
     const outer = callContext.runAround(around)
     const depth = callContext.depthIn(outer)
-    const data = begin.state?.context ?? begin.options.context ?? callContext.inheritedContext(around)
+    const data = begin.options.context ?? begin.state?.context ?? callContext.inheritedContext(around)
     const maxDepth = options.maxDepth ?? outer?.maxDepth ?? defaultMaxDepth
     const refuse = (reason: AgentError.Reason) =>
       agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })

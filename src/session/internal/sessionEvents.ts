@@ -6,6 +6,7 @@
  */
 
 import * as Chunk from "effect/Chunk"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -14,6 +15,7 @@ import * as Run from "../../agent/Run.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
+import type { JsonObject } from "../../payload/Json.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 
@@ -344,10 +346,30 @@ export const applyAll = (
 const isUnderWay = ({ failure, run }: Memory): boolean =>
   run !== undefined && run.outcome === undefined && failure === undefined
 
+/** The `RunContext` of the turn of a message. */
+export const contextOf = ({ context }: Queued): JsonObject => context ?? {}
+
+/** True for a message whose turn runs with another `RunContext` than the run had until now. */
+export const isOfOther = (run: Run.State, message: Queued): boolean => !Equal.equals(run.context, contextOf(message))
+
+/**
+ * True if the next message waits for the calls of the turn before, which run with the `RunContext` of that turn: until they are
+ * decided, and until that turn has taken the decisions.
+ */
+const waitsForCalls = (self: Memory): boolean => {
+  const message = Option.getOrUndefined(Chunk.head(waitingMessages(self)))
+  if (message === undefined || self.run === undefined || !isOfOther(self.run, message)) return false
+  if (waitingDecisions(self).length > 0) return true
+  return Run.approvalRequests(self.run).length > 0 && !isDenying(self)
+}
+
 /** True if a turn has to be run. */
 export const hasWork = (self: Memory): boolean =>
   !self.isHeld &&
-  (isUnderWay(self) || self.isResumed || Chunk.isNonEmpty(self.queue) || waitingDecisions(self).length > 0)
+  (isUnderWay(self) ||
+    self.isResumed ||
+    (Chunk.isNonEmpty(self.queue) && !waitsForCalls(self)) ||
+    waitingDecisions(self).length > 0)
 
 /** The status of a session without a turn in memory. */
 export const statusOf = (self: Memory): Status => {
@@ -371,9 +393,9 @@ export const waitingDecisions = ({ decisions, run }: Memory): ReadonlyArray<Run.
   return decisions.filter((decision) => requests.some((request) => runTransition.concerns(decision, request)))
 }
 
-/** The message that the next turn takes: none while the turn before it has not ended. */
+/** The message that the next turn takes: none while the turn before it has not ended, or its calls wait. */
 export const nextMessage = (self: Memory): Queued | undefined =>
-  isUnderWay(self) ? undefined : Option.getOrUndefined(Chunk.head(waitingMessages(self)))
+  isUnderWay(self) || waitsForCalls(self) ? undefined : Option.getOrUndefined(Chunk.head(waitingMessages(self)))
 
 /** True for a message whose turn was stopped: it is recorded, and not answered. */
 export const isStopped = ({ stopped }: Memory, messageId: string): boolean =>

@@ -10,15 +10,19 @@
 
 import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Run from "../../agent/Run.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
+import type { JsonObject } from "../../payload/Json.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as RunContext from "../../tool/RunContext.ts"
 import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
@@ -84,7 +88,7 @@ const store = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   yield* own.refresh
-  const { agent: wanted, context, ifExists = "continue", pending } = options
+  const { agent: wanted, ifExists = "continue", pending } = options
   const found = own.stored?.memory
   if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
     return yield* own.fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
@@ -103,6 +107,7 @@ const store = Effect.fnUntraced(function* (
     if (first !== undefined && ifExists !== "continue") return yield* own.fail(existing(found))
     yield* ensureRoom(self, found, options)
   }
+  const context = yield* contextFor(self, options.context)
   const at = yield* DateTime.now
   // Another process made it
   if (found === undefined && !(yield* own.create(name, at))) return yield* store(self, message, options, details)
@@ -114,6 +119,16 @@ const store = Effect.fnUntraced(function* (
   )
   return receiptOf(self, messageId, own.stored?.memory.sequence ?? 0)
 })
+
+/** The `RunContext` of a message: its own, or that of the host. An empty one is not stored. */
+const contextFor = ({ host, own }: Turns, context: JsonObject | undefined) => {
+  const fixed = host.run?.context
+  if (context !== undefined && fixed !== undefined && !Equal.equals(context, fixed)) {
+    return Effect.fail(own.fail({ _tag: "ContextDiffers" }))
+  }
+  const found = context ?? fixed ?? Context.get(host.context, RunContext.RunContext)
+  return Effect.succeed(Object.keys(found).length === 0 ? undefined : found)
+}
 
 /** A message that was received before. One that waits is known however many came after it. */
 const knownMessage = (memory: Memory, messageId: string, digest: string): Memory["received"][number] | undefined =>

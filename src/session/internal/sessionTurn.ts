@@ -249,7 +249,7 @@ const runTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   turn.state = own.stored.memory.run
   const agent = yield* Effect.exit(agentNamed(self, own.stored.memory.agent, true))
   if (Exit.isFailure(agent)) return yield* settle(self, turn, agent, message)
-  if (message !== undefined) yield* settleCalls(self)
+  if (message !== undefined) yield* settleCalls(self, message)
   const { memory } = own.stored
   turn.state = memory.run
   const ran = runUntilStopped(self, turn, agent.value, memory, message)
@@ -257,12 +257,12 @@ const runTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   yield* settle(self, turn, exit, message)
 })
 
-/** Before a message is taken: calls that were left by an interruption do not run. */
-const settleCalls = ({ own }: Turns) =>
+/** Before a message is taken: calls that the turn before has left do not run. */
+const settleCalls = ({ own }: Turns, message: Queued) =>
   Effect.suspend(() => {
     const run = own.stored?.memory.run
     if (run === undefined) return Effect.void
-    return Effect.flatMap(turnEvents.settlingOf(run), (settling) =>
+    return Effect.flatMap(turnEvents.settlingOf(run, message), (settling) =>
       settling !== undefined && Arr.isArrayNonEmpty(settling.events)
         ? own.alone(own.write(settling.events, settling.run))
         : Effect.void
@@ -279,8 +279,10 @@ const runUntilStopped = (
 ) => {
   if (message === undefined) advance(turn, { _tag: "Begun" })
   const isStopped = message !== undefined && sessionEvents.isStopped(memory, message.messageId)
+  // The context of the host is that of its messages
+  const { context: _, ...ofHost } = self.host.run ?? {}
   const ofTurn = {
-    ...self.host.run,
+    ...ofHost,
     onEvent: keep(self, turn, message?.messageId),
     // It is recorded, and not answered
     ...(isStopped && { interruptWhen: (event: Run.Event) => (event._tag === "InputAdded" ? {} : undefined) })
@@ -292,7 +294,10 @@ const runUntilStopped = (
       ? agent.run(message?.input, { ...options, ...defined({ context: message?.context }) })
       : agent.resume(memory.run, {
           ...options,
-          ...defined({ input: message?.input }),
+          ...defined({
+            input: message?.input,
+            context: message === undefined ? undefined : sessionEvents.contextOf(message)
+          }),
           decisions: turnEvents.decisionsFor(memory, memory.run, message)
         })
   return Effect.exit(Effect.raceFirst(inTrace(self, running, message?.messageId), Deferred.await(turn.stopped)))
@@ -360,7 +365,7 @@ const settle = Effect.fnUntraced(function* (
   turn.pending = []
   if (problem !== undefined) {
     const failure = yield* explain(self, problem)
-    const isFaultOfMessage = turnEvents.isFaultOfMessage(problem, turn.state === undefined)
+    const isFaultOfMessage = turnEvents.isFaultOfMessage(problem)
     return yield* own.alone(recordFailure(self, failure, message, isFaultOfMessage))
   }
   const isEnded = () => turn.progress._tag === "Ended"

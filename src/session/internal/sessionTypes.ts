@@ -68,6 +68,7 @@ export const Reason = Schema.TaggedUnion({
     isStored: Schema.optionalKey(Schema.Literal(true))
   },
   AgentDiffers: { agent: Schema.String, found: Schema.String },
+  ContextDiffers: {},
   InvalidDecision: { error: Run.InvalidDecision },
   InputInvalid: { problem: Schema.String },
   InputDiffers: { messageId: Schema.optionalKey(Schema.String) },
@@ -105,6 +106,8 @@ const renderReason = Reason.match({
   },
   AgentDiffers: ({ agent, found }) =>
     `expected a session of the agent ${base.quote(agent)}, got one of ${base.quote(found)}. Use another id`,
+  ContextDiffers: () =>
+    "expected the RunContext that the layer sets for all messages (run.context), got another one. Send the message without a context",
   InvalidDecision: ({ error }) => error.message,
   InputInvalid: ({ problem }) => `the message cannot be part of a conversation: ${problem}`,
   InputDiffers: ({ messageId }) =>
@@ -136,6 +139,7 @@ const categories: Readonly<
   >
 > = {
   InputInvalid: "invalid",
+  ContextDiffers: "invalid",
   NotFound: "not-found",
   EventsPruned: "not-found",
   AgentDiffers: "conflict",

@@ -92,7 +92,8 @@ export const endingOf = (state: Run.State, message: Queued | undefined) =>
     state,
     Effect.fnUntraced(function* (run) {
       if (message !== undefined) {
-        yield* run.recorder.recordNow({ _tag: "RunResumed" })
+        const context = sessionEvents.isOfOther(state, message) ? sessionEvents.contextOf(message) : undefined
+        yield* run.recorder.recordNow({ _tag: "RunResumed", ...defined({ context }) })
         const input = yield* Message.user(message.input)
         yield* run.recorder.recordNow({ _tag: "InputAdded", message: input, maxSteps: state.maxSteps })
       }
@@ -139,10 +140,14 @@ const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the
   outcome: "not_executed"
 })
 
-/** The events that settle the calls which a turn that was interrupted had not started: the next message is no reason to run them. */
-export const settlingOf = (state: Run.State) => {
+/**
+ * The events that settle the calls which a turn had not started when it was interrupted: the next message is no reason to run
+ * them. Where that message has another `RunContext`, no call of the turn before runs with it.
+ */
+export const settlingOf = (state: Run.State, message: Queued) => {
   const left = state.calls.filter(({ status }) => status._tag === "Requested" || status._tag === "Approved")
-  if (state.outcome?._tag !== "Interrupted" || left.length === 0) return Effect.undefined
+  const isDue = state.outcome?._tag === "Interrupted" || sessionEvents.isOfOther(state, message)
+  if (!isDue || left.length === 0) return Effect.undefined
   return eventsOf(state, (run) =>
     Effect.andThen(
       run.recorder.recordNow({ _tag: "RunResumed" }),
@@ -173,13 +178,10 @@ export const decisionsFor = (
 /** Failures that are about the decisions of a turn: they are made again, or are about calls that are no more. */
 const aboutDecisions: ReadonlySet<string> = new Set(["InvalidDecision", "DefinitionChanged", sessionEvents.interrupted])
 
-/** True for a failure that the message would have in any turn: it does not fit, or a first one has not the context that it needs. */
-export const isFaultOfMessage = (
-  cause: Cause.Cause<AgentError.AgentError | sessionTypes.SessionError>,
-  isFirst: boolean
-): boolean => {
+/** True for a failure that the message would have in any turn: it does not fit, or has not the context that the agent reads. */
+export const isFaultOfMessage = (cause: Cause.Cause<AgentError.AgentError | sessionTypes.SessionError>): boolean => {
   const reason = Option.getOrUndefined(Cause.findErrorOption(cause))?.reason
-  if (reason?._tag === "PreparationFailed") return isFirst && reason.error === "RunContextError"
+  if (reason?._tag === "PreparationFailed") return reason.error === "RunContextError"
   return reason?._tag === "ConversationInvalid" || reason?._tag === "Refused"
 }
 
