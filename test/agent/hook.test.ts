@@ -6,6 +6,7 @@ import { Agent, Conversation, Run, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import * as driver from "#src/agent/internal/driver.ts"
+import * as runRecorder from "#src/agent/internal/runRecorder.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
@@ -448,7 +449,7 @@ describe("MEND-15 the end of a run that failed or was cut off", () => {
 
   test("MEND-15 a run whose fiber is interrupted emits nothing more", function* () {
     const shown: Array<string> = []
-    const recorder = new driver.RunRecorder<{ readonly outcome?: string }, string, string>({
+    const recorder = new runRecorder.RunRecorder<{ readonly outcome?: string }, string, string>({
       state: {},
       first: undefined,
       apply: (_, event) => Result.succeed(event === "ended" ? { outcome: event } : {}),

@@ -1,19 +1,16 @@
 /**
- * The driver of runs, and the agent on it. The driver records events, performs the actions of a machine until its run has an
+ * The driver of runs, and the agent on it. The driver performs the actions of a machine until its run has an
  * outcome, stops a run at its deadline or on request, and passes depth and deadline to runs inside. Plans are machines, too.
  */
 
-import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
-import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
-import { constVoid } from "effect/Function"
 import * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Queue from "effect/Queue"
@@ -41,6 +38,7 @@ import type * as agentTypes from "./agentTypes.ts"
 import * as definitionChange from "./definitionChange.ts"
 import * as durability from "./durability.ts"
 import type * as runParts from "./runParts.ts"
+import * as runRecorder from "./runRecorder.ts"
 import * as runSpans from "./runSpans.ts"
 import * as runTransition from "./runTransition.ts"
 
@@ -62,356 +60,13 @@ export interface Machine<State, Action, E> {
   readonly stepTimeout?: ((action: Action, isFirst: boolean) => Duration.Input | undefined) | undefined
 }
 
-/**
- * The events of one run under way: applied when they are recorded, and delivered one at a time, in that order.
- *
- * - `state`: the newest state.
- * - `interruption`: the reason to stop, once there is one.
- * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
- * - `clock`, `now`: the Clock that the run began with, and the time by it.
- * - `begin`: delivers the event that made the first state.
- * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
- *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
- * - `defer`: applies an event that is journaled together with the next ones.
- * - `delivered`: waits for everything so far. It fails if a hook or the journal failed.
- * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
- * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
- * - `close`: nothing is emitted from here on, because the run is being torn down.
- * - `hold`, `release`: between them nothing is delivered, here and in the runs around. A delivery can resume a fiber that
- *   records at once: its events have to come after all that is being recorded.
- */
-export interface Recorder<State, Event, View, E = never> {
-  readonly state: State
-  readonly interruption: agentTypes.Interruption | undefined
-  waits: boolean
-  readonly clock: Clock.Clock
-  readonly now: () => DateTime.Utc
-  readonly begin: () => void
-  readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
-  readonly defer: (event: Event) => Effect.Effect<void, E>
-  readonly emit: (view: View) => Effect.Effect<void, E>
-  readonly delivered: () => Effect.Effect<void, E>
-  readonly stop: (interruption: agentTypes.Interruption) => Effect.Effect<void>
-  readonly stopped: Effect.Effect<agentTypes.Interruption>
-  readonly cut: (which: "current" | "all") => Effect.Effect<void>
-  readonly close: () => void
-  readonly hold: () => void
-  readonly release: () => void
-}
-
-/**
- * The parts of a recorder.
- *
- * - `first`: the event that made `state`, for a run that begins.
- * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
- * - `views`: the events for watchers that a recorded event makes.
- * - `emit`: sends one of them to the watcher of the run.
- * - `journal`: receives the events since the last write, with the newest state. Its views follow those of the events.
- * - `isInner`: the journal is the run around this one, which has the events as soon as it is called.
- * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off.
- * - `parent`: the run around this one, which has each event and each view as soon as this one has it.
- * - `context`: the services of all of them.
- */
-export interface RecorderOptions<State, Event, View, E> {
-  readonly state: State
-  readonly first: Event | undefined
-  readonly apply: (state: State, event: Event) => Result.Result<State, unknown>
-  readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
-  readonly emit?: ((view: View) => Effect.Effect<void>) | undefined
-  readonly journal?: Journal<State, Event, View, E> | undefined
-  readonly isInner?: boolean | undefined
-  readonly hook?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
-  readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
-  readonly parent?: Parent<Event, View> | undefined
-  readonly context: Context.Context<never>
-}
-
-/** The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. */
-interface Parent<Event, View> {
-  readonly interruption: () => agentTypes.Interruption | undefined
-  readonly record: (event: Event) => Effect.Effect<void>
-  readonly emit: (view: View) => Effect.Effect<void>
-  readonly hold: () => void
-  readonly release: () => void
-}
-
-type Journal<State, Event, View, E> = (
-  events: Arr.NonEmptyReadonlyArray<Event>,
-  state: State
-) => Effect.Effect<ReadonlyArray<View>, E>
-
-/** See {@link Recorder}. A class, because an object literal with a getter is a slow object, and its old copies keep runs alive. */
-export class RunRecorder<State, Event, View, E = never> implements Recorder<State, Event, View, E> {
-  readonly options: RecorderOptions<State, Event, View, E>
-  readonly clock: Clock.Clock
-  state: State
-  waits = false
-  private readonly isWatched: boolean
-  private readonly outbox: Outbox<E>
-  private readonly stopping = Deferred.makeUnsafe<agentTypes.Interruption>()
-  private reason: agentTypes.Interruption | undefined = undefined
-  private unwritten: ReadonlyArray<Event>
-  private inParent: Effect.Effect<void> = Exit.void
-
-  constructor(options: RecorderOptions<State, Event, View, E>) {
-    const { after, context, emit, first, hook, journal, parent, state } = options
-    this.options = options
-    this.state = state
-    this.clock = Context.get(context, Clock.Clock)
-    this.unwritten = first === undefined ? [] : [first]
-    this.isWatched = [after, emit, hook, journal, parent].some(Predicate.isNotUndefined)
-    this.outbox = this.isWatched ? makeOutbox(context) : emptyOutbox
-  }
-
-  get interruption(): agentTypes.Interruption | undefined {
-    return this.reason ?? this.options.parent?.interruption()
-  }
-
-  get stopped(): Effect.Effect<agentTypes.Interruption> {
-    return Deferred.await(this.stopping)
-  }
-
-  begin(): void {
-    const { first } = this.options
-    this.hold()
-    const showWritten = this.write()
-    if (first !== undefined) this.deliver(this.state, first, this.state)
-    showWritten()
-    this.release()
-  }
-
-  now(): DateTime.Utc {
-    return history.timeOf(this.clock)
-  }
-
-  record(...events: ReadonlyArray<Event>): Effect.Effect<void, E> {
-    return this.commit(events, true)
-  }
-
-  defer(event: Event): Effect.Effect<void, E> {
-    return this.commit([event], false)
-  }
-
-  emit(view: View): Effect.Effect<void, E> {
-    if (this.options.emit === undefined && this.options.parent === undefined) return Exit.void
-    this.hold()
-    this.show(view)
-    this.release()
-    return this.wait()
-  }
-
-  delivered(): Effect.Effect<void, E> {
-    return this.outbox.wait()
-  }
-
-  stop(reason: agentTypes.Interruption): Effect.Effect<void> {
-    this.reason ??= reason
-    return Effect.asVoid(Deferred.succeed(this.stopping, this.reason))
-  }
-
-  cut(which: "current" | "all"): Effect.Effect<void> {
-    return this.outbox.cut(which)
-  }
-
-  close(): void {
-    this.outbox.close()
-  }
-
-  hold(): void {
-    this.outbox.hold()
-    this.options.parent?.hold()
-  }
-
-  release(): void {
-    this.outbox.release()
-    this.options.parent?.release()
-  }
-
-  private show(view: View): void {
-    const { emit, parent } = this.options
-    if (emit !== undefined) this.outbox.add("view", () => emit(view))
-    const shown = parent?.emit(view) ?? Exit.void
-    // Without a watcher there is nothing to wait for, but the record of the event remains
-    if (shown !== Exit.void) this.inParent = shown
-  }
-
-  /** Writes what is not written, and returns what to do after the views of the events. */
-  private write(): () => void {
-    const { emit, isInner, journal } = this.options
-    const { state, unwritten: events } = this
-    this.unwritten = []
-    if (journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)) return constVoid
-    let written: ReadonlyArray<View> = []
-    const keep = (views: ReadonlyArray<View>) => void (written = views)
-    this.outbox.add(isInner === true ? "link" : "journal", () => Effect.map(journal(events, state), keep))
-    if (emit === undefined) return constVoid
-    return () => this.outbox.add("view", () => Effect.forEach(written, emit, { discard: true }))
-  }
-
-  private deliver(before: State, event: Event, state: State): void {
-    const { after, emit, hook, parent, views } = this.options
-    if (parent !== undefined) this.inParent = parent.record(event)
-    if (hook !== undefined) this.outbox.add("hook", () => hook(event, state))
-    if (emit !== undefined || parent !== undefined) for (const view of views(before, event, state)) this.show(view)
-    if (after !== undefined) this.outbox.add("hook", () => after(event, state))
-  }
-
-  private wait(): Effect.Effect<void, E> {
-    return this.inParent === Exit.void ? this.outbox.wait() : Effect.andThen(this.inParent, this.outbox.wait())
-  }
-
-  private commit(events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> {
-    const { apply, journal } = this.options
-    const applied: Array<{ readonly before: State; readonly event: Event; readonly after: State }> = []
-    for (const event of events) {
-      const before = this.state
-      const next = apply(before, event)
-      if (Result.isFailure(next)) return Effect.die(next.failure)
-      this.state = next.success
-      if (this.isWatched) applied.push({ before, event, after: next.success })
-    }
-    if (!this.isWatched) return Exit.void
-    if (journal !== undefined) this.unwritten = [...this.unwritten, ...events]
-    this.hold()
-    const showWritten = writes ? this.write() : constVoid
-    for (const { after, before, event } of applied) this.deliver(before, event, after)
-    showWritten()
-    this.release()
-    const waited = this.waits ? this.wait() : Exit.void
-    return waited === Exit.void ? waited : Effect.interruptible(waited)
-  }
-}
-
-/**
- * A part of the delivery of an event: a call of a hook, a write of the journal, a link to the run around, or the views for
- * the watcher. Hooks can be cut off. When the run is torn down, views are left out and links are not waited for.
- */
-interface Task<E> {
-  readonly kind: "hook" | "journal" | "link" | "view"
-  readonly perform: () => Effect.Effect<void, E>
-  readonly done: Deferred.Deferred<void, E>
-  fiber: Fiber.Fiber<void, E> | undefined
-  isCut: boolean
-}
-
-/** `wait` waits for everything so far. */
-interface Outbox<E> {
-  readonly add: (kind: Task<E>["kind"], perform: Task<E>["perform"]) => void
-  readonly hold: () => void
-  readonly release: () => void
-  readonly wait: () => Effect.Effect<void, E>
-  readonly cut: (which: "current" | "all") => Effect.Effect<void>
-  readonly close: () => void
-}
-
-/** That of a run without watchers. */
-const emptyOutbox = {
-  add: constVoid,
-  hold: constVoid,
-  release: constVoid,
-  wait: () => Exit.void,
-  cut: () => Exit.void,
-  close: constVoid
-}
-
-/**
- * The tasks of one run: one at a time, in the order in which they were added, each in a fiber of its own, so that they
- * belong to the run and not to the call that recorded the event. After one that failed no other begins.
- */
-const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
-  const fork = Effect.runForkWith(context)
-  const waiting: Array<Task<E>> = []
-  let current: Task<E> | undefined
-  let last: Task<E> | undefined
-  let failed: Exit.Exit<void, E> = Exit.void
-  let isMuted = false
-  let isClosed = false
-  let held = 0
-
-  const settle = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
-    if (last === task) last = undefined
-    if (Exit.isFailure(exit)) {
-      if (!task.isCut && !(task.kind === "view" && Cause.hasInterruptsOnly(exit.cause))) failed = exit
-      else if (task.kind === "hook") isMuted = true
-    }
-    Deferred.doneUnsafe(task.done, failed)
-  }
-
-  const finish = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
-    current = undefined
-    settle(task, exit)
-  }
-
-  const cutTask = (task: Task<E>): void => {
-    task.isCut = true
-    task.fiber?.interruptUnsafe()
-  }
-
-  const next = (): void => {
-    if (held > 0) return
-    while (current === undefined) {
-      const task = waiting.shift()
-      if (task === undefined) return
-      if (Exit.isFailure(failed) || (task.kind === "hook" ? isMuted : task.kind === "view" && isClosed)) {
-        settle(task, Exit.void)
-        continue
-      }
-      current = task
-      task.fiber = fork(Effect.suspend(task.perform))
-      const exit = task.fiber.pollUnsafe()
-      if (exit === undefined) {
-        // The task itself may have ended the run, before it had a fiber to interrupt.
-        if (task.isCut || (isClosed && task.kind === "link")) cutTask(task)
-        task.fiber.addObserver((exit) => {
-          finish(task, exit)
-          next()
-        })
-      } else {
-        finish(task, exit)
-      }
-    }
-  }
-
-  return {
-    add: (kind, perform) => {
-      last = { kind, perform, done: Deferred.makeUnsafe(), fiber: undefined, isCut: false }
-      waiting.push(last)
-    },
-    hold: () => {
-      held += 1
-    },
-    release: () => {
-      held -= 1
-      next()
-    },
-    wait: () => (last === undefined ? failed : Deferred.await(last.done)),
-    cut: (which) =>
-      Effect.suspend(() => {
-        if (which === "all") isMuted = true
-        const task = current
-        if (task === undefined || task.kind === "journal" || (task.kind !== "hook" && !isClosed)) return Effect.void
-        cutTask(task)
-        // A caller who interrupts the run knows it
-        const warned = Effect.suspend(() => (task.kind === "hook" && isMuted && !isClosed ? warnOfCut : Effect.void))
-        return Effect.andThen(Effect.exit(Deferred.await(task.done)), warned)
-      }),
-    close: () => {
-      isClosed = true
-    }
-  }
-}
-
-const warnOfCut = Effect.logWarning(
-  "A hook of a run did not return before the run ended, and was cut off. It receives no event after that one."
-)
-
 /** Events of the end of a run are delivered for this long after its deadline, or after it was interrupted. */
 const graceMillis = 1000
 
 /** A machine while it runs. The functions on it are no closures of a run: the engine keeps the closures of generators for long. */
 interface Running<State, Event, Action, View, E> {
   readonly machine: Machine<State, Action, E>
-  readonly recorder: Recorder<State, Event, View, E>
+  readonly recorder: runRecorder.Recorder<State, Event, View, E>
   readonly open: Effect.Effect<void, E>
   readonly deadline: number | undefined
   isCut: boolean
@@ -482,7 +137,7 @@ const performAll = Effect.fnUntraced(function* <State extends { readonly outcome
  */
 export const runMachine = <State extends { readonly outcome?: unknown }, Event, Action, View, E>(
   machine: Machine<State, Action, E>,
-  recorder: Recorder<State, Event, View, E>,
+  recorder: runRecorder.Recorder<State, Event, View, E>,
   options: { readonly open: Effect.Effect<void, E>; readonly deadline: number | undefined }
 ): Effect.Effect<void, E> => {
   const running: Running<State, Event, Action, View, E> = { machine, recorder, ...options, isCut: false }
@@ -564,7 +219,7 @@ export interface Sink {
 }
 
 /** The run around an agent that is a tool. */
-export interface ParentRun extends Sink, Parent<runParts.Event, agentTypes.AgentEvent<unknown>> {}
+export interface ParentRun extends Sink, runRecorder.Parent<runParts.Event, agentTypes.AgentEvent<unknown>> {}
 
 /** Options that a run without a model passes down to the agents inside it. */
 export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry" | "onChange">
@@ -614,7 +269,11 @@ export const agentError = (fields: {
   return error
 }
 
-export class AgentRecorder extends RunRecorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> {
+export class AgentRecorder extends runRecorder.RunRecorder<
+  runParts.State,
+  runParts.Event,
+  agentTypes.AgentEvent<unknown>
+> {
   /** The answer so far, while the model is asked for one. */
   written: (() => ResponseContent) | undefined = undefined
 

@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as driver from "../../agent/internal/driver.ts"
+import * as runRecorder from "../../agent/internal/runRecorder.ts"
 import * as durability from "../../agent/internal/durability.ts"
 import * as runSpans from "../../agent/internal/runSpans.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -198,7 +199,7 @@ const makeRecorder = (
   context: Context.Context<never>
 ): performStep.ActiveRun["recorder"] => {
   const begins = !(from instanceof PlanRun.State)
-  return new driver.RunRecorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>({
+  return new runRecorder.RunRecorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>({
     state: begins ? planTransition.start(rules, from) : from,
     first: begins ? from : undefined,
     apply: (state, event) => planTransition.apply(rules, state, event),

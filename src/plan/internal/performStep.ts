@@ -17,7 +17,8 @@ import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
 import * as durability from "../../agent/internal/durability.ts"
-import type { Handed, Recorder } from "../../agent/internal/driver.ts"
+import type { Handed } from "../../agent/internal/driver.ts"
+import type { Recorder } from "../../agent/internal/runRecorder.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
@@ -115,7 +116,7 @@ export const learnAgent = ({ all, nested }: LearningRules, step: string, agent: 
  * - `raise`: the limit of iterations for plans inside that used up theirs.
  * - `handed`: what the run around it hands to it and to the agents inside it.
  * - `joins`: the run is the one around it, that of the agent that the plan is, and no level below it.
- * - `isInner`: the journal is the run around it, see `driver.RecorderOptions`.
+ * - `isInner`: the journal is the run around it, see `runRecorder.RecorderOptions`.
  */
 export interface DriveOptions extends livePlan.ResumeOptions {
   readonly raise?: number | undefined

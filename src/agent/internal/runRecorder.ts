@@ -1,0 +1,401 @@
+/**
+ * The recorder of a run: applies events when they are recorded, and delivers them to the journal, the hooks, the run around
+ * and the watcher.
+ *
+ * A recorder has an outbox of tasks: one at a time, in the order of the events, each in a fiber of its own that no caller of
+ * `record` owns. A queue with one fiber is not enough for that: a hook that returns at once resumes its caller without a
+ * turn of the scheduler, and single tasks are cut off while others must not be. This is the one file with such fibers.
+ *
+ * The recorder goes down this table, and may leave out rows:
+ *
+ * | a run      | begins with            | `record` and `emit`             | ends with                                       |
+ * | ---------- | ---------------------- | ------------------------------- | ----------------------------------------------- |
+ * | begins     | `begin`                | return at once                  | `delivered`                                     |
+ * | runs       | `waits = true`         | wait until all is delivered     | an outcome, a deadline, a failure               |
+ * | ends       | `waits = false`        | return at once                  | `delivered`, or `cut("all")` when that is late  |
+ * | torn down  | `close`                | return at once                  | `cut("current")`, then as above                 |
+ *
+ * Modes of the outbox, which are never left, and its tasks in them:
+ *
+ * | mode   | begins with                              | hooks                 | views                      | links to the run around          | journal     |
+ * | ------ | ---------------------------------------- | --------------------- | -------------------------- | -------------------------------- | ----------- |
+ * | open   |                                          | run until `cut`       | run                        | run                              | runs        |
+ * | muted  | `cut("all")`, or a hook that was cut off | are left out          | run                        | run                              | runs        |
+ * | closed | `close`; the outbox can be muted, too    | run until `cut`       | are left out               | begin, and are not waited for    | runs        |
+ * | failed | a task that failed and was not cut off   | are left out          | are left out               | are left out                     | is left out |
+ *
+ * `cut` ends a view or a link that is under way only in a closed outbox, and never a write of the journal.
+ * `wait` fails in a failed outbox. A view that was interrupted has not failed. Between `hold` and `release` tasks are added,
+ * and none begins.
+ */
+
+import * as Arr from "effect/Array"
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { constVoid } from "effect/Function"
+import type * as Fiber from "effect/Fiber"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as history from "../../conversation/internal/history.ts"
+import type * as agentTypes from "./agentTypes.ts"
+
+/**
+ * The events of one run under way: applied when they are recorded, and delivered one at a time, in that order.
+ *
+ * - `state`: the newest state.
+ * - `interruption`: the reason to stop, once there is one.
+ * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
+ * - `clock`, `now`: the Clock that the run began with, and the time by it.
+ * - `begin`: delivers the event that made the first state.
+ * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
+ *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
+ * - `defer`: applies an event that is journaled together with the next ones.
+ * - `delivered`: waits for everything so far. It fails if a hook or the journal failed.
+ * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
+ * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
+ * - `close`: nothing is emitted from here on, because the run is being torn down.
+ * - `hold`, `release`: between them nothing is delivered, here and in the runs around. A delivery can resume a fiber that
+ *   records at once: its events have to come after all that is being recorded.
+ */
+export interface Recorder<State, Event, View, E = never> {
+  readonly state: State
+  readonly interruption: agentTypes.Interruption | undefined
+  waits: boolean
+  readonly clock: Clock.Clock
+  readonly now: () => DateTime.Utc
+  readonly begin: () => void
+  readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
+  readonly defer: (event: Event) => Effect.Effect<void, E>
+  readonly emit: (view: View) => Effect.Effect<void, E>
+  readonly delivered: () => Effect.Effect<void, E>
+  readonly stop: (interruption: agentTypes.Interruption) => Effect.Effect<void>
+  readonly stopped: Effect.Effect<agentTypes.Interruption>
+  readonly cut: (which: "current" | "all") => Effect.Effect<void>
+  readonly close: () => void
+  readonly hold: () => void
+  readonly release: () => void
+}
+
+/**
+ * The parts of a recorder.
+ *
+ * - `first`: the event that made `state`, for a run that begins.
+ * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
+ * - `views`: the events for watchers that a recorded event makes.
+ * - `emit`: sends one of them to the watcher of the run.
+ * - `journal`: receives the events since the last write, with the newest state. Its views follow those of the events.
+ * - `isInner`: the journal is the run around this one, which has the events as soon as it is called.
+ * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off.
+ * - `parent`: the run around this one, which has each event and each view as soon as this one has it.
+ * - `context`: the services of all of them.
+ */
+export interface RecorderOptions<State, Event, View, E> {
+  readonly state: State
+  readonly first: Event | undefined
+  readonly apply: (state: State, event: Event) => Result.Result<State, unknown>
+  readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
+  readonly emit?: ((view: View) => Effect.Effect<void>) | undefined
+  readonly journal?: Journal<State, Event, View, E> | undefined
+  readonly isInner?: boolean | undefined
+  readonly hook?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
+  readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
+  readonly parent?: Parent<Event, View> | undefined
+  readonly context: Context.Context<never>
+}
+
+/** The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. */
+export interface Parent<Event, View> {
+  readonly interruption: () => agentTypes.Interruption | undefined
+  readonly record: (event: Event) => Effect.Effect<void>
+  readonly emit: (view: View) => Effect.Effect<void>
+  readonly hold: () => void
+  readonly release: () => void
+}
+
+type Journal<State, Event, View, E> = (
+  events: Arr.NonEmptyReadonlyArray<Event>,
+  state: State
+) => Effect.Effect<ReadonlyArray<View>, E>
+
+/** See {@link Recorder}. A class, because an object literal with a getter is a slow object, and its old copies keep runs alive. */
+export class RunRecorder<State, Event, View, E = never> implements Recorder<State, Event, View, E> {
+  readonly options: RecorderOptions<State, Event, View, E>
+  readonly clock: Clock.Clock
+  state: State
+  waits = false
+  private readonly isWatched: boolean
+  private readonly outbox: Outbox<E>
+  private readonly stopping = Deferred.makeUnsafe<agentTypes.Interruption>()
+  private reason: agentTypes.Interruption | undefined = undefined
+  private unwritten: ReadonlyArray<Event>
+  private inParent: Effect.Effect<void> = Exit.void
+
+  constructor(options: RecorderOptions<State, Event, View, E>) {
+    const { after, context, emit, first, hook, journal, parent, state } = options
+    this.options = options
+    this.state = state
+    this.clock = Context.get(context, Clock.Clock)
+    this.unwritten = first === undefined ? [] : [first]
+    this.isWatched = [after, emit, hook, journal, parent].some(Predicate.isNotUndefined)
+    this.outbox = this.isWatched ? makeOutbox(context) : emptyOutbox
+  }
+
+  get interruption(): agentTypes.Interruption | undefined {
+    return this.reason ?? this.options.parent?.interruption()
+  }
+
+  get stopped(): Effect.Effect<agentTypes.Interruption> {
+    return Deferred.await(this.stopping)
+  }
+
+  begin(): void {
+    const { first } = this.options
+    this.hold()
+    const showWritten = this.write()
+    if (first !== undefined) this.deliver(this.state, first, this.state)
+    showWritten()
+    this.release()
+  }
+
+  now(): DateTime.Utc {
+    return history.timeOf(this.clock)
+  }
+
+  record(...events: ReadonlyArray<Event>): Effect.Effect<void, E> {
+    return this.commit(events, true)
+  }
+
+  defer(event: Event): Effect.Effect<void, E> {
+    return this.commit([event], false)
+  }
+
+  emit(view: View): Effect.Effect<void, E> {
+    if (this.options.emit === undefined && this.options.parent === undefined) return Exit.void
+    this.hold()
+    this.show(view)
+    this.release()
+    return this.wait()
+  }
+
+  delivered(): Effect.Effect<void, E> {
+    return this.outbox.wait()
+  }
+
+  stop(reason: agentTypes.Interruption): Effect.Effect<void> {
+    this.reason ??= reason
+    return Effect.asVoid(Deferred.succeed(this.stopping, this.reason))
+  }
+
+  cut(which: "current" | "all"): Effect.Effect<void> {
+    return this.outbox.cut(which)
+  }
+
+  close(): void {
+    this.outbox.close()
+  }
+
+  hold(): void {
+    this.outbox.hold()
+    this.options.parent?.hold()
+  }
+
+  release(): void {
+    this.outbox.release()
+    this.options.parent?.release()
+  }
+
+  private show(view: View): void {
+    const { emit, parent } = this.options
+    if (emit !== undefined) this.outbox.add("view", () => emit(view))
+    const shown = parent?.emit(view) ?? Exit.void
+    // Without a watcher there is nothing to wait for, but the record of the event remains
+    if (shown !== Exit.void) this.inParent = shown
+  }
+
+  /** Writes what is not written, and returns what to do after the views of the events. */
+  private write(): () => void {
+    const { emit, isInner, journal } = this.options
+    const { state, unwritten: events } = this
+    this.unwritten = []
+    if (journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)) return constVoid
+    let written: ReadonlyArray<View> = []
+    const keep = (views: ReadonlyArray<View>) => void (written = views)
+    this.outbox.add(isInner === true ? "link" : "journal", () => Effect.map(journal(events, state), keep))
+    if (emit === undefined) return constVoid
+    return () => this.outbox.add("view", () => Effect.forEach(written, emit, { discard: true }))
+  }
+
+  private deliver(before: State, event: Event, state: State): void {
+    const { after, emit, hook, parent, views } = this.options
+    if (parent !== undefined) this.inParent = parent.record(event)
+    if (hook !== undefined) this.outbox.add("hook", () => hook(event, state))
+    if (emit !== undefined || parent !== undefined) for (const view of views(before, event, state)) this.show(view)
+    if (after !== undefined) this.outbox.add("hook", () => after(event, state))
+  }
+
+  private wait(): Effect.Effect<void, E> {
+    return this.inParent === Exit.void ? this.outbox.wait() : Effect.andThen(this.inParent, this.outbox.wait())
+  }
+
+  private commit(events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> {
+    const { apply, journal } = this.options
+    const applied: Array<{ readonly before: State; readonly event: Event; readonly after: State }> = []
+    for (const event of events) {
+      const before = this.state
+      const next = apply(before, event)
+      if (Result.isFailure(next)) return Effect.die(next.failure)
+      this.state = next.success
+      if (this.isWatched) applied.push({ before, event, after: next.success })
+    }
+    if (!this.isWatched) return Exit.void
+    if (journal !== undefined) this.unwritten = [...this.unwritten, ...events]
+    this.hold()
+    const showWritten = writes ? this.write() : constVoid
+    for (const { after, before, event } of applied) this.deliver(before, event, after)
+    showWritten()
+    this.release()
+    const waited = this.waits ? this.wait() : Exit.void
+    return waited === Exit.void ? waited : Effect.interruptible(waited)
+  }
+}
+
+/**
+ * A part of the delivery of an event: a call of a hook, a write of the journal, a link to the run around, or the views for
+ * the watcher.
+ */
+interface Task<E> {
+  readonly kind: "hook" | "journal" | "link" | "view"
+  readonly perform: () => Effect.Effect<void, E>
+  readonly done: Deferred.Deferred<void, E>
+  fiber: Fiber.Fiber<void, E> | undefined
+  isCut: boolean
+}
+
+/** The modes of an outbox; the head of this file has their table. */
+interface Modes {
+  isMuted: boolean
+  isClosed: boolean
+}
+
+const begins = (kind: Task<unknown>["kind"], { isClosed, isMuted }: Modes): boolean =>
+  kind === "hook" ? !isMuted : kind !== "view" || !isClosed
+
+const canBeCut = (kind: Task<unknown>["kind"], { isClosed }: Modes): boolean =>
+  kind === "hook" || (isClosed && kind !== "journal")
+
+/** `wait` waits for everything so far. */
+interface Outbox<E> {
+  readonly add: (kind: Task<E>["kind"], perform: Task<E>["perform"]) => void
+  readonly hold: () => void
+  readonly release: () => void
+  readonly wait: () => Effect.Effect<void, E>
+  readonly cut: (which: "current" | "all") => Effect.Effect<void>
+  readonly close: () => void
+}
+
+/** The outbox of a run without watchers. */
+const emptyOutbox = {
+  add: constVoid,
+  hold: constVoid,
+  release: constVoid,
+  wait: () => Exit.void,
+  cut: () => Exit.void,
+  close: constVoid
+}
+
+/**
+ * The tasks of one run: one at a time, in the order in which they were added, each in a fiber of its own, so that they
+ * belong to the run and not to the call that recorded the event. After one that failed no other begins.
+ */
+const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
+  const fork = Effect.runForkWith(context)
+  const waiting: Array<Task<E>> = []
+  let current: Task<E> | undefined
+  let last: Task<E> | undefined
+  const modes: Modes = { isMuted: false, isClosed: false }
+  let failed: Exit.Exit<void, E> = Exit.void
+  let held = 0
+
+  const settle = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
+    if (last === task) last = undefined
+    if (Exit.isFailure(exit)) {
+      if (!task.isCut && !(task.kind === "view" && Cause.hasInterruptsOnly(exit.cause))) failed = exit
+      else if (task.kind === "hook") modes.isMuted = true
+    }
+    Deferred.doneUnsafe(task.done, failed)
+  }
+
+  const finish = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
+    current = undefined
+    settle(task, exit)
+  }
+
+  const cutTask = (task: Task<E>): void => {
+    task.isCut = true
+    task.fiber?.interruptUnsafe()
+  }
+
+  const next = (): void => {
+    if (held > 0) return
+    while (current === undefined) {
+      const task = waiting.shift()
+      if (task === undefined) return
+      if (Exit.isFailure(failed) || !begins(task.kind, modes)) {
+        settle(task, Exit.void)
+        continue
+      }
+      current = task
+      task.fiber = fork(Effect.suspend(task.perform))
+      const exit = task.fiber.pollUnsafe()
+      if (exit === undefined) {
+        // The task itself may have ended the run, before it had a fiber to interrupt.
+        if (task.isCut || (modes.isClosed && task.kind === "link")) cutTask(task)
+        task.fiber.addObserver((exit) => {
+          finish(task, exit)
+          next()
+        })
+      } else {
+        finish(task, exit)
+      }
+    }
+  }
+
+  return {
+    add: (kind, perform) => {
+      last = { kind, perform, done: Deferred.makeUnsafe(), fiber: undefined, isCut: false }
+      waiting.push(last)
+    },
+    hold: () => {
+      held += 1
+    },
+    release: () => {
+      held -= 1
+      next()
+    },
+    wait: () => (last === undefined ? failed : Deferred.await(last.done)),
+    cut: (which) =>
+      Effect.suspend(() => {
+        if (which === "all") modes.isMuted = true
+        const task = current
+        if (task === undefined || !canBeCut(task.kind, modes)) return Effect.void
+        cutTask(task)
+        // A caller who interrupts the run knows it
+        const warned = Effect.suspend(() =>
+          task.kind === "hook" && modes.isMuted && !modes.isClosed ? warnOfCut : Effect.void
+        )
+        return Effect.andThen(Effect.exit(Deferred.await(task.done)), warned)
+      }),
+    close: () => {
+      modes.isClosed = true
+    }
+  }
+}
+
+const warnOfCut = Effect.logWarning(
+  "A hook of a run did not return before the run ended, and was cut off. It receives no event after that one."
+)
