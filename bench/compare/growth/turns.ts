@@ -124,22 +124,24 @@ const sessionsOf = (options: Options, layer: Layer.Layer<Session.Session, unknow
   return runsOf(options, async (id, text) => (await runtime.runPromise(Session.ask(id, text))).text)
 }
 
-const local = (
-  options: Options,
-  store: Layer.Layer<VersionedStore.VersionedStore, unknown>,
-  idleTime?: Duration.Input
-) =>
-  sessionsOf(
+const local = (options: Options) => Session.layer([assistant]).pipe(Layer.provide(servicesOf(options)))
+
+const onFile = SqliteClient.layerStore({ filename })
+
+export const emissary = async (options: Options) => sessionsOf(options, Layer.provide(local(options), onFile))
+
+export const memory = async (options: Options) =>
+  sessionsOf(options, Layer.provide(local(options), VersionedStore.layerMemory))
+
+/** The sessions are closed after each message, so the next one reads its session from the file. */
+export const reopened = async (options: Options) => {
+  const store = ManagedRuntime.make(onFile)
+  const sessions = local(options)
+  return runsOf(
     options,
-    Session.layer([assistant], { idleTime }).pipe(Layer.provide(servicesOf(options)), Layer.provide(store))
+    async (id, text) => (await store.runPromise(Effect.provide(Session.ask(id, text), sessions, { local: true }))).text
   )
-
-export const emissary = async (options: Options) => local(options, SqliteClient.layerStore({ filename }))
-
-export const memory = async (options: Options) => local(options, VersionedStore.layerMemory)
-
-/** The session is read from the file for each message. */
-export const reopened = async (options: Options) => local(options, SqliteClient.layerStore({ filename }), 0)
+}
 
 export const cluster = async (options: Options) =>
   sessionsOf(
