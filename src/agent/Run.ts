@@ -41,7 +41,7 @@
  * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), progress dropped | in a step |
  * | `AnswerDiscarded` | usage added | in a step |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |
- * | `ProgressSaved` | facts added, requests set, decisions taken, the limit set, usage added | in a step |
+ * | `PlanEvent` | event added to the progress, decisions that it records taken, the limit set, usage added | in a step |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
  * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`; with progress, from its requests to its decisions | with the digest of the request; also after the end |
  * | `ToolStarted` | `Requested` or `Approved` to `Started`, which keeps `idempotent` and the approval | not after an interruption, not over the limit |
@@ -234,10 +234,8 @@ export {
    *   `usage` is what it cost. An error of which no tokens were reported makes no event.
    * - `ModelMistaken`: the provider's adapter refused the answer, for an unknown tool or
    *   malformed arguments. The answer is not stored; `problem` is part of the next request.
-   * - `ProgressSaved`: an answer that comes from no model, from a plan for example, made
-   *   progress. `facts` are the new facts as JSON, in order. `requests` are those it waits for
-   *   now; earlier decisions are part of the facts from here on. `limited` means that its
-   *   budget is used up. `usage` is the usage since the event before.
+   * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a
+   *   `PlanFinished` with the outcome `Paused` on, and has used up its budget with `LimitReached`.
    * - `ApprovalRequested`: a call needs a decision before it may run, or another one, because its
    *   approval no longer holds. `name` is that of the tool; older events have none. `arguments` are those that will run: checked, with defaults filled
    *   in. `digest` is that of the request. `contract` is present if it is no longer that of the answer.
@@ -285,8 +283,8 @@ export {
    * - `limited`: the last answer used up the budget and asked for more.
    * - `step`: a model call that was announced and has not answered yet.
    * - `mistakes`: problems that the next request of this step reports to the model.
-   * - `progress`: progress of an answer that comes from no model. There are no open
-   *   calls meanwhile, and user messages wait.
+   * - `progress`: the plan that answers in place of a model: its `events` so far, and `decisions` that are no events of it
+   *   yet. There are no open calls meanwhile, and user messages wait.
    * - `fresh`: no model call was answered since the run was started or resumed.
    * - `definition` is the digest of the definition that the run began with. `basis` is the part that a resume compares: the newest
    *   `definition`, its `parts`, and the `contracts` that calls were made for. The `contract` of an open call is the

@@ -112,7 +112,7 @@ import * as checkpointRecord from "./internal/checkpointRecord.ts"
 import * as engine from "./internal/engine.ts"
 import type * as livePlan from "./internal/livePlan.ts"
 import * as performStep from "./internal/performStep.ts"
-import type * as planRunParts from "./internal/planRunParts.ts"
+import type * as planRunParts from "../agent/internal/planRunParts.ts"
 import * as planChange from "./internal/planChange.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
@@ -495,10 +495,7 @@ type Summary = Pick<Head, "status" | "digest" | "revision" | "iterations" | "com
 }
 
 /** The decisions that an event records. */
-const decisionsIn = (
-  event: Run.Event | planRunParts.Event,
-  path: ReadonlyArray<string>
-): ReadonlyArray<Run.Decision> => {
+const decisionsIn = (event: Run.Event | PlanRun.Event, path: ReadonlyArray<string>): ReadonlyArray<Run.Decision> => {
   switch (event._tag) {
     case "ApprovalDecided":
     case "StepDecided":
@@ -790,7 +787,7 @@ const openSession = (store: Store, lease: claimedLog.Lease, plan: livePlan.Bound
     log.at = { ...log.at, head: { ...log.at.head, pending: [] } }
   })
 
-  const commit = Effect.fnUntraced(function* (events: ReadonlyArray<planRunParts.Event>, next: PlanRun.State) {
+  const commit = Effect.fnUntraced(function* (events: ReadonlyArray<PlanRun.Event>, next: PlanRun.State) {
     const pending = yield* findPending(store, fork, writesOf(plan, state, next))
     const now = summarize(next)
     const ends = !isOpen(now.status)
@@ -814,7 +811,7 @@ const openSession = (store: Store, lease: claimedLog.Lease, plan: livePlan.Bound
   return {
     key: at.key,
     /** Writes events. A write that fails stops the run; a run that was done before writes nothing. */
-    write: (events: ReadonlyArray<planRunParts.Event>, next: PlanRun.State) =>
+    write: (events: ReadonlyArray<PlanRun.Event>, next: PlanRun.State) =>
       log.alone(
         Effect.suspend(() => {
           if (log.failure !== undefined) return Effect.fail(log.failure)

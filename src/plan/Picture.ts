@@ -56,7 +56,7 @@ import * as diagram from "./internal/diagram.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
-import type * as planRunParts from "./internal/planRunParts.ts"
+import type * as planRunParts from "../agent/internal/planRunParts.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
 /**

@@ -90,13 +90,13 @@ import * as planAgent from "./internal/planAgent.ts"
 import * as planCheck from "./internal/planCheck.ts"
 import * as planCodec from "./internal/planCodec.ts"
 import * as planNames from "./internal/planNames.ts"
-import type * as planRunParts from "./internal/planRunParts.ts"
+import type * as planRunParts from "../agent/internal/planRunParts.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
 
 export type { AgentMemory, Bound, Journal, KnownNames, MakeArguments, Options, Plan } from "./internal/livePlan.ts"
 export type { PlanOutput, PlanServices, ResumeOptions, RunOptions } from "./internal/livePlan.ts"
 export type { PlanRegistry, RegistryServices } from "./internal/planCodec.ts"
-export type { Input } from "./internal/planRunParts.ts"
+export type { Input } from "../agent/internal/planRunParts.ts"
 
 /**
  * Legal parts of a plan that are probably not meant: `routes`, `routesBy` and

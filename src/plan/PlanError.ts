@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import { AgentError } from "../agent/AgentError.ts"
 import * as PlanRun from "./PlanRun.ts"
 import * as planFailure from "./internal/planFailure.ts"
-import type * as planRunParts from "./internal/planRunParts.ts"
+import type * as planRunParts from "../agent/internal/planRunParts.ts"
 
 /**
  * A run failed. `state` is the last consistent state, with everything that was

@@ -9,27 +9,17 @@ import type * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import type { TokenUsage } from "../conversation/Message.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import * as planRunParts from "./internal/planRunParts.ts"
+import type * as planRunParts from "../agent/internal/planRunParts.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
-export { Event, Outcome, type StepFailure, type StepRecord } from "./internal/planRunParts.ts"
+export { PlanRunEvent as Event } from "../agent/internal/runParts.ts"
+
+export { Outcome, type StepFailure, type StepRecord } from "../agent/internal/planRunParts.ts"
 
 export { approvalRequests, history, pauses, State } from "./internal/planTransition.ts"
 
-/**
- * Places of what steps, models and users wrote: a key called `password` there is data, not an
- * option that holds a secret. The context of a run and provider options are not among them.
- */
-const userDataPaths: ReadonlyArray<string> = [
-  ...runParts.userData,
-  "/**/input/payload",
-  "/**/record/output",
-  "/**/history/*/output",
-  "/**/request/arguments"
-]
-
 const codecOf = <A>(member: string, value: Schema.Codec<A, unknown>) =>
-  VersionedCodec.single({ what: `plan run ${member}`, member, value, data: userDataPaths })
+  VersionedCodec.single({ what: `plan run ${member}`, member, value, data: runParts.userData })
 
 /**
  * The codec of snapshots: version 1, in the field `version`.
@@ -106,7 +96,7 @@ export const stateCodec: VersionedCodec.VersionedCodec<planTransition.State> = c
  * @category codecs
  * @since 0.1.0
  */
-export const eventCodec: VersionedCodec.VersionedCodec<planRunParts.Event> = codecOf("event", planRunParts.Event)
+export const eventCodec: VersionedCodec.VersionedCodec<runParts.PlanRunEvent> = codecOf("event", runParts.PlanRunEvent)
 
 /**
  * The codec of a list of events, the durable form of a run.
@@ -114,9 +104,9 @@ export const eventCodec: VersionedCodec.VersionedCodec<planRunParts.Event> = cod
  * @category codecs
  * @since 0.1.0
  */
-export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<planRunParts.Event>> = codecOf(
+export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<runParts.PlanRunEvent>> = codecOf(
   "events",
-  Schema.Array(planRunParts.Event)
+  Schema.Array(runParts.PlanRunEvent)
 )
 
 /**

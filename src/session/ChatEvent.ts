@@ -45,6 +45,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
+import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Message from "../conversation/Message.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
@@ -219,7 +220,7 @@ const unknown = (_: never): undefined => undefined
 const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | undefined => {
   if (event._tag === "ChildEvent") return ofRun(event.event, [...(around ?? []), event.callId], options)
   if (around !== undefined && options.subAgents !== true && !isDecision(event)) return undefined
-  const { at } = event
+  const at = runTransition.timeOf(event)
   const within = defined({ path: around })
   switch (event._tag) {
     case "RunStarted":
@@ -253,7 +254,7 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
     case "InputAdded":
     case "ConversationFitted":
     case "ModelMistaken":
-    case "ProgressSaved":
+    case "PlanEvent":
     case "RunInterrupted":
       return undefined
     default:

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Effect, Equal, Result } from "effect"
+import { Chunk, Effect, Equal, Result, type Schema } from "effect"
 import { Run } from "effect-emissary"
 import {
   answered,
@@ -17,7 +17,12 @@ import {
   resumed,
   roles,
   run,
-  saved,
+  planDecided,
+  planLimited,
+  planResumed,
+  planStep,
+  planUsed,
+  planWaits,
   started,
   step,
   toolStarted
@@ -35,21 +40,24 @@ const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequ
 })
 
 const begun = run(started(), input(), step(1))
-const waiting = go(begun, saved(["a"]), saved(["b"], { requests: [request("c1"), request("c2", ["s1"])] }))
+const waiting = go(begun, planStep("a"), planWaits(request("c1"), request("c2", ["s1"])))
 
 const paths = (state: Run.State) =>
   Run.approvalRequests(state).map(({ callId, path }) => [...(path ?? []), callId].join("/"))
 
-describe("PLAN-8 the progress of an answer that is no model's, in the core", () => {
-  it("PLAN-8 facts come in order, in a step, and are gone with the answer", () => {
-    const state = go(begun, saved(["a"]), saved([{ b: 1 }, "c"]))
-    assert.deepStrictEqual(Chunk.toReadonlyArray(state.progress?.facts ?? Chunk.empty()), ["a", { b: 1 }, "c"])
+const stepsOf = ({ progress }: Run.State) =>
+  Array.from(progress?.events ?? Chunk.empty(), (event) => ("step" in event ? event.step : event._tag))
+
+describe("PLAN-8 the events of a plan that answers, in the core", () => {
+  it("PLAN-8 KEEP-2 they come in order, in a step, and are gone with the answer", () => {
+    const state = go(begun, planStep("a"), planStep("b"), planStep("c"))
+    assert.deepStrictEqual(stepsOf(state), ["a", "b", "c"])
     assert.strictEqual(next(state), "CallModel 1 answer")
     const done = go(state, answered("done"))
     assert.isUndefined(done.progress)
     assert.strictEqual(next(done), "Completed")
-    assert.strictEqual(refused(done, saved(["d"])).reason._tag, "Unexpected")
-    assert.strictEqual(refused(run(started(), input()), saved(["a"])).reason._tag, "Unexpected")
+    assert.strictEqual(refused(done, planStep("d")).reason._tag, "Unexpected")
+    assert.strictEqual(refused(run(started(), input()), planStep("a")).reason._tag, "Unexpected")
   })
 
   it("PLAN-8 usage is counted once, also through two runs around it", () => {
@@ -57,8 +65,8 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       started({ depth: 2, runId: "inner" }),
       input(),
       step(1),
-      saved(["a"], { usage: { inputTokens: 3 } }),
-      saved(["b"], { usage: { inputTokens: 4, outputTokens: 1 } })
+      planUsed({ inputTokens: 3 }),
+      planUsed({ inputTokens: 4, outputTokens: 1 })
     ]
     const middle: ReadonlyArray<Run.Event> = [
       started({ depth: 1, runId: "middle" }),
@@ -88,7 +96,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     assert.deepStrictEqual(after.progress?.decisions, [decision("c2", false, { reason: "no", path: ["s1"] })])
     assert.deepStrictEqual(paths(after), ["c1"])
     assert.strictEqual(next(after), "CallModel 1 answer")
-    const taken = go(after, step(1), saved(["decided"]))
+    const taken = go(after, step(1), planResumed)
     assert.deepStrictEqual(taken.progress?.decisions, [])
     assert.deepStrictEqual(paths(taken), [])
   })
@@ -121,7 +129,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       started({ depth: 1, runId: "inner" }),
       input(),
       step(1),
-      saved(["a"], { requests: [request("c1"), request("c2", ["s1"])] })
+      planWaits(request("c1"), request("c2", ["s1"]))
     ]
     const requests = Run.approvalRequests(run(started(), ...inner.slice(1)))
     assert(requests[0] !== undefined)
@@ -144,24 +152,24 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
   })
 
   it("PLAN-8 a used up budget is MaxSteps, and continues with a larger one", () => {
-    const limited = end(go(begun, saved(["a"], { limited: true })))
+    const limited = end(go(begun, planLimited))
     assert.strictEqual(limited.outcome?._tag, "MaxSteps")
     assert.strictEqual(next(go(limited, resumed({ maxSteps: 20 }))), "CallModel 1 answer")
   })
 
   it("PLAN-8 an interruption keeps the progress", () => {
-    const stopped = end(go(begun, saved(["a"]), interrupted("enough")))
+    const stopped = end(go(begun, planStep("a"), interrupted("enough")))
     assert.strictEqual(stopped.outcome?._tag, "Interrupted")
-    assert.strictEqual(refused(go(begun, saved(["a"]), interrupted()), saved(["b"])).reason._tag, "Unexpected")
-    const again = go(stopped, resumed(), step(1), saved(["b"]))
-    assert.strictEqual(Chunk.size(again.progress?.facts ?? Chunk.empty()), 2)
+    assert.strictEqual(refused(go(begun, planStep("a"), interrupted()), planStep("b")).reason._tag, "Unexpected")
+    const again = go(stopped, resumed(), step(1), planStep("b"))
+    assert.strictEqual(stepsOf(again).length, 2)
   })
 
   it("PLAN-8 a message of the user meanwhile waits for the answer", () => {
     const state = go(end(waiting), resumed(), input("and then?"))
     assert.strictEqual(roles(state), "user")
     assert.strictEqual(state.pending.length, 1)
-    const answer = go(state, decided("c1", true), step(1), saved(["c"]), answered("done"))
+    const answer = go(state, decided("c1", true), step(1), planStep("c"), answered("done"))
     assert.strictEqual(roles(answer), "user assistant user")
     assert.strictEqual(next(answer), "CallModel 1 answer")
     assert.deepStrictEqual([answer.pending.length, answer.totalSteps], [0, 1])
@@ -174,16 +182,45 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       assert.isTrue(Equal.equals(decodedState, state))
       assert.strictEqual(next(decodedState), next(state))
     }
-    const event = saved(["a", { b: [1] }], { requests: [request("c1")], limited: true, usage: { inputTokens: 1 } })
-    const text = yield* Run.eventCodec.encodeJson(event)
-    assert.deepStrictEqual(yield* Run.eventCodec.decodeJson(text), event)
+    for (const event of [planUsed({ inputTokens: 1 }), planWaits(request("c1", ["s1"])), planLimited]) {
+      const text = yield* Run.eventCodec.encodeJson(event)
+      assert.deepStrictEqual(yield* Run.eventCodec.decodeJson(text), event)
+    }
   })
 
-  test("PLAN-8 L8 facts are looked through for secrets, but for outputs and payloads in them", function* () {
-    const fine = [{ event: { record: { output: { password: "x" } } } }, { input: { payload: { api_key: "x" } } }]
-    yield* Run.eventCodec.encodeJson(saved(fine))
-    const error = yield* Effect.flip(Run.eventCodec.encodeJson(saved([{ event: { context: { password: "x" } } }])))
-    assert(error._tag === "PayloadError")
-    assert.strictEqual(error.reason._tag, "Secret")
+  it("KEEP-2 a plan that was cut off while it took decisions continues, and has the others left", () => {
+    const ended = end(waiting)
+    const decisions = [decision("c2"), decision("c1")]
+    const resuming = go(ended, ...Result.getOrThrow(Run.decide(ended, decisions, at)), resumed(), step(1))
+    assert.deepStrictEqual(resuming.progress?.decisions.length, 2)
+    const cut = go(resuming, planDecided("b", "c1"), resumed())
+    assert.strictEqual(next(cut), "CallModel 1 answer")
+    assert.deepStrictEqual(
+      cut.progress?.decisions.map(({ callId }) => callId),
+      ["c2"]
+    )
+    assert.deepStrictEqual(go(resuming, planDecided("b", "c1"), planResumed).progress?.decisions, [])
+  })
+
+  test("PLAN-8 L8 events of plans are looked through for secrets, but for payloads and outputs in them", function* () {
+    const plan = { _tag: "PlanStarted", at, runId: "r", plan: "p", digest: "d", depth: 0, maxIterations: 1 } as const
+    const started = (payload: Schema.Json, context: Record<string, string>): Run.Event => ({
+      _tag: "PlanEvent",
+      event: { ...plan, input: { task: "t", payload }, context }
+    })
+    const record = { step: "s", task: "t", usage: {}, attempts: 1, startedAt: at, finishedAt: at } as const
+    const finished = (step: string): Run.Event => ({
+      _tag: "PlanEvent",
+      event: { _tag: "StepFinished", at, record: { ...record, step, output: { password: "x" } } }
+    })
+    yield* Run.eventCodec.encodeJson(started({ api_key: "x" }, {}))
+    yield* Run.eventCodec.encodeJson(child("c", finished("s")))
+    yield* Run.stateCodec.encodeJson(go(begun, started({ api_key: "x" }, {}), finished("s")))
+    const secret = started("x", { password: "x" })
+    for (const written of [Run.eventCodec.encodeJson(secret), Run.stateCodec.encodeJson(go(begun, secret))]) {
+      const error = yield* Effect.flip(written)
+      assert(error._tag === "PayloadError")
+      assert.strictEqual(error.reason._tag, "Secret")
+    }
   })
 })

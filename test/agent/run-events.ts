@@ -1,7 +1,7 @@
 /** Short names for events, for tests that write runs down by hand. */
 import { assert } from "@effect/vitest"
 import { Result } from "effect"
-import type { EventOf, MaxSteps, Purpose } from "#src/agent/internal/runParts.ts"
+import type { EventOf, MaxSteps, PlanRunEvent, Purpose } from "#src/agent/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import { time } from "./run-driver.ts"
 import { digestOf } from "../decisions.ts"
@@ -82,10 +82,17 @@ export const answered = (
 })
 
 export const mistaken: EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", at, problem: "no tool x" }
-export const saved = (
-  facts: EventOf<"ProgressSaved">["facts"],
-  rest: Partial<EventOf<"ProgressSaved">> = {}
-): EventOf<"ProgressSaved"> => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
+/** Events of a plan that answers. */
+const ofPlan = (event: PlanRunEvent): EventOf<"PlanEvent"> => ({ _tag: "PlanEvent", event })
+export const planStep = (step: string) => ofPlan({ _tag: "StepStarted", at, step })
+export const planUsed = (usage: Message.TokenUsage, step = "a") =>
+  ofPlan({ _tag: "AgentChanged", at, step, event: { _tag: "AnswerDiscarded", at, usage } })
+export const planWaits = (...requests: ReadonlyArray<Run.ApprovalRequest>) =>
+  ofPlan({ _tag: "PlanFinished", at, outcome: { _tag: "Paused", pauses: [], requests } })
+export const planLimited = ofPlan({ _tag: "PlanFinished", at, outcome: { _tag: "LimitReached", limit: 1, next: "b" } })
+export const planDecided = (step: string, callId: string) =>
+  ofPlan({ _tag: "StepDecided", at, step, callId, digest: digestOf(callId), approved: true })
+export const planResumed = ofPlan({ _tag: "PlanResumed", at })
 export const toolStarted = (callId: string, rest?: { readonly idempotent: true }): EventOf<"ToolStarted"> => ({
   _tag: "ToolStarted",
   at,

@@ -5,7 +5,8 @@ import * as write from "./run-events.ts"
 import { digestOf } from "../decisions.ts"
 
 const { answered, asked, at, call, child, decided, end, finished, go, input, interrupted, ran, run, step } = write
-const { mistaken, resumed, saved, started, toolStarted } = write
+const { mistaken, planDecided, planLimited, planResumed, planStep, planUsed, planWaits, resumed, started } = write
+const { toolStarted } = write
 
 const usage = { inputTokens: 3, outputTokens: 2 }
 const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
@@ -28,7 +29,7 @@ const calling = go(begun, step(1), answered([call("a"), call("b")]))
 const withChild = go(calling, toolStarted("a"), ...inside(...inner(2)))
 const waitingInside = go(withChild, ...inside(asked("c")))
 const waiting = go(calling, asked("a"), ...ran("b"))
-const saving = go(begun, step(1), saved(["x"], { requests: [request("p"), request("p", ["a"]), request("q")] }))
+const saving = go(begun, step(1), planWaits(request("p"), request("p", ["a"]), request("q")))
 const forOutput = (structured: "always" | "fallback") => run(started({ structured }), input("q", 2))
 const invalid = {
   output: { _tag: "Invalid", issues: [{ path: "/n", expected: "a number", found: "a text" }] }
@@ -71,7 +72,8 @@ const states: Readonly<Record<string, Run.State>> = {
   "all calls done": go(calling, ...ran("a"), ...ran("b")),
   "progress that waits": saving,
   "progress with a decision": go(saving, decided("q", true)),
-  "progress without requests": go(begun, step(1), saved(["x"], { usage })),
+  "progress whose decision is recorded": go(saving, decided("q", true), planDecided("s", "q")),
+  "progress without requests": go(begun, step(1), planUsed(usage)),
   "structured: a step": go(forOutput("always"), step(1, "structured")),
   "structured: an invalid output": go(forOutput("always"), step(1, "structured"), answered("{", "stop", invalid)),
   "fallback: a step": go(forOutput("fallback"), step(1)),
@@ -118,7 +120,12 @@ const events: Readonly<Record<string, Run.Event>> = {
   "ModelAnswered an output call without an output": answered([call("o")], "stop", { outputCall: "o" }),
   AnswerDiscarded: { _tag: "AnswerDiscarded", at, usage },
   ModelMistaken: mistaken,
-  ProgressSaved: saved(["y"], { usage, requests: [request("r")] }),
+  "PlanEvent StepStarted": planStep("y"),
+  "PlanEvent with usage": planUsed(usage),
+  "PlanEvent that waits": planWaits(request("r")),
+  "PlanEvent at the limit": planLimited,
+  "PlanEvent StepDecided": planDecided("s", "q"),
+  "PlanEvent PlanResumed": planResumed,
   "ApprovalRequested a": asked("a"),
   "ApprovalRequested nobody": asked("nobody"),
   "ApprovalDecided a": decided("a", true),

@@ -206,9 +206,7 @@ describe("a plan as an agent", () => {
 
     const stopped = yield* bound.run("x", {
       interruptWhen: (event) =>
-        event._tag === "ProgressSaved" && JSON.stringify(event.facts).includes(`"StepFinished"`)
-          ? { reason: "enough" }
-          : undefined
+        event._tag === "PlanEvent" && event.event._tag === "StepFinished" ? { reason: "enough" } : undefined
     })
     assert(stopped.outcome === "Interrupted")
     assert.strictEqual(stopped.reason, "enough")
@@ -231,7 +229,7 @@ describe("a plan as an agent", () => {
     yield* bound.run("x", {
       onEvent: ({ event }) =>
         Effect.sync(() => {
-          if (event._tag === "ProgressSaved") sizes.push(JSON.stringify(event.facts).length)
+          if (event._tag === "PlanEvent") sizes.push(JSON.stringify(event.event).length)
         })
     })
     assert.isAbove(sizes.length, 40)
@@ -260,10 +258,12 @@ describe("a plan as an agent", () => {
     const bound = yield* pausing
     const waiting = yield* bound.run("x")
     const text = yield* Run.stateCodec.encodeJson(waiting.state)
-    const broken = yield* Run.stateCodec.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
+    const broken = yield* Run.stateCodec.decodeJson(
+      text.replaceAll(`"_tag":"StepStarted"`, `"_tag":"StepConcluded","answer":""`)
+    )
     const error = yield* Effect.flip(bound.resume(broken, { decisions: decide(broken) }))
     assert.strictEqual(error.reason._tag, "DelegateFailed")
-    assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)
+    assert.isAbove(Chunk.size(waiting.state.progress?.events ?? Chunk.empty()), 1)
   })
 
   test("PLAN-8 as a service: the type of its layer has what is missing, and it works as a step and as a tool", function* () {

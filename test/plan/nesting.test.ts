@@ -179,7 +179,7 @@ describe("plans and agents inside each other", () => {
 const finishedIn = (state: Run.State): ReadonlyArray<string> => {
   const call = runTransition.openCall(state, "c1")
   const progress = call?.status._tag === "Started" ? call.status.child?.progress : undefined
-  const text = JSON.stringify(Array.from(progress?.facts ?? []))
+  const text = JSON.stringify(Array.from(progress?.events ?? []))
   return [
     ...["before", "look", "receipt", "after"].filter((step) => text.includes(`"record":{"step":"${step}"`)),
     ...(/"ToolStarted","at":"[^"]*","callId":"p1"/.test(text) ? ["pay 5"] : [])

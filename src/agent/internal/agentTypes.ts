@@ -61,11 +61,15 @@ export interface Timeouts {
 /** The tools that the model may or must call in its first call, or in `every` call. */
 export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: LanguageModel.ToolChoice<string> }
 
-/** One entry of the list of events of a run: the event, its number in the run from 1, and the state right after it. */
+/**
+ * One entry of the list of events of a run: the event, its number in the run from 1, and the state right after it.
+ * With `more` the next event follows at once: a store can write both together.
+ */
 export interface Entry {
   readonly event: Event
   readonly sequence: number
   readonly state: State
+  readonly more: boolean
 }
 
 /** The changes of a definition under which a state is resumed: none, those that break no open call, or all. */

@@ -256,7 +256,7 @@ const isHanded = (options: agentTypes.ResumeOptions): options is agentTypes.Resu
 
 export const defaultMaxDepth = 8
 
-type WithoutTime<E> = E extends runParts.Event ? Omit<E, "at"> : never
+type WithoutTime<E> = E extends { readonly at: unknown } ? Omit<E, "at"> : never
 
 /** The error of a run, with the error behind its reason. */
 export const agentError = (fields: {
@@ -360,7 +360,7 @@ const recorderOf = (
     emit,
     parent,
     context,
-    hook: onEvent && ((event, state) => onEvent({ event, sequence: state.revision, state })),
+    hook: onEvent && ((event, state, more) => onEvent({ event, sequence: state.revision, state, more })),
     after:
       interruptWhen === undefined
         ? undefined

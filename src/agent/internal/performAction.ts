@@ -837,7 +837,15 @@ const runChild = (
     release: () => recorder.release(),
     // The child stops with its parent, before it starts anything else.
     interruption: () => recorder.interruption,
-    record: (event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),
+    record: (...events) =>
+      recorder.record(
+        ...events.map((event) => ({
+          _tag: "ChildEvent" as const,
+          at: runTransition.timeOf(event),
+          callId: call.id,
+          event
+        }))
+      ),
     emit: (event) =>
       recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state })
   }

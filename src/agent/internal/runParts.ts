@@ -1,5 +1,5 @@
 /**
- * The data of runs: events, outcome and state, each written once as the Schema of its newest wire. Agents and plans use its parts.
+ * The data of runs of agents and plans: events, and the state of an agent's, each written once as the Schema of its newest wire.
  */
 
 import * as Chunk from "effect/Chunk"
@@ -14,217 +14,24 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
-import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
-import * as conversationCodec from "../../conversation/internal/conversationCodec.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import * as Digest from "../../payload/Digest.ts"
-import * as PayloadError from "../../payload/PayloadError.ts"
-import { defined, toSchemaIssue } from "../../payload/internal/plainJson.ts"
-import * as ToolContract from "../../tool/ToolContract.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
+import * as planRunParts from "./planRunParts.ts"
+import * as runValues from "./runValues.ts"
 
-/**
- * The finish reasons that end a run: calls of such an answer never run.
- */
-export const StopReason = Schema.Literals(["length", "content-filter", "error", "other"])
-
-export type StopReason = typeof StopReason.Type
-
-/**
- * The largest number of model calls for one user message: an integer from 1, or `"unlimited"`.
- */
-export const MaxSteps = Schema.Union([Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)), Schema.Literal("unlimited")])
-
-export type MaxSteps = typeof MaxSteps.Type
-
-/**
- * When a model call asks for structured output with `generateObject`: never, once
- * after an invalid answer, or in every step.
- */
-const StructuredSteps = Schema.Literals(["never", "fallback", "always"])
-
-export type StructuredSteps = typeof StructuredSteps.Type
-
-/**
- * The purpose of a model call: an answer, which may use tools, or the output alone.
- */
-const Purpose = Schema.Literals(["answer", "structured"])
-
-export type Purpose = typeof Purpose.Type
-
-/**
- * The check of an answer against the agent's output schema.
- */
-const OutputCheck = Schema.Union([
-  Schema.TaggedStruct("Valid", { value: Schema.Json }),
-  Schema.TaggedStruct("Invalid", { issues: Schema.Array(PayloadError.Problem) })
-])
-
-export type OutputCheck = typeof OutputCheck.Type
-
-/**
- * ISO 8601 text.
- */
-export const Time: Schema.Codec<DateTime.Utc, string> = Schema.DateTimeUtcFromString
-
-/**
- * An integer from 0.
- */
-export const Count: Schema.Codec<number> = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
-
-export const Context = Schema.Record(Schema.String, Schema.Json)
-
-export const Usage = Message.TokenUsage
+export * from "./runValues.ts"
 
 const [, User, Assistant, Tool] = Message.Message.members
 
-const checkMessages = (count: number) =>
-  Effect.mapError(conversationCodec.checkCount(count), (error) => toSchemaIssue(error.problems, undefined))
+const at = runValues.Time
 
-/**
- * A conversation, in version 1 of its own wire, with at most `maxMessages`.
- */
-const History: Schema.Codec<history.Conversation, unknown> = conversationCodec.Wire.pipe(
-  Schema.decodeTo(Schema.declare(Conversation.isConversation), {
-    decode: SchemaGetter.transformEffect((wire, options) =>
-      Effect.flatMap(checkMessages(wire.messages.length), () =>
-        Effect.mapError(
-          Effect.fromResult(conversationCodec.readWire(wire)),
-          (error) => new SchemaIssue.InvalidValue({ message: error.message }, wire.messages, options)
-        )
-      )
-    ),
-    encode: SchemaGetter.transformEffect((conversation) =>
-      Effect.map(checkMessages(Conversation.messageCount(conversation)), () =>
-        conversationCodec.writeWire(conversation)
-      )
-    )
-  })
-)
+const step = Schema.String
 
-/**
- * Values below these places were written by models, tools and users: a key called
- * `password` there is data, not an option that holds a secret. The context of a run
- * and the provider options of messages are not among them.
- */
-export const userData: ReadonlyArray<string> = [
-  "/**/content/*/arguments",
-  // Metadata of a provider
-  "/**/content/*/options",
-  "/**/requests/*/arguments",
-  "/**/contract/parameters",
-  "/**/contract/success",
-  "/**/contract/failure",
-  "/**/contracts/*/parameters",
-  "/**/contracts/*/success",
-  "/**/contracts/*/failure",
-  "/**/event/arguments",
-  "/**/events/*/arguments",
-  "/**/status/arguments",
-  "/**/status/approved/arguments",
-  "/**/result/value",
-  "/**/output/value",
-  "/**/outcome/output",
-  "/**/facts/**/output",
-  "/**/facts/**/payload",
-  "/**/facts/**/request/arguments",
-  "/**/message/metadata",
-  "/**/message/response/metadata",
-  "/**/messages/*/metadata",
-  "/**/messages/*/response/metadata"
-]
-
-export const ApprovalRequest = Schema.Struct({
-  callId: Schema.String,
-  name: Schema.String,
-  arguments: Schema.Json,
-  digest: Schema.String,
-  path: Schema.optionalKey(Schema.Array(Schema.String))
-}).annotate({ identifier: "ApprovalRequest" })
-
-export type ApprovalRequest = typeof ApprovalRequest.Type
-
-/** The terms of a decision. `digest` is that of the request. */
-const terms = {
-  digest: Schema.String,
-  reason: Schema.optionalKey(Schema.String),
-  decidedBy: Schema.optionalKey(Schema.String),
-  expiresAt: Schema.optionalKey(Time)
-}
-
-/** A decision, without the name of what it is about. */
-export const Verdict = Schema.Struct({ approved: Schema.Boolean, ...terms })
-
-export type Verdict = typeof Verdict.Type
-
-export const Decision = Schema.Struct({
-  callId: Schema.String,
-  digest: Schema.String,
-  approved: Schema.Boolean,
-  reason: Schema.optional(Schema.String),
-  decidedBy: Schema.optional(Schema.String),
-  expiresAt: Schema.optional(Time),
-  path: Schema.optional(Schema.Array(Schema.String))
-}).annotate({ identifier: "Decision" })
-
-export interface Decision extends Schema.Schema.Type<typeof Decision> {}
-
-export const Outcome = Schema.TaggedUnion({
-  Completed: { output: Schema.optionalKey(Schema.Json) },
-  MaxSteps: {},
-  AwaitingApproval: { requests: Schema.NonEmptyArray(ApprovalRequest) },
-  Interrupted: { reason: Schema.optionalKey(Schema.String) },
-  InvalidOutput: { issues: Schema.Array(PayloadError.Problem) },
-  Stopped: { finishReason: StopReason }
-}).annotate({ identifier: "Outcome" })
-
-export type Outcome = typeof Outcome.Type
-
-const { approval, annotations, failure, name, parameters, success } = ToolContract.ToolContract.fields
-
-/** The contract of a call as it was when the call was made: what is compared when the run is resumed under another definition. */
-export const CallContract = Schema.Struct({
-  name,
-  parameters,
-  success,
-  failure,
-  approval,
-  annotations,
-  digest: Schema.String
-}).annotate({ identifier: "CallContract" })
-
-export interface CallContract extends Schema.Schema.Type<typeof CallContract> {}
-
-/** The parts of a definition by their places: short digests, and plain texts where they are short. For people. */
-export const Parts = Schema.Record(Schema.String, Schema.String)
-
-export type Parts = typeof Parts.Type
-
-/**
- * The part of a state that a resume compares: the newest definition of the run, its parts, and the contracts that calls were made for. A state
- * from before these were recorded has none.
- */
-const Basis = Schema.Struct({
-  definition: Schema.String,
-  parts: Schema.optionalKey(Parts),
-  contracts: Schema.Array(CallContract)
-})
-
-export interface Basis extends Schema.Schema.Type<typeof Basis> {}
-
-/** The definition that a run continues with. */
-export const DefinitionChange = Schema.Struct({
-  definition: Schema.String,
-  parts: Parts,
-  structured: Schema.optionalKey(StructuredSteps),
-  changes: Schema.Array(ToolContract.Change)
-})
-
-export interface DefinitionChange extends Schema.Schema.Type<typeof DefinitionChange> {}
-
-const at = Time
+const reason = Schema.optionalKey(Schema.String)
 
 const OwnEvent = Schema.Union([
   Schema.TaggedStruct("RunStarted", {
@@ -232,47 +39,40 @@ const OwnEvent = Schema.Union([
     runId: Schema.String,
     agent: Schema.String,
     definition: Schema.String,
-    depth: Count,
-    maxSteps: MaxSteps,
-    structured: StructuredSteps,
-    context: Context,
-    conversation: History,
-    parts: Schema.optionalKey(Parts),
-    contracts: Schema.optionalKey(Schema.Array(CallContract))
+    depth: runValues.Count,
+    maxSteps: runValues.MaxSteps,
+    structured: runValues.StructuredSteps,
+    context: runValues.Context,
+    conversation: runValues.History,
+    parts: Schema.optionalKey(runValues.Parts),
+    contracts: Schema.optionalKey(Schema.Array(runValues.CallContract))
   }),
-  Schema.TaggedStruct("InputAdded", { at, message: User, maxSteps: MaxSteps }),
-  Schema.TaggedStruct("ConversationFitted", { at, view: History, report: reduction.ReductionReport }),
-  Schema.TaggedStruct("StepStarted", { at, step: Count, purpose: Purpose }),
+  Schema.TaggedStruct("InputAdded", { at, message: User, maxSteps: runValues.MaxSteps }),
+  Schema.TaggedStruct("ConversationFitted", { at, view: runValues.History, report: reduction.ReductionReport }),
+  Schema.TaggedStruct("StepStarted", { at, step: runValues.Count, purpose: runValues.Purpose }),
   Schema.TaggedStruct("ModelAnswered", {
     at,
     message: Assistant,
-    output: Schema.optionalKey(OutputCheck),
+    output: Schema.optionalKey(runValues.OutputCheck),
     outputCall: Schema.optionalKey(Schema.String),
-    contracts: Schema.optionalKey(Schema.Array(CallContract))
+    contracts: Schema.optionalKey(Schema.Array(runValues.CallContract))
   }),
-  Schema.TaggedStruct("AnswerDiscarded", { at, usage: Usage }),
+  Schema.TaggedStruct("AnswerDiscarded", { at, usage: runValues.Usage }),
   Schema.TaggedStruct("ModelMistaken", { at, problem: Schema.String }),
-  Schema.TaggedStruct("ProgressSaved", {
-    at,
-    facts: Schema.Array(Schema.Json),
-    requests: Schema.Array(ApprovalRequest),
-    limited: Schema.Boolean,
-    usage: Schema.optionalKey(Usage)
-  }),
   Schema.TaggedStruct("ApprovalRequested", {
     at,
     callId: Schema.String,
     name: Schema.optionalKey(Schema.String),
     arguments: Schema.Json,
     digest: Schema.String,
-    contract: Schema.optionalKey(CallContract)
+    contract: Schema.optionalKey(runValues.CallContract)
   }),
-  Schema.TaggedStruct("ApprovalDecided", { at, callId: Schema.String, ...Verdict.fields }),
+  Schema.TaggedStruct("ApprovalDecided", { at, callId: Schema.String, ...runValues.Verdict.fields }),
   Schema.TaggedStruct("ToolStarted", {
     at,
     callId: Schema.String,
     idempotent: Schema.optionalKey(Schema.Literal(true)),
-    contract: Schema.optionalKey(CallContract)
+    contract: Schema.optionalKey(runValues.CallContract)
   }),
   Schema.TaggedStruct("ToolFinished", {
     at,
@@ -281,12 +81,12 @@ const OwnEvent = Schema.Union([
     cause: Schema.optionalKey(Schema.String)
   }),
   Schema.TaggedStruct("RunInterrupted", { at, reason: Schema.optionalKey(Schema.String) }),
-  Schema.TaggedStruct("RunFinished", { at, outcome: Outcome }),
+  Schema.TaggedStruct("RunFinished", { at, outcome: runValues.Outcome }),
   Schema.TaggedStruct("RunResumed", {
     at,
-    maxSteps: Schema.optionalKey(MaxSteps),
-    context: Schema.optionalKey(Context),
-    change: Schema.optionalKey(DefinitionChange)
+    maxSteps: Schema.optionalKey(runValues.MaxSteps),
+    context: Schema.optionalKey(runValues.Context),
+    change: Schema.optionalKey(runValues.DefinitionChange)
   })
 ])
 
@@ -297,22 +97,112 @@ interface ChildEvent {
   readonly event: Event
 }
 
-export type Event = typeof OwnEvent.Type | ChildEvent
+interface PlanEvent {
+  readonly _tag: "PlanEvent"
+  readonly event: PlanRunEvent
+}
+
+export type Event = typeof OwnEvent.Type | ChildEvent | PlanEvent
 
 /** One of the events, by its tag. */
 export type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
 
-/** An event without its version. */
-export const Event: Schema.Codec<Event, unknown> = Schema.Union([
-  ...OwnEvent.members,
-  Schema.TaggedStruct("ChildEvent", {
+const suspended = Schema.suspend((): Schema.Codec<Event, unknown> => Event)
+
+const OwnPlanEvent = Schema.TaggedUnion({
+  PlanStarted: {
     at,
-    callId: Schema.String,
-    event: Schema.suspend((): Schema.Codec<Event, unknown> => Event)
+    runId: Schema.String,
+    plan: Schema.String,
+    digest: Schema.String,
+    depth: runValues.Count,
+    maxIterations: Schema.Int,
+    input: planRunParts.ResolvedInput,
+    context: runValues.Context,
+    basis: Schema.optionalKey(planRunParts.Basis)
+  },
+  StepStarted: { at, step },
+  StepRetried: { at, step, attempt: runValues.Count, failure: planRunParts.StepFailure },
+  AgentChanged: { at, step, event: suspended },
+  StepFinished: { at, record: planRunParts.StepRecord },
+  StepFailed: { at, step, failure: planRunParts.StepFailure },
+  StepPaused: {
+    at,
+    step,
+    question: Schema.optionalKey(planRunParts.Question),
+    asked: Schema.optionalKey(runValues.Count),
+    input: Schema.optionalKey(planRunParts.ResolvedInput)
+  },
+  StepConcluded: { at, step, answer: Schema.String },
+  RouteTaken: { at, step, to: Schema.optionalKey(Schema.String) },
+  StepDecided: { at, step, callId: Schema.String, ...runValues.Verdict.fields },
+  PlanInterrupted: { at, reason },
+  PlanFinished: { at, outcome: planRunParts.Outcome },
+  PlanResumed: {
+    at,
+    maxIterations: Schema.optionalKey(Schema.Int),
+    context: Schema.optionalKey(runValues.Context),
+    change: Schema.optionalKey(planRunParts.PlanChange)
+  }
+})
+
+interface NestedChanged {
+  readonly _tag: "NestedChanged"
+  readonly at: DateTime.Utc
+  readonly step: string
+  readonly event: PlanRunEvent
+}
+
+/**
+ * One event of a run. A run is the list of its events, and nothing else.
+ *
+ * **Details**
+ *
+ * | event | meaning |
+ * |---|---|
+ * | `PlanStarted` | the first event; `digest` is that of the definition, `depth` is 0 or one more than that of the run around it, `context` the `RunContext` of everything inside, `basis` what an edited definition is compared with |
+ * | `StepStarted` | a step begins; the first of its turn counts an iteration |
+ * | `StepRetried` | an attempt failed, and attempt number `attempt`, from 2 on, follows the pause of the retry policy; what ran inside the failed one is dropped |
+ * | `AgentChanged` | an event of the agent in a step; a `RunStarted` begins its run, or another one after that ended |
+ * | `NestedChanged` | an event of the plan in a step; a `PlanStarted` begins its run, or another one after that ended |
+ * | `StepFinished` | a step returned its output; in a parallel group it counts when all members have finished |
+ * | `StepFailed` | a step failed, after its retries; the others of its parallel group continue to their end |
+ * | `StepPaused` | a step waits: its `question` has the `reason` of its pause, or the `request` of the tool call that it is; without one it waits for something inside its agent or plan; `asked` counts what it asked for in this turn; `input` is what the step was given, where it reads a memory, and what it is given after the decision |
+ * | `StepConcluded` | a step ended the plan, and every plan around it, with an answer |
+ * | `RouteTaken` | the step that follows a step with routes; without `to` the next as if it had none |
+ * | `StepDecided` | the decision about a step that paused, with the `callId` and the digest that it names; decisions about calls inside an agent are its `ApprovalDecided` |
+ * | `PlanInterrupted` | the run was stopped: nothing starts any more, what runs may still end |
+ * | `PlanFinished` | the run ended; it can continue after a `PlanResumed`, unless it completed |
+ * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` or `context` stays as it was; `change` is present if the run continues under an edited definition |
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type PlanRunEvent = typeof OwnPlanEvent.Type | NestedChanged
+
+/**
+ * Schema of an event of a plan; its JSON has no version, see `PlanRun.eventCodec`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const PlanRunEvent: Schema.Codec<PlanRunEvent, unknown> = Schema.Union([
+  ...Object.values(OwnPlanEvent.cases),
+  Schema.TaggedStruct("NestedChanged", {
+    at,
+    step,
+    event: Schema.suspend((): Schema.Codec<PlanRunEvent, unknown> => PlanRunEvent)
   })
 ])
 
-const Approved = Schema.TaggedStruct("Approved", { arguments: Schema.Json, ...terms })
+/** An event without its version. */
+export const Event: Schema.Codec<Event, unknown> = Schema.Union([
+  ...OwnEvent.members,
+  Schema.TaggedStruct("ChildEvent", { at, callId: Schema.String, event: suspended }),
+  Schema.TaggedStruct("PlanEvent", { event: PlanRunEvent })
+])
+
+const Approved = Schema.TaggedStruct("Approved", { arguments: Schema.Json, ...runValues.terms })
 
 export type CallStatus =
   | { readonly _tag: "Requested" }
@@ -348,30 +238,25 @@ const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
 
 /** The newest answer, as far as it decides what comes next. `calls` does not count the synthetic output tool. */
 const Answer = Schema.Struct({
-  purpose: Purpose,
+  purpose: runValues.Purpose,
   finishReason: Schema.optionalKey(Schema.String),
-  calls: Count,
+  calls: runValues.Count,
   outputCall: Schema.Boolean,
-  output: Schema.optionalKey(OutputCheck)
+  output: Schema.optionalKey(runValues.OutputCheck)
 })
 
-/** An array on the wire. In memory appending a fact costs the same however many there are. */
-const Facts: Schema.Codec<Chunk.Chunk<Schema.Json>, unknown> = Schema.Array(Schema.Json).pipe(
-  Schema.decodeTo(Schema.Chunk(Schema.Json), {
-    decode: SchemaGetter.transform((facts) => Chunk.fromIterable(facts)),
-    encode: SchemaGetter.transform((facts) => Chunk.toReadonlyArray(facts))
+const isEvents = (u: unknown): u is Chunk.Chunk<PlanRunEvent> => Chunk.isChunk(u)
+
+/** An array on the wire. In memory adding an event costs the same however many there are. */
+const PlanEvents: Schema.Codec<Chunk.Chunk<PlanRunEvent>, unknown> = Schema.Array(PlanRunEvent).pipe(
+  Schema.decodeTo(Schema.declare(isEvents), {
+    decode: SchemaGetter.transform((events) => Chunk.fromIterable(events)),
+    encode: SchemaGetter.transform((events) => Chunk.toReadonlyArray(events))
   })
 )
 
-/**
- * The progress of an answer that comes from no model, from a plan for example. `facts` are
- * in order, `requests` are those without a decision, `decisions` those that are not facts yet.
- */
-const Progress = Schema.Struct({
-  facts: Facts,
-  requests: Schema.Array(ApprovalRequest),
-  decisions: Schema.Array(Decision)
-})
+/** The plan that answers in place of a model: its events so far, and decisions that are no events of it yet. */
+const Progress = Schema.Struct({ events: PlanEvents, decisions: Schema.Array(runValues.Decision) })
 
 export type Progress = typeof Progress.Type
 
@@ -379,31 +264,31 @@ const StateBody = Schema.Struct({
   runId: Schema.String,
   agent: Schema.String,
   definition: Schema.String,
-  depth: Count,
-  context: Context,
-  conversation: History,
-  view: Schema.optional(History),
-  maxSteps: MaxSteps,
-  structured: StructuredSteps,
-  steps: Count,
-  totalSteps: Count,
-  usage: Usage,
+  depth: runValues.Count,
+  context: runValues.Context,
+  conversation: runValues.History,
+  view: Schema.optional(runValues.History),
+  maxSteps: runValues.MaxSteps,
+  structured: runValues.StructuredSteps,
+  steps: runValues.Count,
+  totalSteps: runValues.Count,
+  usage: runValues.Usage,
   calls: Schema.Array(
     Schema.Struct({ callId: Schema.String, status: CallStatus, contract: Schema.optionalKey(Schema.String) })
   ),
-  pending: Schema.Array(Schema.Struct({ message: User, maxSteps: MaxSteps })),
+  pending: Schema.Array(Schema.Struct({ message: User, maxSteps: runValues.MaxSteps })),
   answer: Schema.optional(Answer),
   limited: Schema.Boolean,
-  step: Schema.optional(Schema.Struct({ step: Count, purpose: Purpose })),
+  step: Schema.optional(Schema.Struct({ step: runValues.Count, purpose: runValues.Purpose })),
   mistakes: Schema.Array(Schema.String),
   progress: Schema.optional(Progress),
   fresh: Schema.Boolean,
-  basis: Schema.optional(Basis),
+  basis: Schema.optional(runValues.Basis),
   interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
-  outcome: Schema.optional(Outcome),
-  startedAt: Time,
-  updatedAt: Time,
-  revision: Count
+  outcome: Schema.optional(runValues.Outcome),
+  startedAt: runValues.Time,
+  updatedAt: runValues.Time,
+  revision: runValues.Count
 })
 
 type StateBody = typeof StateBody.Type

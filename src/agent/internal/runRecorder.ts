@@ -90,7 +90,8 @@ export interface Recorder<State, Event, View, E = never> {
  * - `emit`: sends one of them to the watcher of the run.
  * - `journal`: receives the events since the last write, with the newest state. Its views follow those of the events.
  * - `isInner`: the journal is the run around this one, which has the events as soon as it is called.
- * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off.
+ * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off. `more`
+ *   is true if the next event was recorded together with this one.
  * - `parent`: the run around this one, which has each event and each view as soon as this one has it.
  * - `context`: the services of all of them.
  */
@@ -102,7 +103,7 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly emit?: ((view: View) => Effect.Effect<void>) | undefined
   readonly journal?: Journal<State, Event, View, E> | undefined
   readonly isInner?: boolean | undefined
-  readonly hook?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
+  readonly hook?: ((event: Event, state: State, more: boolean) => Effect.Effect<void>) | undefined
   readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
   readonly parent?: Parent<Event, View> | undefined
   readonly context: Context.Context<never>
@@ -111,7 +112,7 @@ export interface RecorderOptions<State, Event, View, E> {
 /** The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. */
 export interface Parent<Event, View> {
   readonly interruption: () => agentTypes.Interruption | undefined
-  readonly record: (event: Event) => Effect.Effect<void>
+  readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void>
   readonly emit: (view: View) => Effect.Effect<void>
   readonly hold: () => void
   readonly release: () => void
@@ -157,7 +158,10 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     const { first } = this.options
     this.hold()
     const showWritten = this.write()
-    if (first !== undefined) this.deliver(this.state, first, this.state)
+    if (first !== undefined) {
+      this.tellParent([first])
+      this.deliver(this.state, first, this.state, false)
+    }
     showWritten()
     this.release()
   }
@@ -230,10 +234,14 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     return () => this.outbox.add("view", () => Effect.forEach(written, emit, { discard: true }))
   }
 
-  private deliver(before: State, event: Event, state: State): void {
+  private tellParent(events: ReadonlyArray<Event>): void {
+    const { parent } = this.options
+    if (parent !== undefined && events.length > 0) this.inParent = parent.record(...events)
+  }
+
+  private deliver(before: State, event: Event, state: State, more: boolean): void {
     const { after, emit, hook, parent, views } = this.options
-    if (parent !== undefined) this.inParent = parent.record(event)
-    if (hook !== undefined) this.outbox.add("hook", () => hook(event, state))
+    if (hook !== undefined) this.outbox.add("hook", () => hook(event, state, more))
     if (emit !== undefined || parent !== undefined) for (const view of views(before, event, state)) this.show(view)
     if (after !== undefined) this.outbox.add("hook", () => after(event, state))
   }
@@ -256,7 +264,10 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     if (journal !== undefined) this.unwritten = [...this.unwritten, ...events]
     this.hold()
     const showWritten = writes ? this.write() : constVoid
-    for (const { after, before, event } of applied) this.deliver(before, event, after)
+    this.tellParent(events)
+    for (const [index, { after, before, event }] of applied.entries()) {
+      this.deliver(before, event, after, index < applied.length - 1)
+    }
     showWritten()
     this.release()
     const waited = this.waits ? this.wait() : Exit.void

@@ -6,6 +6,7 @@ import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
 import * as Equal from "effect/Equal"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
@@ -16,6 +17,7 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as planRunParts from "./planRunParts.ts"
 import * as runParts from "./runParts.ts"
 import type { ApprovalRequest, CallStatus, Decision, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
 
@@ -361,11 +363,11 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
       return inStep(self, event, () => ({ usage: addUsage(self.usage, event.usage) }))
     case "ModelMistaken":
       return inStep(self, event, () => ({ mistakes: [...self.mistakes, event.problem] }))
-    case "ProgressSaved":
+    case "PlanEvent":
       return inStep(self, event, () => ({
-        progress: saveProgress(self.progress, event),
-        limited: event.limited,
-        usage: addUsage(self.usage, event.usage)
+        progress: addPlanEvent(self.progress, event),
+        limited: event.event._tag === "PlanFinished" && event.event.outcome._tag === "LimitReached",
+        usage: addUsage(self.usage, usageOf(event))
       }))
     case "ApprovalRequested":
       return self.limited
@@ -541,7 +543,7 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
 
 const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult => {
   const state: Types.Mutable<State> = copyWith(self, fields)
-  state.updatedAt = event.at
+  state.updatedAt = timeOf(event)
   state.revision += 1
   return takePending(state, event)
 }
@@ -829,50 +831,49 @@ const applyFinished = (self: State, event: EventOf<"RunFinished">): ApplyResult 
   return unexpected(event, expected, outcome._tag)
 }
 
-/** Earlier decisions are part of the facts. */
-const saveProgress = (
-  self: runParts.Progress | undefined,
-  { facts, requests }: EventOf<"ProgressSaved">
-): runParts.Progress => ({
-  facts: Chunk.appendAll(self?.facts ?? Chunk.empty(), Chunk.fromIterable(facts)),
-  requests,
-  decisions: []
-})
+/** The plan records the decisions that hold before it continues, so the others are over then. */
+const addPlanEvent = (self: runParts.Progress | undefined, event: EventOf<"PlanEvent">): runParts.Progress => {
+  const { decisions = [], events = Chunk.empty() } = self ?? {}
+  const recorded = decisionIn(event)
+  return {
+    events: Chunk.append(events, event.event),
+    decisions: recorded === undefined ? [] : decisions.filter((decision) => !concerns(decision, recorded))
+  }
+}
 
-/** A decision about one of the requests in progress. The path of the event is that of the request. */
+/** The requests of a plan that has ended because it waits, without those that are decided. */
+const requestsInProgress = ({ decisions, events }: runParts.Progress): ReadonlyArray<ApprovalRequest> => {
+  const last = Option.getOrUndefined(Chunk.last(events))
+  return last?._tag === "PlanFinished" && last.outcome._tag === "Paused"
+    ? planRunParts
+        .requestsOf(last.outcome)
+        .filter((request) => !decisions.some((decision) => concerns(decision, request)))
+    : []
+}
+
+/** A decision about something that the plan waits for. The path of the event is that of the request. */
 const applyProgressDecided = (
   self: State,
   progress: runParts.Progress,
   event: EventOf<"ApprovalDecided" | "ChildEvent">
 ): ApplyResult => {
-  const path: Array<string> = []
-  let inner: Event = event
-  while (inner._tag === "ChildEvent") {
-    path.push(inner.callId)
-    inner = inner.event
-  }
+  const { event: inner, path } = innermost(event)
   if (inner._tag !== "ApprovalDecided") {
     return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
   }
   const { callId } = inner
-  const isMeant = (request: ApprovalRequest) => request.callId === callId && Equal.equals(request.path ?? [], path)
-  const request = progress.requests.find(isMeant)
+  const requests = requestsInProgress(progress)
+  const request = requests.find((request) => names({ ...inner, path }, request))
   if (request === undefined) {
     return unknownCall(
       event,
       callId,
-      progress.requests.map(({ callId }) => callId)
+      requests.map(({ callId }) => callId)
     )
   }
   if (request.digest !== inner.digest) return otherDigest(event, callId)
   const decision = { callId, path, ...verdictOf(inner) }
-  return updateState(self, event, {
-    progress: {
-      ...progress,
-      requests: progress.requests.filter((request) => !isMeant(request)),
-      decisions: [...progress.decisions, decision]
-    }
-  })
+  return updateState(self, event, { progress: { ...progress, decisions: [...progress.decisions, decision] } })
 }
 
 /** The part of a decision that its event and the states after it keep. */
@@ -980,6 +981,24 @@ const decisionEvent = (decision: Decision, { path = [] }: ApprovalRequest, at: D
     ...verdictOf(decision)
   })
 
+/** An event that no other is inside of, and the calls and steps around it. An event of a plan has its `PlanEvent` around it. */
+interface Innermost {
+  readonly event: Exclude<Event, { readonly _tag: "ChildEvent" }>
+  readonly path: ReadonlyArray<string>
+}
+
+/** The event inside of the events of runs around it. */
+export const innermost = (event: Event, path: ReadonlyArray<string> = []): Innermost => {
+  if (event._tag === "ChildEvent") return innermost(event.event, [...path, event.callId])
+  const inner = event._tag === "PlanEvent" ? event.event : undefined
+  if (inner?._tag === "AgentChanged") return innermost(inner.event, [...path, inner.step])
+  return inner?._tag === "NestedChanged"
+    ? innermost({ _tag: "PlanEvent", event: inner.event }, [...path, inner.step])
+    : { event, path }
+}
+
+export const timeOf = (event: Event): DateTime.Utc => (event._tag === "PlanEvent" ? event.event.at : event.at)
+
 /** The finish reason of an answer that was cut off, because its run was stopped while the model was writing. */
 export const cutOff = "interrupted"
 
@@ -1000,17 +1019,9 @@ const continuing: ReadonlySet<string> = new Set(["stop", "tool-calls", "pause", 
  * run is the sum over its events.
  */
 export const usageOf = (self: Event): Message.TokenUsage | undefined => {
-  switch (self._tag) {
-    case "ModelAnswered":
-      return self.message.usage
-    case "AnswerDiscarded":
-    case "ProgressSaved":
-      return self.usage
-    case "ChildEvent":
-      return usageOf(self.event)
-    default:
-      return undefined
-  }
+  const { event } = innermost(self)
+  if (event._tag === "ModelAnswered") return event.message.usage
+  return event._tag === "AnswerDiscarded" ? event.usage : undefined
 }
 
 const deferrable: ReadonlySet<Event["_tag"]> = new Set([
@@ -1022,11 +1033,26 @@ const deferrable: ReadonlySet<Event["_tag"]> = new Set([
   "ApprovalDecided"
 ])
 
-/** True for an event that can be written together with the next one: nothing has happened outside of the run before that. */
-export const isDeferrable = (event: Event): boolean =>
-  event._tag === "ChildEvent" ? isDeferrable(event.event) : deferrable.has(event._tag)
+const deferrableOfPlan: ReadonlySet<runParts.PlanRunEvent["_tag"]> = new Set([
+  "PlanStarted",
+  "PlanResumed",
+  "StepDecided"
+])
 
-/** True for a decision, of this run or of one inside it. */
+/** True for an event that can be written together with the next one: nothing has happened outside of the run before that. */
+export const isDeferrable = (self: Event): boolean => {
+  const { event } = innermost(self)
+  return event._tag === "PlanEvent" ? deferrableOfPlan.has(event.event._tag) : deferrable.has(event._tag)
+}
+
+/** The decision in an event, of a plan for example. */
+const decisionIn = (self: Event): Waiting | undefined => {
+  const { event, path } = innermost(self)
+  if (event._tag === "ApprovalDecided") return { ...event, path }
+  return event._tag === "PlanEvent" && event.event._tag === "StepDecided" ? { ...event.event, path } : undefined
+}
+
+/** True for a decision, of this run or of one inside it, which has ended. A plan records its own while it runs. */
 export const isDecision = (event: Event): boolean =>
   event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
 
@@ -1064,7 +1090,7 @@ const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<A
     const whole = [...path, ...own]
     requests.push({ ...request, ...(whole.length === 0 ? undefined : { path: whole }) })
   }
-  self.progress?.requests.forEach(add)
+  if (self.progress !== undefined) requestsInProgress(self.progress).forEach(add)
   for (const { part, status } of self.calls) {
     if (status._tag === "AwaitingApproval") {
       add({ callId: part.id, name: part.name, arguments: status.arguments, digest: status.digest })

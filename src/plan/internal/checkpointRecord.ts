@@ -8,7 +8,7 @@ import * as claimedLog from "../../store/internal/claimedLog.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as PlanRun from "../PlanRun.ts"
-import * as planRunParts from "./planRunParts.ts"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 
 export const Status = Schema.Literals(["claimed", "running", "paused", "failed", "cancelled", "done"])
 

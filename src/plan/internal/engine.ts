@@ -26,7 +26,7 @@ import type * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
-import type * as planRunParts from "./planRunParts.ts"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 
 /** Runs inside a step may outlast the run by this, to stop by themselves and report it. */
@@ -42,7 +42,7 @@ export const drive = (
   durability.untilDecided(
     options.handed !== undefined,
     Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, sink)),
-    (result) => (result.outcome === "Paused" ? planTransition.requestsOf(result) : []),
+    (result) => (result.outcome === "Paused" ? planRunParts.requestsOf(result) : []),
     ({ state }, decisions) =>
       driveWith(performStep.makeLearningRules(bound), { _tag: "Resume", state }, { ...options, decisions }, sink)
   )
@@ -408,7 +408,7 @@ const learnAll = (rules: performStep.LearningRules, seen: Set<performStep.Learni
 }
 
 /** The definition that events were recorded under, of the plan itself or of the first one inside that has another one now. */
-const recordedDigest = (rules: performStep.LearningRules, events: ReadonlyArray<PlanRun.Event>) => {
+const recordedDigest = (rules: performStep.LearningRules, events: Iterable<PlanRun.Event>) => {
   for (const event of events) {
     let inside: performStep.LearningRules | undefined = rules
     let inner: PlanRun.Event = event
@@ -428,7 +428,7 @@ const recordedDigest = (rules: performStep.LearningRules, events: ReadonlyArray<
  */
 export const replay = (
   rules: performStep.LearningRules,
-  events: ReadonlyArray<PlanRun.Event>
+  events: Iterable<PlanRun.Event>
 ): Result.Result<Result.Result<PlanRun.State, planTransition.EventError>, PlanError.PlanError> => {
   const folded = planTransition.fold(rules, events)
   const recorded = Result.isFailure(folded) ? recordedDigest(rules, events) : undefined

@@ -44,7 +44,7 @@ import * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
-import * as planRunParts from "./planRunParts.ts"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
@@ -818,7 +818,12 @@ const runAgent = (
       hold: () => recorder.hold(),
       release: () => recorder.release(),
       interruption: () => undefined,
-      record: (event) => orStop(recorder.record({ _tag: "AgentChanged", at: event.at, step, event })),
+      record: (...events) =>
+        orStop(
+          recorder.record(
+            ...events.map((event) => ({ _tag: "AgentChanged" as const, at: runTransition.timeOf(event), step, event }))
+          )
+        ),
       // The agent waits for the last of these Effects, so for what was recorded before
       emit: (event) =>
         orStop(sink.streaming ? recorder.emit({ _tag: "Agent", path: [], step, event }) : recorder.delivered())

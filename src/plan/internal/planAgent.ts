@@ -2,7 +2,6 @@
  * A bound plan as an agent: input from messages, the answer from the result, and progress for a resume.
  */
 
-import type * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -15,11 +14,10 @@ import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as definitionChange from "../../agent/internal/definitionChange.ts"
 import * as driver from "../../agent/internal/driver.ts"
-import type { Decision, OutputCheck } from "../../agent/internal/runParts.ts"
+import type { Decision, OutputCheck, Progress } from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
-import * as history from "../../conversation/internal/history.ts"
 import * as Json from "../../payload/Json.ts"
 import { quote } from "../../payload/internal/base.ts"
 import { appendToken, defined } from "../../payload/internal/plainJson.ts"
@@ -27,14 +25,13 @@ import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
-import * as PlanRun from "../PlanRun.ts"
+import type * as PlanRun from "../PlanRun.ts"
 import * as engine from "./engine.ts"
 import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
-import type * as planRunParts from "./planRunParts.ts"
-import * as planTransition from "./planTransition.ts"
+import type * as planRunParts from "../../agent/internal/planRunParts.ts"
 import type * as stepSchema from "./stepSchema.ts"
 
 /**
@@ -82,7 +79,7 @@ const partsOf = (bound: livePlan.BoundPlan) => {
 /** The changes of the plan since its progress, if it is under way. */
 const progressChanges = (bound: livePlan.BoundPlan, { progress, updatedAt }: Run.State) => {
   if (progress === undefined) return Effect.succeed([])
-  return Effect.zip(engine.completeRules(bound), replayProgress(bound, progress.facts)).pipe(
+  return Effect.zip(engine.completeRules(bound), replayProgress(bound, progress)).pipe(
     Effect.flatMap(([rules, state]) =>
       planChange.changesOf(rules, planChange.afterDenials(rules, state, progress.decisions, updatedAt))
     ),
@@ -112,8 +109,7 @@ const answerMessage = Effect.fnUntraced(function* (
     const problem = "expected a user message to answer, found none. Resume the state with an input"
     return yield* recorder.fail(agentReason.makeReason("ConversationInvalid", { problem }))
   }
-  const state =
-    progress && (yield* Effect.mapError(replayProgress(bound, progress.facts), (reason) => recorder.fail(reason)))
+  const state = progress && (yield* Effect.mapError(replayProgress(bound, progress), (reason) => recorder.fail(reason)))
   const begin: performStep.RunStart =
     state === undefined
       ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
@@ -121,7 +117,7 @@ const answerMessage = Effect.fnUntraced(function* (
   const now = yield* DateTime.now
   // One that has expired since it was taken: the plan asks again
   const decisions = (progress?.decisions ?? []).filter((decision) => !runTransition.isExpired(decision, now))
-  const ended = yield* Effect.result(engine.drive(bound, begin, optionsOf(run, state, decisions), sinkOf(run)))
+  const ended = yield* Effect.result(engine.drive(bound, begin, optionsOf(run, decisions), sinkOf(run)))
   if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
   // The limit is an outcome of agents, which the progress has
   if (ended.failure.reason._tag === "MaxIterationsExceeded") return
@@ -129,12 +125,12 @@ const answerMessage = Effect.fnUntraced(function* (
 })
 
 /** The options of the plan's run: those of the agent's that mean the same. */
-const optionsOf = (run: driver.ActiveRun, before: PlanRun.State | undefined, decisions: ReadonlyArray<Decision>) => {
+const optionsOf = (run: driver.ActiveRun, decisions: ReadonlyArray<Decision>) => {
   const { defects, maxSteps, modelMistakes, modelRetry, onChange, timeouts } = run.options
   return {
     joins: true,
     handed: { deadline: run.runDeadline, options: { defects, modelMistakes, modelRetry } },
-    journal: journalOf(run, before),
+    journal: journalOf(run),
     isInner: true,
     onChange,
     context: run.recorder.state.context,
@@ -144,25 +140,13 @@ const optionsOf = (run: driver.ActiveRun, before: PlanRun.State | undefined, dec
   }
 }
 
-/**
- * Saves the events of the plan's run as progress of the agent's. It is in the state before it is announced, also when
- * that is interrupted.
- */
-const journalOf = ({ recorder }: driver.ActiveRun, before: PlanRun.State | undefined): livePlan.Journal => {
-  let reported = before?.usage ?? {}
-  return (events, { outcome, usage: total }) =>
+/** Events of the plan are events of the agent. They are in its state before they are announced, also when that is interrupted. */
+const journalOf =
+  ({ recorder }: driver.ActiveRun): livePlan.Journal =>
+  (events) =>
     Effect.uninterruptibleMask((restore) =>
-      Effect.gen(function* () {
-        const facts = yield* encodeProgress(events)
-        const usage = history.usageDifference(total, reported)
-        reported = total
-        const requests = outcome?._tag === "Paused" ? planTransition.requestsOf(outcome) : []
-        const limited = outcome?._tag === "LimitReached"
-        const at = yield* DateTime.now
-        yield* restore(recorder.record({ _tag: "ProgressSaved", at, facts, requests, limited, ...defined({ usage }) }))
-      })
+      restore(recorder.record(...events.map((event) => ({ _tag: "PlanEvent" as const, event }))))
     )
-}
 
 /** Events of agents in steps are emitted as those of children, with the names of the steps as ids and names. */
 const sinkOf = ({ recorder, streaming }: driver.ActiveRun): performStep.EventSink => ({
@@ -208,38 +192,19 @@ const refuseCalls = Effect.fnUntraced(function* (run: driver.ActiveRun, action: 
   for (const call of [...action.settled, ...refused]) yield* driver.recordToolFinished(run, call)
 })
 
-/**
- * Facts with their version. Secrets are looked for where the state of the agent's run is written; a run in memory may
- * hold them.
- */
-const Facts = Schema.Array(Schema.Struct({ version: Schema.Literal(1), event: PlanRun.Event }))
-
-const factsToJson = Schema.encodeEffect(Facts)
-
-const factsFromJson = Schema.decodeUnknownEffect(Facts)
-
-const encodeProgress = (events: ReadonlyArray<PlanRun.Event>) => {
-  const facts = events.map((event) => ({ version: 1 as const, event }))
-  // Sound: the wire of a fact is JSON. One that was applied is one of the type, so it can be written.
-  return Effect.orDie(Effect.map(factsToJson(facts), (json) => json as ReadonlyArray<Schema.Json>))
-}
-
 const unreadableProgress = (error: { readonly _tag: string; readonly message: string }): AgentError.Reason => {
   const problem = "the progress in the state is not that of this plan's run"
   return agentReason.makeReason("DelegateFailed", { error: error._tag, problem }, error)
 }
 
 /** The state of a plan's run, from its events. */
-const replayProgress = (bound: livePlan.BoundPlan, facts: Chunk.Chunk<Schema.Json>) =>
-  Effect.gen(function* () {
-    const rules = yield* engine.completeRules(bound)
-    const events = yield* Effect.mapError(factsFromJson(Array.from(facts)), unreadableProgress)
-    const recorded = events.map(({ event }) => event)
-    const folded = yield* Effect.mapError(Effect.fromResult(engine.replay(rules, recorded)), (error) =>
-      toAgentReason(error, 0)
-    )
-    return yield* Effect.mapError(Effect.fromResult(folded), unreadableProgress)
-  })
+const replayProgress = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, { events }: Progress) {
+  const rules = yield* engine.completeRules(bound)
+  const replayed = yield* Effect.mapError(Effect.fromResult(engine.replay(rules, events)), (error) =>
+    toAgentReason(error, 0)
+  )
+  return yield* Effect.mapError(Effect.fromResult(replayed), unreadableProgress)
+})
 
 const speakers = { user: "User", assistant: "Assistant" } as const
 

@@ -21,7 +21,7 @@ import type { StepDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
-import type * as planRunParts from "./planRunParts.ts"
+import type * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 
 type Change = ToolContract.Change

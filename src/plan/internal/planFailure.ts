@@ -12,7 +12,7 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import { quote, truncateText } from "../../payload/internal/base.ts"
 import { kindOf } from "../../payload/internal/plainJson.ts"
-import * as planRunParts from "./planRunParts.ts"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 
 /** Why a run failed; `PlanError` has the documentation. */
 export const Reason = Schema.TaggedUnion({

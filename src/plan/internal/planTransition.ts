@@ -17,13 +17,13 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Run from "../../agent/Run.ts"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as planFailure from "./planFailure.ts"
-import * as planRunParts from "./planRunParts.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /** A run inside a step. */
@@ -361,29 +361,6 @@ const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<
     return [...own, ...inner]
   })
 
-/**
- * A step that waits for a resume is a request with its name: it fails when it is
- * denied, and runs again when the plan is resumed, which takes one decision about anything
- * that waits; so does a step in the same parallel group without a decision. A call is never made
- * without its own decision.
- */
-export const requestsOf = ({
-  pauses,
-  requests
-}: Pick<
-  Extract<planRunParts.Outcome, { readonly _tag: "Paused" }>,
-  "pauses" | "requests"
->): ReadonlyArray<Run.ApprovalRequest> => [
-  ...requests,
-  ...pauses.map(({ callId, digest, path, reason, step }) => ({
-    callId,
-    name: step,
-    arguments: { reason },
-    digest,
-    ...(path.length === 0 ? undefined : { path })
-  }))
-]
-
 /** A branch that was taken: after a step of it that ends without a route, the run continues at `rejoin`. */
 export type Rejoin = State["rejoins"][number]
 
@@ -486,7 +463,7 @@ export type Action =
   | { readonly _tag: "Finish"; readonly outcome: planRunParts.Outcome }
 
 /** One kind of event. */
-export type EventOf<Tag extends planRunParts.Event["_tag"]> = Extract<planRunParts.Event, { readonly _tag: Tag }>
+export type EventOf<Tag extends runParts.PlanRunEvent["_tag"]> = Extract<runParts.PlanRunEvent, { readonly _tag: Tag }>
 
 /**
  * An event does not fit the state it was applied to: events are missing, out of order or
@@ -517,7 +494,7 @@ export class EventError extends Data.TaggedError("PlanRunEventError")<{
  */
 export const fold = (
   rules: Rules,
-  events: Iterable<planRunParts.Event>,
+  events: Iterable<runParts.PlanRunEvent>,
   from?: State
 ): Result.Result<State, EventError> => {
   let state = from
@@ -548,22 +525,22 @@ type ApplyResult = Result.Result<State, EventError>
 const rejectInside = (path: ReadonlyArray<string>, event: string, problem: string): Result.Result<never, EventError> =>
   Result.fail(new EventError({ event, path, problem }))
 
-const reject = (event: planRunParts.Event, problem: string) => rejectInside([], event._tag, problem)
+const reject = (event: runParts.PlanRunEvent, problem: string) => rejectInside([], event._tag, problem)
 
-const rejectUnexpected = (event: planRunParts.Event, expected: string, found: string) =>
+const rejectUnexpected = (event: runParts.PlanRunEvent, expected: string, found: string) =>
   reject(event, `expected ${expected}, found ${found}`)
 
-const rejectUnknownStep = (event: planRunParts.Event, step: string, known: ReadonlyArray<string>) => {
+const rejectUnknownStep = (event: runParts.PlanRunEvent, step: string, known: ReadonlyArray<string>) => {
   const names = known.length === 0 ? "(none)" : known.map((name) => JSON.stringify(name)).join(", ")
   return rejectUnexpected(event, `one of the steps ${names}`, JSON.stringify(step))
 }
 
-const rejectStatus = (event: planRunParts.Event, { status, step }: Member, expected: string) =>
+const rejectStatus = (event: runParts.PlanRunEvent, { status, step }: Member, expected: string) =>
   reject(event, `step ${JSON.stringify(step)}: expected ${expected}, found ${status._tag}`)
 
 const notStarted = (found: string) => rejectInside([], found, `expected PlanStarted first, found ${found}`)
 
-const updateState = (self: State, event: planRunParts.Event, fields: Partial<StateFields>): ApplyResult =>
+const updateState = (self: State, event: runParts.PlanRunEvent, fields: Partial<StateFields>): ApplyResult =>
   Result.succeed(new State(self, { ...fields, updatedAt: event.at, revision: self.revision + 1 }))
 
 /** The state after the first event. */
@@ -585,11 +562,11 @@ export const start = ({ definition }: Rules, event: EventOf<"PlanStarted">): Sta
   })
 }
 
-const applyFirst = (rules: Rules, event: planRunParts.Event): ApplyResult =>
+const applyFirst = (rules: Rules, event: runParts.PlanRunEvent): ApplyResult =>
   event._tag === "PlanStarted" ? Result.succeed(start(rules, event)) : notStarted(event._tag)
 
 /** The state after one more event. */
-export const apply = (rules: Rules, self: State, event: planRunParts.Event): ApplyResult => {
+export const apply = (rules: Rules, self: State, event: runParts.PlanRunEvent): ApplyResult => {
   if (self.outcome !== undefined && !isAllowedAfterEnd(event)) {
     return rejectUnexpected(event, "a run under way (PlanResumed first)", `one that ended ${self.outcome._tag}`)
   }
@@ -645,9 +622,9 @@ export const apply = (rules: Rules, self: State, event: planRunParts.Event): App
 }
 
 /** A decision comes from outside, also while nothing runs. */
-const isAllowedAfterEnd = (event: planRunParts.Event): boolean => event._tag === "PlanResumed" || isDecision(event)
+const isAllowedAfterEnd = (event: runParts.PlanRunEvent): boolean => event._tag === "PlanResumed" || isDecision(event)
 
-const isDecision = (event: planRunParts.Event): boolean => {
+const isDecision = (event: runParts.PlanRunEvent): boolean => {
   switch (event._tag) {
     case "StepDecided":
       return true
@@ -661,7 +638,7 @@ const isDecision = (event: planRunParts.Event): boolean => {
 }
 
 /** Nothing starts any more; what runs may end. */
-const isAllowedWhenInterrupted = (event: planRunParts.Event): boolean =>
+const isAllowedWhenInterrupted = (event: runParts.PlanRunEvent): boolean =>
   event._tag !== "PlanStarted" &&
   event._tag !== "StepStarted" &&
   event._tag !== "StepRetried" &&
@@ -684,7 +661,7 @@ const applyStepStarted = (rules: Rules, self: State, event: EventOf<"StepStarted
 }
 
 /** A running step may change; one that waits may be decided about. */
-const changeableStatuses = (event: planRunParts.Event): ReadonlyArray<Status["_tag"]> =>
+const changeableStatuses = (event: runParts.PlanRunEvent): ReadonlyArray<Status["_tag"]> =>
   isDecision(event) ? ["Running", "Paused", "Failed", "Waiting"] : ["Running"]
 
 const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyResult =>
@@ -701,7 +678,7 @@ const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyRe
     const after = Run.apply(child.state, inner)
     return Result.isFailure(after)
       ? rejectInside([step, ...after.failure.path], after.failure.event, problemOf(after.failure))
-      : changeChild(self, event, member, { _tag: "Agent", state: after.success }, usageOfEvent(self, event))
+      : changeChild(self, event, member, { _tag: "Agent", state: after.success }, usageOf(event))
   })
 
 const problemOf = ({ reason: { expected, found } }: Run.EventError): string => `expected ${expected}, found ${found}`
@@ -719,10 +696,10 @@ const applyNestedChanged = (rules: Rules, self: State, event: EventOf<"NestedCha
     const after = begins ? startNested(nested, self, inner) : apply(nested, child.state, inner)
     return Result.isFailure(after)
       ? rejectInside([step, ...after.failure.path], after.failure.event, after.failure.problem)
-      : changeChild(self, event, member, { _tag: "Plan", state: after.success }, usageOfEvent(self, event))
+      : changeChild(self, event, member, { _tag: "Plan", state: after.success }, usageOf(event))
   })
 
-const startNested = (nested: Rules, outer: State, event: planRunParts.Event): ApplyResult =>
+const startNested = (nested: Rules, outer: State, event: runParts.PlanRunEvent): ApplyResult =>
   event._tag === "PlanStarted" && event.depth !== outer.depth + 1
     ? rejectUnexpected(event, `depth ${outer.depth + 1}`, `depth ${event.depth}`)
     : applyFirst(nested, event)
@@ -730,8 +707,7 @@ const startNested = (nested: Rules, outer: State, event: planRunParts.Event): Ap
 const applyStepFinished = (rules: Rules, self: State, event: EventOf<"StepFinished">): ApplyResult =>
   withMember(self, event, event.record.step, ["Running"], (member) => {
     const turn = changeMember(self, member, { status: { _tag: "Finished", record: event.record } })
-    const usage = addUsage(self.usage, usageOfEvent(self, event))
-    return updateState(self, event, { usage, ...(turn.open > 0 ? { turn } : finishTurn(rules, self, turn)) })
+    return updateState(self, event, turn.open > 0 ? { turn } : finishTurn(rules, self, turn))
   })
 
 const applyPlanFinished = (rules: Rules, self: State, event: EventOf<"PlanFinished">): ApplyResult => {
@@ -769,7 +745,7 @@ const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResu
 /** Passes the member to `f` if it has an expected status. */
 const withMember = (
   self: State,
-  event: planRunParts.Event,
+  event: runParts.PlanRunEvent,
   step: string,
   expected: ReadonlyArray<Status["_tag"]>,
   f: (member: Member) => ApplyResult
@@ -797,7 +773,7 @@ const putMember = ({ turn = makeTurn([]) }: State, before: Member, after: Member
 /** Ends the attempt of a running step. */
 const settleMember = (
   self: State,
-  event: planRunParts.Event,
+  event: runParts.PlanRunEvent,
   step: string,
   status: (child: { readonly child?: Child }) => Status,
   change: (member: Member) => Member = (member) => member
@@ -880,7 +856,7 @@ const reopenMember = (member: Member): Member => {
 /** The step after an event of the run inside it. */
 const changeChild = (
   self: State,
-  event: planRunParts.Event,
+  event: runParts.PlanRunEvent,
   member: Member,
   child: Child,
   used: Message.TokenUsage | undefined
@@ -947,24 +923,9 @@ const applyRouteTaken = (rules: Rules, self: State, event: EventOf<"RouteTaken">
   })
 }
 
-/** `before` is the state of the plan before the event; absent when the event begins it. */
-const usageOfEvent = (before: State | undefined, event: planRunParts.Event): Message.TokenUsage | undefined => {
-  switch (event._tag) {
-    case "AgentChanged":
-      return runTransition.usageOf(event.event)
-    case "NestedChanged": {
-      const child = childAt(before, event.step)
-      return usageOfEvent(child?._tag === "Plan" ? child.state : undefined, event.event)
-    }
-    case "StepFinished": {
-      // The run inside the step has reported its usage already
-      const member = before === undefined ? undefined : memberOf(before, event.record.step)
-      return member === undefined || isEmptyUsage(member.usage) ? event.record.usage : undefined
-    }
-    default:
-      return undefined
-  }
-}
+/** The record of a step repeats what the events of the runs inside it reported. */
+const usageOf = (event: runParts.PlanRunEvent): Message.TokenUsage | undefined =>
+  runTransition.usageOf({ _tag: "PlanEvent", event })
 
 export const childAt = (self: State | undefined, step: string): Child | undefined => {
   const member = self === undefined ? undefined : memberOf(self, step)
@@ -1058,10 +1019,10 @@ export const decide = (
   self: State,
   decisions: ReadonlyArray<Run.Decision>,
   at: DateTime.Utc
-): Result.Result<ReadonlyArray<planRunParts.Event>, InvalidDecision> => {
+): Result.Result<ReadonlyArray<runParts.PlanRunEvent>, InvalidDecision> => {
   const waiting = waitingItems(self)
   const decided = new Set<WaitingItem>()
-  const events: Array<planRunParts.Event> = []
+  const events: Array<runParts.PlanRunEvent> = []
   for (const decision of decisions) {
     const callId = String(decision.callId)
     const found = runTransition.findWaiting(decision, waiting, decided, at)
@@ -1121,7 +1082,7 @@ const decideWithin = (
   [step, ...rest]: ReadonlyArray<string>,
   decision: Run.Decision,
   at: DateTime.Utc
-): planRunParts.Event | undefined => {
+): runParts.PlanRunEvent | undefined => {
   if (step === undefined) {
     const { callId } = decision
     const asks = membersOf(self).find((member) => questionOf(self, member)?.callId === callId)

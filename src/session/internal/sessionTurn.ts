@@ -315,13 +315,16 @@ const inTrace = <A, E>(self: Turns, turn: Effect.Effect<A, E>, messageId: string
 /** The hook of the run: an event is stored before the run continues. */
 const keep =
   (self: Turns, turn: Turn, messageId: string | undefined) =>
-  ({ event, state }: agentTypes.Entry): Effect.Effect<void> =>
+  ({ event, more, state }: agentTypes.Entry): Effect.Effect<void> =>
     Effect.suspend(() => {
       if (isMuted(turn)) return turnEvents.isEnding(event) ? Effect.void : Effect.never
       const isInput = event._tag === "InputAdded" && messageId !== undefined
-      const isDue = !turnEvents.isDeferred(event) || turnEvents.hasAnswer(turn.pending)
+      const hadAnswer = turnEvents.hasAnswer(turn.pending)
       turn.pending.push({ _tag: "RunEvent", event, ...(isInput ? { messageId } : undefined) })
       turn.state = state
+      // Events that were recorded together are in the store together, or none of them is
+      if (more) return Effect.void
+      const isDue = hadAnswer || turnEvents.areDue(turn.pending)
       const written = isDue ? flush(self, turn) : Effect.void
       const verified = turnEvents.isStart(event) ? Effect.andThen(written, Effect.ignore(self.own.verify)) : written
       return Effect.andThen(verified, () => {

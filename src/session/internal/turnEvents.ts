@@ -27,29 +27,38 @@ import * as sessionTypes from "./sessionTypes.ts"
 export const isDeferred = (event: Run.Event): boolean => runTransition.isDeferrable(event) || isLastAnswer(event)
 
 /** An answer without calls: the end of the run follows at once, unless the answer is refused. */
-const isLastAnswer = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent"
-    ? isLastAnswer(event.event)
-    : event._tag === "ModelAnswered" && event.message.content.every(({ type }) => type !== "tool-call")
+const isLastAnswer = (self: Run.Event): boolean => {
+  const { event } = runTransition.innermost(self)
+  return event._tag === "ModelAnswered" && event.message.content.every(({ type }) => type !== "tool-call")
+}
 
 /** True if the events that are not written have an answer. It was paid for, so nothing else starts before it is stored. */
 export const hasAnswer = (events: ReadonlyArray<Event>): boolean =>
-  events.some((event) => event._tag === "RunEvent" && isAnswer(event.event))
+  events.some(
+    (event) => event._tag === "RunEvent" && runTransition.innermost(event.event).event._tag === "ModelAnswered"
+  )
 
-const isAnswer = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent" ? isAnswer(event.event) : event._tag === "ModelAnswered"
+/** True if some of the events that are not written have to be written before anything else. */
+export const areDue = (events: ReadonlyArray<Event>): boolean =>
+  events.some((event) => event._tag === "RunEvent" && !isDeferred(event.event))
 
 /** Events of a run that is being ended. They start nothing. */
 const ending: ReadonlySet<Run.Event["_tag"]> = new Set(["ToolFinished", "RunInterrupted", "RunFinished"])
 
-export const isEnding = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent"
-    ? isEnding(event.event)
-    : ending.has(event._tag) || (event._tag === "ModelAnswered" && event.message.finishReason === runTransition.cutOff)
+export const isEnding = (self: Run.Event): boolean => {
+  const { event } = runTransition.innermost(self)
+  if (event._tag === "PlanEvent") return event.event._tag === "PlanInterrupted" || event.event._tag === "PlanFinished"
+  return (
+    ending.has(event._tag) || (event._tag === "ModelAnswered" && event.message.finishReason === runTransition.cutOff)
+  )
+}
 
-/** True for an event after which a model or a tool is called. */
-export const isStart = (event: Run.Event): boolean =>
-  event._tag === "ChildEvent" ? isStart(event.event) : event._tag === "StepStarted" || event._tag === "ToolStarted"
+/** True for an event after which a model, a tool or a step of a plan is called. */
+export const isStart = (self: Run.Event): boolean => {
+  const { event } = runTransition.innermost(self)
+  const { _tag } = event._tag === "PlanEvent" ? event.event : event
+  return _tag === "StepStarted" || _tag === "ToolStarted"
+}
 
 /** True if the code of a tool is under way. */
 export const hasStartedTool = ({ calls }: Run.State): boolean =>

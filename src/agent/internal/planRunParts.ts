@@ -1,12 +1,11 @@
 /**
- * The data of runs of plans: input, records, outcome and events, each written once as the Schema of its newest wire.
+ * The data of runs of plans: input, records and outcome, each written once as the Schema of its newest wire.
  */
 
 import * as Schema from "effect/Schema"
-import * as Run from "../../agent/Run.ts"
-import * as runParts from "../../agent/internal/runParts.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as runValues from "./runValues.ts"
 
 /**
  * The input of a run: a text, or its parts.
@@ -106,7 +105,7 @@ export type StepFailure = typeof StepFailure.Type
 export const Outcome = Schema.TaggedUnion({
   Completed: { output: Schema.Json },
   Concluded: { answer: Schema.String },
-  Paused: { pauses: Schema.Array(PauseRequest), requests: Schema.Array(Run.ApprovalRequest) },
+  Paused: { pauses: Schema.Array(PauseRequest), requests: Schema.Array(runValues.ApprovalRequest) },
   Failed: { step: Schema.String, failure: StepFailure },
   LimitReached: { limit: Schema.Int, next: Schema.String },
   Interrupted: { reason: Schema.optionalKey(Schema.String) }
@@ -117,6 +116,29 @@ export const Outcome = Schema.TaggedUnion({
  * @since 0.1.0
  */
 export type Outcome = typeof Outcome.Type
+
+/**
+ * A step that waits for a resume is a request with its name: it fails when it is
+ * denied, and runs again when the plan is resumed, which takes one decision about anything
+ * that waits; so does a step in the same parallel group without a decision. A call is never made
+ * without its own decision.
+ */
+export const requestsOf = ({
+  pauses,
+  requests
+}: Pick<
+  Extract<Outcome, { readonly _tag: "Paused" }>,
+  "pauses" | "requests"
+>): ReadonlyArray<runValues.ApprovalRequest> => [
+  ...requests,
+  ...pauses.map(({ callId, digest, path, reason, step }) => ({
+    callId,
+    name: step,
+    arguments: { reason },
+    digest,
+    ...(path.length === 0 ? undefined : { path })
+  }))
+]
 
 /**
  * The record of a finished step: its task and context as they were delivered, and its
@@ -132,10 +154,10 @@ export const StepRecord = Schema.Struct({
   task: Schema.String,
   context: Schema.optionalKey(Schema.String),
   output: Schema.Json,
-  usage: runParts.Usage,
-  attempts: runParts.Count,
-  startedAt: runParts.Time,
-  finishedAt: runParts.Time
+  usage: runValues.Usage,
+  attempts: runValues.Count,
+  startedAt: runValues.Time,
+  finishedAt: runValues.Time
 })
 
 export type StepRecord = typeof StepRecord.Type
@@ -152,7 +174,7 @@ export type Question = typeof Question.Type
 /** The parts of a definition that an edited one is compared with: those of each step, and those of the whole. */
 export const Basis = Schema.Struct({
   digest: Schema.String,
-  parts: runParts.Parts,
+  parts: runValues.Parts,
   steps: Schema.Array(
     Schema.Struct({
       name: Schema.String,
@@ -167,96 +189,10 @@ export const Basis = Schema.Struct({
 export interface Basis extends Schema.Schema.Type<typeof Basis> {}
 
 /** The definition that a run continues with. `cursor` is the step that comes next there. */
-const PlanChange = Schema.Struct({
+export const PlanChange = Schema.Struct({
   basis: Basis,
   changes: Schema.Array(ToolContract.Change),
   cursor: Schema.optionalKey(Schema.String)
 })
 
 export interface PlanChange extends Schema.Schema.Type<typeof PlanChange> {}
-
-const at = runParts.Time
-
-const step = Schema.String
-
-const reason = Schema.optionalKey(Schema.String)
-
-const OwnEvent = Schema.TaggedUnion({
-  PlanStarted: {
-    at,
-    runId: Schema.String,
-    plan: Schema.String,
-    digest: Schema.String,
-    depth: runParts.Count,
-    maxIterations: Schema.Int,
-    input: ResolvedInput,
-    context: runParts.Context,
-    basis: Schema.optionalKey(Basis)
-  },
-  StepStarted: { at, step },
-  StepRetried: { at, step, attempt: runParts.Count, failure: StepFailure },
-  AgentChanged: { at, step, event: runParts.Event },
-  StepFinished: { at, record: StepRecord },
-  StepFailed: { at, step, failure: StepFailure },
-  StepPaused: {
-    at,
-    step,
-    question: Schema.optionalKey(Question),
-    asked: Schema.optionalKey(runParts.Count),
-    input: Schema.optionalKey(ResolvedInput)
-  },
-  StepConcluded: { at, step, answer: Schema.String },
-  RouteTaken: { at, step, to: Schema.optionalKey(Schema.String) },
-  StepDecided: { at, step, callId: Schema.String, ...runParts.Verdict.fields },
-  PlanInterrupted: { at, reason },
-  PlanFinished: { at, outcome: Outcome },
-  PlanResumed: {
-    at,
-    maxIterations: Schema.optionalKey(Schema.Int),
-    context: Schema.optionalKey(runParts.Context),
-    change: Schema.optionalKey(PlanChange)
-  }
-})
-
-interface NestedEvent extends Schema.Struct.Type<{ readonly at: typeof at; readonly step: typeof step }> {
-  readonly _tag: "NestedChanged"
-  readonly event: Event
-}
-
-/**
- * One event of a run. A run is the list of its events, and nothing else.
- *
- * **Details**
- *
- * | event | meaning |
- * |---|---|
- * | `PlanStarted` | the first event; `digest` is that of the definition, `depth` is 0 or one more than that of the run around it, `context` the `RunContext` of everything inside, `basis` what an edited definition is compared with |
- * | `StepStarted` | a step begins; the first of its turn counts an iteration |
- * | `StepRetried` | an attempt failed, and attempt number `attempt`, from 2 on, follows the pause of the retry policy; what ran inside the failed one is dropped |
- * | `AgentChanged` | an event of the agent in a step; a `RunStarted` begins its run, or another one after that ended |
- * | `NestedChanged` | an event of the plan in a step; a `PlanStarted` begins its run, or another one after that ended |
- * | `StepFinished` | a step returned its output; in a parallel group it counts when all members have finished |
- * | `StepFailed` | a step failed, after its retries; the others of its parallel group continue to their end |
- * | `StepPaused` | a step waits: its `question` has the `reason` of its pause, or the `request` of the tool call that it is; without one it waits for something inside its agent or plan; `asked` counts what it asked for in this turn; `input` is what the step was given, where it reads a memory, and what it is given after the decision |
- * | `StepConcluded` | a step ended the plan, and every plan around it, with an answer |
- * | `RouteTaken` | the step that follows a step with routes; without `to` the next as if it had none |
- * | `StepDecided` | the decision about a step that paused, with the `callId` and the digest that it names; decisions about calls inside an agent are its `ApprovalDecided` |
- * | `PlanInterrupted` | the run was stopped: nothing starts any more, what runs may still end |
- * | `PlanFinished` | the run ended; it can continue after a `PlanResumed`, unless it completed |
- * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` or `context` stays as it was; `change` is present if the run continues under an edited definition |
- *
- * @category models
- * @since 0.1.0
- */
-export type Event = typeof OwnEvent.Type | NestedEvent
-
-/**
- * Schema of {@link Event}; its JSON has no version, see `PlanRun.eventCodec`.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Event: Schema.Codec<Event, unknown> = Schema.Union([
-  ...Object.values(OwnEvent.cases),
-  Schema.TaggedStruct("NestedChanged", { at, step, event: Schema.suspend(() => Event) })
-])
