@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
@@ -23,6 +24,31 @@ const processTests = [
   "test/workflow/processes.test.ts"
 ]
 
+/** The longest files, longest first: one that starts last would run alone at the end. */
+const longest = [
+  "session/conformance",
+  "examples/examples",
+  "package/tarball",
+  "package/doc-examples",
+  "session/fleet",
+  "session/kill",
+  "examples/quickstart",
+  "plan/checkpoint-kill",
+  "package/runtimes",
+  "session/turns",
+  "session/readers"
+].map((name) => here(`test/${name}.test.ts`))
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+    const rank = ({ moduleId }: TestSpecification) => {
+      const index = longest.indexOf(moduleId)
+      return index < 0 ? longest.length : index
+    }
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
+  }
+}
+
 export default defineConfig({
   resolve: {
     alias: [
@@ -39,6 +65,7 @@ export default defineConfig({
     hookTimeout: 300_000,
     // the output of passing tests is noise: failures under test, examples that print
     silent: "passed-only",
+    sequence: { sequencer: LongestFirst },
     setupFiles: [here("test/setup.ts")],
     projects: [
       { extends: true, test: { name: "process", include: processTests } },
