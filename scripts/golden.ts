@@ -22,7 +22,6 @@ const pinsPath = "test/golden/pinned.json"
 const patterns = [
   "test/golden/wire/*.wire.json",
   "test/plan/golden-wire/*.wire.json",
-  "test/plan/golden-checkpoint/*.json",
   "test/plan/golden-run/*.json",
   "test/agent/golden/*.json",
   "test/conversation/store/golden/**/*.json"

@@ -3,8 +3,9 @@
  * runs; nothing that runs before or after it counts.
  */
 import { Effect, Layer, Schema } from "effect"
-import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
-import { Checkpoint, Plan, Step } from "effect-emissary/plan"
+import { Agent, ModelRegistry, ToolResolver, VersionedStore } from "effect-emissary"
+import { Plan, Step } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 
@@ -15,7 +16,7 @@ export const parts = {
   warm: "a later run",
   decode: "JSON text to an agent that can run",
   make: "Plan.make of two steps",
-  checkpoint: "Checkpoint.run of two steps",
+  job: "Session.run of a plan of two steps",
   next: "from the output of a step to the input of the next"
 }
 
@@ -70,8 +71,8 @@ const decode = (meter: Meter) =>
     yield* measured(meter, "decode", Agent.decodeJson(json))
   }).pipe(Effect.provide([Layer.provide(ToolResolver.layerToolkit(Orders), ordersLayer), ModelRegistry.layer({})]))
 
-/** The output of a step to the input of the next, with a checkpoint between them. */
-const checkpoint = (meter: Meter) =>
+/** The output of a step to the input of the next, stored between them. */
+const job = (meter: Meter) =>
   Effect.gen(function* () {
     const marks = { a: Effect.void, b: Effect.void }
     const plan = yield* measured(
@@ -84,11 +85,12 @@ const checkpoint = (meter: Meter) =>
       )
     )
     const bound = yield* Plan.bind(plan)
-    const { run } = yield* Checkpoint.Checkpoint
-    yield* measured(meter, "checkpoint", run(bound, { key: "first", input: "go" }))
-    marks.a = Effect.sync(() => meter.begin("next"))
-    marks.b = Effect.sync(meter.end)
-    yield* run(bound, { key: "second", input: "go" })
-  }).pipe(Effect.provide(Checkpoint.layerMemory))
+    yield* Effect.gen(function* () {
+      yield* measured(meter, "job", Session.run(bound, { id: "first", input: "go" }))
+      marks.a = Effect.sync(() => meter.begin("next"))
+      marks.b = Effect.sync(meter.end)
+      yield* Session.run(bound, { id: "second", input: "go" })
+    }).pipe(Effect.provide(Layer.provide(Session.layer([bound]), VersionedStore.layerMemory)))
+  })
 
-export const stories: ReadonlyArray<(meter: Meter) => Effect.Effect<unknown, unknown>> = [prompt, decode, checkpoint]
+export const stories: ReadonlyArray<(meter: Meter) => Effect.Effect<unknown, unknown>> = [prompt, decode, job]

@@ -4,7 +4,7 @@
  *
  * **When to use**
  *
- * Use {@link layerStore} to keep conversations, checkpoints and other values in one file
+ * Use {@link layerStore} to keep sessions and other values in one file
  * that any number of processes of one machine read and write at once. Use {@link layer}
  * for tables of your own. Use PostgreSQL (`@effect/sql-pg`) for several machines.
  *
@@ -28,7 +28,7 @@
  * `stream` reads all rows before it emits the first one. Dates are stored as ISO text,
  * booleans as 0 and 1.
  *
- * While sessions or checkpoints use {@link layerStore}, each process has an empty file with a lock beside the database,
+ * While sessions use {@link layerStore}, each process has an empty file with a lock beside the database,
  * `<filename>-process-<name>`. It is removed after the process has ended, however that ended.
  *
  * A write-ahead log needs shared memory, so the file must not be on a network file system.

@@ -460,11 +460,11 @@ export const verify: (
  * **Details**
  *
  * - It holds for `Agent.decode`, `Plan.decode`, conversations, states and events of
- *   runs, what `Session` and `Checkpoint` read, and codecs that
+ *   runs, records of `Session`, and codecs that
  *   `VersionedCodec` makes of your own types. Artefacts inside a signed artefact are
  *   signed with it, and not once more.
  * - `kinds`: the codecs that require a signature, also inside an artefact that requires
- *   none; default all. Records of `Session` and `Checkpoint` have codecs of
+ *   none; default all. Records of `Session` have codecs of
  *   their own, so only the default requires signatures of them.
  * - `key`: signs what these codecs encode, so that stores can read what they wrote.
  *   Without it, codecs write unsigned. A stored record is signed with its key in the store:

@@ -85,7 +85,7 @@ export type Source =
  * - `run`: marks the progress of a run, by colour and in words: done, failed, running,
  *   interrupted, paused, concluded, limit reached, and skipped once the run has ended;
  *   with durations, executions and tries.
- * - `live`: a process works on that run now, as `Checkpoint.inspect` reports; default
+ * - `live`: a process works on that run now; default
  *   `true`. With `false` a step that was running when its process ended is marked as cut
  *   off: a state alone does not show that.
  * - `nested`: draws plans that are steps as groups. `true` for all that the value that is

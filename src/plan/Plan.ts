@@ -48,7 +48,7 @@
  * rest of the structure by `make` and `decode`, tools and agents by `bind` (`PlanInvalid`),
  * and failures of steps by the run (`PlanError`, with the state to resume from).
  *
- * `Checkpoint` keeps runs over restarts.
+ * `Session.run` of `effect-emissary/session` keeps a run over restarts.
  *
  * @since 0.1.0
  */
@@ -661,6 +661,41 @@ export const resumeStream = <A, R>(
 ): Stream.Stream<PlanEvent<A>, PlanError, R> => streamFrom(bound, { _tag: "Resume", state }, options)
 
 /**
+ * The state of a run from the events that a `journal` was given, all of them and in their order. Pass it to {@link resume}.
+ *
+ * **Details**
+ *
+ * Fails with `EventError` for events that do not follow each other, and with `PlanChanged` for those of a plan that was edited
+ * so that they do not fit any more.
+ *
+ * **Example** (A journal in memory)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, PlanRun, Step } from "effect-emissary/plan"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(Step.make("shout", { target: ({ task }) => Effect.succeed(`${task}!`) }))
+ *   const bound = yield* Plan.bind(plan)
+ *   const kept: Array<PlanRun.Event> = []
+ *   yield* Plan.run(bound, "Hey", { journal: (events) => Effect.sync(() => void kept.push(...events)) })
+ *   return yield* Plan.fold(bound, kept)
+ * })
+ *
+ * const { outcome } = await Effect.runPromise(program)
+ * assert(outcome?._tag === "Completed" && outcome.output === "Hey!")
+ * ```
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const fold = (
+  bound: livePlan.Bound<unknown, unknown>,
+  events: Iterable<PlanRun.Event>
+): Effect.Effect<PlanRun.State, PlanError | PlanRun.EventError> => bound.fold(events)
+
+/**
  * The tools, agents and memories that the names in a plan refer to.
  *
  * **Details**
@@ -735,7 +770,7 @@ const conversationText = (conversation: history.Conversation): string =>
  *
  * **Gotchas**
  *
- * The key is taken as it is: keep it apart from keys of conversations and checkpoints,
+ * The key is taken as it is: keep it apart from keys of sessions,
  * which share the store.
  *
  * @category constructors

@@ -31,7 +31,6 @@ import type * as planRunParts from "../agent/internal/planRunParts.ts"
  * - `Agent` is an event of an agent in a step, deltas included.
  * - `StateChanged` is each durable event with the state after it, after the event with its
  *   meaning. Events of nested plans are events of the outermost run.
- * - `Checkpointed`: everything up to `state` is written, under `key`.
  * - `PlanFinished` with an empty `path` is the last event. A run that fails has none: the
  *   stream fails.
  *
@@ -51,7 +50,6 @@ export type PlanEvent<A> = Data.TaggedEnum<{
   StepSkipped: StepPlace & { readonly router: string }
   RouteTaken: StepPlace & { readonly to: string; readonly rejoin: boolean }
   StateChanged: { readonly event: PlanRun.Event; readonly state: PlanRun.State }
-  Checkpointed: { readonly key: string; readonly state: PlanRun.State }
   PlanFinished: Place & { readonly result: PlanRun.Result<A> }
 }>
 

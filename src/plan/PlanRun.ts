@@ -16,7 +16,7 @@ export { PlanRunEvent as Event } from "../agent/internal/runParts.ts"
 
 export { Outcome, type StepFailure, type StepRecord } from "../agent/internal/planRunParts.ts"
 
-export { approvalRequests, history, pauses, State } from "./internal/planTransition.ts"
+export { approvalRequests, EventError, history, pauses, State } from "./internal/planTransition.ts"
 
 const codecOf = <A>(member: string, value: Schema.Codec<A, unknown>) =>
   VersionedCodec.single({ what: `plan run ${member}`, member, value, data: runParts.userData })
@@ -28,7 +28,7 @@ const codecOf = <A>(member: string, value: Schema.Codec<A, unknown>) =>
  *
  * Use it to hand a run to another process as one value. A snapshot is as large as the
  * history, so writing one after every step costs quadratic time: append the events
- * instead, as `Checkpoint` does, and write a snapshot now and then.
+ * instead, as `Session` does, and write a snapshot now and then.
  *
  * **Gotchas**
  *

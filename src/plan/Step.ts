@@ -118,8 +118,8 @@ export type Retry =
  *   and the types of later steps go by. Default: that of the function (`Step.target`), or
  *   the output of the agent (`Agent.outputSchema`); otherwise any JSON. The
  *   text of an agent, or of a plan, that does not fit and is JSON that does is that JSON.
- * - `writes`: the key under which the result of the run, and a `Checkpoint`, has the
- *   answer.
+ * - `writes`: the key under which the result of the run has the answer. Of a plan that runs in a session, `Session.read` returns
+ *   it, too.
  * - `parallel`: whether the step is part of a parallel group: neighbours that are parallel run
  *   together, and the plan continues when all have finished.
  * - `routes`: steps to continue with, each with a condition on the answer, tried in order; when
@@ -434,7 +434,7 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
  *
  * Resumed, the step runs again with the same input, so it has to find out by itself
  * whether it may continue; nothing else runs again. The state can be kept meanwhile
- * (`PlanRun.stateCodec`, or a `Checkpoint`), and resumed by another process.
+ * (`PlanRun.stateCodec`, or in a `Session`), and resumed by another process.
  *
  * **Example** (Waiting for a decision)
  *

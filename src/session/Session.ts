@@ -5,8 +5,7 @@
  *
  * Use it for chats and other work that lasts longer than a request, a connection or a process. A session stores what
  * the user sent before the model is asked, runs one turn at a time, waits for approvals, and continues by itself after its
- * process died. {@link run} makes a job of an agent or a plan: it runs once under an id, and returns its typed result. Use
- * `Checkpoint` of `effect-emissary/plan` for a plan whose steps have `writes`.
+ * process died. {@link run} makes a job of an agent or a plan: it runs once under an id, and returns its typed result.
  *
  * **Details**
  *
@@ -80,10 +79,14 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import * as Message from "../conversation/Message.ts"
+import type { PlanError } from "../plan/PlanError.ts"
+import type * as PlanRun from "../plan/PlanRun.ts"
+import type { Bound } from "../plan/internal/livePlan.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as localSessions from "./internal/localSessions.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
+import * as sessionProgress from "./internal/sessionProgress.ts"
 import * as sessionRun from "./internal/sessionRun.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
 
@@ -203,6 +206,7 @@ export {
    * | `EventsUnknown` | no event has this cursor or number: it is none, or the session was removed and begun again |
    * | `Elsewhere` | another process has the session in a turn, or had it when it died and its lease (`leaseTime`) has not ended |
    * | `TurnFailed` | the turn that {@link ask} waited for failed, or could not begin: then the message waits, and the same call with its `messageId` tries again |
+   * | `WriteFailed` | the value of a step with `writes` could not be stored, as the failure of a turn. The step is done: `resume` writes its value first, and the step does not run again |
    * | `Unreachable` | the fleet did not answer; the message may be stored: send it again with the same `messageId` |
    * | `StoreFailed`, `Unreadable`, `Damaged`, `Refused` | the store failed, a record cannot be read, the journal contradicts itself, a value is refused, as in `VersionedStoreError` |
    *
@@ -291,6 +295,8 @@ export {
    *   `remove` the session.
    * - `update`: sets the title, the metadata or both. Fails with `Refused` for a secret, and for too long ones. A turn that is
    *   under way in another process is waited for, as by `send`.
+   * - `read`: the value that a step with `writes` wrote last under this key, in any session of the namespace. The id of an error
+   *   is the key.
    * - `list`: a page of the sessions. It reads one value for each session, however long that is, and opens none. Begin the ids
    *   of a user's sessions with the same text, such as `"chat/ada/"`, and pass it as `prefix`. The id of an error is the prefix.
    * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one.
@@ -333,6 +339,22 @@ export {
    */
   type Options
 } from "./internal/sessionTypes.ts"
+
+export {
+  /**
+   * The value that a step with `writes` wrote.
+   *
+   * **Details**
+   *
+   * - `id`: the session in which the step ran.
+   * - `step`, `at`: the name of the step, and the time at which it finished.
+   * - `value`: its output as JSON.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Written
+} from "./internal/stepWrites.ts"
 
 export type {
   /**
@@ -753,6 +775,64 @@ export const result = Effect.fn("Session.result")(function* <A>(
   id: string
 ): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
   return yield* sessionRun.resultOf(yield* Session, agent, id)
+})
+
+/**
+ * The state of the newest run of a plan in a session: its history, the step that comes next, and what waits. `None` before it
+ * has begun.
+ *
+ * **When to use**
+ *
+ * Use it to show how far a plan is: `Picture` draws the state. `state` of the service is cheaper, and has the outcome and the
+ * requests.
+ *
+ * **Details**
+ *
+ * It reads the events of the session. Fails with `EventsPruned` where the first events of the run are not kept
+ * (`keepEvents`), and with `PlanChanged` where the events do not fit a plan that was edited.
+ *
+ * **Example** (The steps that are done)
+ *
+ * ```ts
+ * import { Effect, Layer, Option } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Plan, PlanRun, Step } from "effect-emissary/plan"
+ * import { Session } from "effect-emissary/session"
+ * import assert from "node:assert"
+ *
+ * const bound = Effect.gen(function*() {
+ *   const plan = yield* Plan.make(
+ *     { name: "report" },
+ *     Step.make("research", { target: ({ task }) => Effect.succeed(`facts about ${task}`) }),
+ *     Step.make("publish", { target: () => Step.pause("a colleague reads it first") })
+ *   )
+ *   return yield* Plan.bind(plan)
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const report = yield* bound
+ *   const result = yield* Session.run(report, { id: "report/42", input: "whales" })
+ *   assert.strictEqual(result.outcome, "AwaitingApproval")
+ *
+ *   const state = Option.getOrThrow(yield* Session.progress(report, "report/42"))
+ *   assert.deepStrictEqual(PlanRun.history(state).map(({ step }) => step), ["research"])
+ *   assert.strictEqual(state.cursor, "publish")
+ * })
+ *
+ * const sessions = Layer.unwrap(Effect.map(bound, (plan) => Session.layer([plan]))).pipe(
+ *   Layer.provide(VersionedStore.layerMemory)
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const progress = Effect.fn("Session.progress")(function* <A, R>(
+  plan: Bound<A, R>,
+  id: string
+): Effect.fn.Return<Option.Option<PlanRun.State>, sessionTypes.SessionError | PlanError, Session> {
+  return yield* sessionProgress.progressOf(yield* Session, plan, id)
 })
 
 /**

@@ -4,7 +4,7 @@
  *
  * **When to use**
  *
- * Sessions and checkpoints are kept on it, and so can be what else has to
+ * Sessions are kept on it, and so can be what else has to
  * survive the process. Choose the storage by layer: `SqliteClient.layerStore` of
  * `effect-emissary/node` for one file, {@link layerSql} for PostgreSQL, {@link layerMemory}
  * for tests. For another one provide the service yourself and run
@@ -293,7 +293,7 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
  * first 190 characters of the encoded keys. Keys are stored readably, with letters,
  * digits and `-./:;<=>?@[\]^_` and the backtick as they are.
  *
- * While sessions or checkpoints use it on PostgreSQL, one connection of the pool keeps a lock for as long as this process
+ * While sessions use it on PostgreSQL, one connection of the pool keeps a lock for as long as this process
  * lives. A pool of one connection keeps none, and neither does a pooler with another connection for each transaction: the
  * claims of a process that died end with their leases then.
  *

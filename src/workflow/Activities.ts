@@ -4,7 +4,7 @@
  * **When to use**
  *
  * Use it where the program has workflows already, or where a run is one step of a longer business process. A chat
- * with a user is a `Session`, and a plan on its own a `Checkpoint`.
+ * with a user, and a plan on its own, is a `Session`.
  *
  * **Mental model**
  *

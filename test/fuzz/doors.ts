@@ -17,7 +17,8 @@ import {
 } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 import { Digest, Json, JsonSchema, Signed, type VersionedCodec } from "effect-emissary/payload"
-import { AgentGraph, Checkpoint, Picture, Plan, PlanRun, Step } from "effect-emissary/plan"
+import { AgentGraph, Picture, Plan, PlanRun, Step } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Duration } from "effect"
 import { toolkit, handlers, Probe } from "../agent/fixtures.ts"
@@ -123,6 +124,7 @@ const recordDoor = <R>(
   use: Effect.Effect<unknown, unknown, R>
 ): Door => ({
   name,
+  isAsync: true,
   isSlow: true,
   seeds: records.map(([, value]) => value),
   open: (input, { below, chance }, seed) =>
@@ -380,7 +382,6 @@ export const makeDoors = Effect.fnUntraced(function* (from: Seeds) {
   const stubs = yield* Layer.build(binding)
   const tools = yield* Layer.build(local)
   const plan = yield* bound
-  const checkpoints = Checkpoint.layer()
   const envelopes = yield* Effect.forEach(from.agents.slice(0, 3), (agent) =>
     Signed.sign(agent ?? null, { as: AgentDefinition.codec, key })
   )
@@ -524,18 +525,18 @@ export const makeDoors = Effect.fnUntraced(function* (from: Seeds) {
       }
     },
     recordDoor(
-      "checkpoints",
-      from.checkpoint,
-      checkpoints,
-      Effect.flatMap(Checkpoint.Checkpoint, (checkpoint) =>
+      "sessions",
+      from.records,
+      Session.layer([plan]),
+      Effect.flatMap(Session.Session, (sessions) =>
         each(
           "any",
-          checkpoint.inspect("k"),
-          checkpoint.load(plan, "k"),
-          checkpoint.list(),
-          checkpoint.read("first"),
-          checkpoint.isCurrent("k", "second"),
-          checkpoint.remove("k", { force: true })
+          sessions.state("k"),
+          sessions.history("k", { untilDamage: true }),
+          Effect.provideService(Session.progress(plan, "k"), Session.Session, sessions),
+          sessions.list(),
+          sessions.read("first"),
+          sessions.remove("k")
         )
       )
     ),

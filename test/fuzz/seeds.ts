@@ -1,10 +1,11 @@
 /** The JSON that inputs are made from: golden files of every wire, and what real runs write. */
-import { Effect, Layer, Option, Random, Schema } from "effect"
+import { Effect, Option, Random, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { readdirSync, readFileSync } from "node:fs"
 import { Agent, Conversation, Run, VersionedStore } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
-import { AgentGraph, Checkpoint, Picture, Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
+import { AgentGraph, Picture, Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import type { ScriptedModel } from "effect-emissary/testing"
 import { call, inWorld, toolkit } from "../agent/fixtures.ts"
 import { planOf } from "../plan/support.ts"
@@ -86,7 +87,7 @@ const agentSeeds = Effect.gen(function* () {
   }
 })
 
-/** The plan of the checkpoints: a step, a band, and one more. */
+/** The plan of the sessions: a step, a band, and one more. */
 export const bound = planOf(
   { name: "fuzzed", maxIterations: 10 },
   Step.make("a", { target: Step.target("a", ({ task }) => Effect.succeed(`${task} a`)), writes: "first" }),
@@ -110,8 +111,7 @@ const planSeeds = Effect.gen(function* () {
         states.push(state)
       })
   })
-  const checkpoint = yield* Checkpoint.Checkpoint
-  yield* checkpoint.run(plan, { key: "k", input: "go" })
+  yield* Effect.provide(Session.run(plan, { id: "k", input: "go" }), Session.layer([plan]))
   return {
     wire: yield* Plan.encode(plan),
     records: yield* dump,
@@ -119,7 +119,7 @@ const planSeeds = Effect.gen(function* () {
     event: yield* Effect.forEach(events, (event) => PlanRun.eventCodec.encode(event)),
     events: yield* PlanRun.eventsCodec.encode(events)
   }
-}).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provideMerge(VersionedStore.layerMemory))))
+}).pipe(Effect.provide(VersionedStore.layerMemory))
 
 /** All seeds, by what they are; the same in every process, so that an input can be repeated. */
 export const seeds = Effect.gen(function* () {
@@ -151,6 +151,6 @@ export const seeds = Effect.gen(function* () {
       Option.toArray(Option.getSuccess(AnthropicMessages.fromConversation(conversation)))
     ),
     scripts: [agents.script],
-    checkpoint: plans.records
+    records: plans.records
   }
 }).pipe(Effect.provide(TestClock.layer()), Random.withSeed("seeds"))

@@ -1,12 +1,11 @@
 /** The tables P and Q of `plan-cases.md`, which its JSON does not hold: one test per row. */
 import { assert, describe, it } from "@effect/vitest"
-import { rows as checkpoints } from "./plan-tables/checkpoints.ts"
 import { rows as data } from "./plan-tables/data.ts"
 import { rows as nesting } from "./plan-tables/nesting.ts"
 import { rows as streams } from "./plan-tables/streams.ts"
 import { itNamesThem, proven } from "./proven.ts"
 
-const all = [checkpoints, data, nesting, streams].flatMap((rows) => Object.entries(rows))
+const all = [data, nesting, streams].flatMap((rows) => Object.entries(rows))
 
 const ids = (group: string, count: number) =>
   Array.from({ length: count }, (_, i) => `${group}${String(i + 1).padStart(2, "0")}`)

@@ -170,9 +170,9 @@ describe("MEND-13 types that users can name", () => {
       declarations = await readFile(join(folder, "out", "index.d.ts"), "utf8")
     })
 
-    it("compiles with `declaration: true`, as `Effect.map(Checkpoint.Checkpoint, (c) => c.run)` and `Step.make` have to", () => {
+    it("compiles with `declaration: true`, as `Effect.map(Session.Session, (s) => s.send)` and `Step.make` have to", () => {
       assert.include(declarations, "export declare const Step_make")
-      assert.include(declarations, "export declare const Checkpoint_Checkpoint_service")
+      assert.include(declarations, "export declare const Session_Session_service")
     })
 
     it("has declarations that name public modules only", () => {

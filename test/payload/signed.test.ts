@@ -1,6 +1,5 @@
 import { assert, describe } from "@effect/vitest"
 import * as storage from "#src/store/internal/storage.ts"
-import * as checkpointRecord from "#src/plan/internal/checkpointRecord.ts"
 import { DateTime, Effect, Equal, Layer, Option, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -15,14 +14,15 @@ import {
   VersionedStore
 } from "effect-emissary"
 import { Digest, Json, Signed, VersionedCodec } from "effect-emissary/payload"
-import { Plan, PlanRun } from "effect-emissary/plan"
+import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as nodeCrypto from "node:crypto"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
 import { call, toolResults } from "../agent/fixtures.ts"
 import { failsFor } from "../outcomes.ts"
-import { counting, fails, service, layer as checkpoints } from "../plan/checkpoints.ts"
+import { planOf } from "../plan/support.ts"
 import { test } from "../test.ts"
 import { jwk, key, known, publicKey } from "./known-key.ts"
 
@@ -394,28 +394,29 @@ describe("TRUST-9 a host requires signatures", () => {
     }).pipe(Effect.provide(requiring({ key })))
   })
 
-  test("checkpoints resume under signatures, and are refused without", checkpoints(), function* () {
-    const host = requiring({ key })
-    const { bound, ran } = yield* counting()
-    const checkpoint = yield* service
-    yield* Effect.provide(checkpoint.run(bound, { key: "k", input: "go" }), host)
-    assert.strictEqual((yield* ran).length, 3)
-    const again = (input: string) => checkpoint.run(bound, { key: "k", input, policy: "startOrResume" })
-    assert.strictEqual((yield* Effect.provide(again("go"), host)).outcome, "Completed")
-    assert.strictEqual(yield* fails(Effect.provide(again("stop"), host)), "CheckpointError InputDiffers")
-    const unsigned = yield* Effect.flip(checkpoint.load(bound, "k"))
-    assert.match(unsigned.message, /got a signed envelope. Decode it under Signed.required/)
-    const state = Option.getOrThrow(yield* Effect.provide(checkpoint.load(bound, "k"), host))
-    assert.isDefined(state)
+  test("sessions continue under signatures, and are refused without", VersionedStore.layerMemory, function* () {
+    const plan = yield* planOf(Step.make("a", { target: ({ task }) => Effect.succeed(task), writes: "w" }))
+    const job = { id: "k", input: "go" }
+    const signing = Layer.provideMerge(Session.layer([plan]), requiring({ key }))
+    yield* Effect.provide(Session.run(plan, job), signing)
+    yield* Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      assert.strictEqual((yield* Session.run(plan, { ...job, ifExists: "resume" })).outcome, "Completed")
+      assert.strictEqual(Option.getOrThrow(yield* sessions.read("w")).value, "go")
+    }).pipe(Effect.provide(signing))
+    const refusal = Effect.fnUntraced(function* (expected: RegExp) {
+      const sessions = yield* Session.Session
+      const reads = [Effect.asVoid(sessions.state("k")), Effect.asVoid(sessions.read("w"))]
+      for (const read of reads) assert.match((yield* Effect.flip(read)).message, expected)
+    })
+    yield* Effect.provide(refusal(/got a signed envelope. Decode it under Signed.required/), Session.layer([plan]))
     const port = yield* VersionedStore.VersionedStore
-    const { keys } = yield* port.list({})
-    const head = keys.find((name) => name.includes("/head/")) ?? ""
-    const { value, version } = Option.getOrThrow(yield* port.get(head))
-    assert(Json.isObject(value))
-    yield* checkpointRecord.codecs.head.decode(value["payload"])
-    yield* port.compareAndSet(head, Option.some(version), value["payload"] ?? null)
-    const error = yield* Effect.flip(Effect.provide(checkpoint.load(bound, "k"), host))
-    assert.match(error.message, /expected a signed one/)
+    for (const stored of ["session/head/k", "session/writes/w"]) {
+      const { value, version } = Option.getOrThrow(yield* port.get(stored))
+      assert(Json.isObject(value))
+      yield* port.compareAndSet(stored, Option.some(version), value["payload"] ?? null)
+    }
+    yield* Effect.provide(refusal(/expected a signed one/), signing)
   })
 
   test("a codec of a program's own type signs and requires, too", requiring({ key }), function* () {

@@ -9,9 +9,8 @@ import { Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 
-import { gate, service, testStored } from "./checkpoints.ts"
 import { answered, around, asks, json, noted } from "./nested.ts"
-import { applyAll, journal, log, planOf } from "./support.ts"
+import { applyAll, gate, journal, log, planOf } from "./support.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
@@ -175,37 +174,31 @@ describe("approvals and pauses inside plans", () => {
     assert.deepStrictEqual(before, ["StepDecided", "PlanResumed", "StepStarted"])
   })
 
-  testStored(
-    "TRUST-1 a decision that is delivered twice does not approve the next turn, of a tool or a function",
-    function* () {
-      const sent: Array<string> = []
-      const handlers = toolkit.toLayer({ send: ({ input }) => Effect.sync(() => String(sent.push(input))) })
-      const asks = Step.make("mail", {
-        target: ({ decision, task }) =>
-          decision === undefined ? Step.pause(`send ${task}?`) : Effect.sync(() => String(sent.push(task)))
+  test("TRUST-1 a decision that is delivered twice does not approve the next turn, of a tool or a function", function* () {
+    const sent: Array<string> = []
+    const handlers = toolkit.toLayer({ send: ({ input }) => Effect.sync(() => String(sent.push(input))) })
+    const asks = Step.make("mail", {
+      target: ({ decision, task }) =>
+        decision === undefined ? Step.pause(`send ${task}?`) : Effect.sync(() => String(sent.push(task)))
+    })
+    for (const mail of [Step.make("mail", { target: "send" }), asks]) {
+      let turn = 0
+      const prepare = Step.make("prepare", { target: () => Effect.sync(() => `bill ${++turn}`) })
+      const again = Step.make("again", {
+        target: ({ task }) => Effect.succeed(task),
+        routes: [["prepare", When.always]]
       })
-      for (const [key, mail] of Object.entries({ tool: Step.make("mail", { target: "send" }), asks })) {
-        let turn = 0
-        const prepare = Step.make("prepare", { target: () => Effect.sync(() => `bill ${++turn}`) })
-        const again = Step.make("again", {
-          target: ({ task }) => Effect.succeed(task),
-          routes: [["prepare", When.always]]
-        })
-        const plan = yield* Plan.make(prepare, mail, again)
-        const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
-        const checkpoint = yield* service
-        const first = yield* endsAs("Paused", checkpoint.run(bound, { key, input: "go" }))
-        const decisions = decide(first.state)
-        assert.deepStrictEqual(pluck(decisions, "callId"), ["mail:2"])
-        const second = yield* endsAs("Paused", checkpoint.resume(bound, { key, decisions }))
-        assert.deepStrictEqual(pluck([...second.pauses, ...second.requests], "callId"), ["mail:5"])
-        const third = yield* endsAs("Paused", checkpoint.resume(bound, { key, decisions }))
-        assert.deepStrictEqual([third.pauses, third.requests], [second.pauses, second.requests])
-        yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
-        assert.deepStrictEqual(sent.splice(0), ["bill 1"])
-      }
+      const plan = yield* Plan.make(prepare, mail, again)
+      const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
+      const first = yield* endsAs("Paused", Plan.run(bound, "go"))
+      const decisions = decide(first.state)
+      assert.deepStrictEqual(pluck(decisions, "callId"), ["mail:2"])
+      const second = yield* endsAs("Paused", Plan.resume(bound, first.state, { decisions }))
+      assert.deepStrictEqual(pluck([...second.pauses, ...second.requests], "callId"), ["mail:5"])
+      yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
+      assert.deepStrictEqual(sent.splice(0), ["bill 1"])
     }
-  )
+  })
 
   test("TRUST-1 a step that asks for the same keeps its id; what it asks for next in its turn has an id of its own", function* () {
     let amount = 1
@@ -234,33 +227,27 @@ describe("approvals and pauses inside plans", () => {
     assert.deepStrictEqual(idsOf(yield* endsAs("Paused", Plan.resume(bound, failed.state))), ["pay:1:4"])
   })
 
-  testStored(
-    "TRUST-1 a decision about the call of an agent does not count for the same call in the next turn of its step",
-    function* () {
-      const { handlers, sent } = sending()
-      const agent = Agent.make("mailer", { toolkit })
-      const model = ScriptedModel.layer(({ messages }) =>
-        messages.at(-1)?.role === "tool"
-          ? { text: "sent" }
-          : { toolCalls: [{ id: "c1", name: "send", params: { input: "bill" } }] }
-      )
-      yield* Effect.gen(function* () {
-        const mail = Step.make("mail", { target: agent, task: Reference.fromStart, routes: [["mail", When.always]] })
-        const bound = yield* Plan.bind(yield* Plan.make({ maxIterations: 4 }, mail))
-        const checkpoint = yield* service
-        const first = yield* endsAs("Paused", checkpoint.run(bound, { key: "mail", input: "go" }))
-        const decisions = decide(first.state)
-        const second = yield* endsAs("Paused", checkpoint.resume(bound, { key: "mail", decisions }))
-        assert.deepStrictEqual(bare(second.requests), bare(first.requests))
-        assert.notDeepEqual(second.requests, first.requests)
-        const third = yield* endsAs("Paused", checkpoint.resume(bound, { key: "mail", decisions }))
-        assert.deepStrictEqual(third.requests, second.requests)
-        const error = yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
-        assert.strictEqual(error.reason.problem, "changed")
-        assert.deepStrictEqual(sent, ["bill"])
-      }).pipe(Effect.provide([handlers, model]))
-    }
-  )
+  test("TRUST-1 a decision about the call of an agent does not count for the same call in the next turn of its step", function* () {
+    const { handlers, sent } = sending()
+    const agent = Agent.make("mailer", { toolkit })
+    const model = ScriptedModel.layer(({ messages }) =>
+      messages.at(-1)?.role === "tool"
+        ? { text: "sent" }
+        : { toolCalls: [{ id: "c1", name: "send", params: { input: "bill" } }] }
+    )
+    yield* Effect.gen(function* () {
+      const mail = Step.make("mail", { target: agent, task: Reference.fromStart, routes: [["mail", When.always]] })
+      const bound = yield* Plan.bind(yield* Plan.make({ maxIterations: 4 }, mail))
+      const first = yield* endsAs("Paused", Plan.run(bound, "go"))
+      const decisions = decide(first.state)
+      const second = yield* endsAs("Paused", Plan.resume(bound, first.state, { decisions }))
+      assert.deepStrictEqual(bare(second.requests), bare(first.requests))
+      assert.notDeepEqual(second.requests, first.requests)
+      const error = yield* failsFor("InvalidDecision", Plan.resume(bound, second.state, { decisions }))
+      assert.strictEqual(error.reason.problem, "changed")
+      assert.deepStrictEqual(sent, ["bill"])
+    }).pipe(Effect.provide([handlers, model]))
+  })
 
   test("TRUST-1 a decision about one message to a plan that is an agent does not count for the next", function* () {
     const { ran } = log()

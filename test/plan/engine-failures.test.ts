@@ -2,12 +2,12 @@
 import { assert, describe } from "@effect/vitest"
 import { Cause, Clock, Effect, Fiber, Logger, Option, Result, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Checkpoint, Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
+import { Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
 import { pluck } from "../pluck.ts"
 import { completed, failureOf, journal, log, planOf, runStep } from "./support.ts"
 import { after } from "../after.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
-import { test, testWith } from "../test.ts"
+import { test } from "../test.ts"
 
 /** An interruption from no other fiber. */
 const joinsInterrupted = Effect.gen(function* () {
@@ -271,14 +271,6 @@ describe("limits inside", () => {
       [1, undefined],
       [2, 50]
     ])
-  })
-
-  testWith(Checkpoint.layerMemory)("PLAN-6 also in a checkpoint", function* () {
-    const { outer, ran } = yield* nest
-    const checkpoint = yield* Checkpoint.Checkpoint
-    limited(yield* Effect.flip(checkpoint.run(outer, { key: "k", input: "x" })))
-    yield* endsAs("Completed", checkpoint.resume(outer, { key: "k", maxIterations: 50 }))
-    assert.strictEqual(ran.length, 7)
   })
 
   test("PLAN-8 also as an agent, whose steps they are", function* () {

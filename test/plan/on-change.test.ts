@@ -1,8 +1,9 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, type ToolContract } from "effect-emissary"
+import { Agent, type ToolContract, VersionedStore } from "effect-emissary"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "../agent/fixtures.ts"
@@ -10,7 +11,6 @@ import { decide } from "../decisions.ts"
 import { failsFor, failsMidway } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
-import { testStored } from "./checkpoints.ts"
 import { completed, journal, log, planOf } from "./support.ts"
 
 const breaking = (changes: ReadonlyArray<ToolContract.Change> = []) =>
@@ -225,27 +225,38 @@ describe("DUR-10 runs of plans outlive edits", () => {
   })
 })
 
-describe("DUR-10 under a key", () => {
-  const key = "k"
-  testStored("a run continues under an edited plan, and again under another one", function* (checkpoint) {
+describe("DUR-10 KEEP-3 in a session", () => {
+  test("a run continues under an edited plan, and again under another one", VersionedStore.layerMemory, function* () {
     const { fn, fnStep, ran } = log()
     let broken = "b"
     const step = (name: string) =>
       Step.make(name, { target: fn(name, () => (broken === name ? Effect.fail("down") : name)) })
+    const failure = <A, R>(
+      plan: Plan.Bound<unknown>,
+      run: Effect.Effect<A, Session.SessionError, R>,
+      onChange?: "refuse"
+    ) =>
+      Effect.flip(run).pipe(
+        Effect.map(({ reason }) => (reason._tag === "TurnFailed" ? reason.failure.reason : reason._tag)),
+        Effect.provide(Session.layer([plan], { run: { onChange } }))
+      )
+    const resumed = (plan: Plan.Bound<unknown>) =>
+      Effect.gen(function* () {
+        yield* Effect.flatMap(Session.Session, ({ resume }) => resume("k"))
+        return yield* Session.result(plan, "k")
+      })
     const one = yield* planOf(step("a"), step("b"), step("c"))
-    yield* Effect.flip(checkpoint.run(one, { key, input: "x" }))
+    assert.strictEqual(yield* failure(one, Session.run(one, { id: "k", input: "x" })), "DelegateFailed")
     broken = "d"
     const two = yield* planOf(step("a"), step("b"), step("d"))
-    const refused = yield* Effect.flip(checkpoint.resume(two, { key, onChange: "refuse" }))
-    assert.strictEqual(refused.reason._tag, "PlanChanged")
-    assert.strictEqual((yield* Effect.flip(checkpoint.resume(two, { key }))).reason._tag, "StepFailed")
-    assert.strictEqual(Option.getOrThrow(yield* checkpoint.inspect(key)).digest, two.digest)
+    assert.strictEqual(yield* failure(two, resumed(two), "refuse"), "DefinitionChanged")
+    assert.strictEqual(yield* failure(two, resumed(two)), "DelegateFailed")
     broken = ""
     const other = yield* planOf(step("a"), fnStep("z"), step("d"))
-    const changed = yield* Effect.flip(checkpoint.resume(other, { key }))
-    assert.strictEqual(changed.reason._tag, "PlanChanged")
+    assert.strictEqual(yield* failure(other, resumed(other)), "DefinitionChanged")
     const three = yield* planOf(step("a"), step("b"), step("d"), step("e"))
-    completed(yield* checkpoint.resume(three, { key }))
+    const result = yield* Effect.provide(resumed(three), Session.layer([three]))
+    assert.strictEqual(result.outcome, "Completed")
     assert.deepStrictEqual(ran, ["a", "b", "b", "d", "d", "e"])
   })
 })

@@ -10,7 +10,6 @@ import {
   Reference,
   Step,
   When,
-  type Checkpoint,
   type PlanError,
   type PlanEvent,
   type PlanInvalid,
@@ -228,18 +227,13 @@ Step.make("x", { target: made })
 
 // Decisions are for a resumed run; a run that begins has nothing to decide
 declare const state: PlanRun.State
-export type Named = [Checkpoint.Inspection, Checkpoint.RunOptions, VersionedStore.ListOptions, VersionedStore.Page]
-declare const checkpoint: Checkpoint.Service
 const decisions = PlanRun.pauses(state).map((pause) => ({ ...pause, approved: true }))
 void Plan.resume(ready, state, { decisions, maxIterations: 5 })
 void Plan.resumeStream(ready, state, { decisions })
-void checkpoint.resume(ready, { key: "k", decisions })
 // @ts-expect-error a run that begins takes no decisions
 void Plan.run(ready, "x", { decisions })
 // @ts-expect-error a run that begins takes no decisions
 void Plan.stream(ready, "x", { decisions })
-// @ts-expect-error a run that begins takes no decisions
-void checkpoint.run(ready, { key: "k", input: "x", decisions })
 
 // The answer of an agent is the output of its step, unless the step has an output of its own
 const Severity = Schema.Struct({ severity: Schema.Literals(["urgent", "look"]), at: Schema.Date })

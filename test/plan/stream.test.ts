@@ -100,20 +100,6 @@ describe("streams", () => {
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: "hello" }])))
   )
 
-  test("PLAN-7 Checkpointed follows a write, when the journal returns its key", function* () {
-    const { fnStep } = log()
-    const bound = yield* planOf(fnStep("a"))
-    const told = yield* events(Plan.stream(bound, "x", { journal: () => Effect.succeed({ key: "k" }) }))
-    assert.deepStrictEqual(told, [
-      "PlanStarted",
-      "Checkpointed",
-      "StepStarted a",
-      "StepFinished a",
-      "Checkpointed",
-      "PlanFinished"
-    ])
-  })
-
   test("PLAN-7 PlanEvent.result is what run returns; a failure is the stream's", function* () {
     const { fn } = log()
     const bound = yield* planOf(

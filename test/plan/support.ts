@@ -1,6 +1,6 @@
 /** Plans for tests of the engine: functions that note when they run, and the events of a run. */
 import { assert } from "@effect/vitest"
-import { Effect, flow, Stream } from "effect"
+import { Deferred, Effect, flow, Stream } from "effect"
 import type { Schema } from "effect"
 import { Plan, PlanError, Step, type PlanEvent, type PlanRun } from "effect-emissary/plan"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
@@ -93,7 +93,6 @@ export const told = (event: PlanEvent.PlanEvent<unknown>): string => {
     case "Agent":
       return `${path}${event.step}: ${event.event._tag}`
     case "StateChanged":
-    case "Checkpointed":
     case "PlanStarted":
     case "PlanFinished":
       return `${path}${event._tag}`
@@ -136,3 +135,14 @@ export const runStep = <R>(input: string | { readonly payload: Schema.Json }, st
     Effect.flatMap(Plan.make(step), (plan) => Plan.bind(plan)),
     (plan) => Plan.run(plan, input)
   )
+
+/** The work of a step that runs until the gate is open. */
+export const gate = Effect.gen(function* () {
+  const begun = yield* Deferred.make<void>()
+  const opened = yield* Deferred.make<void>()
+  return {
+    hook: Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(opened)),
+    begun: Deferred.await(begun),
+    open: Deferred.succeed(opened, undefined)
+  }
+})

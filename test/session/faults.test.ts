@@ -7,7 +7,7 @@ import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../store/changed.ts"
 import { oneIn } from "../full.ts"
-import * as agents from "../plan/kill/agents.ts"
+import * as agents from "./reporting.ts"
 import * as t from "./sessions.ts"
 
 /** A store whose operations go through a function. */

@@ -196,6 +196,30 @@ describe("MEND-7 a damaged session", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("TRUST-4 counts in a head are checked against what is there", () =>
+    Effect.gen(function* () {
+      const store = yield* VersionedStore.VersionedStore
+      const sessions = yield* t.sessionsOf(Session.layer([t.support], { idleTime: 0 }))
+      yield* Session.ask("a", "one").pipe(Effect.provideService(Session.Session, sessions))
+      const { value, version } = Option.getOrThrow(yield* store.get("session/head/a"))
+      // Sound: a head is an object with segments
+      const head = value as { readonly segments: ReadonlyArray<{ readonly batches: number }> }
+      const counted = (batches: number) => head.segments.map((segment) => ({ ...segment, batches }))
+      const wrong: ReadonlyArray<readonly [tag: string, segments: Schema.Json]> = [
+        ...[2 ** 32 - 1, Number.MAX_SAFE_INTEGER].map((count) => ["Damaged", counted(count)] as const),
+        ...[2 ** 53, -1, 0.5, "1"].map((batches) => ["Unreadable", [{ epoch: 1, owner: "me", batches }]] as const),
+        ["Unreadable", [...counted(1), ...counted(1)]]
+      ]
+      let expected = version
+      for (const [tag, segments] of wrong) {
+        expected = yield* store.compareAndSet("session/head/a", Option.some(expected), { ...head, segments })
+        const reader = yield* t.sessionsOf(Session.layer([t.support]))
+        assert.strictEqual(yield* t.reasonOf(reader.history("a")), tag)
+        assert.strictEqual(yield* t.reasonOf(reader.send("a", "two")), tag)
+      }
+    }).pipe(Effect.scoped, Effect.provide([VersionedStore.layerMemory, ScriptedModel.layer(t.echo)]))
+  )
+
   it.effect("whose turn is due is logged once, although it is tried again and again", () =>
     Effect.gen(function* () {
       const { layer, values } = yield* damaged((store, key) => store.delete(key))

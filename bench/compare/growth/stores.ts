@@ -1,4 +1,4 @@
-/** A checkpointed plan of 100 steps that each write, in a store. */
+/** A plan of 100 steps that each write, as a job in a store. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -7,7 +7,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, ManagedRuntime, Redacted } from "effect"
 import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { Checkpoint } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { makeLine } from "./plan.ts"
 
 export interface Options {
@@ -89,14 +89,13 @@ export const emissary = async ({ count, store }: Options): Promise<() => unknown
     SQLite: SqliteClient.layerStore({ filename: join(directory, "emissary.sqlite") }),
     PostgreSQL: Layer.provide(VersionedStore.layerSql(), postgres)
   }[store]
-  const runtime = ManagedRuntime.make(Layer.provide(Checkpoint.layer(), versioned))
   let run = 0
   const bound = await Effect.runPromise(makeLine(count, (index) => ({ writes: `k${index}` })))
+  const runtime = ManagedRuntime.make(Layer.provide(Session.layer([bound]), versioned))
   return () =>
     runtime.runPromise(
       Effect.gen(function* () {
-        const checkpoint = yield* Checkpoint.Checkpoint
-        const result = yield* checkpoint.run(bound, { key: `run${run++}`, input: "go", policy: "start" })
+        const result = yield* Session.run(bound, { id: `run${run++}`, input: "go" })
         if (result.outcome !== "Completed") return yield* Effect.die(`the plan is ${result.outcome}`)
       })
     )

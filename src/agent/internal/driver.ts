@@ -37,6 +37,7 @@ import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
 import * as definitionChange from "./definitionChange.ts"
 import * as durability from "./durability.ts"
+import type * as planRunParts from "./planRunParts.ts"
 import type * as runParts from "./runParts.ts"
 import * as runRecorder from "./runRecorder.ts"
 import * as runSpans from "./runSpans.ts"
@@ -231,11 +232,13 @@ export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "model
  * - `deadline`: that of the run, in milliseconds of the Clock.
  * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
  * - `parent`: receives the events, in place of the caller.
+ * - `write`: stores the value of a step with `writes`, after the events before it. It waits where it cannot, and never fails.
  */
 export interface Handed {
   readonly deadline: number | undefined
   readonly streaming?: boolean | undefined
   readonly parent?: ParentRun | undefined
+  readonly write?: ((write: planRunParts.StepWrite) => Effect.Effect<void>) | undefined
   readonly options?: InheritedOptions | undefined
 }
 
@@ -294,6 +297,8 @@ export interface ActiveRun {
   readonly maxDepth: number
   /** Of the whole run, in milliseconds of the Clock. */
   readonly runDeadline: number | undefined
+  /** See {@link Handed}. */
+  readonly write?: Handed["write"]
   /** The services around it. */
   readonly context: Context.Context<never>
 }
@@ -675,6 +680,7 @@ interface Placed<A> extends Pick<ActiveRun, "options" | "streaming" | "maxDepth"
   readonly emit: Sink["emit"] | undefined
   readonly data: runParts.State["context"]
   readonly depth: number
+  readonly write: Handed["write"]
   readonly described: runSpans.RunSpan | undefined
   readonly refuse: (reason: AgentError.Reason) => AgentError.AgentError
 }
@@ -685,12 +691,12 @@ const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine }
 })
 
 const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
-  const { begin, emit, maxDepth, options, parent, refuse, runDeadline, streaming } = placed
+  const { begin, emit, maxDepth, options, parent, refuse, runDeadline, streaming, write } = placed
   const { change, first, prepared, state } = yield* Effect.mapError(beginRun(placed), refuse)
   placed.described?.began(prepared, state, first !== undefined)
   const context = yield* Effect.context<never>()
   const recorder = recorderOf(state, first, options, emit, parent, context)
-  const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, context }
+  const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, write, context }
   const performer = prepared.start(run)
   const open = openRun(run, performer, prepared.maxSteps, begin, change)
   yield* runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
@@ -747,6 +753,7 @@ const runToOutcome = <A>(
       depth,
       maxDepth,
       runDeadline,
+      write: handed?.write,
       described,
       refuse
     }

@@ -88,7 +88,7 @@ export interface Recorder<State, Event, View, E = never> {
  * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
  * - `views`: the events for watchers that a recorded event makes.
  * - `emit`: sends one of them to the watcher of the run.
- * - `journal`: receives the events since the last write, with the newest state. Its views follow those of the events.
+ * - `journal`: receives the events since the last write, with the newest state.
  * - `isInner`: the journal is the run around this one, which has the events as soon as it is called.
  * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off. `more`
  *   is true if the next event was recorded together with this one.
@@ -101,7 +101,7 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly apply: (state: State, event: Event) => Result.Result<State, unknown>
   readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
   readonly emit?: ((view: View) => Effect.Effect<void>) | undefined
-  readonly journal?: Journal<State, Event, View, E> | undefined
+  readonly journal?: Journal<State, Event, E> | undefined
   readonly isInner?: boolean | undefined
   readonly hook?: ((event: Event, state: State, more: boolean) => Effect.Effect<void>) | undefined
   readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
@@ -118,10 +118,7 @@ export interface Parent<Event, View> {
   readonly release: () => void
 }
 
-type Journal<State, Event, View, E> = (
-  events: Arr.NonEmptyReadonlyArray<Event>,
-  state: State
-) => Effect.Effect<ReadonlyArray<View>, E>
+type Journal<State, Event, E> = (events: Arr.NonEmptyReadonlyArray<Event>, state: State) => Effect.Effect<void, E>
 
 /** See {@link Recorder}. A class, because an object literal with a getter is a slow object, and its old copies keep runs alive. */
 export class RunRecorder<State, Event, View, E = never> implements Recorder<State, Event, View, E> {
@@ -157,12 +154,11 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   begin(): void {
     const { first } = this.options
     this.hold()
-    const showWritten = this.write()
+    this.write()
     if (first !== undefined) {
       this.tellParent([first])
       this.deliver(this.state, first, this.state, false)
     }
-    showWritten()
     this.release()
   }
 
@@ -221,17 +217,13 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     if (shown !== Exit.void) this.inParent = shown
   }
 
-  /** Writes what is not written, and returns what to do after the views of the events. */
-  private write(): () => void {
-    const { emit, isInner, journal } = this.options
+  /** Writes what is not written. */
+  private write(): void {
+    const { isInner, journal } = this.options
     const { state, unwritten: events } = this
     this.unwritten = []
-    if (journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)) return constVoid
-    let written: ReadonlyArray<View> = []
-    const keep = (views: ReadonlyArray<View>) => void (written = views)
-    this.outbox.add(isInner === true ? "link" : "journal", () => Effect.map(journal(events, state), keep))
-    if (emit === undefined) return constVoid
-    return () => this.outbox.add("view", () => Effect.forEach(written, emit, { discard: true }))
+    if (journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)) return
+    this.outbox.add(isInner === true ? "link" : "journal", () => journal(events, state))
   }
 
   private tellParent(events: ReadonlyArray<Event>): void {
@@ -263,12 +255,11 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     if (!this.isWatched) return Exit.void
     if (journal !== undefined) this.unwritten = [...this.unwritten, ...events]
     this.hold()
-    const showWritten = writes ? this.write() : constVoid
+    if (writes) this.write()
     this.tellParent(events)
     for (const [index, { after, before, event }] of applied.entries()) {
       this.deliver(before, event, after, index < applied.length - 1)
     }
-    showWritten()
     this.release()
     const waited = this.waits ? this.wait() : Exit.void
     return waited === Exit.void ? waited : Effect.interruptible(waited)

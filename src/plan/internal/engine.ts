@@ -220,8 +220,7 @@ const makeRecorder = (
               ? Effect.fail(journalFailure(rules, cause))
               : Effect.failCause(cause)
           ),
-          Effect.tapError((error) => Effect.sync(() => void (failures.journal = error))),
-          Effect.map((done) => (done === undefined ? [] : [{ _tag: "Checkpointed", key: done.key, state } as const]))
+          Effect.tapError((error) => Effect.sync(() => void (failures.journal = error)))
         ))
   })
 }
@@ -429,10 +428,14 @@ const recordedDigest = (rules: performStep.LearningRules, events: Iterable<PlanR
 export const replay = (
   rules: performStep.LearningRules,
   events: Iterable<PlanRun.Event>
-): Result.Result<Result.Result<PlanRun.State, planTransition.EventError>, PlanError.PlanError> => {
-  const folded = planTransition.fold(rules, events)
-  const recorded = Result.isFailure(folded) ? recordedDigest(rules, events) : undefined
-  if (Result.isSuccess(folded) || recorded === undefined) return Result.succeed(folded)
-  const change = { path: "/steps", was: "the steps that ran", now: folded.failure.message, breaking: true }
-  return Result.fail(planChange.planChanged(recorded.bound, recorded.digest, [change]))
-}
+): Result.Result<PlanRun.State, PlanRun.EventError | PlanError.PlanError> =>
+  Result.mapError(planTransition.fold(rules, events), (error) => {
+    const recorded = recordedDigest(rules, events)
+    if (recorded === undefined) return error
+    const change = { path: "/steps", was: "the steps that ran", now: error.message, breaking: true }
+    return planChange.planChanged(recorded.bound, recorded.digest, [change])
+  })
+
+/** The same, with the plans inside learned first. */
+export const fold = (bound: livePlan.BoundPlan, events: Iterable<PlanRun.Event>) =>
+  Effect.flatMap(completeRules(bound), (rules) => Effect.fromResult(replay(rules, events)))

@@ -75,6 +75,8 @@ export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Ins
   readonly digest: string
   /** @internal */
   readonly live: BoundPlan
+  /** @internal */
+  readonly fold: (events: Iterable<PlanRun.Event>) => Effect.Effect<PlanRun.State, PlanError | PlanRun.EventError>
 }
 
 /**
@@ -459,13 +461,12 @@ export const liveStep = Effect.fnUntraced(function* (parts: stepTarget.StepParts
  * **Details**
  *
  * It is called for one batch at a time and is never interrupted. Its failure ends the run at
- * once: running steps are interrupted, and it is not called again. If it returns the `key` it
- * wrote to, a stream emits that as `Checkpointed`.
+ * once: running steps are interrupted, and it is not called again. `Plan.fold` makes the state of these events again.
  */
 export type Journal = (
   events: readonly [PlanRun.Event, ...Array<PlanRun.Event>],
   state: PlanRun.State
-) => Effect.Effect<void | { readonly key: string }, PlanError>
+) => Effect.Effect<void, PlanError>
 
 /**
  * Options of running a plan.

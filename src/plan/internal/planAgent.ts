@@ -2,6 +2,7 @@
  * A bound plan as an agent: input from messages, the answer from the result, and progress for a resume.
  */
 
+import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -31,6 +32,7 @@ import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
+import * as planTransition from "./planTransition.ts"
 import type * as planRunParts from "../../agent/internal/planRunParts.ts"
 import type * as stepSchema from "./stepSchema.ts"
 
@@ -67,7 +69,8 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     ...livePlan.inspectable("Plan.Bound", bound),
     definition,
     digest,
-    live: bound
+    live: bound,
+    fold: (events) => engine.fold(bound, events)
   }
 }
 
@@ -117,7 +120,10 @@ const answerMessage = Effect.fnUntraced(function* (
   const now = yield* DateTime.now
   // One that has expired since it was taken: the plan asks again
   const decisions = (progress?.decisions ?? []).filter((decision) => !runTransition.isExpired(decision, now))
-  const ended = yield* Effect.result(engine.drive(bound, begin, optionsOf(run, decisions), sinkOf(run)))
+  // The process that completed a step may have died before it wrote the value
+  if (state !== undefined) yield* writeFrom(run, state, 0)
+  const options = { ...optionsOf(run, decisions), journal: journalOf(run, state) }
+  const ended = yield* Effect.result(engine.drive(bound, begin, options, sinkOf(run)))
   if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
   // The limit is an outcome of agents, which the progress has
   if (ended.failure.reason._tag === "MaxIterationsExceeded") return
@@ -130,7 +136,6 @@ const optionsOf = (run: driver.ActiveRun, decisions: ReadonlyArray<Decision>) =>
   return {
     joins: true,
     handed: { deadline: run.runDeadline, options: { defects, modelMistakes, modelRetry } },
-    journal: journalOf(run),
     isInner: true,
     onChange,
     context: run.recorder.state.context,
@@ -140,13 +145,24 @@ const optionsOf = (run: driver.ActiveRun, decisions: ReadonlyArray<Decision>) =>
   }
 }
 
-/** Events of the plan are events of the agent. They are in its state before they are announced, also when that is interrupted. */
-const journalOf =
-  ({ recorder }: driver.ActiveRun): livePlan.Journal =>
-  (events) =>
-    Effect.uninterruptibleMask((restore) =>
-      restore(recorder.record(...events.map((event) => ({ _tag: "PlanEvent" as const, event }))))
-    )
+/** The writes of the plan itself, of the records of its history from one on. */
+const writeFrom = ({ write }: driver.ActiveRun, state: PlanRun.State, first: number): Effect.Effect<void> =>
+  write === undefined ? Effect.void : Effect.forEach(planTransition.writesFrom(state, first), write, { discard: true })
+
+/**
+ * Events of the plan are events of the agent. They are in its state before they are announced, also when that is interrupted.
+ * The values of steps with `writes` follow the events of these steps.
+ */
+const journalOf = (run: driver.ActiveRun, begun: PlanRun.State | undefined): livePlan.Journal => {
+  let written = begun === undefined ? 0 : Chunk.size(begun.history)
+  return (events, state) =>
+    Effect.uninterruptibleMask((restore) => {
+      const first = written
+      written = Chunk.size(state.history)
+      const recorded = run.recorder.record(...events.map((event) => ({ _tag: "PlanEvent" as const, event })))
+      return restore(first < written ? Effect.andThen(recorded, writeFrom(run, state, first)) : recorded)
+    })
+}
 
 /** Events of agents in steps are emitted as those of children, with the names of the steps as ids and names. */
 const sinkOf = ({ recorder, streaming }: driver.ActiveRun): performStep.EventSink => ({
@@ -198,13 +214,10 @@ const unreadableProgress = (error: { readonly _tag: string; readonly message: st
 }
 
 /** The state of a plan's run, from its events. */
-const replayProgress = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, { events }: Progress) {
-  const rules = yield* engine.completeRules(bound)
-  const replayed = yield* Effect.mapError(Effect.fromResult(engine.replay(rules, events)), (error) =>
-    toAgentReason(error, 0)
+const replayProgress = (bound: livePlan.BoundPlan, { events }: Progress) =>
+  Effect.mapError(engine.fold(bound, events), (error) =>
+    error._tag === "PlanError" ? toAgentReason(error, 0) : unreadableProgress(error)
   )
-  return yield* Effect.mapError(Effect.fromResult(replayed), unreadableProgress)
-})
 
 const speakers = { user: "User", assistant: "Assistant" } as const
 

@@ -291,6 +291,22 @@ export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
       .flatMap(([key, index]) => Option.toArray(recordAt(self, index)).map(({ output }) => [key, output]))
   )
 
+/** The values of the `writes` keys that these records of the history and the later ones have written, in their order. */
+export const writesFrom = (self: State, first: number): ReadonlyArray<planRunParts.StepWrite> =>
+  Array.from(self.writes)
+    .filter(([, record]) => record >= first)
+    .sort(([, a], [, b]) => a - b)
+    .flatMap(([key, record]) =>
+      Option.toArray(recordAt(self, record)).map(({ finishedAt, output, step }) => ({
+        key,
+        step,
+        at: finishedAt,
+        value: output,
+        run: self.runId,
+        record
+      }))
+    )
+
 const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
 
 /** The id of what a step asks for: one for each time that it asks, so that a decision counts once. */
@@ -474,6 +490,9 @@ export type EventOf<Tag extends runParts.PlanRunEvent["_tag"]> = Extract<runPart
  * `event` is the tag of the event, `index` its place in the list when a list was
  * applied, `path` the steps of the outer plans (and the ids of the calls of agents in
  * them) when it is an event of a run inside a step.
+ *
+ * @category errors
+ * @since 0.1.0
  */
 export class EventError extends Data.TaggedError("PlanRunEventError")<{
   readonly event: string

@@ -17,7 +17,7 @@ import * as Tracer from "effect/Tracer"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
-import * as claimedLog from "../../store/internal/claimedLog.ts"
+import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as liveSession from "./liveSession.ts"
@@ -26,6 +26,7 @@ import * as sessionList from "./sessionList.ts"
 import * as sessionLog from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type * as sessionWriter from "./sessionWriter.ts"
+import * as stepWrites from "./stepWrites.ts"
 
 interface LocalOptions extends sessionTypes.Options {
   readonly leaseTime?: Duration.Input | undefined
@@ -99,7 +100,8 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       agents: yield* agentsOf(hosted),
       context: withoutParent(yield* Effect.context<never>()),
       sessions: sessionLog.make(store, namespace, keepEvents),
-      owners: claimedLog.ownersOf(store),
+      writes: stepWrites.make(store, namespace),
+      owners: leases.ownersOf(store),
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,
@@ -367,6 +369,7 @@ export const make = Effect.fnUntraced(function* (
       )
     ),
     update: Effect.fn("Session.update")((id, details) => untilFree(using(id, ({ update }) => update(details)))),
+    read: Effect.fn("Session.read")((key) => Effect.mapError(local.host.writes.read(key), failOf(key))),
     list: Effect.fn("Session.list")((options) => sessionList.page(local.host.sessions, options ?? {})),
     remove: Effect.fn("Session.remove")((id) =>
       using(id, ({ remove }) => remove).pipe(removing(local.host.sessions, id))

@@ -46,6 +46,7 @@ import type { Place } from "./sessionEvents.ts"
 import * as sessionList from "./sessionList.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTypes from "./sessionTypes.ts"
+import * as stepWrites from "./stepWrites.ts"
 import type { Service, SessionError } from "./sessionTypes.ts"
 
 // Messages between runners and clients of different releases: each has a version
@@ -124,6 +125,17 @@ const page = VersionedCodec.single({
   value: sessionTypes.Page
 }).schema
 
+const readCall = VersionedCodec.single({
+  what: "call for the value of a step",
+  value: Schema.Struct({ key: Schema.String })
+}).schema
+
+const written = VersionedCodec.single({
+  what: "value of a step",
+  value: Schema.Struct({ written: Schema.OptionFromNullOr(stepWrites.Written) }),
+  data: ["/written/value"]
+}).schema
+
 const entry = VersionedCodec.single({
   what: "event of a session",
   value: sessionEvents.Entry,
@@ -166,13 +178,14 @@ const entityOf = (namespace: string) =>
     Rpc.make("State", { payload: call, success: state, error }),
     Rpc.make("Update", { ...keyed(UpdateBody), error }).annotateMerge(delivered),
     Rpc.make("List", { payload: listCall, success: page, error }),
+    Rpc.make("Read", { payload: readCall, success: written, error }),
     Rpc.make("History", { payload: historyCall, success: Conversation.Conversation, error }),
     Rpc.make("Remove", { payload: call, success: Schema.Boolean, error })
   ])
 
 /**
- * The calls carry the id of the session. A list is read from the store by any runner, so that a client needs no store: the
- * one that has the session whose id is the prefix, which spreads the lists of many users.
+ * The calls carry the id of the session. A list, and the value of a step, is read from the store by any runner, so
+ * that a client needs no store: the one that has the session whose id is the prefix or the key, which spreads these calls.
  */
 const entityIdOf = (id: string): string => nameOf(id, 200)
 
@@ -365,6 +378,11 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
         }
       }) => use(id, (session) => session.update(details)),
       List: ({ payload }) => sessionList.page(host.sessions, payload),
+      Read: ({ payload: { key } }) =>
+        Effect.mapBoth(host.writes.read(key), {
+          onFailure: (reason) => new sessionTypes.SessionError({ id: key, reason }),
+          onSuccess: (written) => ({ written })
+        }),
       History: ({ payload: { id, untilDamage } }) =>
         use(id, (session) => session.history).pipe(readingUntilDamage(host.sessions, id, untilDamage)),
       Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host.sessions, id))
@@ -541,6 +559,11 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const details = yield* Effect.mapError(sessionDetails.check(changed), refused)
       return yield* keyedCall(id, (session, key) => session.Update({ key, body: { id, ...details } }))
     }),
+    read: (key) =>
+      Effect.map(
+        call(key, (session) => session.Read({ key })),
+        ({ written }) => written
+      ),
     list: (options = {}) => call(options.prefix ?? "", (session) => session.List(defined(options))),
     remove: (id) => call(id, (session) => session.Remove({ id }))
   }

@@ -16,7 +16,7 @@ import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
-import * as claimedLog from "../../store/internal/claimedLog.ts"
+import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -33,7 +33,7 @@ const Head = Schema.Struct({
   life: Schema.String,
   sequence: runParts.Count,
   summary: Schema.Struct(sessionEvents.summary),
-  ...claimedLog.headFields
+  ...leases.headFields
 })
 
 export type Head = typeof Head.Type

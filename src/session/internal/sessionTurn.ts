@@ -38,6 +38,7 @@ import type * as Run from "../../agent/Run.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
+import type { StepWrite } from "../../agent/internal/planRunParts.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
@@ -288,7 +289,7 @@ const runUntilStopped = (
     ...(isStopped && { interruptWhen: (event: Run.Event) => (event._tag === "InputAdded" ? {} : undefined) })
   }
   // An interruption keeps what a model had written
-  const options = driver.hand(ofTurn, { deadline: undefined, streaming: true })
+  const options = driver.hand(ofTurn, { deadline: undefined, streaming: true, write: writeStep(self, turn) })
   const running: Effect.Effect<unknown, AgentError.AgentError> =
     memory.run === undefined
       ? agent.run(message?.input, { ...options, ...defined({ context: message?.context }) })
@@ -336,9 +337,9 @@ const keep =
       })
     })
 
-/** Nothing continues after a write that failed. */
-const flush = ({ own }: Turns, turn: Turn): Effect.Effect<void> => {
-  const written = Effect.suspend(() => {
+/** With the gate: writes the events that are not written. */
+const writePending = ({ own }: Turns, turn: Turn): Effect.Effect<void, SessionError> =>
+  Effect.suspend(() => {
     const events = turn.pending
     turn.pending = []
     if (!Arr.isArrayNonEmpty(events) || isMuted(turn)) return Effect.void
@@ -348,11 +349,25 @@ const flush = ({ own }: Turns, turn: Turn): Effect.Effect<void> => {
       if (isEnd) advance(turn, { _tag: "Ended", isCancelled: false })
     })
   })
-  return Effect.catchCause(own.alone(written), (cause) =>
-    // The events cannot be stored while the session can: they are beyond the limits, for example
+
+/** Nothing continues after a write that failed. */
+const store = ({ own }: Turns, turn: Turn, write: Effect.Effect<void, SessionError>): Effect.Effect<void> =>
+  Effect.catchCause(own.alone(write), (cause) =>
+    // A value cannot be stored while the session can: it is beyond the limits, for example
     Effect.sync(() => halt(turn, own.failure === undefined ? { _tag: "Refused", cause } : { _tag: "Muted" }))
   )
-}
+
+const flush = (self: Turns, turn: Turn): Effect.Effect<void> => store(self, turn, writePending(self, turn))
+
+/** Stores the value of a step after the events of the step. With the gate, so that the turn does not end before it. */
+const writeStep =
+  (self: Turns, turn: Turn) =>
+  (write: StepWrite): Effect.Effect<void> => {
+    const written = Effect.andThen(writePending(self, turn), () =>
+      isMuted(turn) ? Effect.void : self.own.writeStep(write)
+    )
+    return Effect.andThen(store(self, turn, written), () => (isMuted(turn) ? Effect.never : Effect.void))
+  }
 
 /** Records how a turn ended. */
 const settle = Effect.fnUntraced(function* (

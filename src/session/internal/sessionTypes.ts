@@ -20,6 +20,7 @@ import * as base from "../../payload/internal/base.ts"
 import type { NonEmptyContent } from "../../tool/ToolResult.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
+import type { Written } from "./stepWrites.ts"
 
 export const State = Schema.Struct({
   agent: Schema.String,
@@ -76,6 +77,7 @@ export const Reason = Schema.TaggedUnion({
   EventsUnknown: { after: Schema.Union([Schema.Number, Schema.String]), newest: Schema.optionalKey(runParts.Count) },
   Elsewhere: { owner: Schema.String },
   TurnFailed: { failure: sessionEvents.Failure },
+  WriteFailed: { key: Schema.String, step: Schema.String, problem: Schema.String },
   Unreachable: { problem: Schema.String }
 })
 
@@ -125,6 +127,8 @@ const renderReason = Reason.match({
   Elsewhere: ({ owner }) =>
     `expected no other process that has the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or its lease (leaseTime) where it died, or use Session.layerCluster`,
   TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
+  WriteFailed: ({ key, problem, step }) =>
+    `step ${base.quote(step)} is done, and its value was not written under ${base.quote(key)}: ${problem}. Resume the session: the value is written first, and the step does not run again`,
   Unreachable: ({ problem }) => `the session cannot be reached: ${problem}. Try again with the same messageId`
 })
 
@@ -148,6 +152,7 @@ const categories: Readonly<
   Busy: "busy",
   Elsewhere: "unavailable",
   Unreachable: "unavailable",
+  WriteFailed: "unavailable",
   StoreFailed: "unavailable",
   Unreadable: "internal",
   Damaged: "internal",
@@ -307,6 +312,7 @@ export interface Service {
     options?: { readonly untilDamage?: boolean | undefined }
   ) => Effect.Effect<Conversation, SessionError>
   readonly update: (id: string, details: Details) => Effect.Effect<void, SessionError>
+  readonly read: (key: string) => Effect.Effect<Option.Option<Written>, SessionError>
   readonly list: (options?: ListOptions) => Effect.Effect<Page, SessionError>
   readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
 }

@@ -21,7 +21,8 @@ import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import * as claimedLog from "../../store/internal/claimedLog.ts"
+import type { StepWrite } from "../../agent/internal/planRunParts.ts"
+import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event } from "./sessionEvents.ts"
@@ -29,12 +30,14 @@ import * as sessionFeed from "./sessionFeed.ts"
 import type { Conflict, Head, SessionLog, Stored } from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Reason, SessionError } from "./sessionTypes.ts"
+import type { StepWrites } from "./stepWrites.ts"
 
 /**
  * The sessions of one layer.
  *
  * - `agents`: by name. They require nothing.
  * - `context`: that of the layer. Turns run in it, not in that of the caller who happens to begin one.
+ * - `writes`: the values of steps with `writes`.
  * - `owners`: which process has a session, where no cluster decides that.
  * - `isExclusive`: a cluster decides which process has a session. It takes over without waiting for a lease.
  * - `onBusy`: called before something is stored that makes a turn due. After it the session is opened again, here or
@@ -49,7 +52,8 @@ export interface Host {
   readonly agents: ReadonlyMap<string, agentTypes.Agent<unknown>>
   readonly context: Context.Context<never>
   readonly sessions: SessionLog
-  readonly owners: claimedLog.Owners
+  readonly writes: StepWrites
+  readonly owners: leases.Owners
   readonly isExclusive: boolean
   readonly onBusy: (id: string) => Effect.Effect<void, storage.Reason>
   readonly onIdle: (id: string) => Effect.Effect<void>
@@ -164,7 +168,7 @@ const setHead = (self: Owned, isLeased: boolean, set: (head: Head) => Head = (he
 
 /** The head with a lease from now on, or without one. A cluster needs none. */
 const leased = ({ host }: Owned, head: Head, isLeased: boolean, now: DateTime.Utc): Head =>
-  claimedLog.withLease(head, now, isLeased && !host.isExclusive ? host.leaseTime : undefined)
+  leases.withLease(head, now, isLeased && !host.isExclusive ? host.leaseTime : undefined)
 
 /** Reads the session again, where another process may have written since. */
 const refresh = Effect.fnUntraced(function* (self: Owned) {
@@ -215,6 +219,15 @@ const write = Effect.fnUntraced(function* (
   if (stored === undefined || !sessions.needsSnapshot(stored)) return
   if (stored.memory.sequence >= self.noSnapshotBefore) yield* compact(self)
 })
+
+/** Stores the value of a step, which another process may have done. */
+const writeStep = (self: Owned, write: StepWrite) =>
+  self.host.writes.write(self.id, write).pipe(
+    Effect.retry({ schedule: untilStored(self.host), while: ({ _tag }) => _tag === "StoreFailed" }),
+    Effect.mapError((reason) =>
+      errorOf(self)({ _tag: "WriteFailed", key: write.key, step: write.step, problem: storage.renderReason(reason) })
+    )
+  )
 
 /** Makes a snapshot. A state that cannot be written stays in its events. */
 const compact = (self: Owned) =>
@@ -312,6 +325,8 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
   const heartbeat = Effect.sleep(Duration.times(host.leaseTime, 1 / 3))
   return Object.assign(self, {
     fail,
+    /** Stores the value of a step. */
+    writeStep: (write: StepWrite) => writeStep(self, write),
     alone: <A>(effect: Effect.Effect<A, SessionError>) => alone(self, effect),
     ensureAlive: ensureAlive(self),
     refresh: refresh(self),

@@ -1,6 +1,6 @@
 /**
  * Values in versions under keys (`VersionedStore`), and append-only logs of such values (the journal), in which
- * conversations and checkpoints are kept.
+ * sessions are kept.
  *
  * A log has a head, one value under its key, and batches, which are written once and never change. Only the head
  * names the batches of the log, and it changes by compare-and-set. So an append takes effect as a whole or not at
@@ -14,8 +14,7 @@
  *
  * A log that replaces another one under its key is a new generation. The head lists the generations before it until
  * their values are deleted ({@link Journal.sweep}). A writer that takes over a log increases the epoch and sets a new
- * owner: a batch that the writer before still writes then has a key of its own, and is never read. Writers that share
- * an owner must write the same batches, as those of conversations do.
+ * owner: a batch that the writer before still writes then has a key of its own, and is never read.
  *
  * **Example** (A log of numbers with a title in its head)
  *

@@ -1,15 +1,15 @@
 /** The checks of cases in the vocabulary, one function for each kind of `given`. */
 import { assert } from "@effect/vitest"
-import { Effect, Layer, Option, Result, Schema } from "effect"
-import type { LanguageModel } from "effect/ai"
+import { Effect, Option, Result, Schema } from "effect"
 import { VersionedStore } from "effect-emissary"
-import { AgentGraph, Checkpoint, Plan, type PlanError, PlanRun } from "effect-emissary/plan"
+import { AgentGraph, Plan } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { type Case, equal, isObject, JsonObject, list, matchError, mentions, optional, read } from "../family.ts"
 import { equalResults, equalRuns } from "./compare.ts"
 import { makeTargets, type Trace } from "./fixtures.ts"
-import { type Bound, inputOf, load, observed, raised, registry } from "./run.ts"
+import * as kept from "./kept.ts"
+import { inputOf, load, observed, registry } from "./run.ts"
 import * as V from "./vocabulary.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 /** A refusal of the expected kind that mentions what it has to, or none. */
 const meetsRefusal = (result: Result.Result<unknown, { readonly message: string }>, expect: V.Refusal): void => {
@@ -115,24 +115,6 @@ const run = Effect.fnUntraced(function* (golden: Case) {
   equalRuns({ trace, result }, yield* read(V.Observed)(golden.expect), given.plan)
 })
 
-/** A run under a key. A refusal of the checkpoint is an outcome, too. */
-const keep = Effect.fnUntraced(function* (
-  { bound, model }: Effect.Success<ReturnType<typeof load>>,
-  trace: Trace,
-  start: (
-    checkpoint: Checkpoint.Service,
-    bound: Bound
-  ) => Effect.Effect<Checkpoint.RunResult<unknown>, PlanError.PlanError | Checkpoint.CheckpointError, LanguageModel.LanguageModel>
-) {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const running = Effect.map(Effect.provide(start(checkpoint, bound), model), (result) => Result.succeed(result))
-  return yield* Effect.matchEffect(running, {
-    onFailure: (error) =>
-      Effect.succeed(error._tag === "CheckpointError" ? raised(error) : observed(Result.fail(error), trace)),
-    onSuccess: (result) => Effect.succeed(observed(result, trace))
-  })
-})
-
 /** Runs all inputs; the results are in their order. */
 const many = Effect.fnUntraced(function* (golden: Case) {
   const given = yield* read(V.Many)(golden.given)
@@ -145,14 +127,17 @@ const many = Effect.fnUntraced(function* (golden: Case) {
   const running = Effect.gen(function* () {
     const loaded = yield* load(given, trace)
     if (key !== undefined) {
-      const policy = given.on_concurrent === "fork" ? "fork" : "start"
-      const keepOne = (input: (typeof inputs)[number]) =>
-        keep(loaded, trace, (checkpoint, bound) => checkpoint.run(bound, { key, input, policy }))
-      return yield* Effect.forEach(inputs, keepOne, { concurrency })
+      const { bound, model } = loaded
+      const keepOne = (input: (typeof inputs)[number], index: number) => {
+        // A fork is a job under a key of its own
+        const id = given.on_concurrent === "fork" ? `${key}:${index}` : key
+        return kept.seen(bound, id, trace, kept.begin(bound, id, input))
+      }
+      return yield* kept.process(bound, model, Effect.forEach(inputs, keepOne, { concurrency }))
     }
     const ran = yield* Effect.provide(Plan.runMany(loaded.bound, inputs, { concurrency }), loaded.model)
     return ran.map((result) => observed(result, trace))
-  }).pipe(Effect.provide(Checkpoint.layerMemory))
+  }).pipe(Effect.provide(VersionedStore.layerMemory))
   const { RAISED: whole, results } = expect
   const refused = results !== undefined && "RAISED" in results ? results.RAISED : whole
   if (refused !== undefined) {
@@ -166,34 +151,20 @@ const many = Effect.fnUntraced(function* (golden: Case) {
   for (const [index, result] of found.entries()) equalResults(result, wanted[index], given.plan)
 })
 
-/** A checkpoint of ours in the form of the recorded ones. */
-const kept = Effect.fnUntraced(function* (key: string, bound: Bound) {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const found = Option.getOrUndefined(yield* checkpoint.inspect(key))
-  const state = Option.getOrUndefined(yield* checkpoint.load(bound, key))
-  if (found === undefined || state === undefined) return { status: null }
-  return {
-    status: found.status,
-    next_step: found.status === "done" ? null : (state.cursor ?? null),
-    completed_steps: PlanRun.history(state).map(({ step }) => step),
-    kv: Object.fromEntries(planTransition.writtenValues(state))
-  }
-})
-
 /** The recorded checkpoint after a phase: where none is given, that of the last snapshot that was stored. */
-const checkpointOf = (expected: V.ExpectedPhases["phases"][number]): Schema.Json | undefined => {
+const recordedCheckpoint = (expected: V.ExpectedPhases["phases"][number]): Schema.Json | undefined => {
   const snapshot = expected["store ops"]?.findLast((operation) => "cas" in operation)
   return expected.checkpoint ?? (snapshot !== undefined && "new" in snapshot ? snapshot.new : undefined)
 }
 
 /** The durable writes of a phase can be read, each with the last value it got. */
 const meetsWrites = Effect.fnUntraced(function* (expected: V.ExpectedPhases["phases"][number]) {
-  const checkpoint = yield* Checkpoint.Checkpoint
+  const sessions = yield* Session.Session
   const writes = new Map(
     expected["store ops"]?.flatMap((operation) => ("write" in operation ? [[operation.write, operation.value]] : []))
   )
   for (const [key, value] of writes) {
-    const found = Option.getOrUndefined(yield* checkpoint.read(key))
+    const found = Option.getOrUndefined(yield* sessions.read(key))
     equal(found?.value, value, `the durable write ${key}`)
   }
 })
@@ -204,7 +175,6 @@ const meetsPhase = Effect.fnUntraced(function* (
   key: string,
   expected: V.ExpectedPhases["phases"][number]
 ) {
-  const checkpoint = yield* Checkpoint.Checkpoint
   const trace: Trace = []
   const predicates = { ...given.predicates, ...options.preds }
   const loaded = yield* Effect.result(load({ ...given, fixtures: { ...given.fixtures, ...options.fx }, predicates }, trace))
@@ -212,20 +182,23 @@ const meetsPhase = Effect.fnUntraced(function* (
     const { _tag, message } = loaded.failure
     return equalRuns({ trace, result: { RAISED: _tag, message } }, expected, given.plan)
   }
-  // A recorded resume begins a run where there is none.
-  const isThere = Effect.map(Effect.exit(checkpoint.inspect(key)), (exit) => exit._tag === "Failure" || Option.isSome(exit.value))
-  const resumes = options.resume === true && (yield* isThere)
-  const result = yield* keep(loaded.success, trace, (service, bound) =>
-    resumes ? service.resume(bound, { key }) : service.run(bound, { key, input: inputOf(options.input, "go") })
-  )
-  equalRuns({ trace, result }, expected, given.plan)
-  const wanted = checkpointOf(expected)
-  if (isObject(wanted) && "status" in wanted) {
-    const { completed_steps, kv, next_step, status } = wanted
-    const left = yield* Effect.orElseSucceed(kept(key, loaded.success.bound), () => ({ status: null }))
-    equal(left, { status, next_step, completed_steps, kv }, "checkpoint")
-  }
-  yield* meetsWrites(expected)
+  const { bound, model } = loaded.success
+  const phase = Effect.gen(function* () {
+    const sessions = yield* Session.Session
+    // A recorded resume begins a run where there is none
+    const found = yield* Effect.exit(sessions.state(key))
+    const isThere = found._tag === "Failure" || Option.isSome(found.value)
+    const running =
+      options.resume === true && isThere ? kept.resume(bound, key) : kept.begin(bound, key, inputOf(options.input, "go"))
+    equalRuns({ trace, result: yield* kept.seen(bound, key, trace, running) }, expected, given.plan)
+    const wanted = recordedCheckpoint(expected)
+    if (isObject(wanted) && "status" in wanted) {
+      const { completed_steps, kv, next_step, status } = wanted
+      equal(yield* kept.checkpointOf(bound, key), { status, next_step, completed_steps, kv }, "checkpoint")
+    }
+    yield* meetsWrites(expected)
+  })
+  yield* kept.process(bound, model, phase)
 })
 
 /** Each phase in turn on one store. */
@@ -236,7 +209,7 @@ const phases = Effect.fnUntraced(
     const key = given.checkpoint_key ?? "ck"
     const foreign = given["pre-existing value at ck"]
     const store = yield* VersionedStore.VersionedStore
-    if (foreign !== undefined) yield* store.compareAndSet(`plan/head/${key}`, Option.none(), foreign)
+    if (foreign !== undefined) yield* store.compareAndSet(`session/head/${key}`, Option.none(), foreign)
     // A plan is read with all its predicates, also where a phase has those of its own only.
     const predicates = Object.assign({}, given.predicates, ...given.phases.map(({ preds }) => preds ?? {}))
     assert.strictEqual(given.phases.length, expect.phases.length)
@@ -244,7 +217,7 @@ const phases = Effect.fnUntraced(
       yield* meetsPhase({ ...given, predicates }, given.phases[index] ?? {}, key, expected)
     }
   },
-  Effect.provide(Layer.provideMerge(Checkpoint.layer(), VersionedStore.layerMemory))
+  Effect.provide(VersionedStore.layerMemory)
 )
 
 /** The check of a case in the vocabulary, by what is given and expected; nothing for one that is described in prose. */

@@ -1,15 +1,16 @@
 /** Cases that are described in prose: in the vocabulary where it can express them, and as programs where it cannot. */
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Option, Schema } from "effect"
+import { DateTime, Deferred, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, VersionedStore } from "effect-emissary"
-import { Checkpoint, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
+import { Plan, Reference, Step, When } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { bind } from "../../plan/support.ts"
 import { type Case, equal, type Json } from "../family.ts"
 import { makeTargets, type Trace, types } from "./fixtures.ts"
+import * as kept from "./kept.ts"
 import { paused } from "./run.ts"
-import * as planTransition from "#src/plan/internal/planTransition.ts"
 import type * as livePlan from "#src/plan/internal/livePlan.ts"
 
 /** A step on the wire, with a function of its name. */
@@ -97,12 +98,18 @@ const guide = Plan.make(
   Step.make("apology", { target: "apology" })
 )
 
-const memory = Layer.provideMerge(Checkpoint.layer(), VersionedStore.layerMemory)
-
 const give = (text: string) => () => Effect.succeed(text)
 
+/** A plan in sessions of its own store. */
+const keeping = <A, E, R>(
+  plan: Plan.Bound<unknown, R>,
+  use: (sessions: Session.Service) => Effect.Effect<A, E, Session.Session | VersionedStore.VersionedStore>
+) =>
+  Effect.flatMap(Session.Session, use).pipe(
+    Effect.provide(Layer.provideMerge(Session.layer([plan]), VersionedStore.layerMemory))
+  )
+
 const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
-  const checkpoint = yield* Checkpoint.Checkpoint
   const inside = yield* Deferred.make<void>()
   let sleeps = true
   const member = () =>
@@ -114,60 +121,61 @@ const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
       Step.make("b2", { target: member, parallel: true })
     )
   )
-  const fiber = yield* Effect.forkChild(checkpoint.run(plan, { key: "k", input: "go" }))
-  yield* Deferred.await(inside)
-  yield* Fiber.interrupt(fiber)
-  const state = Option.getOrThrow(yield* checkpoint.load(plan, "k"))
-  const { status } = Option.getOrThrow(yield* checkpoint.inspect("k"))
-  sleeps = false
-  const fresh = yield* checkpoint.run(plan, { key: "k", input: "go" })
-  equal(
-    {
-      outcome: "interrupted",
-      checkpoint: {
-        next_step: state.cursor ?? null,
-        kv: Object.fromEntries(planTransition.writtenValues(state)),
-        completed_steps: PlanRun.history(state).map(({ step }) => step),
-        status
-      },
-      "fresh run on same key": fresh.outcome === "Completed" ? fresh.text : fresh.outcome
-    },
-    expect
-  )
-}, Effect.provide(memory))
+  yield* keeping(plan, Effect.fnUntraced(function* (sessions) {
+    yield* Effect.forkChild(Session.run(plan, { id: "k", input: "go" }))
+    yield* Deferred.await(inside)
+    yield* sessions.interrupt("k")
+    const checkpoint = yield* kept.checkpointOf(plan, "k")
+    sleeps = false
+    const fresh = yield* kept.begin(plan, "k", "go")
+    const text = fresh.outcome === "Completed" ? fresh.output : fresh.outcome
+    equal({ outcome: "interrupted", checkpoint, "fresh run on same key": text }, expect)
+  }))
+})
 
 const nestedPause = Effect.fnUntraced(function* ({ expect }: Case) {
-  const checkpoint = yield* Checkpoint.Checkpoint
   const inner = yield* bind(Plan.make(Step.make("a", { target: () => Step.pause("wait") })))
   const outer = yield* bind(Plan.make(Step.make("sub", { target: inner })))
-  const result = yield* checkpoint.run(outer, { key: "k", input: "go" })
+  const result = yield* Plan.run(outer, "go")
   assert(result.outcome === "Paused")
-  equal(
-    {
-      error: paused(result),
-      "outer checkpoint": { status: Option.getOrThrow(yield* checkpoint.inspect("k")).status, next_step: result.state.cursor }
-    },
-    expect
-  )
-}, Effect.provide(memory))
+  yield* keeping(outer, Effect.fnUntraced(function* () {
+    yield* Session.run(outer, { id: "k", input: "go" })
+    const { next_step, status } = { next_step: undefined, ...(yield* kept.checkpointOf(outer, "k")) }
+    equal({ error: paused(result), "outer checkpoint": { status, next_step } }, expect)
+  }))
+})
 
 /** Writes reach the store only of a run that is kept: the keys that can be read after one that is. */
 const emptyStore = Effect.fnUntraced(function* ({ expect }: Case) {
-  const checkpoint = yield* Checkpoint.Checkpoint
   const plan = yield* bind(Plan.make(Step.make("a", { target: give("A"), writes: "w" })))
-  yield* checkpoint.run(plan, { key: "k", input: "go" })
-  const write = yield* checkpoint.read("w")
-  equal({ keys: Option.isSome(write) ? ["w"] : [] }, expect)
-}, Effect.provide(memory))
+  yield* keeping(plan, Effect.fnUntraced(function* (sessions) {
+    yield* Session.run(plan, { id: "k", input: "go" })
+    equal({ keys: Option.isSome(yield* sessions.read("w")) ? ["w"] : [] }, expect)
+  }))
+})
+
+/** A value is current where the run that is under the key now has written it. */
+const isCurrent = (sessions: Session.Service, id: string, key: string) =>
+  Effect.gen(function* () {
+    const found = yield* sessions.state(id)
+    const written = yield* sessions.read(key)
+    if (Option.isNone(found) || Option.isNone(written)) return false
+    const isSince = DateTime.isGreaterThanOrEqualTo(written.value.at, found.value.created)
+    return written.value.id === id && isSince
+  })
 
 const probes = Effect.fnUntraced(function* ({ expect }: Case) {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const store = yield* VersionedStore.VersionedStore
-  const absent = yield* checkpoint.isCurrent("k", "w")
-  yield* store.compareAndSet("plan/head/other", Option.none(), { hello: 1 })
-  const foreign = yield* Effect.orElseSucceed(checkpoint.isCurrent("other", "w"), () => false)
-  equal({ absent, "no run_uid": foreign }, expect)
-}, Effect.provide(memory))
+  const plan = yield* bind(Plan.make(Step.make("a", { target: give("A"), writes: "w" })))
+  yield* keeping(plan, Effect.fnUntraced(function* (sessions) {
+    const store = yield* VersionedStore.VersionedStore
+    const absent = yield* isCurrent(sessions, "k", "w")
+    yield* store.compareAndSet("session/head/other", Option.none(), { hello: 1 })
+    const foreign = yield* Effect.orElseSucceed(isCurrent(sessions, "other", "w"), () => false)
+    equal({ absent, "no run_uid": foreign }, expect)
+    yield* Session.run(plan, { id: "k", input: "go" })
+    assert.isTrue(yield* isCurrent(sessions, "k", "w"))
+  }))
+})
 
 const cap = (memories: livePlan.AgentMemory | undefined, reference: "memory" | "agent") =>
   Effect.fnUntraced(function* ({ expect }: Case) {

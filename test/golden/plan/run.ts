@@ -100,9 +100,8 @@ const ofResult = (result: PlanRun.Result<unknown>): RunResult => {
 const raisedAs: { readonly [reason: string]: string } = {
   ReferenceFailed: "PlanRuntimeError",
   PredicateFailed: "PlanRuntimeError",
-  RunActive: "ConcurrentPlanRunError",
-  Unfinished: "ConcurrentPlanRunError",
-  LeaseLost: "ConcurrentPlanRunError"
+  Exists: "ConcurrentPlanRunError",
+  Elsewhere: "ConcurrentPlanRunError"
 }
 
 export const raised = (error: { readonly reason: { readonly _tag: string }; readonly message: string }): Raised => ({

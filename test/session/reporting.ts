@@ -1,11 +1,10 @@
-/** An agent whose tools and model report when they run, and a plan of it under a key. */
+/** An agent whose tools and model report when they run. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import { Agent } from "effect-emissary"
-import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 const Note = Tool.make("note", { parameters: Schema.Struct({ text: Schema.String }), success: Schema.String })
@@ -59,14 +58,3 @@ export const layerOf = (options: Watch) => {
   const model = ScriptedModel.layer((request) => Effect.as(options.asked, rounds(request)))
   return Layer.merge(handlers, model)
 }
-
-/** Runs a plan whose step is the agent under a key, or resumes it, and approves what it waits for. */
-export const run = (key: string, options: Watch) =>
-  Effect.gen(function* () {
-    const checkpoint = yield* Checkpoint.Checkpoint
-    const plan = yield* Plan.bind(yield* Plan.make(Step.make("desk", { target: desk })))
-    const first = yield* checkpoint.run(plan, { key, input: "go", policy: "startOrResume" })
-    if (first.outcome !== "Paused") return first
-    const decisions = first.requests.map((request) => ({ ...request, approved: true }))
-    return yield* checkpoint.resume(plan, { key, decisions })
-  }).pipe(Effect.provide(layerOf(options)))

@@ -1,0 +1,69 @@
+/**
+ * The values of steps with `writes`, each under its key, in a part of the namespace that all sessions share.
+ *
+ * The step that finished last counts. So a write can be made again, late, or twice at once: the value under a key is the same
+ * then, and nothing has to remember which writes are done. A process that continues a plan makes all of its writes again.
+ */
+
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
+import * as Struct from "effect/Struct"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import type * as VersionedStore from "../../store/VersionedStore.ts"
+import * as storage from "../../store/internal/storage.ts"
+
+const { key: _, ...written } = planRunParts.StepWrite.fields
+
+/** A value as it is stored: `id` is the session that wrote it. */
+const Stored = Schema.Struct({ id: Schema.String, ...written })
+
+type Stored = typeof Stored.Type
+
+/** The value that a step wrote. */
+export const Written = Schema.Struct(Struct.pick(Stored.fields, ["id", "step", "at", "value"]))
+
+/** The value that a step wrote. */
+export interface Written extends Schema.Schema.Type<typeof Written> {}
+
+const codec = VersionedCodec.single({
+  what: "value of a step",
+  value: Stored,
+  header: { kind: "step-write" },
+  data: ["/value"]
+})
+
+/** True if a value is there already, or one of a step that finished later. */
+const isNewer = (found: Stored, { at, record, run }: planRunParts.StepWrite): boolean =>
+  DateTime.isGreaterThan(found.at, at) || (found.run === run && found.record >= record)
+
+export type StepWrites = ReturnType<typeof make>
+
+/** The values of steps under a namespace of a store. */
+export const make = (store: VersionedStore.Service, namespace: string) => {
+  const values = storage.documents(store)
+  const storedAs = (key: string) => `${storage.rootKey(namespace)}writes/${key}`
+
+  return {
+    read: (key: string): Effect.Effect<Option.Option<Written>, storage.Reason> =>
+      Effect.map(
+        values.get(codec, storedAs(key)),
+        Option.map(({ value: { at, id, step, value } }) => ({ id, step, at, value }))
+      ),
+
+    write: (id: string, write: planRunParts.StepWrite): Effect.Effect<void, storage.Reason> =>
+      Effect.gen(function* () {
+        const { key, ...value } = write
+        const found = yield* values.get(codec, storedAs(key))
+        if (Option.isSome(found) && isNewer(found.value.value, write)) return
+        const version = Option.map(found, ({ version }) => version)
+        yield* values.set(codec, storedAs(key), version, { id, ...value })
+        // Another write came between
+      }).pipe(
+        Effect.retry({ while: ({ _tag }) => _tag === "VersionConflict" }),
+        Effect.catchTag("VersionConflict", Effect.die)
+      )
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * The claims of logs (`storage.Journal`) that one process at a time may write to.
+ *
+ * The head of a log names its owner and the end of the lease. Who takes a log sets a new owner and a new epoch in the head, which
+ * changes by compare-and-set: the owner before writes nothing more, because its next append fails.
+ *
+ * A lease ends when its time has come by the clock of the process that waits, or when the head did not change for as long as
+ * the lease was given: the clock of its owner may have been wrong. It ends at once where the store knows that the process of
+ * its owner has ended ({@link ownersOf}).
+ */
+
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as storage from "./storage.ts"
+
+/** The fields of the Schema of a head whose log can be claimed. */
+export const headFields = {
+  ...storage.logFields,
+  lease: Schema.optionalKey(Schema.DateTimeUtcFromString),
+  updated: Schema.DateTimeUtcFromString
+}
+
+/** A head whose log can be claimed. Without `lease` no process has it. */
+export interface Head extends storage.Log {
+  readonly lease?: DateTime.Utc
+  readonly updated: DateTime.Utc
+}
+
+/**
+ * The owners of logs in a store.
+ *
+ * - `next`: the name of an owner in this process.
+ * - `rest`: for how many milliseconds no other process may take a log; 0 if it is free.
+ */
+export interface Owners {
+  readonly next: Effect.Effect<string>
+  readonly rest: (at: storage.StoredHead<Head>) => Effect.Effect<number>
+}
+
+/** The logs of other processes whose versions are remembered. A log that is forgotten is waited for once more. */
+const watched = 1000
+
+const ownerPattern = /^([0-9a-z]{16})\.[0-9a-z]{16}$/
+
+export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service): Owners => {
+  const seen = new Map<string, { readonly version: string; readonly since: number }>()
+
+  const isGone = (owner: string): Effect.Effect<boolean> => {
+    const [, process] = ownerPattern.exec(owner) ?? []
+    if (process === undefined) return Effect.succeed(false)
+    return Effect.flatMap(
+      processes,
+      Option.match({ onNone: () => Effect.succeed(false), onSome: ({ isGone }) => isGone(process) })
+    )
+  }
+
+  return {
+    next: Effect.flatMap(storage.nonce, (nonce) =>
+      Effect.map(processes, Option.match({ onNone: () => nonce, onSome: ({ own }) => `${own}.${nonce}` }))
+    ),
+    rest: Effect.fnUntraced(function* ({ head: { lease, owner, updated }, key, version }) {
+      const before = seen.get(key)
+      seen.delete(key)
+      if (lease === undefined || (yield* isGone(owner))) return 0
+      const now = DateTime.toEpochMillis(yield* DateTime.now)
+      const since = before?.version === version ? Math.min(before.since, now) : now
+      const given = Duration.toMillis(DateTime.distance(updated, lease))
+      const rest = Math.min(DateTime.toEpochMillis(lease), since + given) - now
+      if (rest <= 0) return 0
+      seen.set(key, { version, since })
+      const [oldest = key] = seen.keys()
+      if (seen.size > watched) seen.delete(oldest)
+      return rest
+    })
+  }
+}
+
+const timesOf = (updated: DateTime.Utc, time: Duration.Duration) => ({
+  updated,
+  lease: DateTime.addDuration(updated, time)
+})
+
+const withoutLease = <H extends Head>(head: H): H => {
+  const { lease: _, ...rest } = head
+  // Sound: a head can have no lease, and nothing else was removed.
+  return rest as H
+}
+
+/** A head that is written now: with a lease of this time, or without one, so that any process can take the log. */
+export const withLease = <H extends Head>(head: H, now: DateTime.Utc, time: Duration.Duration | undefined): H =>
+  time === undefined ? { ...withoutLease(head), updated: now } : { ...head, ...timesOf(now, time) }

@@ -1,0 +1,182 @@
+/** KEEP-3: plans under a key, as LazyBridge keeps them, are jobs. */
+import { assert, describe } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
+import { VersionedStore } from "effect-emissary"
+import type { Plan } from "effect-emissary/plan"
+import { Step, When } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
+import { gate, planOf } from "../plan/support.ts"
+import { changed } from "../store/changed.ts"
+import { test } from "../test.ts"
+import * as t from "./sessions.ts"
+
+const job = { id: "k", input: "go" }
+
+/** Steps that note each time they run; the work of the second one is given. */
+const counting = Effect.fnUntraced(function* (work: Effect.Effect<unknown, unknown> = Effect.void) {
+  const ran: Array<string> = []
+  const step = (name: string, work: Effect.Effect<unknown, unknown> = Effect.void) =>
+    Step.make(name, {
+      target: ({ task }) =>
+        Effect.as(
+          Effect.andThen(
+            Effect.sync(() => ran.push(name)),
+            work
+          ),
+          `${task} ${name}`
+        ),
+      writes: name
+    })
+  return { plan: yield* planOf({ name: "counting" }, step("a"), step("b", work)), ran }
+})
+
+const hosting =
+  (plan: Plan.Bound<unknown>) =>
+  <A, E>(use: Effect.Effect<A, E, Session.Session>): Effect.Effect<A, E, VersionedStore.VersionedStore> =>
+    Effect.provide(use, Session.layer([plan]))
+
+const reasonOf = (effect: Effect.Effect<unknown, Session.SessionError, Session.Session>) =>
+  Effect.map(Effect.flip(effect), ({ reason }) => reason._tag)
+
+const text = (result: Session.RunResult<unknown>) => (result.outcome === "Completed" ? result.output : result.outcome)
+
+describe("KEEP-3 PLAN-6 a plan under an id", () => {
+  test("that runs is not begun again, however long it takes (J16, P13)", VersionedStore.layerMemory, function* () {
+    const { begun, hook, open } = yield* gate
+    const { plan, ran } = yield* counting(hook)
+    yield* Effect.gen(function* () {
+      const running = yield* Effect.forkChild(Session.run(plan, job))
+      yield* begun
+      assert.strictEqual(yield* reasonOf(Session.run(plan, { ...job, input: "other" })), "Exists")
+      const same = yield* Effect.forkChild(Session.run(plan, { ...job, ifExists: "resume" }))
+      yield* open
+      assert.deepStrictEqual(yield* Fiber.join(same), yield* Fiber.join(running))
+      assert.deepStrictEqual(ran, ["a", "b"])
+    }).pipe(hosting(plan))
+  })
+
+  test(
+    "runs once where the same job is resumed every night (P20), and again where it is begun (P14)",
+    VersionedStore.layerMemory,
+    function* () {
+      const { plan, ran } = yield* counting()
+      yield* Effect.gen(function* () {
+        for (let night = 0; night < 3; night++) {
+          assert.strictEqual(text(yield* Session.run(plan, { ...job, ifExists: "resume" })), "go a b")
+        }
+        assert.deepStrictEqual(ran, ["a", "b"])
+        assert.strictEqual(
+          yield* reasonOf(Session.run(plan, { ...job, input: "x", ifExists: "resume" })),
+          "InputDiffers"
+        )
+        assert.strictEqual(text(yield* Session.run(plan, { ...job, input: "x", ifExists: "restart" })), "x a b")
+        assert.strictEqual(ran.length, 4)
+      }).pipe(hosting(plan))
+    }
+  )
+
+  test("of a process that died is refused, or continued at the step that it was in (P15)", function* () {
+    const store = yield* t.store
+    const reached = yield* Deferred.make<void>()
+    const first = yield* counting(Effect.andThen(Deferred.succeed(reached, undefined), Effect.never))
+    const scope = yield* Scope.make()
+    const dying = yield* Layer.buildWithScope(
+      Layer.provide(Session.layer([first.plan], { drainTime: 0 }), store),
+      scope
+    )
+    yield* Effect.forkChild(Effect.exit(Effect.provideContext(Session.run(first.plan, job), dying)))
+    yield* Deferred.await(reached)
+    yield* Scope.close(scope, Exit.void)
+    const second = yield* counting()
+    yield* Effect.gen(function* () {
+      assert.strictEqual(yield* reasonOf(Session.run(second.plan, job)), "Exists")
+      assert.strictEqual(text(yield* Session.run(second.plan, { ...job, ifExists: "resume" })), "go a b")
+      assert.deepStrictEqual([first.ran, second.ran], [["a", "b"], ["b"]])
+    }).pipe(Effect.provide(Layer.provide(Session.layer([second.plan]), store)))
+  })
+
+  test(
+    "has runs beside it under ids of their own, which fail and succeed alone (P16, P17)",
+    VersionedStore.layerMemory,
+    function* () {
+      let turn = 0
+      const { plan } = yield* counting(Effect.suspend(() => (++turn === 1 ? Effect.fail("down") : Effect.void)))
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        const fork = (input: string) => Effect.result(Session.run(plan, { id: `k:${input}`, input }))
+        const forks = yield* Effect.forEach(["one", "two"], fork, { concurrency: 2 })
+        assert.deepStrictEqual(forks.map(({ _tag }) => _tag).toSorted(), ["Failure", "Success"])
+        const listed = yield* sessions.list({ prefix: "k:" })
+        assert.deepStrictEqual(
+          listed.sessions.map(({ id }) => id),
+          ["k:one", "k:two"]
+        )
+        yield* Effect.forEach(listed.sessions, ({ id }) => sessions.resume(id))
+        for (const input of ["one", "two"]) {
+          const result = yield* Session.run(plan, { id: `k:${input}`, input, ifExists: "resume" })
+          assert.strictEqual(text(result), `${input} a b`)
+        }
+      }).pipe(hosting(plan))
+    }
+  )
+
+  test("is not touched by a write, however its key is called (O08)", VersionedStore.layerMemory, function* () {
+    const keys = ["k", "head/k", "../head/k", "journal/1:k/"]
+    const plan = yield* planOf(
+      ...keys.map((key, index) => Step.make(`s${index}`, { target: () => Effect.succeed(key), writes: key }))
+    )
+    yield* Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      yield* Session.run(plan, job)
+      for (const key of keys) assert.strictEqual(Option.getOrThrow(yield* sessions.read(key)).value, key)
+      assert.strictEqual(text(yield* Session.run(plan, { ...job, ifExists: "resume" })), "journal/1:k/")
+    }).pipe(hosting(plan))
+  })
+
+  test("continues when a reader of its events leaves (P24)", VersionedStore.layerMemory, function* () {
+    const { begun, hook, open } = yield* gate
+    const { plan, ran } = yield* counting(hook)
+    yield* Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      const running = yield* Effect.forkChild(Session.run(plan, job))
+      const first = yield* sessions.events(job.id).pipe(Stream.take(1), Stream.runCollect)
+      assert.strictEqual(first.length, 1)
+      yield* begun
+      yield* open
+      assert.strictEqual(text(yield* Fiber.join(running)), "go a b")
+      assert.deepStrictEqual(ran, ["a", "b"])
+    }).pipe(hosting(plan))
+  })
+
+  test("costs per step the size of one step, however many there are (L10)", function* () {
+    const costs = yield* Effect.forEach([50, 400], (steps) =>
+      Effect.gen(function* () {
+        const sizes: Array<number> = []
+        const counted = changed(({ compareAndSet }) => ({
+          setBoth: undefined,
+          compareAndSet: (key, expected, value) => {
+            sizes.push(JSON.stringify(value).length)
+            return compareAndSet(key, expected, value)
+          }
+        }))
+        let count = 0
+        const plan = yield* planOf(
+          { name: "looping", maxIterations: 1000 },
+          Step.make("count", {
+            target: () => Effect.sync(() => ({ n: ++count })),
+            routes: [["count", When.field("n").lessThan(steps)]],
+            writes: "n"
+          })
+        )
+        yield* Session.run(plan, job).pipe(hosting(plan), Effect.provide(counted))
+        return { bytes: sizes.reduce((sum, size) => sum + size, 0) / steps, writes: sizes.length / steps }
+      }).pipe(Effect.provide(VersionedStore.layerMemory))
+    )
+    const [few, many] = costs
+    assert(few !== undefined && many !== undefined)
+    // Snapshots write each event once more
+    assert.isAtMost(many.bytes, 2 * few.bytes)
+    // One batch, one head, one value
+    assert.isAtMost(many.writes, 3.3)
+  })
+})
