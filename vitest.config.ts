@@ -18,7 +18,6 @@ const processTests = [
   "test/store/*.test.ts",
   "test/mcp/*.test.ts",
   "test/node/*.test.ts",
-  "test/plan/checkpoint-{approval,kill,store}.test.ts",
   "test/tool/remote-{client,http,outcomes,process}.test.ts",
   "test/wire/*.test.ts",
   "test/workflow/processes.test.ts"
@@ -33,7 +32,6 @@ const longest = [
   "session/fleet",
   "session/kill",
   "examples/quickstart",
-  "plan/checkpoint-kill",
   "package/runtimes",
   "session/turns",
   "session/readers"

@@ -1,9 +1,9 @@
 /**
- * Runs `npm run mutation`: Stryker changes the code of the payload room, the tool room and the transition of a run, one
+ * Runs `npm run mutation`: Stryker changes the code of stores, sessions, and the machines of agents, plans and tools, one
  * place at a time, and counts the changes (mutants) that a test notices. A whole run takes hours, so a run takes a sample:
  * windows of twelve lines at random places, which together hold `--share` percent of the lines.
  *
- *     npm run mutation -- --share 5 --seed 7
+ *     npm run mutation -- --share 3 --seed 7
  *     npm run mutation -- --files src/payload/Digest.ts --share 100
  *
  * Prints the survivors with their lines, and a table of the counts per room. `.generated/mutation.json` holds the whole
@@ -16,10 +16,10 @@ import { parseArgs } from "node:util"
 
 const { values } = parseArgs({
   options: {
-    share: { type: "string", default: "5" },
+    share: { type: "string", default: "3" },
     seed: { type: "string", default: String(Date.now() % 100_000) },
     concurrency: { type: "string", default: String(availableParallelism()) },
-    files: { type: "string", multiple: true, default: ["src/{payload,tool}/**/*.ts", "src/agent/internal/run*.ts"] }
+    files: { type: "string", multiple: true, default: ["src/{store,session}/**/*.ts", "src/{agent,plan,tool}/internal/*.ts"] }
   }
 })
 const share = Number(values.share)

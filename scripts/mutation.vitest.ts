@@ -1,13 +1,18 @@
 import { defineConfig } from "vitest/config"
 import config from "../vitest.config.ts"
 
-// The tests that can notice a change of the payload room, the tool room or the transition of a run. Tests that start
-// processes are left out: they would run for each change. So are those that measure time: the instrumented code is slow.
+// The tests that can notice a change. Tests that start processes or a fleet are left out: they would run for each change. So are
+// those that measure time: the instrumented code is slow.
 export default defineConfig({
   resolve: config.resolve ?? {},
   test: {
-    include: ["test/{payload,tool,agent,golden}/**/*.test.ts"],
-    exclude: ["test/tool/remote-process.test.ts", "test/payload/jsonschema/hostile.test.ts"],
+    include: ["test/{payload,tool,agent,golden,plan,store,session}/**/*.test.ts"],
+    exclude: [
+      "test/agent/otlp.test.ts",
+      "test/payload/jsonschema/{hostile,suite}.test.ts",
+      "test/session/{cluster,conformance,fleet,kill,owners}.test.ts",
+      "test/tool/remote-process.test.ts"
+    ],
     // this one needs a server that answers before it has read the body, and a client that still reads the answer
     testNamePattern: /^(?!.*body that is given up)/,
     testTimeout: 60_000,
