@@ -59,12 +59,13 @@ import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import type { Fragment } from "effect/sql/Statement"
+import type { Identifier } from "effect/sql/Statement"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as storage from "./internal/storage.ts"
 
 export {
   causeOf,
+  type Commit,
   layerMemory,
   type ListOptions,
   type Page,
@@ -166,9 +167,103 @@ const processesOfPostgres = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   return Effect.sync(() => (isHeld ? Option.some(processes) : Option.none()))
 })
 
+/** The columns of a row. */
+const columns = "key_hash, key_start, key_text, store_version, store_value"
+
+const columnsOf = (key: string, version: string, text: string): ReadonlyArray<string> => {
+  const encoded = storage.sortable(key)
+  return [storage.digestKey(key), encoded.slice(0, startLength), encoded, version, text]
+}
+
+const repeated = (text: string, count: number): string => Array.from({ length: count }, () => text).join(", ")
+
+/**
+ * Commits of SQLite. One waits for the disk, so all writes are in one: a statement that inserts and updates, in a transaction
+ * with the one that deletes, if there is one.
+ */
+const commitsOfSqlite = (sql: SqlClient.SqlClient, table: string): NonNullable<storage.Storage["commit"]> => {
+  const textOf = (count: number, isNew: boolean) => `INSERT INTO ${table} (${columns})
+    SELECT column1, column2, column3, column4, column5 FROM (VALUES ${repeated("(?, ?, ?, ?, ?)", count + 1)})
+    WHERE ${isNew ? "NOT " : ""}EXISTS (SELECT 1 FROM ${table} WHERE key_hash = ?${isNew ? "" : " AND store_version = ?"})
+      AND NOT EXISTS (SELECT 1 FROM ${table} WHERE key_hash IN (${repeated("?", count)}))
+    ON CONFLICT (key_hash) DO UPDATE SET store_version = excluded.store_version, store_value = excluded.store_value
+    RETURNING key_hash`
+  const removal = `DELETE FROM ${table} WHERE key_hash = ? AND store_version = ?`
+  return ({ added, changed: { expected, key, text }, removed, version }) => {
+    const row = columnsOf(key, version, text)
+    const [id = ""] = row
+    const rows = added.map(({ key, text }) => columnsOf(key, version, text))
+    const ids = rows.map(([id = ""]) => id)
+    const params = [...rows.flat(), ...row, id, ...Option.toArray(expected), ...ids]
+    const written = Effect.map(
+      sql.unsafe(textOf(rows.length, Option.isNone(expected)), params),
+      (found) => found.length > 0
+    )
+    if (removed === undefined) return written
+    const deleted = Effect.asVoid(sql.unsafe(removal, [storage.digestKey(removed.key), removed.version]))
+    return sql.withTransaction(Effect.tap(written, (isWritten) => (isWritten ? deleted : Effect.void)))
+  }
+}
+
+/** Commits of PostgreSQL. One statement is one trip to the database, and one commit. */
+const commitsOfPostgres = (sql: SqlClient.SqlClient, table: string): NonNullable<storage.Storage["commit"]> => {
+  const textOf = (count: number, isNew: boolean, removes: boolean) => {
+    let last = 0
+    const next = (length: number) => Array.from({ length }, () => `$${++last}`).join(", ")
+    const parts: Array<string> = []
+    const all = count === 0 ? "TRUE" : `(SELECT count(*) FROM added) = ${count}`
+    if (count > 0) {
+      const rows = Array.from({ length: count }, () => `(${next(5)})`).join(", ")
+      const inserted = `INSERT INTO ${table} (${columns}) VALUES ${rows} ON CONFLICT (key_hash) DO NOTHING RETURNING key_hash`
+      parts.push(`added AS (${inserted})`)
+    }
+    const changed = isNew
+      ? `INSERT INTO ${table} (${columns}) SELECT ${next(5)} WHERE ${all} ON CONFLICT (key_hash) DO NOTHING`
+      : `UPDATE ${table} SET store_version = ${next(1)}, store_value = ${next(1)}
+        WHERE key_hash = ${next(1)} AND store_version = ${next(1)} AND ${all}`
+    parts.push(`changed AS (${changed} RETURNING key_hash)`)
+    if (removes) {
+      parts.push(`removed AS (DELETE FROM ${table} WHERE key_hash = ${next(1)} AND store_version = ${next(1)}
+        AND EXISTS (SELECT 1 FROM changed))`)
+    }
+    return `WITH ${parts.join(", ")} SELECT key_hash FROM changed`
+  }
+  return ({ added, changed: { expected, key, text }, removed, version }) => {
+    const params = [
+      ...added.flatMap(({ key, text }) => columnsOf(key, version, text)),
+      ...Option.match(expected, {
+        onNone: () => columnsOf(key, version, text),
+        onSome: (before) => [version, text, storage.digestKey(key), before]
+      }),
+      ...(removed === undefined ? [] : [storage.digestKey(removed.key), removed.version])
+    ]
+    const statement = textOf(added.length, Option.isNone(expected), removed !== undefined)
+    return Effect.map(sql.unsafe(statement, params), (found) => found.length > 0)
+  }
+}
+
+/** The first rows of a range of keys. */
+const listOf = (sql: SqlClient.SqlClient, table: Identifier): storage.Storage["list"] =>
+  Effect.fnUntraced(function* ({ after, limit, prefix }) {
+    const from = storage.sortable(prefix)
+    const start = from.slice(0, startLength)
+    const conditions = [
+      sql`key_start >= ${start}`,
+      sql`key_start <= ${start + storage.lastSortable}`,
+      sql`key_text >= ${from}`,
+      sql`key_text < ${from + storage.lastSortable}`
+    ]
+    if (Option.isSome(after)) {
+      const position = storage.sortable(after.value)
+      conditions.push(sql`key_start >= ${position.slice(0, startLength)}`, sql`key_text > ${position}`)
+    }
+    const found = yield* sql<Row>`SELECT key_text FROM ${table} WHERE ${sql.and(conditions)}
+      ORDER BY key_start, key_text LIMIT ${limit}`
+    return yield* Effect.forEach(found, (row) => Effect.map(textColumn(row.key_text, "key_text"), storage.fromSortable))
+  })
+
 const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
-  const table = sql(tableName)
   const isSupported = sql.onDialectOrElse({ orElse: () => false, sqlite: () => true, pg: () => true })
   if (!isSupported) {
     const error = "expected SQLite or PostgreSQL, got another dialect"
@@ -177,106 +272,52 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
 
   yield* Effect.forEach(createTable(sql, tableName), (statement) => statement, { discard: true }).pipe(
     // Of two processes that create the table at once, one may fail although the table exists then
-    Effect.catch((error) => Effect.mapError(sql`SELECT key_hash FROM ${table} WHERE key_hash = ''`, () => error))
+    Effect.catch((error) =>
+      Effect.mapError(sql`SELECT key_hash FROM ${sql(tableName)} WHERE key_hash = ''`, () => error)
+    )
   )
-
-  const rows = (statement: Fragment) => sql<Row>`${statement}`
 
   const processes = sql.onDialectOrElse({
     orElse: () => Effect.map(storage.FileProcesses, Effect.map(Effect.succeed)),
     pg: () => Effect.succeed(Effect.orElseSucceed(processesOfPostgres(sql), () => Effect.succeedNone))
   })
-
-  /** Runs a write of one row, and returns whether there was such a row. */
-  const wroteRow = (write: Fragment) => Effect.map(rows(sql`${write} RETURNING key_hash`), (found) => found.length > 0)
-
-  const insert = (key: string, { text, version }: storage.RawValue) => {
-    const encoded = storage.sortable(key)
-    return sql`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
-      VALUES (${storage.digestKey(key)}, ${encoded.slice(0, startLength)}, ${encoded}, ${version}, ${text})
-      ON CONFLICT (key_hash) DO NOTHING`
-  }
-
-  /** As `insert`, if the statement before wrote a row. */
-  const insertAfter = (key: string, { text, version }: storage.RawValue) => {
-    const encoded = storage.sortable(key)
-    return sql`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
-      SELECT ${storage.digestKey(key)}, ${encoded.slice(0, startLength)}, ${encoded}, ${version}, ${text}
-      WHERE EXISTS (SELECT key_hash FROM added) ON CONFLICT (key_hash) DO NOTHING`
-  }
-
-  const update = (key: string, expected: string, { text, version }: storage.RawValue) =>
-    sql`UPDATE ${table} SET store_version = ${version}, store_value = ${text}
-      WHERE key_hash = ${storage.digestKey(key)} AND store_version = ${expected}`
-
-  const write = (key: string, expected: Option.Option<string>, value: storage.RawValue) =>
-    wroteRow(Option.isNone(expected) ? insert(key, value) : update(key, expected.value, value))
-
-  /** A commit of SQLite waits for the disk, so both writes are in one, and one statement needs no transaction. */
-  const setBothSqlite: storage.Storage["setBoth"] = (added, { expected, key, value }) => {
-    const [addedId, id] = [storage.digestKey(added.key), storage.digestKey(key)]
-    const isExpected = Option.match(expected, {
-      onNone: () => sql`NOT EXISTS (SELECT key_hash FROM ${table} WHERE key_hash = ${id})`,
-      onSome: (version) =>
-        sql`EXISTS (SELECT key_hash FROM ${table} WHERE key_hash = ${id} AND store_version = ${version})`
-    })
-    const [addedText, text] = [storage.sortable(added.key), storage.sortable(key)]
-    const written = sql<Row>`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
-      SELECT column1, column2, column3, column4, column5 FROM (VALUES
-        (${addedId}, ${addedText.slice(0, startLength)}, ${addedText}, ${added.value.version}, ${added.value.text}),
-        (${id}, ${text.slice(0, startLength)}, ${text}, ${value.version}, ${value.text}))
-      WHERE ${isExpected} AND NOT EXISTS (SELECT key_hash FROM ${table} WHERE key_hash = ${addedId})
-      ON CONFLICT (key_hash) DO UPDATE SET store_version = excluded.store_version, store_value = excluded.store_value
-      RETURNING key_hash`
-    return Effect.map(written, (found) => found.length > 0)
-  }
-
-  /** One statement is one trip to the database, and one commit. */
-  const setBothPostgres: storage.Storage["setBoth"] = (added, { expected, key, value }) => {
-    const changed = Option.isNone(expected)
-      ? insertAfter(key, value)
-      : sql`${update(key, expected.value, value)} AND EXISTS (SELECT key_hash FROM added)`
-    return wroteRow(sql`WITH added AS (${insert(added.key, added.value)} RETURNING key_hash) ${changed}`)
-  }
+  // The texts of statements are made once: a template is compiled each time
+  const [table] = sql`${sql(tableName)}`.compile()
+  const isPostgres = sql.onDialectOrElse({ orElse: () => false, pg: () => true })
+  const at = (position: number) => (isPostgres ? `$${position}` : "?")
+  const selected = `SELECT store_version, store_value FROM ${table} WHERE key_hash = ${at(1)}`
+  const inserted = `INSERT INTO ${table} (${columns}) VALUES (${[1, 2, 3, 4, 5].map(at).join(", ")})
+    ON CONFLICT (key_hash) DO NOTHING RETURNING key_hash`
+  const updated = `UPDATE ${table} SET store_version = ${at(1)}, store_value = ${at(2)}
+    WHERE key_hash = ${at(3)} AND store_version = ${at(4)} RETURNING key_hash`
+  const deleted = `DELETE FROM ${table} WHERE key_hash = ${at(1)}`
+  const run = (text: string, params: ReadonlyArray<string>) => sql.unsafe<Row>(text, params)
+  const wroteRow = (text: string, params: ReadonlyArray<string>) =>
+    Effect.map(run(text, params), (found) => found.length > 0)
 
   return {
     processes: Effect.flatten(yield* Effect.cached(Scope.provide(yield* processes, yield* Effect.scope))),
     get: Effect.fnUntraced(function* (key) {
-      const id = storage.digestKey(key)
-      const [row] = yield* rows(sql`SELECT store_version, store_value FROM ${table} WHERE key_hash = ${id}`)
+      const [row] = yield* run(selected, [storage.digestKey(key)])
       if (row === undefined) return Option.none()
       return Option.some({
         text: yield* textColumn(row.store_value, "store_value"),
         version: yield* textColumn(row.store_version, "store_version")
       })
     }),
-    set: write,
-    setBoth: sql.onDialectOrElse({ orElse: () => setBothSqlite, pg: () => setBothPostgres }),
-    remove: (key, expected) => {
-      const conditions = [sql`key_hash = ${storage.digestKey(key)}`]
-      if (Option.isSome(expected)) conditions.push(sql`store_version = ${expected.value}`)
-      return wroteRow(sql`DELETE FROM ${table} WHERE ${sql.and(conditions)}`)
-    },
-    list: Effect.fnUntraced(function* ({ after, limit, prefix }) {
-      const from = storage.sortable(prefix)
-      const start = from.slice(0, startLength)
-      const conditions = [
-        sql`key_start >= ${start}`,
-        sql`key_start <= ${start + storage.lastSortable}`,
-        sql`key_text >= ${from}`,
-        sql`key_text < ${from + storage.lastSortable}`
-      ]
-      if (Option.isSome(after)) {
-        const position = storage.sortable(after.value)
-        conditions.push(sql`key_start >= ${position.slice(0, startLength)}`, sql`key_text > ${position}`)
-      }
-      const found = yield* rows(
-        sql`SELECT key_text FROM ${table} WHERE ${sql.and(conditions)} ORDER BY key_start, key_text LIMIT ${limit}`
-      )
-      return yield* Effect.forEach(found, (row) =>
-        Effect.map(textColumn(row.key_text, "key_text"), storage.fromSortable)
-      )
-    })
+    set: (key, expected, { text, version }) =>
+      Option.isNone(expected)
+        ? wroteRow(inserted, columnsOf(key, version, text))
+        : wroteRow(updated, [version, text, storage.digestKey(key), expected.value]),
+    commit: (isPostgres ? commitsOfPostgres : commitsOfSqlite)(sql, table),
+    remove: (key, expected) =>
+      Option.isNone(expected)
+        ? wroteRow(`${deleted} RETURNING key_hash`, [storage.digestKey(key)])
+        : wroteRow(`${deleted} AND store_version = ${at(2)} RETURNING key_hash`, [
+            storage.digestKey(key),
+            expected.value
+          ]),
+    list: listOf(sql, sql(tableName))
   } satisfies storage.Storage
 })
 

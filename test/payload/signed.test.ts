@@ -367,10 +367,17 @@ describe("TRUST-9 a host requires signatures", () => {
     assert.deepStrictEqual(yield* answer(requiring(), only), ["read"])
   })
 
+  const documentsOf = (port: VersionedStore.Service) => {
+    const { encode, get, writeOnce } = storage.documents(port)
+    const setOnce = <A>(codec: VersionedCodec.VersionedCodec<A>, key: string, value: A) =>
+      Effect.flatMap(encode(codec, key, value), (json) => writeOnce(key, json))
+    return { get, setOnce }
+  }
+
   test("TRUST-9 a signed record under another key is refused", VersionedStore.layerMemory, function* () {
     const note = VersionedCodec.single({ what: "note", value: Schema.Struct({ title: Schema.String }) })
     const port = yield* VersionedStore.VersionedStore
-    const { get, setOnce } = storage.documents(port)
+    const { get, setOnce } = documentsOf(port)
     yield* Effect.gen(function* () {
       for (const tenant of ["a", "b"]) yield* setOnce(note, tenant, { title: `of ${tenant}` })
       const [first, second] = yield* Effect.forEach(["a", "b"], (key) => Effect.map(port.get(key), Option.getOrThrow))
@@ -384,7 +391,7 @@ describe("TRUST-9 a host requires signatures", () => {
 
   test("a record that is written once may be written again later", VersionedStore.layerMemory, function* () {
     const note = VersionedCodec.single({ what: "note", value: Schema.Struct({ title: Schema.String }) })
-    const { get, setOnce } = storage.documents(yield* VersionedStore.VersionedStore)
+    const { get, setOnce } = documentsOf(yield* VersionedStore.VersionedStore)
     yield* Effect.gen(function* () {
       yield* setOnce(note, "n", { title: "Milk" })
       yield* TestClock.adjust("1 hour")

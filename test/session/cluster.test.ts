@@ -239,7 +239,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
               )
             : written
         },
-        setBoth: undefined
+        commit: undefined
       }))
       const model = ScriptedModel.layer([
         { text: "echo one" },

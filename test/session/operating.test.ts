@@ -119,7 +119,7 @@ describe("MEND-9 spans of sessions", () => {
       const loud = observed()
       const traced = Layer.provide(store, Layer.succeed(VersionedStore.Traced, true))
       yield* twoTurns.pipe(Effect.provide(cashiers(traced)), Effect.provide(loud.layer))
-      assert.includeMembers(ofTheStore(loud.spans), ["VersionedStore.get", "VersionedStore.setBoth", "sqlite"])
+      assert.includeMembers(ofTheStore(loud.spans), ["VersionedStore.get", "VersionedStore.commit", "sqlite"])
     })
   )
 

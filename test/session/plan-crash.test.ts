@@ -21,14 +21,14 @@ const mortal = (store: Layer.Layer<VersionedStore.VersionedStore>, at: number) =
       if (isWrite) writes += 1
       return writes < at ? effect : Effect.andThen(effect, Effect.never)
     })
-  const layer = changed(({ compareAndSet, delete: remove, get, list, setBoth }) => ({
+  const layer = changed(({ compareAndSet, delete: remove, get, list, commit }) => ({
     get: (key) => through(get(key)),
     list: (options) => through(list(options)),
     delete: (key, options) => through(remove(key, options)),
     compareAndSet: (key, expected, value) => through(compareAndSet(key, expected, value), true),
-    ...(setBoth === undefined
+    ...(commit === undefined
       ? undefined
-      : { setBoth: (...args: Parameters<typeof setBoth>) => through(setBoth(...args), true) })
+      : { commit: (...args: Parameters<typeof commit>) => through(commit(...args), true) })
   }))
   return { layer: Layer.provide(layer, store), isDead: () => writes >= at, writes: () => writes }
 }

@@ -153,7 +153,7 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
       Effect.gen(function* () {
         const sizes: Array<number> = []
         const counted = changed(({ compareAndSet }) => ({
-          setBoth: undefined,
+          commit: undefined,
           compareAndSet: (key, expected, value) => {
             sizes.push(JSON.stringify(value).length)
             return compareAndSet(key, expected, value)

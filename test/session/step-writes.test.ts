@@ -113,7 +113,7 @@ describe("KEEP-3 the values of steps", () => {
   test("P35 follow the events of their step, in a parallel group those of all its members", function* () {
     const operations: Array<{ readonly key: string; readonly text: string }> = []
     const watching = changed((store) => ({
-      setBoth: undefined,
+      commit: undefined,
       compareAndSet: (key, expected, value) => {
         operations.push({ key, text: JSON.stringify(value) })
         return store.compareAndSet(key, expected, value)

@@ -8,6 +8,7 @@ import { Session } from "effect-emissary/session"
 import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { randomUUID } from "node:crypto"
+import { changed } from "../store/changed.ts"
 
 const url = process.env["EMISSARY_TEST_POSTGRES"]
 
@@ -59,7 +60,7 @@ describe("DUR-8 writes", () => {
     return Effect.gen(function* () {
       yield* Session.ask("a", "one")
       // the message, its place in the conversation, the answer with the end
-      assert.deepStrictEqual(ofEvents(), ["input", "head", ...event, ...event, ...event])
+      assert.deepStrictEqual(ofEvents(), ["input", ...event, ...event, ...event])
       keys.length = 0
       yield* Session.ask("a", "two")
       // and between them an answer with a call, the start of the call, and its end
@@ -68,37 +69,90 @@ describe("DUR-8 writes", () => {
   })
 
   for (const [name, layer] of layers) {
-    it.live(`${name}: an event and the head that names it are one write, or neither changes the head`, () =>
+    it.live(
+      `${name}: KEEP-6 a turn is one commit for its message and two to its end, and three more for a tool call`,
+      () => {
+        let commits = 0
+        const counted = <A, E>(write: Effect.Effect<A, E>) => Effect.tap(write, () => Effect.sync(() => void commits++))
+        const counting = changed(({ commit, compareAndSet, delete: remove }) => ({
+          commit: (writes) => counted(commit?.(writes) ?? Effect.succeedNone),
+          compareAndSet: (...args) => counted(compareAndSet(...args)),
+          delete: (...args) => counted(remove(...args))
+        }))
+        const sessions = Session.layer([desk], { namespace: "counted" }).pipe(
+          Layer.provide([
+            counting.pipe(Layer.provide(layer)),
+            toolkit.toLayer({ find: () => Effect.succeed("parcel") })
+          ]),
+          Layer.provide(
+            ScriptedModel.layer([
+              { text: "One." },
+              { text: "Two." },
+              { toolCalls: [{ name: "find", params: {} }] },
+              { text: "Three." }
+            ])
+          )
+        )
+        const turn = (text: string) =>
+          Effect.gen(function* () {
+            commits = 0
+            yield* Session.ask("a", text)
+            return commits
+          })
+        return Effect.gen(function* () {
+          assert.deepStrictEqual([yield* turn("one"), yield* turn("two"), yield* turn("three")], [3, 3, 6])
+        }).pipe(Effect.provide(sessions))
+      }
+    )
+
+    it.live(`${name}: KEEP-6 a commit writes, adds and removes values together, or changes none that was there`, () =>
       Effect.gen(function* () {
         const store = yield* VersionedStore.VersionedStore
-        const { setBoth } = store
-        assert(setBoth !== undefined)
+        const { commit } = store
+        assert(commit !== undefined)
         const version = (key: string) =>
           Effect.map(
             store.get(key),
             Option.map(({ version }) => version)
           )
-        const added = (key: string) => ({ key, value: { key } })
-        const head = (expected: Option.Option<string>, value: string) => ({ key: "head", expected, value })
+        const added = (...keys: ReadonlyArray<string>) => keys.map((key) => ({ key, value: { key } }))
+        const changed = (expected: Option.Option<string>, value: string) => ({ key: "head", expected, value })
 
-        const first = yield* setBoth(added("1"), head(Option.none(), "one"))
+        const first = yield* commit({ added: added("1", "mark"), changed: changed(Option.none(), "one") })
         assert.deepStrictEqual(first, yield* version("head"))
-        const second = yield* setBoth(added("2"), head(first, "two"))
+        assert.deepStrictEqual(first, yield* version("mark"))
+        const marked = { key: "mark", version: Option.getOrThrow(first) }
+        const second = yield* commit({ added: added("2"), changed: changed(first, "two") })
         assert.deepStrictEqual(second, yield* version("head"))
         assert.deepStrictEqual(
           Option.map(yield* store.get("2"), ({ value }) => value),
           Option.some({ key: "2" })
         )
 
-        // another head than the one that was read, a value that is there, a head that is there
-        assert.deepStrictEqual(yield* setBoth(added("3"), head(first, "three")), Option.none())
-        assert.deepStrictEqual(yield* setBoth(added("1"), head(second, "three")), Option.none())
-        assert.deepStrictEqual(yield* setBoth(added("4"), head(Option.none(), "three")), Option.none())
+        // another head than the one that was read, a value that is there, a head that is there: nothing is removed
+        for (const [keys, expected] of [
+          [["3"], first],
+          [["4", "1"], second],
+          [["5"], Option.none<string>()],
+          [[], first]
+        ] as const) {
+          const refused = commit({ added: added(...keys), changed: changed(expected, "three"), removed: marked })
+          assert.deepStrictEqual(yield* refused, Option.none())
+        }
         assert.deepStrictEqual(yield* version("head"), second)
+        assert.deepStrictEqual(yield* version("mark"), first)
         assert.deepStrictEqual(
           Option.map(yield* store.get("1"), ({ value }) => value),
           Option.some({ key: "1" })
         )
+
+        // a mark in another version stays
+        const stale = { key: "mark", version: Option.getOrThrow(second) }
+        const third = yield* commit({ added: [], changed: changed(second, "three"), removed: stale })
+        assert.deepStrictEqual(yield* version("mark"), first)
+        const fourth = yield* commit({ added: added("6"), changed: changed(third, "four"), removed: marked })
+        assert.deepStrictEqual(yield* version("head"), fourth)
+        assert.deepStrictEqual(yield* version("mark"), Option.none())
       }).pipe(Effect.provide(layer))
     )
   }

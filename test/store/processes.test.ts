@@ -71,7 +71,7 @@ const start = Effect.forEach(stored, append, { discard: true })
 
 const outcomes = [
   ["set once", Option.some([...stored, "x"])],
-  ["set both once", Option.some([...stored, "x"])],
+  ["commit once", Option.some([...stored, "x"])],
   ["delete once", Option.none()]
 ] as const
 
@@ -83,7 +83,7 @@ describe("CONV-9 a process killed at any point of a write", () => {
         yield* Effect.provide(start, layers.sqlite(filename))
         const ended = yield* run({ database: { filename }, action, name: "x", killAt })
         yield* Effect.provide(
-          check([Option.some(stored), outcome], action === "set both once"),
+          check([Option.some(stored), outcome], action === "commit once"),
           Layer.fresh(layers.sqlite(filename))
         )
         return ended

@@ -17,7 +17,7 @@ export interface Postgres {
 
 export interface Task {
   readonly database: { readonly filename: string } | Postgres
-  readonly action: "set once" | "set both once" | "delete once" | "append" | "increment"
+  readonly action: "set once" | "commit once" | "delete once" | "append" | "increment"
   /** The values that this process writes. */
   readonly name: string
   readonly times: number
@@ -58,10 +58,13 @@ const append = Effect.fnUntraced(function* (text: string) {
   yield* say(text)
 })
 
-const setBoth = Effect.gen(function* () {
+const commit = Effect.gen(function* () {
   const { expected, store, texts } = yield* current
-  const write = store.setBoth ?? (() => Effect.die(new Error("the store writes one value at a time")))
-  yield* write({ key: "added", value: task.name }, { key: id, expected, value: [...texts, task.name] })
+  const write = store.commit ?? (() => Effect.die(new Error("the store writes one value at a time")))
+  yield* write({
+    changed: { key: id, expected, value: [...texts, task.name] },
+    added: [{ key: "added", value: task.name }]
+  })
 })
 
 const increment = Effect.gen(function* () {
@@ -77,7 +80,7 @@ const increment = Effect.gen(function* () {
 
 const actions = {
   "set once": append(task.name),
-  "set both once": setBoth,
+  "commit once": commit,
   "delete once": Effect.flatMap(VersionedStore.VersionedStore, (store) => store.delete(id)),
   append: Effect.forEach(
     Array.from({ length: task.times }, (_, n) => n),

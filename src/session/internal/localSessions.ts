@@ -10,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as RcMap from "effect/RcMap"
 import * as Schedule from "effect/Schedule"
-import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
@@ -78,7 +77,7 @@ export interface LocalHost {
   readonly store: VersionedStore.Service
   readonly namespace: string
   readonly idleTime: Duration.Duration
-  readonly host: Omit<sessionWriter.Host, "onBusy" | "onIdle" | "isExclusive">
+  readonly host: Omit<sessionWriter.Host, "markOf" | "onBusy" | "onTurn" | "onIdle" | "isExclusive">
 }
 
 export const hostOf = Effect.fnUntraced(function* <R>(
@@ -112,40 +111,30 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   return local
 })
 
-/**
- * A mark has no content, but a new version each time it is set. It is set by the owner of a session that is idle, before it
- * stores what makes a turn due, and removed by an owner that saw it before it found the session idle.
- */
+/** The marks of sessions with a turn to run. Each is set and removed by the owner of its session. */
 const makeMarks = ({ namespace, store }: LocalHost) => {
   const prefix = `${storage.rootKey(namespace)}busy/`
-  const versions = new Map<string, string>()
-  const reason = storage.reasonOf(prefix)
-
-  const set = (id: string, expected: Option.Option<string>): Effect.Effect<void, storage.Reason> =>
-    store.compareAndSet(prefix + id, expected, {} satisfies Schema.Json).pipe(
-      Effect.map((version) => void versions.set(id, version)),
-      Effect.catchTag("VersionConflict", ({ found }) => set(id, found)),
-      Effect.catchTag("VersionedStoreError", (error) => Effect.fail(reason(error)))
-    )
-
-  /** A mark that stays is removed by the next process that finds nothing to do. */
-  const remove = (id: string, version: string) => Effect.ignore(store.delete(prefix + id, { version }))
+  const ours = new Map<string, storage.Mark>()
 
   return {
-    set: (id: string) => Effect.suspend(() => set(id, Option.fromUndefinedOr(versions.get(id)))),
-    isOurs: (id: string) => versions.has(id),
-    forget: (id: string) => Effect.sync(() => void versions.delete(id)),
+    of: (id: string): storage.Mark => {
+      const mark = ours.get(id) ?? { key: prefix + id, version: undefined }
+      ours.set(id, mark)
+      return mark
+    },
+    isOurs: (id: string) => ours.get(id)?.version !== undefined,
+    forget: (id: string) => Effect.sync(() => void ours.delete(id)),
     find: (id: string) =>
       Effect.map(
         store.get(prefix + id),
         Option.map(({ version }) => version)
       ),
-    remove,
+    remove: (id: string, version: string) => storage.removeMark(store, { key: prefix + id, version }),
     removeOurs: (id: string) =>
       Effect.suspend(() => {
-        const version = versions.get(id)
-        versions.delete(id)
-        return version === undefined ? Effect.void : remove(id, version)
+        const mark = ours.get(id)
+        ours.delete(id)
+        return mark === undefined ? Effect.void : storage.removeMark(store, mark)
       }),
     list: (after: string | undefined) =>
       Effect.map(
@@ -204,7 +193,9 @@ export const make = Effect.fnUntraced(function* (
   const host: sessionWriter.Host = {
     ...local.host,
     isExclusive: false,
-    onBusy: (id) => Effect.andThen(marks.set(id), stay(id)),
+    markOf: marks.of,
+    onBusy: () => Effect.void,
+    onTurn: (id) => stay(id),
     onIdle: marks.removeOurs
   }
 
@@ -228,7 +219,6 @@ export const make = Effect.fnUntraced(function* (
         // A session that was lost is opened again
         const forget = Effect.andThen(marks.forget(id), RcMap.invalidate(sessions, id))
         yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
-        yield* stay(id)
         return session
         // The map keeps failures as it keeps sessions
       }).pipe(Effect.tapError(() => RcMap.invalidate(sessions, id))),

@@ -257,7 +257,14 @@ const actorOf = Effect.fnUntraced(function* (
   const live: RcRef.RcRef<liveSession.LiveSession, SessionError> = yield* RcRef.make({
     acquire: Effect.gen(function* () {
       const session = yield* liveSession.open(
-        { ...host, isExclusive: true, onBusy, onIdle: () => Effect.void },
+        {
+          ...host,
+          isExclusive: true,
+          markOf: () => undefined,
+          onBusy,
+          onTurn: () => Effect.void,
+          onIdle: () => Effect.void
+        },
         sessionId
       )
       newest ??= newestOf(yield* session.state)

@@ -36,19 +36,26 @@ const patienceToBegin = Duration.seconds(1)
 
 type Received = Extract<Event, { readonly _tag: "MessageReceived" }>
 
-/** Stores events that a turn has to answer, and begins it. */
-const receive = Effect.fnUntraced(function* (self: Turns, event: Event, before: ReadonlyArray<Event> = []) {
+/** Stores an event that a turn has to answer, with `write`, and begins the turn. */
+const receiveBy = Effect.fnUntraced(function* (
+  self: Turns,
+  event: Event,
+  write: Effect.Effect<boolean, SessionError>
+): Effect.fn.Return<boolean, SessionError> {
   const { host, id, own } = self
-  yield* own.claim(false)
   if (!own.hasWork()) yield* Effect.mapError(host.onBusy(id), own.fail)
   // Nothing was stored if it was refused
-  yield* Effect.tapError(own.write(Arr.append(before, event)), () => sessionTurn.rest(self))
+  const isWritten = yield* Effect.tapError(write, () => sessionTurn.rest(self))
+  if (!isWritten) return false
   const caller = yield* Effect.option(Effect.currentParentSpan)
   if (Option.isSome(caller)) {
     self.callers.set(event._tag === "MessageReceived" ? event.messageId : undefined, caller.value)
   }
   yield* sessionTurn.start(self)
+  return true
 })
+
+const receive = (self: Turns, event: Event) => receiveBy(self, event, Effect.as(self.own.write([event]), true))
 
 const receiveResume = (self: Turns) =>
   Effect.flatMap(DateTime.now, (at) => receive(self, { _tag: "ResumeReceived", at }))
@@ -109,14 +116,21 @@ const store = Effect.fnUntraced(function* (
   }
   const context = yield* contextFor(self, options.context)
   const at = yield* DateTime.now
-  // Another process made it
-  if (found === undefined && !(yield* own.create(name, at))) return yield* store(self, message, options, details)
-  const event = { at, agent: name, ...message, ...defined({ context }), ...(pending === "deny" && { pending }) }
-  const isDescribed = found === undefined && !sessionDetails.isEmpty(details)
-  const before: ReadonlyArray<Event> = isDescribed ? [{ _tag: "SessionUpdated", at, ...details }] : []
-  yield* Effect.tapError(receive(self, { _tag: "MessageReceived", ...event }, before), ({ reason }) =>
-    found === undefined && reason._tag === "Refused" ? removeStored(self) : Effect.void
-  )
+  const event: Event = {
+    _tag: "MessageReceived",
+    at,
+    agent: name,
+    ...message,
+    ...defined({ context }),
+    ...(pending === "deny" && { pending })
+  }
+  if (found === undefined) {
+    const isDescribed = !sessionDetails.isEmpty(details)
+    const before: ReadonlyArray<Event> = isDescribed ? [{ _tag: "SessionUpdated", at, ...details }] : []
+    const isCreated = yield* receiveBy(self, event, own.create(name, at, Arr.append(before, event)))
+    // Another process made it
+    if (!isCreated) return yield* store(self, message, options, details)
+  } else yield* receive(self, event)
   return receiptOf(self, messageId, own.stored?.memory.sequence ?? 0)
 })
 
@@ -243,7 +257,6 @@ export const update = Effect.fnUntraced(function* (
       yield* own.refresh
       yield* own.memory
       if (sessionDetails.isEmpty(details)) return
-      yield* own.claim(false)
       yield* own.write([{ _tag: "SessionUpdated", at: yield* DateTime.now, ...details }])
     })
   )

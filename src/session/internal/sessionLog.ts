@@ -86,10 +86,11 @@ export interface Stored {
   readonly older: ReadonlyArray<Older>
 }
 
-/** Events to append, and the state after them. */
+/** Events to append, the state after them, and the mark that is set or removed with them. */
 export interface Addition {
   readonly events: ReadonlyArray<Event>
   readonly memory: Memory
+  readonly marking?: storage.Marking | undefined
 }
 
 /** The events of a tail that need no snapshot, however short the session is. */
@@ -135,7 +136,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
 
   const damaged = (id: string, problem: string) => storage.damaged(log.journalKey(id), problem)
 
-  const firstsOf = (batches: ReadonlyArray<Batch>) => batches.map(({ first }) => first)
+  const firstsOf = (batches: ReadonlyArray<Pick<Batch, "first">>) => batches.map(({ first }) => first)
 
   const read = Effect.fnUntraced(function* (at: StoredHead) {
     const { memory: before, older } = yield* ofAnySize(log.input(at))
@@ -177,22 +178,27 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     }
   })
 
+  /** Begins a session with its first events. */
   const create = Effect.fnUntraced(function* (
     id: string,
     agent: string,
-    claim: Pick<Head, "owner" | "updated">
+    claim: Pick<Head, "owner" | "updated"> & Partial<Pick<Head, "lease">>,
+    { events, marking, memory }: Addition = { events: [], memory: sessionEvents.empty(agent) }
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
-    const memory = sessionEvents.empty(agent)
+    const { sequence } = memory
+    const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first: 1, events }] : []
     const at = yield* log.begin(id, Option.none(), {
-      input: (generation) => ({ generation, memory, older: [] }),
+      input: (generation) => ({ generation, memory: sessionEvents.empty(agent), older: [] }),
       head: (fields) => {
         const life = fields.generation.slice(0, lifeLength)
         const { updated } = claim
         const summary = sessionEvents.summaryOf(memory, { created: updated, updated })
-        return { ...fields, ...claim, kind: "session", agent, life, sequence: 0, summary }
-      }
+        return { ...fields, ...claim, kind: "session", agent, life, sequence, summary }
+      },
+      batches,
+      marking
     })
-    return { at, memory, base: 0, firsts: [], older: [] }
+    return { at, memory, base: 0, firsts: firstsOf(batches), older: [] }
   })
 
   /** Begins a new generation with a snapshot, and deletes older ones that are not to be kept. */
@@ -253,7 +259,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     append: (
       stored: Stored,
       change: (head: Head) => Head,
-      { events, memory }: Addition = { events: [], memory: stored.memory }
+      { events, marking, memory }: Addition = { events: [], memory: stored.memory }
     ): Effect.Effect<Stored, Conflict | storage.Reason> =>
       Effect.gen(function* () {
         const first = stored.memory.sequence + 1
@@ -265,7 +271,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
             ? stored.at.head.summary
             : sessionEvents.summaryOf(memory, { created, updated: changed.updated })
         const next = { ...changed, summary }
-        const written = log.append(stored.at, (head) => ({ ...next, segments: head.segments }), batches)
+        const written = log.append(stored.at, () => next, batches, marking)
         const at = yield* Effect.catchTag(written, "Conflict", (conflict) => {
           const found = Option.getOrUndefined(conflict.found)
           const isWritten =

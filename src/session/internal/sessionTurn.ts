@@ -191,7 +191,7 @@ export const start = (self: Turns): Effect.Effect<void> =>
     self.current = turn
     const described = Effect.annotateLogs(conduct(self, turn), conversation(self))
     const apart = Effect.updateContext(described, (_: Context.Context<never>) => self.host.context)
-    return Effect.asVoid(Effect.forkIn(apart, self.scope))
+    return Effect.andThen(Effect.forkIn(apart, self.scope), self.host.onTurn(self.id))
   })
 
 /** A turn, and the next one after it. */
@@ -435,7 +435,7 @@ export const cancelCalls = Effect.fnUntraced(function* (self: Turns): Effect.fn.
   const { host, id, own } = self
   const memory = own.stored?.memory
   if (memory?.run === undefined || !turnEvents.hasOpenCalls(memory.run)) return false
-  yield* own.claim(false)
+  yield* own.ensureFree
   const decisions = sessionEvents.waitingDecisions(memory)
   const at = yield* DateTime.now
   const dropped: ReadonlyArray<Event> = Arr.isReadonlyArrayNonEmpty(decisions)

@@ -22,6 +22,7 @@ import * as Semaphore from "effect/Semaphore"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { StepWrite } from "../../agent/internal/planRunParts.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -40,8 +41,10 @@ import type { StepWrites } from "./stepWrites.ts"
  * - `writes`: the values of steps with `writes`.
  * - `owners`: which process has a session, where no cluster decides that.
  * - `isExclusive`: a cluster decides which process has a session. It takes over without waiting for a lease.
- * - `onBusy`: called before something is stored that makes a turn due. After it the session is opened again, here or
- *   elsewhere, if this process dies.
+ * - `markOf`: the mark of a session, set with the events that make a turn due, and removed with those that leave none.
+ *   While it is set, the session is opened again, here or elsewhere, if this process dies.
+ * - `onBusy`: called before something is stored that makes a turn due. It takes the place of the mark where there is none.
+ * - `onTurn`: called when a turn begins. It keeps the session in memory until it is idle.
  * - `onIdle`: called when no turn is left to run.
  * - `leaseTime`: the time for which a process that died keeps a session.
  * - `drainTime`: the time that tool calls under way have to finish when a session is closed.
@@ -55,7 +58,9 @@ export interface Host {
   readonly writes: StepWrites
   readonly owners: leases.Owners
   readonly isExclusive: boolean
+  readonly markOf: (id: string) => storage.Mark | undefined
   readonly onBusy: (id: string) => Effect.Effect<void, storage.Reason>
+  readonly onTurn: (id: string) => Effect.Effect<void>
   readonly onIdle: (id: string) => Effect.Effect<void>
   readonly leaseTime: Duration.Duration
   readonly drainTime: Duration.Duration
@@ -189,15 +194,25 @@ const ensureFree = Effect.fnUntraced(function* (self: Owned) {
   return yield* errorOf(self)({ _tag: "Elsewhere", owner: stored.at.head.owner })
 })
 
+/** The head of this owner. */
+const claimed = ({ owner }: Owned, head: Head): Head =>
+  head.owner === owner ? head : { ...head, owner, epoch: head.epoch + 1 }
+
 /** Becomes the owner, for a turn with a lease. */
 const claim = Effect.fnUntraced(function* (self: Owned, forTurn: boolean) {
   const { owner, stored } = self
   if (stored === undefined || stored.at.head.owner === owner) return
   yield* ensureFree(self)
-  yield* setHead(self, forTurn, (head) => ({ ...head, owner, epoch: head.epoch + 1 }))
+  yield* setHead(self, forTurn, (head) => claimed(self, head))
 })
 
-/** Writes events. `run` is the state of the run after them, if they have events of it. */
+/** The change of the mark of the session with a write, if there is one. */
+const markingOf = ({ host, id }: Owned, wasBusy: boolean, isBusy: boolean): storage.Marking | undefined => {
+  const mark = wasBusy === isBusy ? undefined : host.markOf(id)
+  return mark === undefined || (!isBusy && mark.version === undefined) ? undefined : { mark, isSet: isBusy }
+}
+
+/** Writes events as the owner. `run` is the state of the run after them, if they have events of it. */
 const write = Effect.fnUntraced(function* (
   self: Owned,
   events: Arr.NonEmptyReadonlyArray<Event>,
@@ -206,13 +221,19 @@ const write = Effect.fnUntraced(function* (
   const { sessions } = self.host
   const now = yield* DateTime.now
   const from = self.stored?.memory.sequence ?? 0
+  yield* ensureFree(self)
   yield* change(self, (before) => {
     const folded = sessionEvents.applyAll(before.memory, events, run)
     // The events were made for this state
     if (Result.isFailure(folded)) return Effect.die(new Error(folded.failure))
     const memory = folded.success
     const isBusy = sessionEvents.hasWork(memory)
-    return sessions.append(before, (head) => leased(self, head, isBusy, now), { events, memory })
+    const marking = markingOf(self, sessionEvents.hasWork(before.memory), isBusy)
+    return sessions.append(before, (head) => leased(self, claimed(self, head), isBusy, now), {
+      events,
+      memory,
+      marking
+    })
   })
   self.feed.add(sessionEvents.entriesFrom(self.stored?.at.head.life ?? "", from + 1, events))
   const { stored } = self
@@ -263,14 +284,35 @@ const reload = (self: Owned) =>
     self.stored = found
   }).pipe(Effect.catchTag(storage.reasonTags, (reason) => giveUp(self, reason)))
 
-/** Returns false if another process was faster. */
-const create = Effect.fnUntraced(function* (self: Owned, agent: string, updated: DateTime.Utc) {
-  const created = yield* self.host.sessions.create(self.id, agent, { owner: self.owner, updated }).pipe(
-    Effect.catchTag("Conflict", () => Effect.undefined),
+/** Begins the session with its first events. Returns false if another process was faster. */
+const create = Effect.fnUntraced(function* (
+  self: Owned,
+  agent: string,
+  updated: DateTime.Utc,
+  events: Arr.NonEmptyReadonlyArray<Event>
+) {
+  const { host, id, owner } = self
+  const folded = sessionEvents.applyAll(sessionEvents.empty(agent), events)
+  if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
+  const memory = folded.success
+  const isBusy = sessionEvents.hasWork(memory)
+  const lease = isBusy && !host.isExclusive ? DateTime.addDuration(updated, host.leaseTime) : undefined
+  const claim = { owner, updated, ...defined({ lease }) }
+  const begun = Effect.suspend(() =>
+    host.sessions.create(id, agent, claim, { events, memory, marking: markingOf(self, false, isBusy) })
+  )
+  self.stored = yield* begun.pipe(
+    Effect.retry({ schedule: untilStored(host), while: (error) => error._tag === "StoreFailed" }),
+    Effect.catchTag("Conflict", ({ found }) =>
+      // The store failed, and wrote even so
+      Option.getOrUndefined(found)?.head.owner === owner
+        ? Effect.map(host.sessions.load(id), Option.getOrUndefined)
+        : Effect.undefined
+    ),
     Effect.mapError(errorOf(self))
   )
-  if (created === undefined) return false
-  self.stored = created
+  if (self.stored === undefined) return false
+  self.feed.add(sessionEvents.entriesFrom(self.stored.at.head.life, 1, events))
   return true
 })
 
@@ -333,7 +375,8 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     ensureFree: ensureFree(self),
     claim: (forTurn: boolean) => claim(self, forTurn),
     write: (events: Arr.NonEmptyReadonlyArray<Event>, run?: Run.State | undefined) => write(self, events, run),
-    create: (agent: string, updated: DateTime.Utc) => create(self, agent, updated),
+    create: (agent: string, updated: DateTime.Utc, events: Arr.NonEmptyReadonlyArray<Event>) =>
+      create(self, agent, updated, events),
     release: release(self),
     remove: remove(self),
     verify: verify(self),

@@ -305,6 +305,24 @@ export interface Processes {
 }
 
 /**
+ * Writes that take effect together, for `commit` of {@link Service}.
+ *
+ * **Details**
+ *
+ * - `changed`: a value, written if it is in the version `expected`.
+ * - `added`: values under new keys.
+ * - `removed`: a value that is deleted if it is in this version, and is left otherwise.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Commit {
+  readonly changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: Schema.Json }
+  readonly added: ReadonlyArray<{ readonly key: string; readonly value: Schema.Json }>
+  readonly removed?: { readonly key: string; readonly version: string } | undefined
+}
+
+/**
  * The operations of a versioned store.
  *
  * **Details**
@@ -319,9 +337,10 @@ export interface Processes {
  * - `delete`: returns whether there was a value. With `version` it deletes that version
  *   only and fails with `VersionConflict` otherwise; without, it deletes any value, also
  *   one that cannot be read.
- * - `setBoth`: writes a value under a new key, and another value from the version `expected`, with one commit,
- *   and returns the version of the second. `None` means that at least the second was not written: try one after the other.
- *   It is optional, and saves time; a store that wraps `compareAndSet` of another one wraps it, too, or leaves it out.
+ * - `commit`: several writes as one, see {@link Commit}. Returns the version that all its values have then. `None` means that
+ *   `changed` was not in the version `expected`, or that a key of `added` is there: nothing was changed or removed, and some
+ *   of `added` may be there. It is optional, and saves time: without it, write one value after the other. A store that wraps
+ *   `compareAndSet` of another one wraps it, too, or leaves it out.
  * - `processes`: names this process, and finds out whether another one has ended, so that what it had claimed is free at
  *   once. It is optional. Without it, and where it is `None`, a claim of a process that died ends with its lease.
  *
@@ -342,12 +361,7 @@ export interface Service {
     key: string,
     options?: { readonly version?: string | undefined }
   ) => Effect.Effect<boolean, VersionConflict | VersionedStoreError>
-  readonly setBoth?:
-    | ((
-        added: { readonly key: string; readonly value: Schema.Json },
-        changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: Schema.Json }
-      ) => Effect.Effect<Option.Option<string>, VersionedStoreError>)
-    | undefined
+  readonly commit?: ((writes: Commit) => Effect.Effect<Option.Option<string>, VersionedStoreError>) | undefined
   readonly processes?: Effect.Effect<Option.Option<Processes>> | undefined
 }
 
@@ -372,6 +386,13 @@ export interface RawValue {
   readonly version: string
 }
 
+/** A commit with its values as text. */
+export interface RawCommit extends Pick<Commit, "removed"> {
+  readonly version: string
+  readonly changed: { readonly key: string; readonly expected: Option.Option<string>; readonly text: string }
+  readonly added: ReadonlyArray<{ readonly key: string; readonly text: string }>
+}
+
 type Failure = StoreReason | SqlError
 
 /** The part that differs between databases; {@link fromStorage} checks keys, values and options. */
@@ -382,11 +403,8 @@ export interface Storage {
   /** Removes the value if it is in the version `expected`, or in any version, and returns whether it did. */
   readonly remove: (key: string, expected: Option.Option<string>) => Effect.Effect<boolean, Failure>
   readonly list: (range: KeyRange) => Effect.Effect<ReadonlyArray<string>, Failure>
-  /** Writes a value under a new key, then another one as `set` does. If it returns false, the second is as it was. */
-  readonly setBoth?: (
-    added: { readonly key: string; readonly value: RawValue },
-    changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: RawValue }
-  ) => Effect.Effect<boolean, Failure>
+  /** See `commit` of `Service`. All values have the version `version`. If it returns false, `changed` is as it was. */
+  readonly commit?: (writes: RawCommit) => Effect.Effect<boolean, Failure>
   readonly processes?: Effect.Effect<Option.Option<Processes>> | undefined
 }
 
@@ -471,29 +489,27 @@ export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
     return Option.isNone(found) ? Option.none() : Option.some(yield* parseValue(found.value))
   })
 
-  const rawOf = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>, value: Schema.Json) {
-    const version = nextVersion(expected)
+  const textOf = Effect.fnUntraced(function* (key: string, value: Schema.Json) {
     yield* checkText("key", key)
-    const text = yield* Effect.mapError(Json.stringify(value, { what: "value" }), refusedValue)
-    return { text, version }
+    return yield* Effect.mapError(Json.stringify(value, { what: "value" }), refusedValue)
   })
 
   const compareAndSet = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>, value: Schema.Json) {
-    const raw = yield* rawOf(key, expected, value)
-    const isWritten = yield* storage.set(key, expected, raw)
-    return isWritten ? raw.version : yield* conflict(key, expected)
+    const version = nextVersion(expected)
+    const isWritten = yield* storage.set(key, expected, { text: yield* textOf(key, value), version })
+    return isWritten ? version : yield* conflict(key, expected)
   })
 
-  const { setBoth } = storage
-
-  const both =
-    (write: NonNullable<Storage["setBoth"]>): NonNullable<Service["setBoth"]> =>
-    (added, changed) =>
+  const commitWith =
+    (write: NonNullable<Storage["commit"]>): NonNullable<Service["commit"]> =>
+    ({ added, changed: { expected, key, value }, removed }) =>
       Effect.gen(function* () {
-        const first = { key: added.key, value: yield* rawOf(added.key, Option.none(), added.value) }
-        const value = yield* rawOf(changed.key, changed.expected, changed.value)
-        return (yield* write(first, { ...changed, value })) ? Option.some(value.version) : Option.none()
-      }).pipe(Effect.catch(failWith("compareAndSet", changed.key)), spanned("setBoth"))
+        const version = nextVersion(expected)
+        const texts: Array<RawCommit["added"][number]> = []
+        for (const { key, value } of added) texts.push({ key, text: yield* textOf(key, value) })
+        const changed = { key, expected, text: yield* textOf(key, value) }
+        return (yield* write({ version, changed, added: texts, removed })) ? Option.some(version) : Option.none()
+      }).pipe(Effect.catch(failWith("compareAndSet", key)), spanned("commit"))
 
   const list = Effect.fnUntraced(function* ({ after, limit = 100, prefix = "" }: ListOptions) {
     yield* checkText("prefix", prefix)
@@ -522,7 +538,7 @@ export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
         spanned("delete")
       ),
     ...defined({ processes: storage.processes }),
-    ...(setBoth === undefined ? undefined : { setBoth: both(setBoth) })
+    ...(storage.commit === undefined ? undefined : { commit: commitWith(storage.commit) })
   }
   return service
 })
@@ -692,21 +708,13 @@ export const documents = (store: Service) => {
       return yield* write(stored, expected, yield* encode(codec, stored, value))
     }),
 
-    /** Writes a new value, and another one that names it. `None`: the second was not written. */
-    setBoth: Effect.fnUntraced(function* <A, B>(
-      [addedCodec, addedKey, added]: readonly [VersionedCodec.VersionedCodec<A>, string, A],
-      [codec, stored, expected, value]: readonly [VersionedCodec.VersionedCodec<B>, string, Option.Option<string>, B]
-    ) {
-      if (store.setBoth === undefined) return Option.none()
-      const first = { key: addedKey, value: yield* encode(addedCodec, addedKey, added) }
-      const second = { key: stored, expected, value: yield* encode(codec, stored, value) }
-      return yield* Effect.mapError(store.setBoth(first, second), reasonOf(stored))
-    }),
+    encode,
+
+    write,
 
     /** Writes a value that never changes; the same value again is no change. */
-    setOnce: Effect.fnUntraced(function* <A>(codec: VersionedCodec.VersionedCodec<A>, stored: string, value: A) {
-      const json = yield* encode(codec, stored, value)
-      yield* Effect.catchTag(
+    writeOnce: (stored: string, json: Schema.Json) =>
+      Effect.catchTag(
         write(stored, Option.none(), json),
         "VersionConflict",
         Effect.fnUntraced(function* () {
@@ -715,8 +723,7 @@ export const documents = (store: Service) => {
           if (Option.isNone(found) || Equal.equals(gate.contentOf(found.value.value), gate.contentOf(json))) return
           return yield* Effect.fail(damaged(stored, "expected nothing, got a value that another writer wrote"))
         })
-      )
-    }),
+      ),
 
     list: Effect.fnUntraced(function* (prefix: string) {
       const all: Array<string> = []
@@ -799,6 +806,69 @@ function* placesOf({ segments }: Log, from: number): Generator<{ readonly segmen
 const isReplaced = (head: Log, found: Option.Option<StoredHead<Log>>): boolean =>
   Option.isNone(found) || found.value.head.generation !== head.generation
 
+/** A value as it is stored. */
+interface Encoded {
+  readonly key: string
+  readonly value: Schema.Json
+}
+
+/**
+ * A key that is there as long as something is due. It has no content, but a new version each time it is set. `version` is the one
+ * that this process has set.
+ */
+export interface Mark {
+  readonly key: string
+  version: string | undefined
+}
+
+/** Sets a mark with a write of the head, or removes the mark that was set. */
+export interface Marking {
+  readonly mark: Mark
+  readonly isSet: boolean
+}
+
+const setMark = (
+  store: Service,
+  mark: Mark,
+  found = Option.fromUndefinedOr(mark.version)
+): Effect.Effect<void, Reason> =>
+  store.compareAndSet(mark.key, found, {}).pipe(
+    Effect.map((version) => void (mark.version = version)),
+    Effect.catchTag("VersionConflict", ({ found }) => setMark(store, mark, found)),
+    Effect.catchTag("VersionedStoreError", (error) => Effect.fail(reasonOf(mark.key)(error)))
+  )
+
+/** A mark that stays is removed by the next process that finds nothing to do. */
+export const removeMark = (store: Service, mark: Mark): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { key, version } = mark
+    mark.version = undefined
+    return version === undefined ? Effect.void : Effect.ignore(store.delete(key, { version }))
+  })
+
+/** Writes a head with what belongs to it as one commit, and returns the version of the head. */
+const commit = Effect.fnUntraced(function* (
+  store: Service,
+  head: Encoded & { readonly expected: Option.Option<string> },
+  named: ReadonlyArray<Encoded>,
+  marking: Marking | undefined
+): Effect.fn.Return<Option.Option<string>, Reason> {
+  if (store.commit === undefined) return Option.none()
+  const { mark } = marking ?? {}
+  const isNew = marking?.isSet === true && mark?.version === undefined
+  // The mark that is there needs another version
+  if (marking?.isSet === true && !isNew) yield* setMark(store, marking.mark)
+  const removed =
+    marking?.isSet === false && mark?.version !== undefined ? { key: mark.key, version: mark.version } : undefined
+  const added = isNew && mark !== undefined ? [...named, { key: mark.key, value: {} }] : named
+  const version = yield* Effect.mapError(store.commit({ changed: head, added, removed }), reasonOf(head.key))
+  if (mark !== undefined && Option.isSome(version)) {
+    if (isNew) mark.version = version.value
+    if (removed !== undefined) mark.version = undefined
+  }
+  return version
+})
+
 /** Logs with heads `H` and batches `E`, which begin with a value `I`. */
 export interface Journal<in out H, in out E, in out I> {
   readonly headKey: (key: string) => string
@@ -808,13 +878,19 @@ export interface Journal<in out H, in out E, in out I> {
   readonly begin: (
     key: string,
     before: Option.Option<StoredHead<H>>,
-    log: { readonly head: (log: Log) => H; readonly input?: ((generation: string) => I) | undefined }
+    log: {
+      readonly head: (log: Log) => H
+      readonly input?: ((generation: string) => I) | undefined
+      readonly batches?: ReadonlyArray<E> | undefined
+      readonly marking?: Marking | undefined
+    }
   ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
-  /** Writes batches, then the head that `change` makes of the head with these batches. */
+  /** Writes batches, of the owner that `change` sets, with the head that it makes. */
   readonly append: (
     at: StoredHead<H>,
     change: (head: H) => H,
-    batches: ReadonlyArray<E>
+    batches: ReadonlyArray<E>,
+    marking?: Marking | undefined
   ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
   readonly input: (at: StoredHead<H>) => Effect.Effect<I, Conflict<H> | Reason>
   /** Deletes the value that a retired generation began with. Its batches stay. */
@@ -872,16 +948,17 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
   const removeGeneration = (key: string, generation: string) =>
     Effect.flatMap(values.list(generationKey(key, generation)), values.deleteAll)
 
-  const setHead = (key: string, before: Option.Option<StoredHead<H>>, next: H) => {
+  const writeHead = (key: string, before: Option.Option<StoredHead<H>>, next: H, json: Schema.Json) => {
     const expected = Option.map(before, ({ version }) => version)
-    return values.set(options.head, headKey(key), expected, next).pipe(
+    return values.write(headKey(key), expected, json).pipe(
       Effect.map((version): StoredHead<H> => ({ key, head: next, version })),
       Effect.catchTag(
         "VersionConflict",
         Effect.fnUntraced(function* () {
           const found = yield* head(key)
           // No head will ever name the values of this generation
-          const isGarbage = next.segments.length === 0 || options.keepsGenerations !== true
+          const begins = Option.getOrUndefined(before)?.head.generation !== next.generation
+          const isGarbage = begins || options.keepsGenerations !== true
           if (isGarbage && isReplaced(next, found)) yield* Effect.ignore(removeGeneration(key, next.generation))
           return yield* conflict(expected, found)
         })
@@ -889,19 +966,54 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     )
   }
 
-  /** Writes a head with a value that it names. */
-  const setNaming = Effect.fnUntraced(function* <A>(
+  const encoded = <A>(codec: VersionedCodec.VersionedCodec<A>, stored: string, value: A) =>
+    Effect.map(values.encode(codec, stored, value), (json): Encoded => ({ key: stored, value: json }))
+
+  /** Writes a head with the values that it names: as one commit, or one after the other where that cannot be. */
+  const write = Effect.fnUntraced(function* (
     key: string,
     before: Option.Option<StoredHead<H>>,
     next: H,
-    [codec, stored, value]: readonly [VersionedCodec.VersionedCodec<A>, string, A],
-    name: Effect.Effect<void, Conflict<H> | Reason>
-  ) {
+    named: ReadonlyArray<Encoded>,
+    marking: Marking | undefined
+  ): Effect.fn.Return<StoredHead<H>, Conflict<H> | Reason> {
+    const head = yield* encoded(options.head, headKey(key), next)
     const expected = Option.map(before, ({ version }) => version)
-    const version = yield* values.setBoth([codec, stored, value], [options.head, headKey(key), expected, next])
-    if (Option.isSome(version)) return { key, head: next, version: version.value }
-    yield* name
-    return yield* setHead(key, before, next)
+    const together =
+      named.length === 0 && marking === undefined
+        ? Option.none()
+        : yield* commit(store, { ...head, expected }, named, marking)
+    if (Option.isSome(together)) return { key, head: next, version: together.value }
+    if (marking?.isSet === true) yield* setMark(store, marking.mark)
+    yield* Effect.forEach(named, (one) => writeNamed(key, before, one), { concurrency, discard: true })
+    const written = yield* writeHead(key, before, next, head.value)
+    if (marking?.isSet === false) yield* removeMark(store, marking.mark)
+    return written
+  })
+
+  const writeNamed = Effect.fnUntraced(function* (
+    key: string,
+    before: Option.Option<StoredHead<H>>,
+    { key: stored, value }: Encoded
+  ) {
+    const isWritten = yield* Effect.result(values.writeOnce(stored, value))
+    if (Result.isSuccess(isWritten)) return
+    const now = isWritten.failure._tag === "Damaged" ? yield* head(key) : before
+    const version = Option.map(before, ({ version }) => version)
+    // Another writer was faster
+    if (Option.getOrUndefined(now)?.version !== Option.getOrUndefined(version)) return yield* conflict(version, now)
+    return yield* Effect.fail(isWritten.failure)
+  })
+
+  /** The head with more batches, and these batches. */
+  const withEvents = Effect.fnUntraced(function* (key: string, head: H, batches: ReadonlyArray<E>) {
+    if (batches.length === 0) return [head, []] as const
+    const { batches: count, epoch, owner } = segmentOf(head)
+    const named = yield* Effect.forEach(batches, (events, index) => {
+      const batch = { generation: head.generation, epoch, owner, batch: count + index, events }
+      return encoded(options.batch, batchKey(key, batch), batch)
+    })
+    return [{ ...head, segments: withBatches(head, batches.length) }, named] as const
   })
 
   const begin: Journal<H, E, I>["begin"] = Effect.fnUntraced(function* (key, before, log) {
@@ -910,39 +1022,21 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     const old = Option.getOrUndefined(before)?.head
     const hasValues = old !== undefined && (options.input !== undefined || old.segments.length > 0)
     const retired = [...(old?.retired ?? []), ...(hasValues ? [old.generation] : [])]
-    const next = log.head({ generation, epoch: (old?.epoch ?? 0) + 1, owner, segments: [], retired })
-    if (options.input === undefined || log.input === undefined) return yield* setHead(key, before, next)
-    const input = [options.input, inputKey(key, generation), log.input(generation)] as const
-    return yield* setNaming(key, before, next, input, values.setOnce(...input))
-  })
-
-  /** Writes the batch that follows those of a segment. */
-  const setBatch = Effect.fnUntraced(function* (at: StoredHead<H>, { batches, epoch, owner }: Segment, events: E) {
-    const batch = { generation: at.head.generation, epoch, owner, batch: batches, events }
-    const isWritten = yield* Effect.result(values.setOnce(options.batch, batchKey(at.key, batch), batch))
-    if (Result.isSuccess(isWritten)) return
-    const now = isWritten.failure._tag === "Damaged" ? yield* head(at.key) : Option.some(at)
-    // Another writer was faster
-    if (Option.isNone(now) || now.value.version !== at.version) return yield* conflict(Option.some(at.version), now)
-    return yield* Effect.fail(isWritten.failure)
-  })
-
-  const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches) {
-    const segment = segmentOf(at.head)
-    const next = change({ ...at.head, segments: withBatches(at.head, batches.length) })
-    const named = Effect.forEach(
-      batches,
-      (events, index) => setBatch(at, { ...segment, batches: segment.batches + index }, events),
-      { concurrency, discard: true }
+    const first = log.head({ generation, epoch: (old?.epoch ?? 0) + 1, owner, segments: [], retired })
+    const [next, batches] = yield* withEvents(key, first, log.batches ?? [])
+    const input =
+      options.input === undefined || log.input === undefined
+        ? []
+        : [yield* encoded(options.input, inputKey(key, generation), log.input(generation))]
+    const written = write(key, before, next, [...input, ...batches], log.marking)
+    return yield* Effect.tapError(written, ({ _tag }) =>
+      _tag === "Refused" ? Effect.ignore(removeGeneration(key, generation)) : Effect.void
     )
-    const [events] = batches
-    if (events === undefined || batches.length > 1) {
-      yield* named
-      return yield* setHead(at.key, Option.some(at), next)
-    }
-    const { batches: batch, epoch, owner } = segment
-    const only = { generation: at.head.generation, epoch, owner, batch, events }
-    return yield* setNaming(at.key, Option.some(at), next, [options.batch, batchKey(at.key, only), only], named)
+  })
+
+  const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches, marking) {
+    const [next, named] = yield* withEvents(at.key, change(at.head), batches)
+    return yield* write(at.key, Option.some(at), next, named, marking)
   })
 
   /** A value that belongs to a log; it is missing if the log was replaced. `keyOf` is the key of its place. */
