@@ -200,8 +200,8 @@ export {
    * | `AgentDiffers` | the session is one with another agent |
    * | `ContextDiffers` | the message has a context, and the layer sets another one for all messages (`run.context`); nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
-   * | `InputInvalid` | the message cannot be part of a conversation, or its context holds a secret or is not JSON; nothing was stored |
-   * | `InputDiffers` | the session has received a message with this id and another content or context, or without `messageId` began with another one; nothing was stored |
+   * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
+   * | `InputDiffers` | the session has received a message with this id and another content, context or conversation, or without `messageId` began with another one; nothing was stored |
    * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
    * | `EventsUnknown` | no event has this cursor or number: it is none, or the session was removed and begun again |
    * | `Elsewhere` | another process has the session in a turn, or had it when it died and its lease (`leaseTime`) has not ended |
@@ -248,6 +248,9 @@ export {
    * - `context`: the `RunContext` of the turn of this message; default that of the layer, or an empty one. A turn that takes
    *   decisions, or that `resume` begins, has the context of the message whose turn it continues. So a message with another
    *   context waits until calls that wait for approval are decided and run.
+   * - `conversation`: the messages before this one, of a session that begins with it: an imported chat, for example. Without a
+   *   system message it gets the instructions of the agent; otherwise it keeps its own. It is refused with `InputInvalid` if a call
+   *   has no result, and with `Exists` where the session exists, unless the message is the first one again.
    * - `title`, `metadata`: of a session that begins with this message. A session that exists keeps its own: use `update`.
    * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"`
    *   fails with `Busy`.
@@ -758,8 +761,9 @@ export const run = Effect.fn("Session.run")(function* <A>(
   options: sessionRun.RunOptions
 ): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
-  const { context, id, ifExists = "fail", input } = options
-  const receipt = yield* sessions.send(id, input, { agent: sessionRun.nameOf(agent), context, ifExists })
+  const { context, conversation, id, ifExists = "fail", input } = options
+  const agentName = sessionRun.nameOf(agent)
+  const receipt = yield* sessions.send(id, input, { agent: agentName, context, conversation, ifExists })
   return yield* sessionRun.resultOf(sessions, agent, id, sessionEvents.placeOf(receipt))
 })
 

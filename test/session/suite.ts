@@ -414,6 +414,35 @@ const messages: ReadonlyArray<Rule> = [
     }
   ),
   rule(
+    "KEEP-8 a session begins with a given conversation, which its first message is stored with",
+    function* (sessions, { id }) {
+      const asked = yield* Conversation.addUser(Conversation.empty, "reply x")
+      const conversation = yield* Conversation.addAssistant(asked, "x")
+      const calls = [Message.toolCallPart({ id: "c", name: "note", arguments: {} })]
+      const open = yield* Conversation.addAssistant(asked, calls)
+      yield* expectReason("open calls", "InputInvalid", send(sessions, id, "reply a", { conversation: open }))
+      const secret = yield* Conversation.addUser(conversation, "reply y", {
+        options: { openai: { apiKey: "a" } }
+      })
+      yield* expectReason("a secret", "InputInvalid", send(sessions, id, "reply a", { conversation: secret }))
+      yield* expectEqual("state", Option.none(), yield* sessions.state(id))
+      const first = { messageId: "a", conversation }
+      const { text } = yield* ask(sessions, id, "reply a", first)
+      yield* expectEqual("answer", "a", text)
+      const lines = ["user reply x", "assistant x", "user reply a", "assistant a"]
+      yield* expectLines(sessions, id, lines)
+      const receipt = yield* send(sessions, id, "reply a", first)
+      yield* expectEqual("the receipt of the same message", ["a", 1], [receipt.messageId, receipt.sequence])
+      const other = { messageId: "a", conversation: asked }
+      yield* expectReason("another conversation", "InputDiffers", send(sessions, id, "reply a", other))
+      yield* expectReason("a second message", "Exists", send(sessions, id, "reply b", { conversation }))
+      yield* expectLines(sessions, id, lines)
+      const restarted = { conversation: asked, ifExists: "restart" } as const
+      yield* expectEqual("answer", "c", (yield* ask(sessions, id, "reply c", restarted)).text)
+      yield* expectLines(sessions, id, ["user reply x", "user reply c", "assistant c"])
+    }
+  ),
+  rule(
     "KEEP-8 a list has pages of sessions and filters",
     function* (sessions, input) {
       const { id } = input

@@ -68,13 +68,14 @@ const SendBody = VersionedCodec.single({
     input: Schema.Union([Schema.String, ToolResult.NonEmptyContent]),
     agent: Schema.optionalKey(Schema.String),
     context: Schema.optionalKey(runParts.Context),
+    conversation: Schema.optionalKey(runParts.History),
     whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"])),
     pending: Schema.optionalKey(Schema.Literals(["keep", "deny"])),
     title: Schema.optionalKey(Schema.String),
     metadata: Schema.optionalKey(runParts.Context),
     ifExists: Schema.optionalKey(sessionTypes.IfExists)
   }),
-  data: ["/input", "/context"]
+  data: ["/input", "/context", "/conversation"]
 }).schema
 
 const DecideBody = VersionedCodec.single({
@@ -532,15 +533,15 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   const service: Service = {
     send: Effect.fnUntraced(function* (id, input, options) {
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-      const { agent, context, ifExists, pending, whenBusy, ...details } = options ?? {}
+      const { agent, context, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
-      yield* Effect.mapError(sessionMessage.read(messageId, input, context), refused)
+      yield* Effect.mapError(sessionMessage.read(messageId, input, { context, conversation }), refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
       const body = {
         id,
         messageId,
         input,
-        ...defined({ agent, context, ifExists, pending, whenBusy, metadata, title })
+        ...defined({ agent, context, conversation, ifExists, pending, whenBusy, metadata, title })
       }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),

@@ -72,7 +72,13 @@ const message = {
 
 /** The members are in the order in which a session has them first. */
 export const Event = Schema.TaggedUnion({
-  MessageReceived: { at, agent: Schema.String, ...message, digest: Schema.String },
+  MessageReceived: {
+    at,
+    agent: Schema.String,
+    ...message,
+    digest: Schema.String,
+    conversation: Schema.optionalKey(runParts.History)
+  },
   DecisionsReceived: { at, decisions: Schema.NonEmptyArray(runParts.Decision) },
   ResumeReceived: { at },
   SessionUpdated: { at, ...details },
@@ -150,6 +156,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * The state of a session.
  *
  * - `title`, `metadata`: empty before they are set.
+ * - `conversation`: the one that the run begins with. Without it the run begins with the instructions of the agent.
  * - `sequence`: the number of its newest event.
  * - `received`: the first message and the newest ones, oldest first: one of them again is no new message. What became of it is
  *   among the events after `sequence`, and `digest` covers its content.
@@ -164,6 +171,7 @@ export const Memory = Schema.Struct({
   agent: Schema.String,
   title: Schema.String,
   metadata: runParts.Context,
+  conversation: Schema.optionalKey(runParts.History),
   sequence: runParts.Count,
   received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, digest: Schema.String })),
   queue: Queue,
@@ -208,6 +216,8 @@ const rememberMessage = (
 ): Memory["received"] =>
   first === undefined ? [added] : [first, ...others.slice(Math.max(0, others.length + 2 - remembered)), added]
 
+const withoutConversation = ({ conversation: _, ...memory }: Memory): Memory => memory
+
 const withoutFailure = ({ failure: _, ...memory }: Memory): Memory => ({ ...memory, isResumed: false })
 
 /** Messages are taken from the front. */
@@ -231,6 +241,7 @@ const applyRunEvent = (
   const next = { ...memory, isHeld: false, run: applied.success }
   switch (event._tag) {
     case "RunStarted":
+      return Result.succeed(withoutConversation(withoutFailure(next)))
     case "RunResumed":
       return Result.succeed(withoutFailure(next))
     case "InputAdded":
@@ -276,9 +287,10 @@ const applyFailure = (memory: Memory, { error, isHeld, messageId }: EventOf<"Tur
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { context, digest, input, messageId, pending } = event
+      const { context, conversation, digest, input, messageId, pending } = event
       return Result.succeed({
         ...memory,
+        ...defined({ conversation }),
         isHeld: false,
         received: rememberMessage(memory.received, { messageId, sequence: memory.sequence + 1, digest }),
         queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, pending }) })
@@ -377,13 +389,17 @@ export const statusOf = (self: Memory): Status => {
   return self.run !== undefined && Run.approvalRequests(self.run).length > 0 ? "waiting" : "idle"
 }
 
+/** The conversation of a session, which may be waiting for the first turn. */
+export const conversationOf = ({ conversation, run }: Memory): Conversation.Conversation =>
+  run?.conversation ?? conversation ?? Conversation.empty
+
 /** The part of a session that a list of sessions shows. */
 export const summaryOf = (self: Memory, times: Pick<Summary, "created" | "updated">): Summary => ({
   title: self.title,
   metadata: self.metadata,
   ...times,
   status: statusOf(self),
-  messages: self.run === undefined ? 0 : Conversation.messageCount(self.run.conversation)
+  messages: Conversation.messageCount(conversationOf(self))
 })
 
 /** The decisions of the next turn: those about calls that still wait. */

@@ -67,7 +67,7 @@ export const send = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   const messageId = options.messageId ?? (yield* yield* Message.MessageId)
-  const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options.context), own.fail)
+  const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options), own.fail)
   const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
   const message = { messageId, input: content, digest }
   if (options.ifExists === "restart") yield* removeOther(self, messageId, options)
@@ -95,7 +95,7 @@ const store = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   yield* own.refresh
-  const { agent: wanted, ifExists = "continue", pending } = options
+  const { agent: wanted, conversation, ifExists = "continue", pending } = options
   const found = own.stored?.memory
   if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
     return yield* own.fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
@@ -111,7 +111,8 @@ const store = Effect.fnUntraced(function* (
     }
     const [first] = found.received
     if (first !== undefined && ifExists === "resume") return yield* resumeFirst(self, found, first, digest)
-    if (first !== undefined && ifExists !== "continue") return yield* own.fail(existing(found))
+    const isFirst = ifExists !== "continue" || conversation !== undefined
+    if (first !== undefined && isFirst) return yield* own.fail(existing(found))
     yield* ensureRoom(self, found, options)
   }
   const context = yield* contextFor(self, options.context)
@@ -121,7 +122,7 @@ const store = Effect.fnUntraced(function* (
     at,
     agent: name,
     ...message,
-    ...defined({ context }),
+    ...defined({ context, conversation }),
     ...(pending === "deny" && { pending })
   }
   if (found === undefined) {

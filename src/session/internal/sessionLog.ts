@@ -14,7 +14,6 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
-import * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
@@ -172,7 +171,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       const [batch] = Result.getOrElse(read, () => [])
       const folded = batch === undefined ? undefined : sessionEvents.applyAll(memory, batch.events)
       if (folded === undefined || Result.isFailure(folded)) {
-        return Option.some(memory.run?.conversation ?? Conversation.empty)
+        return Option.some(sessionEvents.conversationOf(memory))
       }
       memory = folded.success
     }

@@ -8,11 +8,11 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as Digest from "../../payload/Digest.ts"
-import type { JsonObject } from "../../payload/Json.ts"
+import * as base from "../../payload/internal/base.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import type { Input, Reason } from "./sessionTypes.ts"
+import type { Input, Reason, SendOptions } from "./sessionTypes.ts"
 
 const Body = Schema.Struct({ input: ToolResult.NonEmptyContent, context: Schema.optionalKey(runParts.Context) })
 
@@ -20,16 +20,35 @@ const codec = VersionedCodec.single({ what: "message to a session", value: Body 
 
 const isContent = Schema.is(ToolResult.NonEmptyContent)
 
-/** The content of a message and its digest. Fails with `InputInvalid`. */
-export const read = Effect.fnUntraced(function* (messageId: string, input: Input, context: JsonObject | undefined) {
+/** The problem of a conversation that cannot be the beginning of a session. */
+const problemOf = (conversation: unknown): string | undefined => {
+  if (!Conversation.isConversation(conversation)) return "expected a Conversation as conversation"
+  const open = Conversation.openCalls(conversation).map(({ id }) => base.quote(id))
+  return open.length === 0
+    ? undefined
+    : `expected a conversation whose calls all have results, got the open calls ${open.join(", ")}. Add their results, or close them with Conversation.seal`
+}
+
+/** The content of a message, the conversation before it, and the digest of both. Fails with `InputInvalid`. */
+export const read = Effect.fnUntraced(function* (
+  messageId: string,
+  input: Input,
+  { context, conversation }: Pick<SendOptions, "context" | "conversation">
+) {
   const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "InputInvalid", problem })
   if (!Schema.is(Schema.String)(messageId)) return yield* refuse("expected a text as messageId")
   const content = typeof input === "string" ? ([ToolResult.textPart(input)] as const) : input
   if (!isContent(content)) return yield* refuse("expected a text, or a list of text and file parts")
-  const fits = history.append(Conversation.empty, yield* Message.user(content))
+  const unfit = conversation === undefined ? undefined : problemOf(conversation)
+  if (unfit !== undefined) return yield* refuse(unfit)
+  const fits = history.append(conversation ?? Conversation.empty, yield* Message.user(content))
   if (Result.isFailure(fits)) return yield* refuse(fits.failure.message)
   const body = { input: content, ...defined({ context }) }
-  const json = yield* Effect.catch(codec.encode(body), ({ message }) => refuse(message))
-  const text = Result.getOrElse(Digest.canonicalize(json), () => JSON.stringify(json))
+  const refused = <A, E extends { readonly message: string }>(encoded: Effect.Effect<A, E>) =>
+    Effect.catch(encoded, ({ message }) => refuse(message))
+  const json = yield* refused(codec.encode(body))
+  const before = conversation === undefined ? undefined : yield* refused(Conversation.codec.encode(conversation))
+  const whole = { ...json, ...defined({ conversation: before }) }
+  const text = Result.getOrElse(Digest.canonicalize(whole), () => JSON.stringify(whole))
   return { content, digest: yield* Effect.orDie(Digest.sha256(text)) }
 })

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as Run from "../../agent/Run.ts"
-import * as Conversation from "../../conversation/Conversation.ts"
+import type * as Conversation from "../../conversation/Conversation.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -102,7 +102,7 @@ export const state = ({ own }: Turns): Option.Option<sessionTypes.State> =>
   Option.map(Option.fromUndefinedOr(own.stored), stateOf)
 
 export const history = ({ own }: Turns): Effect.Effect<Conversation.Conversation, SessionError> =>
-  Effect.map(own.memory, ({ run }) => run?.conversation ?? Conversation.empty)
+  Effect.map(own.memory, sessionEvents.conversationOf)
 
 /** Waits until no turn is under way or due. */
 export const untilIdle = (self: Turns): Effect.Effect<void, SessionError> =>

@@ -31,6 +31,8 @@ export interface RunOptions {
   readonly input: sessionTypes.Input
   /** The `RunContext` of the job. */
   readonly context?: JsonObject | undefined
+  /** The conversation that the job begins with, as in `Session.SendOptions`. */
+  readonly conversation?: Conversation.Conversation | undefined
   /**
    * The policy for an id that has a session.
    *

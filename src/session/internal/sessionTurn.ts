@@ -39,6 +39,7 @@ import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
 import type { StepWrite } from "../../agent/internal/planRunParts.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
@@ -270,6 +271,13 @@ const settleCalls = ({ own }: Turns, message: Queued) =>
     )
   })
 
+/** The conversation that a run begins with. One without a system message gets the instructions of the agent. */
+const beginning = ({ conversation }: Memory): Pick<agentTypes.Options, "conversation" | "instructions"> => {
+  if (conversation === undefined) return {}
+  const isInstructed = Conversation.messages(conversation).some(({ role }) => role === "system")
+  return { conversation, instructions: isInstructed ? "keep" : "replace" }
+}
+
 /** Runs the agent until its run ends or is stopped. */
 const runUntilStopped = (
   self: Turns,
@@ -292,7 +300,7 @@ const runUntilStopped = (
   const options = driver.hand(ofTurn, { deadline: undefined, streaming: true, write: writeStep(self, turn) })
   const running: Effect.Effect<unknown, AgentError.AgentError> =
     memory.run === undefined
-      ? agent.run(message?.input, { ...options, ...defined({ context: message?.context }) })
+      ? agent.run(message?.input, { ...options, ...beginning(memory), ...defined({ context: message?.context }) })
       : agent.resume(memory.run, {
           ...options,
           ...defined({

@@ -249,6 +249,11 @@ export interface SendOptions extends Details {
   readonly messageId?: string | undefined
   readonly agent?: string | undefined
   readonly context?: JsonObject | undefined
+  /**
+   * The conversation that the session begins with, before this message; default: the instructions of the agent. One without a
+   * system message gets these instructions. Each of its calls has a result.
+   */
+  readonly conversation?: Conversation | undefined
   readonly whenBusy?: "queue" | "reject" | undefined
   /**
    * `"deny"` denies the calls that wait for approval when the next turn begins; `"keep"` (default) lets them wait. It has no
