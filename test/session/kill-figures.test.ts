@@ -1,6 +1,7 @@
 /** The figures of the kill tests count what is wrong. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
+import * as agents from "./kill/agents.ts"
 import type { Operations, Said, Seen } from "./kill/door.ts"
 import * as ledger from "./kill/ledger.ts"
 import type { Record } from "./kill/load.ts"
@@ -11,6 +12,8 @@ const stored = (...texts: ReadonlyArray<string>): ReadonlyArray<Seen> =>
   texts.map((text, index) => ({ sequence: index + 1, text }))
 
 const door = (events: ReadonlyArray<Seen>, said: ReadonlyArray<Said>): Operations => ({
+  run: () => Effect.succeed({ outcome: "Completed", output: "" }),
+  read: () => Effect.succeed(undefined),
   send: () => Effect.succeed(1),
   decide: () => Effect.succeed(0),
   resume: () => Effect.void,
@@ -97,6 +100,46 @@ describe("DUR-7 the figures of the kill tests", () => {
       )
     })
   )
+
+  it.effect("KEEP-10 count jobs with another result, or two, and steps that began after they were completed", () =>
+    Effect.gen(function* () {
+      const right = yield* agents.expected(agents.job, "s1.1")
+      assert.match(right, /^done s1\.1 as \d+$/)
+      const finished = (at: number) =>
+        `{"_tag":"StepFinished","record":{"step":"ship","finishedAt":"${new Date(at).toISOString()}"}}`
+      const of = Effect.fnUntraced(function* (results: ReadonlyArray<string>, at: number, value: unknown = right) {
+        const events = stored("a", finished(at))
+        const operations: Operations = {
+          ...door(events, [user("s1.1"), { role: "assistant", text: right }]),
+          read: () => Effect.succeed({ id: "s1", value })
+        }
+        const job = record({
+          agent: agents.job,
+          acknowledged: ["s1.1"],
+          job: { results: new Set(results) },
+          readers: []
+        })
+        const lines = [{ ...line("s1.1/ship", "start", "step"), at: 5 }]
+        const { ranAgain, wrong } = yield* verdict.of(operations, [job], lines, [])
+        return [wrong.length, ranAgain.length]
+      })
+      assert.deepStrictEqual(yield* of([right], 5), [0, 0])
+      assert.deepStrictEqual(yield* of(["done s1.1 as 7"], 5), [1, 0])
+      assert.deepStrictEqual(yield* of([right, "other"], 5), [1, 0])
+      assert.deepStrictEqual(yield* of([right], 4), [0, 1])
+      assert.deepStrictEqual(yield* of([right], 5, "other"), [1, 0])
+    })
+  )
+
+  it("KEEP-10 the time to the next work is that of sessions that the kill hit, without other trouble", () => {
+    const by = (pid: number, at: number, key: string): ledger.Line => ({ ...line(key, "start"), pid, at })
+    const lines = [by(1, 5, "s1.1/desk/0"), by(2, 12, "s2.1/desk/0"), by(2, 30, "s1.1/desk/0")]
+    const kills = [{ pid: 1, at: 10, ready: 25 }]
+    assert.deepStrictEqual(ledger.delays(lines, kills, [], "at"), [20])
+    assert.deepStrictEqual(ledger.delays(lines, kills, [], "ready"), [5])
+    assert.deepStrictEqual(ledger.delays(lines, kills, [{ from: 20, to: 40 }], "at"), [])
+    assert.deepStrictEqual(ledger.delays(lines.slice(1), kills, [], "at"), [])
+  })
 
   it("work is begun from an old state where another process had gone further before the process was continued", () => {
     const by = (pid: number, at: number, key: string): ledger.Line => ({ ...line(key, "start"), pid, at })

@@ -1,5 +1,5 @@
 /**
- * An agent and a plan for sessions that are killed, their tools, and a model that needs no script in order: its answer
+ * An agent and plans for sessions that are killed, their tools, and a model that needs no script in order: its answer
  * follows from the newest message of the user and the number of answers after it. All work takes time, so that a kill
  * hits it, and is in the ledger.
  */
@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import { Agent } from "effect-emissary"
-import { Plan, Reference, Step } from "effect-emissary/plan"
+import { Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { random } from "../../random.ts"
 import type { Ledger } from "./ledger.ts"
@@ -17,6 +17,11 @@ import * as weather from "./weather.ts"
 
 export const chat = "desk"
 export const plan = "order"
+/** The plan of jobs. */
+export const job = "build"
+
+/** The key under which each run of it has its last value. */
+export const written = "last build"
 
 /** The text of a message: `s3.7`, the seventh of session `s3`. */
 export const label = (session: string, number: number): string => `${session}.${number}`
@@ -91,7 +96,47 @@ const modelLayer = ({ ledger, pace }: Options) =>
     return ledger.around(`${message}/${who}/${round}`, "model", Effect.as(takes(pace), turn))
   })
 
-/** The agent and the plan, and what they need. */
+/** A plan whose steps do their work once, unless they are cut off: one asks for an approval, and one is an agent. */
+const buildOf = <R>({ ledger, pace }: Options, part: Agent.Agent<unknown, R>) => {
+  const step = (name: string, answer: (task: string) => string) => (input: Step.Input) => {
+    const key = `${lastLabel(input.task)}/${name}`
+    return ledger.around(key, "step", Effect.as(takes(pace), answer(input.task)))
+  }
+  const made = (name: string) => step(name, (task) => `${lastLabel(task)} ${name} ${hash(task)}`)
+  return Plan.make(
+    { name: job },
+    Step.make("fetch", { target: made("fetch") }),
+    Step.make("compile", { target: made("compile"), parallel: true }),
+    Step.make("check", { target: made("check"), parallel: true }),
+    Step.make("join", { task: Reference.fromParallelAll("compile"), target: made("join") }),
+    Step.make("part", { task: Reference.fromStart, target: part }),
+    Step.make("confirm", {
+      task: Reference.fromStep("join"),
+      target: (input) =>
+        hash(input.task) % 3 > 0 || input.decision !== undefined
+          ? made("confirm")(input)
+          : Step.pause(`confirm ${lastLabel(input.task)}`)
+    }),
+    Step.make("ship", {
+      target: step("ship", (task) => `${answerTo(lastLabel(task))} as ${hash(task)}`),
+      writes: written
+    })
+  )
+}
+
+/** The result of a job that nothing disturbs: that of the agent is its answer, that of the plan is found by running it here. */
+export const expected = Effect.fnUntraced(function* (agent: string, message: string) {
+  if (agent === chat) return answerTo(message)
+  const quiet: Ledger = { around: (_key, _work, effect) => effect }
+  const { build, layer } = yield* make({ ledger: quiet, weather: "", version: 1, pace: 0 })
+  const first = yield* Effect.provide(Plan.run(build, message), layer)
+  const decisions = PlanRun.pauses(first.state).map((pause) => ({ ...pause, approved: true }))
+  const result =
+    first.outcome === "Paused" ? yield* Effect.provide(Plan.resume(build, first.state, { decisions }), layer) : first
+  return result.outcome === "Completed" ? result.text : result.outcome
+}, Effect.orDie)
+
+/** The agent and the plans, and what they need. */
 export const make = Effect.fnUntraced(function* (options: Options) {
   const { ledger, pace, version } = options
   const instructions = (who: string) => `You are ${who}. Version ${version}.`
@@ -120,5 +165,10 @@ export const make = Effect.fnUntraced(function* (options: Options) {
         ledger.around(`${lastLabel(task)}/sign`, "idempotent", Effect.as(takes(pace), answerTo(lastLabel(task))))
     })
   )
-  return { desk, order: yield* Plan.bind(order), layer: Layer.merge(handlers, modelLayer(options)) }
+  return {
+    desk,
+    order: yield* Plan.bind(order),
+    build: yield* Plan.bind(yield* buildOf(options, agent("part"))),
+    layer: Layer.merge(handlers, modelLayer(options))
+  }
 })

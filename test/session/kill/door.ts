@@ -8,7 +8,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { Conversation } from "effect-emissary"
+import { Agent, Conversation } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 
 export class DoorError extends Schema.TaggedError<DoorError>()("DoorError", {
@@ -40,8 +40,23 @@ export interface Said {
   readonly text: string
 }
 
-/** The operations of `Session.Service` that clients use. */
+/** The result of a job. */
+export interface Result {
+  readonly outcome: string
+  readonly output?: string
+}
+
+/** The value of a step with `writes`. */
+export interface Written {
+  readonly id: string
+  readonly value: unknown
+}
+
+/** The operations on sessions that clients use. */
 export interface Operations {
+  /** `Session.run`: begins a job, or continues the one that is there, and waits for its result. */
+  readonly run: (id: string, text: string, agent: string) => Effect.Effect<Result, DoorError>
+  readonly read: (key: string) => Effect.Effect<Written | undefined, DoorError>
   readonly send: (id: string, text: string, messageId: string, agent: string) => Effect.Effect<number, DoorError>
   /** Approves or denies all that waits; returns how many. */
   readonly decide: (id: string, approved: boolean) => Effect.Effect<number, DoorError>
@@ -60,6 +75,23 @@ const failed = (error: Session.SessionError | Schema.SchemaError) =>
   new DoorError({ reason: error._tag === "SessionError" ? error.reason._tag : error._tag, text: error.message })
 
 const fromService = (sessions: Session.Service): Operations => ({
+  run: (id, text, name) =>
+    // A caller knows the name, and the output is text
+    Session.run(Agent.make(name), { id, input: text, ifExists: "resume" }).pipe(
+      Effect.provideService(Session.Session, sessions),
+      Effect.mapBoth({
+        onFailure: failed,
+        onSuccess: (result) =>
+          result.outcome === "Completed"
+            ? { outcome: result.outcome, output: result.output }
+            : { outcome: result.outcome }
+      })
+    ),
+  read: (key) =>
+    Effect.mapBoth(sessions.read(key), {
+      onFailure: failed,
+      onSuccess: Option.match({ onNone: () => undefined, onSome: ({ id, value }) => ({ id, value }) })
+    }),
   send: (id, text, messageId, agent) =>
     sessions.send(id, text, { messageId, agent }).pipe(
       Effect.map(({ sequence }) => sequence),

@@ -61,8 +61,11 @@ const cluster = ({ database, leaseMillis, port }: tasks.Task): Layer.Layer<Shard
 export const runner = (task: tasks.Task) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const { desk, layer, order } = yield* agents.make({ ...task, ledger: ledger.open(task.ledger, task.runner) })
-      const hosts = [desk, order] as const
+      const { build, desk, layer, order } = yield* agents.make({
+        ...task,
+        ledger: ledger.open(task.ledger, task.runner)
+      })
+      const hosts = [desk, order, build] as const
       const sql = client(task.database)
       const store = VersionedStore.layerSql().pipe(Layer.provide(sql), Layer.orDie)
       const sessions = () => {

@@ -11,7 +11,7 @@ export interface Line {
   readonly pid: number
   /** `s3.7/desk/0/1`: the message, who asks, the round, the call in it. */
   readonly key: string
-  readonly work: "model" | "idempotent" | "once"
+  readonly work: "model" | "idempotent" | "once" | "step"
   readonly phase: "start" | "end"
 }
 
@@ -74,6 +74,49 @@ export const startedTwice = (lines: ReadonlyArray<Line>, work: Line["work"]): Re
   }
   return [...byKey.values()].filter((all) => all.filter(({ phase }) => phase === "start").length > 1)
 }
+
+/** The end of a step as a session has stored it. */
+export interface Completed {
+  readonly key: string
+  readonly at: number
+}
+
+/** Work of steps that began after the step had been stored as completed. */
+export const ranAgain = (lines: ReadonlyArray<Line>, completed: ReadonlyArray<Completed>): ReadonlyArray<Line> => {
+  const ends = new Map(completed.map(({ at, key }) => [key, at]))
+  return lines.filter(
+    ({ at, key, phase, work }) =>
+      work === "step" && phase === "start" && at > (ends.get(key) ?? Number.POSITIVE_INFINITY)
+  )
+}
+
+/** A process that was killed. `ready`: when the next one of its name could answer. */
+export interface Kill {
+  readonly pid: number
+  readonly at: number
+  ready: number | undefined
+}
+
+/**
+ * For each kill that left work: the milliseconds until another process continued a session that had some. Kills with other
+ * trouble meanwhile, which `others` has, do not count.
+ */
+export const delays = (
+  lines: ReadonlyArray<Line>,
+  kills: ReadonlyArray<Kill>,
+  others: ReadonlyArray<Pick<Stop, "from" | "to">>,
+  since: "at" | "ready"
+) =>
+  kills.flatMap((kill) => {
+    const held = new Set(openWork(lines, kill.pid).map(({ key }) => sessionOf(key)))
+    const next = lines.find(({ at, key, pid }) => pid !== kill.pid && at >= kill.at && held.has(sessionOf(key)))
+    const begin = kill[since]
+    if (held.size === 0 || next === undefined || begin === undefined) return []
+    const isDisturbed =
+      kills.some(({ at }) => at > kill.at && at <= next.at) ||
+      others.some(({ from, to }) => from <= next.at && to >= kill.at)
+    return isDisturbed ? [] : [Math.max(0, next.at - begin)]
+  })
 
 /** A process that was stopped and continued. */
 export interface Stop {

@@ -1,4 +1,4 @@
-/** Clients: each sends numbered messages to one session after the other, and remembers what was acknowledged. */
+/** Clients: each has a chat or a job, one after the other, and remembers what was acknowledged. */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { type Random, random } from "../../random.ts"
@@ -16,6 +16,8 @@ export interface Record {
   readonly progress: readers.Progress
   /** Errors that a client got, by reason: how often, and the newest text. */
   readonly errors: Map<string, { times: number; text: string }>
+  /** The result of a job, which is one message; absent for a chat. */
+  readonly job?: { readonly results: Set<string> }
   /** A turn was interrupted: its message has no answer. */
   interrupted: boolean
   /** The session was seen idle after its last message. */
@@ -70,6 +72,34 @@ const untilIdle = Effect.fnUntraced(function* (door: Operations, record: Record,
   record.settled = true
 })
 
+/** Runs a job to its result, as a caller that may lose the answer: it asks again, and approves what waits. */
+const oneJob = Effect.fnUntraced(function* ({ door }: Options, record: Record, dice: Random) {
+  const { acknowledged, agent, errors, id, job } = record
+  if (job === undefined) return
+  for (const reader of record.readers) {
+    const fork = readers.follow(door, id, reader, record.progress, random(dice.below(2 ** 31)))
+    yield* Effect.forkScoped(fork)
+  }
+  const text = agents.label(id, 1)
+  acknowledged.push(text)
+  // The same job again finds the same result
+  for (let times = 0; times < 2;) {
+    const result = yield* Effect.result(door.run(id, text, agent))
+    if (result._tag === "Failure") {
+      const { reason, text } = result.failure
+      errors.set(reason, { times: (errors.get(reason)?.times ?? 0) + 1, text })
+      yield* Effect.sleep(60)
+    } else if (result.success.outcome === "Completed") {
+      job.results.add(result.success.output ?? "")
+      times += 1
+    } else {
+      yield* Effect.ignore(door.decide(id, true))
+      yield* Effect.sleep(20)
+    }
+  }
+  yield* untilIdle(door, record, dice)
+}, Effect.scoped)
+
 const oneSession = Effect.fnUntraced(function* (options: Options, record: Record, dice: Random) {
   const { door, messages } = options
   for (const reader of record.readers) {
@@ -104,9 +134,13 @@ export const run = Effect.fnUntraced(function* (options: Options, records: Array
   const client = Effect.fnUntraced(function* (number: number) {
     const dice = random(options.seed * 1000 + number)
     do {
+      // Every second one
+      const isJob = records.length % 2 === 0
+      const [plan, chance] = isJob ? [agents.job, 0.7] : [agents.plan, 0.3]
       const record: Record = {
         id: `s${records.length + 1}`,
-        agent: dice.chance(0.3) ? agents.plan : agents.chat,
+        agent: dice.chance(chance) ? plan : agents.chat,
+        ...(isJob && { job: { results: new Set<string>() } }),
         acknowledged: [],
         readers: dice.times(options.readers, () => ({ seen: [], faults: [] })),
         progress: { settled: false, waiting: false },
@@ -115,7 +149,7 @@ export const run = Effect.fnUntraced(function* (options: Options, records: Array
         settled: false
       }
       records.push(record)
-      yield* Effect.raceFirst(oneSession(options, record, dice), outOfPatience)
+      yield* Effect.raceFirst((isJob ? oneJob : oneSession)(options, record, dice), outOfPatience)
     } while (!options.over())
   })
   const clients = Array.from({ length: options.clients }, (_, index) => index)

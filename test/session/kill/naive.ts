@@ -83,6 +83,16 @@ export const layer = <R>(hosts: ReadonlyArray<Agent.Agent<unknown, R>>) =>
           onSuccess: Option.match({ onNone: () => empty(""), onSome: ({ value }) => homeOf(value) })
         })
       return Door.of({
+        run: (id, text, agent) =>
+          Effect.gen(function* () {
+            const { said } = homeOf(Option.getOrUndefined(yield* load(id))?.value ?? empty(agent))
+            const answer = said.find(({ role }) => role === "assistant")
+            if (answer !== undefined) return { outcome: "Completed", output: answer.text }
+            yield* change(id, agent, (home) => (home.queue.includes(text) ? home : { ...home, queue: [text] }))
+            yield* wake(id)
+            return { outcome: "Running" }
+          }).pipe(Effect.mapError(failed)),
+        read: () => Effect.succeed(undefined),
         send: (id, text, messageId, agent) =>
           change(id, agent, (home) =>
             home.received.includes(messageId)

@@ -3,7 +3,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
-import { type Operations, DoorError, type Seen, type Summary } from "./door.ts"
+import { type Operations, DoorError, type Seen, type Summary, type Written } from "./door.ts"
 import type { Fleet, Runner } from "./fleet.ts"
 import type * as tasks from "./task.ts"
 
@@ -102,6 +102,8 @@ export const make = (fleet: Fleet): Operations => {
   const valueOf = <A>(effect: Effect.Effect<unknown, DoorError>) => effect as Effect.Effect<A, DoorError>
 
   return {
+    run: (id, ...rest) => valueOf(once("run", id, rest)),
+    read: (key) => Effect.map(valueOf<Written | null>(once("read", key)), (found) => found ?? undefined),
     send: (id, ...rest) => valueOf(once("send", id, rest)),
     decide: (id, approved) => valueOf(once("decide", id, [approved])),
     resume: (id) => valueOf(once("resume", id)),

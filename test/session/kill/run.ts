@@ -53,6 +53,9 @@ export interface Figures {
   readonly events: number
   readonly modelCalls: number
   readonly toolCalls: number
+  readonly jobs: number
+  /** The milliseconds from a kill, and from the start of the next process, to the next work of a session that it had. */
+  readonly delays: { readonly at: ReadonlyArray<number>; readonly ready: ReadonlyArray<number> }
   /** Calls of idempotent tools that were started again, as they may be. */
   readonly startedAgain: number
   /** Errors that clients got and tried again after, by reason. */
@@ -66,7 +69,8 @@ export interface Result {
 
 const figuresOf = (
   records: ReadonlyArray<load.Record>,
-  lines: ReadonlyArray<ledger.Line>
+  lines: ReadonlyArray<ledger.Line>,
+  { killed, others }: trouble.Trouble
 ): Omit<Figures, "seed" | "seconds" | "trouble"> => {
   const errors = new Map<string, number>()
   for (const record of records) {
@@ -75,6 +79,8 @@ const figuresOf = (
   const starts = lines.filter(({ phase }) => phase === "start")
   return {
     sessions: records.length,
+    jobs: records.filter(({ job }) => job !== undefined).length,
+    delays: { at: ledger.delays(lines, killed, others, "at"), ready: ledger.delays(lines, killed, others, "ready") },
     interrupted: records.filter(({ interrupted }) => interrupted).length,
     messages: records.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
     events: records.reduce((sum, { readers }) => sum + Math.max(0, ...readers.map(({ seen }) => seen.length)), 0),
@@ -167,11 +173,18 @@ export const run = Effect.fnUntraced(function* (options: Options, say: (line: st
   yield* Fiber.interrupt(saying)
   const lines = read()
   const result: Result = {
-    figures: { seed, seconds: (Date.now() - began) / 1000, trouble: done, ...figuresOf(records, lines) },
+    figures: { seed, seconds: (Date.now() - began) / 1000, trouble: done, ...figuresOf(records, lines, done) },
     verdict: yield* verdict.of(door, records, lines, done.stops)
   }
   return result
 }, Effect.scoped)
+
+/** The middle and the largest of some times, in seconds. */
+const times = (all: ReadonlyArray<number>): string => {
+  const sorted = all.toSorted((a, b) => a - b)
+  const second = (millis: number | undefined) => (millis === undefined ? "none" : `${(millis / 1000).toFixed(2)} s`)
+  return `${second(sorted[Math.floor(sorted.length / 2)])}, at most ${second(sorted.at(-1))} (${sorted.length} kills)`
+}
 
 /** The result for people. */
 export const render = ({ figures, verdict }: Result): string => {
@@ -182,6 +195,8 @@ export const render = ({ figures, verdict }: Result): string => {
     ["acknowledged messages lost, doubled or out of order", verdict.lost.length],
     ["calls started twice, of tools that are not idempotent", verdict.startedTwice.length],
     ["sessions stuck, or without an answer", verdict.stuck.length],
+    ["jobs with another result than undisturbed", verdict.wrong.length],
+    ["steps that began again after they were completed", verdict.ranAgain.length],
     ["events out of order, twice or changed at a reader", verdict.disorder.length],
     ["work begun from an old state, by a runner that was stopped and continued", verdict.stale.length],
     ["turns failed", verdict.failed.length],
@@ -199,6 +214,9 @@ export const render = ({ figures, verdict }: Result): string => {
     ["times in which no turn could begin", trouble.outages],
     ["deploys that broke the calls which waited, and mended them", trouble.breaks],
     ["sessions", `${figures.sessions} (with turns that were interrupted: ${figures.interrupted})`],
+    ["jobs among them", figures.jobs],
+    ["from a kill to the next work of a session that it hit", times(figures.delays.at)],
+    ["from the start of the next process to that work", times(figures.delays.ready)],
     ["messages acknowledged", figures.messages],
     ["events at a reader", figures.events],
     ["model calls", figures.modelCalls],

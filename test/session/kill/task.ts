@@ -26,7 +26,7 @@ export interface Task {
 /** The methods of `Operations`, by name. */
 export interface Call {
   readonly call: number
-  readonly method: "send" | "decide" | "resume" | "interrupt" | "events" | "state" | "history"
+  readonly method: "run" | "read" | "send" | "decide" | "resume" | "interrupt" | "events" | "state" | "history"
   readonly args: ReadonlyArray<unknown>
 }
 

@@ -29,6 +29,9 @@ export interface Options {
 /** The trouble so far. `hits` are kills by the work of the process. */
 export interface Trouble {
   kills: number
+  readonly killed: Array<ledger.Kill>
+  /** The times of all other trouble. */
+  readonly others: Array<Pick<ledger.Stop, "from" | "to">>
   holders: number
   readonly stops: Array<ledger.Stop>
   /** Stops in which another runner continued a session of the one that was stopped. */
@@ -43,6 +46,8 @@ export interface Trouble {
 
 export const begin = (): Trouble => ({
   kills: 0,
+  killed: [],
+  others: [],
   holders: 0,
   stops: [],
   takenOver: 0,
@@ -81,14 +86,18 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
   const kill = Effect.gen(function* () {
     const byHolding = dice.chance(0.7)
     const name = byHolding ? yield* holder : dice.pick(fleet.names)
+    const at = Date.now()
     const killed = yield* Effect.promise(() => fleet.kill(name))
-    if (killed !== undefined) {
+    const kill: ledger.Kill | undefined = killed && { pid: killed.pid, at, ready: undefined }
+    if (killed !== undefined && kill !== undefined) {
+      done.killed.push(kill)
       count(killed.pid)
       if (byHolding) done.holders += 1
     }
     // Sometimes it is away for so long that others have to continue
     if (dice.chance(0.3)) yield* Effect.sleep(dice.below(1.5 * leaseMillis))
     const runner = fleet.start(name)
+    if (kill !== undefined) void runner.ready.then(() => (kill.ready = runner.over ? undefined : Date.now()))
     // Sometimes the next trouble comes while it starts
     if (dice.chance(0.7)) yield* Effect.promise(() => runner.ready)
   })
@@ -170,7 +179,9 @@ export const make = Effect.fnUntraced(function* (options: Options, done: Trouble
     while (others[0] !== undefined && others[0].after < done.kills) {
       const next = others.shift()
       yield* Effect.sleep(dice.below(options.pause))
+      const from = Date.now()
       if (next !== undefined) yield* next.action
+      done.others.push({ from, to: Date.now() })
     }
   }
   for (const name of fleet.names) {

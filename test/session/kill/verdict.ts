@@ -13,6 +13,10 @@ export interface Verdict {
   readonly startedTwice: ReadonlyArray<string>
   /** Sessions that did not end their work, or did not answer their last message. */
   readonly stuck: ReadonlyArray<string>
+  /** Jobs with another result than they have undisturbed, or with two, and values of steps that no job wrote. */
+  readonly wrong: ReadonlyArray<string>
+  /** Steps of plans that began again after they were stored as completed. */
+  readonly ranAgain: ReadonlyArray<string>
   /** Events that a reader saw twice, out of order, or that were others later. */
   readonly disorder: ReadonlyArray<string>
   /** Work that a runner which was stopped and continued began from an old state. */
@@ -72,7 +76,11 @@ const reread = Effect.fnUntraced(function* (door: Operations, { id, readers }: l
     ({ text }) => /"_tag":"MessageReceived".*?"messageId":"([^"]*)"/.exec(text)?.[1] ?? []
   )
   const again = received.filter((messageId, index) => received.indexOf(messageId) !== index)
-  return { faults, failed, dropped: again.map((messageId) => `${id}: the message ${messageId} was dropped`) }
+  const completed = stored.flatMap(({ text }) => {
+    const [, step, at] = /"_tag":"StepFinished".*?"step":"(\w+)".*?"finishedAt":"([^"]*)"/.exec(text) ?? []
+    return step === undefined || at === undefined ? [] : [{ key: `${agents.label(id, 1)}/${step}`, at: Date.parse(at) }]
+  })
+  return { faults, failed, completed, dropped: again.map((messageId) => `${id}: the message ${messageId} was dropped`) }
 })
 
 const ofSession = Effect.fnUntraced(function* (door: Operations, record: load.Record) {
@@ -83,17 +91,40 @@ const ofSession = Effect.fnUntraced(function* (door: Operations, record: load.Re
     const state = yield* Effect.result(door.state(id))
     const now = state._tag === "Success" ? JSON.stringify(state.success) : state.failure.message
     const messages = `${acknowledged.length} messages acknowledged, errors: ${errors.join(", ") || "none"}`
-    return { lost: [], stuck: [`${id} (${record.agent}) is ${now}; ${messages}`], disorder: faults, failed: [] }
+    const stuck = [`${id} (${record.agent}) is ${now}; ${messages}`]
+    return { lost: [], stuck, disorder: faults, failed: [], wrong: [], completed: [] }
   }
   const said = yield* within("history", door.history(id))
   const state = yield* within("state", door.state(id))
-  const { dropped, failed, faults: stored } = yield* reread(door, record, state?.sequence ?? 0)
+  const { completed, dropped, failed, faults: stored } = yield* reread(door, record, state?.sequence ?? 0)
   return {
     lost: [...wrongMessages(id, acknowledged, said), ...dropped],
     stuck: unanswered(record, said),
     disorder: [...faults, ...stored],
-    failed
+    failed,
+    wrong: yield* wrongResults(record),
+    completed: record.job === undefined ? [] : completed
   }
+})
+
+const wrongResults = Effect.fnUntraced(function* ({ acknowledged: [message = ""], agent, id, job }: load.Record) {
+  if (job === undefined) return []
+  const expected = yield* agents.expected(agent, message)
+  const found = [...job.results]
+  return found.length === 1 && found[0] === expected
+    ? []
+    : [`${id} (${agent}) has ${found.join(" and ")} instead of ${expected}`]
+})
+
+/** The value that all runs of the plan of jobs write is that of one of them. */
+const wrongWrite = Effect.fnUntraced(function* (door: Operations, records: ReadonlyArray<load.Record>) {
+  const builds = records.filter(({ agent, job, settled }) => job !== undefined && agent === agents.job && settled)
+  const found = yield* within("value of a step", door.read(agents.written))
+  if (builds.length === 0) return []
+  const writer = records.find(({ agent, id }) => id === found?.id && agent === agents.job)
+  if (found === undefined || writer === undefined) return [`${agents.written} is ${JSON.stringify(found ?? null)}`]
+  const expected = yield* agents.expected(agents.job, agents.label(writer.id, 1))
+  return found.value === expected ? [] : [`${agents.written} is ${String(found.value)} instead of ${expected}`]
 })
 
 const describe = (lines: ReadonlyArray<ledger.Line>): string =>
@@ -115,7 +146,9 @@ export const of = Effect.fnUntraced(function* (
             lost: [],
             stuck: [`${record.id} cannot be read: ${error.message}`],
             disorder: [],
-            failed: []
+            failed: [],
+            wrong: [],
+            completed: []
           })
         )
       ),
@@ -125,6 +158,19 @@ export const of = Effect.fnUntraced(function* (
     lost: found.flatMap(({ lost }) => lost),
     startedTwice: ledger.startedTwice(lines, "once").map(describe),
     stuck: found.flatMap(({ stuck }) => stuck),
+    wrong: [
+      ...found.flatMap(({ wrong }) => wrong),
+      ...(yield* wrongWrite(door, records).pipe(
+        Effect.retry({ times: 2 }),
+        Effect.catch(({ message }) => Effect.succeed([message]))
+      ))
+    ],
+    ranAgain: ledger
+      .ranAgain(
+        lines,
+        found.flatMap(({ completed }) => completed)
+      )
+      .map((line) => describe([line])),
     disorder: found.flatMap(({ disorder }) => disorder),
     stale: ledger.begunFromOldState(lines, stops).map((line) => describe([line])),
     failed: found.flatMap(({ failed }) => failed)
