@@ -199,6 +199,7 @@ export {
    * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
    * | `AgentDiffers` | the session is one with another agent |
    * | `ContextDiffers` | the message has a context, and the layer sets another one for all messages (`run.context`); nothing was stored |
+   * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), or the session is one of a plan; nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
    * | `InputDiffers` | the session has received a message with this id and another content, context or conversation, or without `messageId` began with another one; nothing was stored |
@@ -248,6 +249,9 @@ export {
    * - `context`: the `RunContext` of the turn of this message; default that of the layer, or an empty one. A turn that takes
    *   decisions, or that `resume` begins, has the context of the message whose turn it continues. So a message with another
    *   context waits until calls that wait for approval are decided and run.
+   * - `model`: the name of the model of the turn of this message, in place of the agent's own. A turn that takes decisions, or
+   *   that `resume` begins, has the model of the message whose turn it continues. The layer allows models with `models`;
+   *   other ones fail with `ModelRefused`. Agents that are tools keep their own.
    * - `conversation`: the messages before this one, of a session that begins with it: an imported chat, for example. Without a
    *   system message it gets the instructions of the agent; otherwise it keeps its own. It is refused with `InputInvalid` if a call
    *   has no result, and with `Exists` where the session exists, unless the message is the first one again.
@@ -333,6 +337,8 @@ export {
    *   `context` is the `RunContext` of all messages: one with another context fails with `ContextDiffers`.
    * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
    *   session is stored as a snapshot. The conversation stays whole.
+   * - `models`: the models that messages may name; default none. A list, or a function of the name and of the message (`id`,
+   *   `agent`, `context`). The context of the layer has a `ModelRegistry` with their providers.
    * - `maxQueue`: the number of messages that may wait in one session for their turns, or for the decision of calls; a whole
    *   number from 1 on, default 100. One more fails with `Busy`, and after a turn that could not begin it begins the turn
    *   again. A message with `pending: "deny"` is refused only for those that wait for their turns.
@@ -761,9 +767,15 @@ export const run = Effect.fn("Session.run")(function* <A>(
   options: sessionRun.RunOptions
 ): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
-  const { context, conversation, id, ifExists = "fail", input } = options
+  const { context, conversation, id, ifExists = "fail", input, model } = options
   const agentName = sessionRun.nameOf(agent)
-  const receipt = yield* sessions.send(id, input, { agent: agentName, context, conversation, ifExists })
+  const receipt = yield* sessions.send(id, input, {
+    agent: agentName,
+    context,
+    conversation,
+    ifExists,
+    model
+  })
   return yield* sessionRun.resultOf(sessions, agent, id, sessionEvents.placeOf(receipt))
 })
 

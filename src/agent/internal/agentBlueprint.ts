@@ -39,6 +39,8 @@ import type { State } from "./runParts.ts"
 export interface ResolvedAgent<out A> extends agentData.RunDefinition {
   readonly definition: agentData.AgentDefinition
   readonly model: LanguageModel.LanguageModel
+  /** Its name, `undefined` for the `LanguageModel` around. */
+  readonly modelName: string | undefined
   readonly tools: boundTool.ToolSet
   /** Names of the tools that only a tool runtime can execute. */
   readonly stubs: ReadonlyArray<string>
@@ -53,8 +55,8 @@ export interface Blueprint<out A> {
   /** The Schema of its answer, as its author wrote it. */
   readonly output: Schema.Top
   readonly define: (description?: agentTypes.Description) => Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
-  /** The scope is that of the run. */
-  readonly resolve: Effect.Effect<ResolvedAgent<A>, AgentError.Reason, Scope.Scope>
+  /** With this model in place of its own, if there is one. The scope is that of the run. */
+  readonly resolve: (model?: string | undefined) => Effect.Effect<ResolvedAgent<A>, AgentError.Reason, Scope.Scope>
 }
 
 export type AnyConfig = agentTypes.Config<agentTypes.Text | undefined, agentTypes.Text, agentTypes.Tools, Schema.Top>
@@ -250,14 +252,19 @@ export const digestOfTool = (tool: agentData.Tool) =>
   Effect.mapError(agentData.digestOfTool(tool, ""), invalidDefinition)
 
 /** The parts with the model of the run. Runs with the same ones share one agent. */
-const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model">, AgentError.Reason>) => {
-  let last: { readonly found: Omit<ResolvedAgent<A>, "model">; readonly agent: ResolvedAgent<A> } | undefined
-  return Effect.flatMap(parts, (found) =>
-    Effect.map(modelOf(found.definition), (model) => {
-      if (last?.found !== found || last.agent.model !== model) last = { found, agent: { ...found, model } }
-      return last.agent
+const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model" | "modelName">, AgentError.Reason>) => {
+  type Found = Effect.Success<typeof parts>
+  let last: { readonly found: Found; readonly agent: ResolvedAgent<A> } | undefined
+  return (other?: string) =>
+    Effect.flatMap(parts, (found) => {
+      const modelName = other ?? found.definition.model
+      return Effect.map(modelOf({ ...found.definition, ...defined({ model: modelName }) }), (model) => {
+        if (last?.found !== found || last.agent.model !== model || last.agent.modelName !== modelName) {
+          last = { found, agent: { ...found, model, modelName } }
+        }
+        return last.agent
+      })
     })
-  )
 }
 
 /** Keeps the first success: parts that do not change between runs are found once. */

@@ -23,7 +23,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
-import type { StreamAccumulator } from "../../conversation/internal/modelMessages.ts"
+import type { ResponseContent } from "../../conversation/internal/modelMessages.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -232,12 +232,14 @@ export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "model
  * - `deadline`: that of the run, in milliseconds of the Clock.
  * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
  * - `parent`: receives the events, in place of the caller.
+ * - `model`: the name of a model in place of the agent's own.
  * - `write`: stores the value of a step with `writes`, after the events before it. It waits where it cannot, and never fails.
  */
 export interface Handed {
   readonly deadline: number | undefined
   readonly streaming?: boolean | undefined
   readonly parent?: ParentRun | undefined
+  readonly model?: string | undefined
   readonly write?: ((write: planRunParts.StepWrite) => Effect.Effect<void>) | undefined
   readonly options?: InheritedOptions | undefined
 }
@@ -277,8 +279,8 @@ export class AgentRecorder extends runRecorder.RunRecorder<
   runParts.Event,
   agentTypes.AgentEvent<unknown>
 > {
-  /** The answer so far, while the model is asked for one. No closure: the engine keeps closures of generators for long. */
-  written: Pick<StreamAccumulator, "result"> | undefined = undefined
+  /** The answer so far, while the model is asked for one. */
+  written: (() => ResponseContent) | undefined = undefined
 
   recordNow(event: WithoutTime<runParts.Event>): Effect.Effect<void> {
     return this.record({ ...event, at: this.now() })
@@ -346,7 +348,8 @@ export interface Performer {
 
 export interface AgentMachine<out A> {
   readonly name: string
-  readonly prepare: Effect.Effect<PreparedRun<A>, AgentError.Reason, Scope.Scope>
+  /** With this model in place of its own, if there is one. A plan has none. */
+  readonly prepare: (model?: string | undefined) => Effect.Effect<PreparedRun<A>, AgentError.Reason, Scope.Scope>
 }
 
 const recorderOf = (
@@ -457,7 +460,7 @@ const causeText = (cause: Cause.Cause<unknown>): string =>
 /** Records what the model had written of an answer that was cut off. Its calls never run. */
 const recordCutOff = Effect.fnUntraced(function* (recorder: AgentRecorder) {
   const { conversation, step, view } = recorder.state
-  const answer = recorder.written?.result()
+  const answer = recorder.written?.()
   if (step === undefined || answer === undefined || answer.content.length === 0) return
   const { model, response } = answer
   const counter = yield* TokenCounter
@@ -535,7 +538,7 @@ export const changesSince = (
   state: runParts.State
 ): Effect.Effect<ReadonlyArray<ToolContract.Change>> =>
   Effect.scoped(
-    Effect.matchEffect(prepare, {
+    Effect.matchEffect(prepare(), {
       onFailure: () => Effect.succeed([]),
       onSuccess: (prepared) =>
         prepared.digest === definitionChange.definitionOf(state) ? Effect.succeed([]) : changesIn(name, prepared, state)
@@ -680,13 +683,14 @@ interface Placed<A> extends Pick<ActiveRun, "options" | "streaming" | "maxDepth"
   readonly emit: Sink["emit"] | undefined
   readonly data: runParts.State["context"]
   readonly depth: number
+  readonly model: string | undefined
   readonly write: Handed["write"]
   readonly described: runSpans.RunSpan | undefined
   readonly refuse: (reason: AgentError.Reason) => AgentError.AgentError
 }
 
-const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine }: Placed<A>) {
-  const prepared = yield* machine.prepare
+const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine, model }: Placed<A>) {
+  const prepared = yield* machine.prepare(model)
   return { prepared, ...(yield* firstState(machine.name, prepared, begin, data, depth)) }
 })
 
@@ -753,6 +757,7 @@ const runToOutcome = <A>(
       depth,
       maxDepth,
       runDeadline,
+      model: handed?.model,
       write: handed?.write,
       described,
       refuse

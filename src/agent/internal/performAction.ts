@@ -12,7 +12,6 @@ import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
 import * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
@@ -115,7 +114,7 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   if (Result.isFailure(answered)) {
     const problem = mistakeOf(answered.failure)
     return yield* problem === undefined
-      ? recorder.fail(modelFailed(answered.failure, resolved.definition.model))
+      ? recorder.fail(modelFailed(answered.failure, resolved.modelName))
       : recorder.recordNow({ _tag: "ModelMistaken", problem })
   }
   const { approvals, content, finishReason, model, response, usage } = answered.success
@@ -131,7 +130,7 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   const message = yield* Message.assistant(relabelled, { usage, model, finishReason, response })
   if (hasResult(relabelled) && Result.isFailure(history.append(recorder.state.conversation, message))) {
     yield* recordDiscarded(step, usage)
-    return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult), resolved.definition.model))
+    return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult), resolved.modelName))
   }
   const contracts = newContracts(step, message)
   const event = { _tag: "ModelAnswered", at: recorder.now(), message, ...defined({ contracts }) } as const
@@ -399,7 +398,7 @@ const askModel = Effect.fnUntraced(function* (
   const accumulator = modelMessages.accumulator()
   const limits = yield* Limits
   const { calls, services } = step
-  step.recorder.written = accumulator
+  step.recorder.written = () => accumulator.result()
   const sent = yield* Effect.result(
     calls === undefined
       ? sendRequest(step, action, accumulator)
@@ -896,23 +895,22 @@ export const failureResult = (agent: string, { message, reason }: AgentError.Age
   return ToolResult.failure("execution_error", problem, { reason: reason._tag })
 }
 
-/** Prepares an agent for one run: its parts are resolved, and its tools can be executed. */
-export const prepare = <A>(
-  blueprint: agentBlueprint.Blueprint<A>
-): Effect.Effect<driver.PreparedRun<A>, AgentError.Reason, Scope.Scope> => {
+/** Prepares an agent for runs: its parts are resolved, and its tools can be executed. */
+export const prepare = <A>(blueprint: agentBlueprint.Blueprint<A>): driver.AgentMachine<A>["prepare"] => {
   let last: { readonly resolved: agentBlueprint.ResolvedAgent<A>; readonly prepared: driver.PreparedRun<A> } | undefined
-  return Effect.flatMap(blueprint.resolve, (resolved) => {
-    if (last?.resolved !== resolved) last = { resolved, prepared: prepareResolved(resolved, blueprint.budget) }
-    const { prepared } = last
-    const { stubs } = resolved
-    return stubs.length === 0
-      ? Effect.succeed(prepared)
-      : Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) =>
-          runtime.stubs
-            ? Effect.succeed(prepared)
-            : Effect.fail(agentReason.makeReason("StubWithoutRuntime", { tools: stubs }))
-        )
-  })
+  return (model) =>
+    Effect.flatMap(blueprint.resolve(model), (resolved) => {
+      if (last?.resolved !== resolved) last = { resolved, prepared: prepareResolved(resolved, blueprint.budget) }
+      const { prepared } = last
+      const { stubs } = resolved
+      return stubs.length === 0
+        ? Effect.succeed(prepared)
+        : Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) =>
+            runtime.stubs
+              ? Effect.succeed(prepared)
+              : Effect.fail(agentReason.makeReason("StubWithoutRuntime", { tools: stubs }))
+          )
+    })
 }
 
 const prepareResolved = <A>(
@@ -927,7 +925,7 @@ const prepareResolved = <A>(
     isOf: (state) => definitionChange.definitionOf(state) === digest && state.progress === undefined,
     contractOf: (name) => contractOf(resolved, name),
     changes: (state) => openChanges(resolved, state),
-    model: definition.model,
+    model: resolved.modelName,
     maxSteps: definition.maxSteps,
     structured: structuredSteps(resolved),
     instructions: definition.instructions,

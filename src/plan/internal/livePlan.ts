@@ -31,8 +31,6 @@ import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 import type * as stepTarget from "./stepTarget.ts"
 
-export const boundTypeId = "~effect-emissary/plan/Plan/Bound"
-
 /**
  * A plan whose structure was checked. `A` is its output, `R` the services of its code. It
  * cannot run before `Plan.bind` has resolved its names.
@@ -70,7 +68,7 @@ export interface Plan<out A, out R = never> extends Inspectable {
  * @since 0.1.0
  */
 export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Inspectable {
-  readonly [boundTypeId]: typeof boundTypeId
+  readonly [planNames.boundTypeId]: typeof planNames.boundTypeId
   readonly definition: PlanDefinition.PlanDefinition
   readonly digest: string
   /** @internal */
@@ -361,7 +359,7 @@ export const planFromLive = <R, A = Schema.Json>(live: LivePlan): Plan<A, R> => 
 export const isPlan = (u: unknown): u is Plan<unknown, unknown> => Predicate.hasProperty(u, planNames.planTypeId)
 
 /** True for an agent that is a plan. */
-export const isBound = (u: unknown): u is Bound<unknown, unknown> => Predicate.hasProperty(u, boundTypeId)
+export const isBound = (u: unknown): u is Bound<unknown, unknown> => Predicate.hasProperty(u, planNames.boundTypeId)
 
 /** The output of an agent, as far as it is known before the agent is there. */
 const agentOutputSchema = (agent: stepTarget.AgentTarget<unknown> | undefined): stepSchema.StepSchema | undefined =>

@@ -32,6 +32,7 @@ import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
+import * as planNames from "./planNames.ts"
 import * as planTransition from "./planTransition.ts"
 import type * as planRunParts from "../../agent/internal/planRunParts.ts"
 import type * as stepSchema from "./stepSchema.ts"
@@ -60,12 +61,12 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     }),
     decode: (text, json) => decodeAnswer(output, json === undefined ? text : json)
   }
-  const machine = { name: definition.name, prepare: Effect.succeed(prepared) }
+  const machine = { name: definition.name, prepare: () => Effect.succeed(prepared) }
   const agent = agentBlueprint.makeAgent(machine, { output, within: bound.within })
   return {
     // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
     ...(agent as agentTypes.Agent<A, R>),
-    [livePlan.boundTypeId]: livePlan.boundTypeId,
+    [planNames.boundTypeId]: planNames.boundTypeId,
     ...livePlan.inspectable("Plan.Bound", bound),
     definition,
     digest,

@@ -11,6 +11,8 @@ export const targetTypeId = "~effect-emissary/plan/Target"
 
 export const planTypeId = "~effect-emissary/plan/Plan"
 
+export const boundTypeId = "~effect-emissary/plan/Plan/Bound"
+
 /** The limits of one plan. `Limits` applies to its JSON as well. */
 export const maxSteps = 1_000
 

@@ -105,6 +105,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,
       patience: Duration.times(leaseTime, 3),
+      models: options.models ?? [],
       run: options.run
     }
   }

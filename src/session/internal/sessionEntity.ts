@@ -68,6 +68,7 @@ const SendBody = VersionedCodec.single({
     input: Schema.Union([Schema.String, ToolResult.NonEmptyContent]),
     agent: Schema.optionalKey(Schema.String),
     context: Schema.optionalKey(runParts.Context),
+    model: Schema.optionalKey(Schema.String),
     conversation: Schema.optionalKey(runParts.History),
     whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"])),
     pending: Schema.optionalKey(Schema.Literals(["keep", "deny"])),
@@ -533,7 +534,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   const service: Service = {
     send: Effect.fnUntraced(function* (id, input, options) {
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-      const { agent, context, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
+      const { agent, context, model, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       yield* Effect.mapError(sessionMessage.read(messageId, input, { context, conversation }), refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
@@ -541,7 +542,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
         id,
         messageId,
         input,
-        ...defined({ agent, context, conversation, ifExists, pending, whenBusy, metadata, title })
+        ...defined({ agent, context, model, conversation, ifExists, pending, whenBusy, metadata, title })
       }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),

@@ -67,6 +67,7 @@ const message = {
   messageId: Schema.String,
   input: ToolResult.NonEmptyContent,
   context: Schema.optionalKey(runParts.Context),
+  model: Schema.optionalKey(Schema.String),
   pending: Schema.optionalKey(Schema.Literal("deny"))
 }
 
@@ -164,6 +165,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  *   recorded when it begins, and are not answered, unless `resume` puts them back.
  * - `decisions`: those that no turn has taken. `decided`: the newest ones of all.
  * - `isResumed`: a turn without a message was asked for.
+ * - `model`: of the newest message that a turn took, in place of the agent's own.
  * - `failure`: of the last turn, if that failed. `isHeld`: it could not even begin, so the next one waits for a new event.
  * - `failedAt`: the number of the newest failure of a turn that did not take its message.
  */
@@ -181,6 +183,7 @@ export const Memory = Schema.Struct({
   isResumed: Schema.Boolean,
   isHeld: Schema.Boolean,
   failedAt: runParts.Count,
+  model: Schema.optionalKey(Schema.String),
   failure: Schema.optionalKey(Failure),
   run: Schema.optionalKey(runParts.StateSchema)
 })
@@ -228,6 +231,12 @@ const without = (queue: Chunk.Chunk<Queued>, messageId: string | undefined): Chu
 const afterFailures = ({ failedAt, received }: Memory, messageId: string | undefined): Memory["received"] =>
   received.map((one) => (one.messageId === messageId && one.sequence < failedAt ? { ...one, sequence: failedAt } : one))
 
+/** With the model of the message that a turn takes. */
+const withModelOf = ({ model: _, ...memory }: Memory, messageId: string | undefined): Memory => {
+  const taken = Chunk.findFirst(waitingMessages(memory), (one) => one.messageId === messageId)
+  return { ...memory, ...defined({ model: Option.getOrUndefined(taken)?.model }) }
+}
+
 const runAfter = (run: Run.State | undefined, event: Run.Event): Result.Result<Run.State, Run.EventError> =>
   run === undefined ? Run.fold([event]) : Run.apply(run, event)
 
@@ -246,7 +255,7 @@ const applyRunEvent = (
       return Result.succeed(withoutFailure(next))
     case "InputAdded":
       return Result.succeed({
-        ...next,
+        ...withModelOf(next, messageId),
         received: afterFailures(memory, messageId),
         queue: without(memory.queue, messageId),
         stopped: without(memory.stopped, messageId)
@@ -287,13 +296,13 @@ const applyFailure = (memory: Memory, { error, isHeld, messageId }: EventOf<"Tur
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { context, conversation, digest, input, messageId, pending } = event
+      const { context, conversation, digest, input, messageId, model, pending } = event
       return Result.succeed({
         ...memory,
         ...defined({ conversation }),
         isHeld: false,
         received: rememberMessage(memory.received, { messageId, sequence: memory.sequence + 1, digest }),
-        queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, pending }) })
+        queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, model, pending }) })
       })
     }
     case "DecisionsReceived":

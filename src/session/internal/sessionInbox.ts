@@ -17,11 +17,14 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Run from "../../agent/Run.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as planNames from "../../plan/internal/planNames.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -29,7 +32,7 @@ import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTurn from "./sessionTurn.ts"
 import type { Turn, Turns } from "./sessionTurn.ts"
-import type { Decisions, Details, Input, Reason, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
+import type { Decisions, Details, Input, Models, Reason, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
 
 /** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
 const patienceToBegin = Duration.seconds(1)
@@ -75,14 +78,43 @@ export const send = Effect.fnUntraced(function* (
 })
 
 /** Removes the session, unless it began with this message: then the call came twice. */
-const removeOther = Effect.fnUntraced(function* (self: Turns, messageId: string, { agent }: SendOptions) {
+const removeOther = Effect.fnUntraced(function* (
+  self: Turns,
+  messageId: string,
+  { agent, context, model }: SendOptions
+) {
   const { own } = self
   yield* own.alone(own.refresh)
   const first = own.stored?.memory.received[0]
   if (own.stored === undefined || first?.messageId === messageId) return
-  yield* sessionTurn.agentNamed(self, agent ?? onlyAgent(self), false)
+  const found = yield* sessionTurn.agentNamed(self, agent ?? onlyAgent(self), false)
+  yield* checkModel(self, found, model, yield* contextFor(self, context))
   yield* remove(self)
 })
+
+/** Refuses a model that the host does not allow, or that nothing would use. */
+const checkModel = Effect.fnUntraced(function* (
+  { host, id, own }: Turns,
+  agent: agentTypes.Agent<unknown>,
+  model: string | undefined,
+  context: JsonObject = {}
+) {
+  if (model === undefined) return
+  const refuse = (problem: string) => Effect.fail(own.fail({ _tag: "ModelRefused", model, problem }))
+  if (Predicate.hasProperty(agent, planNames.boundTypeId)) {
+    return yield* refuse("the steps of a plan have models of their own. Send the message without one")
+  }
+  const { models } = host
+  const isAllowed = isList(models) ? models.includes(model) : yield* models(model, { id, agent: agent.name, context })
+  if (isAllowed) return
+  yield* refuse(
+    isList(models) && models.length === 0
+      ? "expected none, because the layer allows no models for messages (models)"
+      : "expected one of those that the layer allows (models)"
+  )
+})
+
+const isList = (models: Models): models is ReadonlyArray<string> => Array.isArray(models)
 
 const onlyAgent = ({ host }: Turns): string | undefined =>
   host.agents.size === 1 ? Array.from(host.agents.keys())[0] : undefined
@@ -100,7 +132,7 @@ const store = Effect.fnUntraced(function* (
   if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
     return yield* own.fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
   }
-  const { name } = yield* sessionTurn.agentNamed(self, found?.agent ?? wanted ?? onlyAgent(self), found !== undefined)
+  const agent = yield* sessionTurn.agentNamed(self, found?.agent ?? wanted ?? onlyAgent(self), found !== undefined)
   const { digest, messageId } = message
   if (found !== undefined) {
     const known = knownMessage(found, messageId, digest)
@@ -116,19 +148,21 @@ const store = Effect.fnUntraced(function* (
     yield* ensureRoom(self, found, options)
   }
   const context = yield* contextFor(self, options.context)
+  const { model } = options
+  yield* checkModel(self, agent, model, context)
   const at = yield* DateTime.now
   const event: Event = {
     _tag: "MessageReceived",
     at,
-    agent: name,
+    agent: agent.name,
     ...message,
-    ...defined({ context, conversation }),
+    ...defined({ context, conversation, model }),
     ...(pending === "deny" && { pending })
   }
   if (found === undefined) {
     const isDescribed = !sessionDetails.isEmpty(details)
     const before: ReadonlyArray<Event> = isDescribed ? [{ _tag: "SessionUpdated", at, ...details }] : []
-    const isCreated = yield* receiveBy(self, event, own.create(name, at, Arr.append(before, event)))
+    const isCreated = yield* receiveBy(self, event, own.create(agent.name, at, Arr.append(before, event)))
     // Another process made it
     if (!isCreated) return yield* store(self, message, options, details)
   } else yield* receive(self, event)

@@ -14,7 +14,11 @@ import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type { Input, Reason, SendOptions } from "./sessionTypes.ts"
 
-const Body = Schema.Struct({ input: ToolResult.NonEmptyContent, context: Schema.optionalKey(runParts.Context) })
+const Body = Schema.Struct({
+  input: ToolResult.NonEmptyContent,
+  context: Schema.optionalKey(runParts.Context),
+  model: Schema.optionalKey(Schema.String)
+})
 
 const codec = VersionedCodec.single({ what: "message to a session", value: Body })
 
@@ -33,7 +37,7 @@ const problemOf = (conversation: unknown): string | undefined => {
 export const read = Effect.fnUntraced(function* (
   messageId: string,
   input: Input,
-  { context, conversation }: Pick<SendOptions, "context" | "conversation">
+  { context, conversation, model }: Pick<SendOptions, "context" | "conversation" | "model">
 ) {
   const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "InputInvalid", problem })
   if (!Schema.is(Schema.String)(messageId)) return yield* refuse("expected a text as messageId")
@@ -43,7 +47,7 @@ export const read = Effect.fnUntraced(function* (
   if (unfit !== undefined) return yield* refuse(unfit)
   const fits = history.append(conversation ?? Conversation.empty, yield* Message.user(content))
   if (Result.isFailure(fits)) return yield* refuse(fits.failure.message)
-  const body = { input: content, ...defined({ context }) }
+  const body = { input: content, ...defined({ context, model }) }
   const refused = <A, E extends { readonly message: string }>(encoded: Effect.Effect<A, E>) =>
     Effect.catch(encoded, ({ message }) => refuse(message))
   const json = yield* refused(codec.encode(body))

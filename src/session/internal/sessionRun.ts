@@ -31,6 +31,8 @@ export interface RunOptions {
   readonly input: sessionTypes.Input
   /** The `RunContext` of the job. */
   readonly context?: JsonObject | undefined
+  /** The model of the job, in place of the agent's own, as in `Session.SendOptions`. */
+  readonly model?: string | undefined
   /** The conversation that the job begins with, as in `Session.SendOptions`. */
   readonly conversation?: Conversation.Conversation | undefined
   /**

@@ -297,7 +297,12 @@ const runUntilStopped = (
     ...(isStopped && { interruptWhen: (event: Run.Event) => (event._tag === "InputAdded" ? {} : undefined) })
   }
   // An interruption keeps what a model had written
-  const options = driver.hand(ofTurn, { deadline: undefined, streaming: true, write: writeStep(self, turn) })
+  const options = driver.hand(ofTurn, {
+    deadline: undefined,
+    streaming: true,
+    model: message === undefined ? memory.model : message.model,
+    write: writeStep(self, turn)
+  })
   const running: Effect.Effect<unknown, AgentError.AgentError> =
     memory.run === undefined
       ? agent.run(message?.input, { ...options, ...beginning(memory), ...defined({ context: message?.context }) })

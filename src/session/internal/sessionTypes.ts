@@ -70,6 +70,7 @@ export const Reason = Schema.TaggedUnion({
   },
   AgentDiffers: { agent: Schema.String, found: Schema.String },
   ContextDiffers: {},
+  ModelRefused: { model: Schema.String, problem: Schema.String },
   InvalidDecision: { error: Run.InvalidDecision },
   InputInvalid: { problem: Schema.String },
   InputDiffers: { messageId: Schema.optionalKey(Schema.String) },
@@ -110,6 +111,8 @@ const renderReason = Reason.match({
     `expected a session of the agent ${base.quote(agent)}, got one of ${base.quote(found)}. Use another id`,
   ContextDiffers: () =>
     "expected the RunContext that the layer sets for all messages (run.context), got another one. Send the message without a context",
+  ModelRefused: ({ model, problem }) =>
+    `the model ${base.quote(model)} of the message is refused: ${problem}. Nothing was stored`,
   InvalidDecision: ({ error }) => error.message,
   InputInvalid: ({ problem }) => `the message cannot be part of a conversation: ${problem}`,
   InputDiffers: ({ messageId }) =>
@@ -144,6 +147,7 @@ const categories: Readonly<
 > = {
   InputInvalid: "invalid",
   ContextDiffers: "invalid",
+  ModelRefused: "invalid",
   NotFound: "not-found",
   EventsPruned: "not-found",
   AgentDiffers: "conflict",
@@ -250,6 +254,11 @@ export interface SendOptions extends Details {
   readonly agent?: string | undefined
   readonly context?: JsonObject | undefined
   /**
+   * The name of the model that answers this message, in place of the agent's own. The layer has to allow it (`models`), and
+   * its `ModelRegistry` to have it. The next message without one has the agent's own again.
+   */
+  readonly model?: string | undefined
+  /**
    * The conversation that the session begins with, before this message; default: the instructions of the agent. One without a
    * system message gets these instructions. Each of its calls has a result.
    */
@@ -328,12 +337,25 @@ export type Hosted<R> = agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.
 /** The agents and plans of a layer, at least one, each with its own requirements. */
 export type HostedAll<Rs extends readonly [unknown, ...Array<unknown>]> = { readonly [K in keyof Rs]: Hosted<Rs[K]> }
 
+/**
+ * The models that messages may name: a list, or a function of the name and the message, which can look up the plan of a customer
+ * in the context.
+ */
+export type Models =
+  | ReadonlyArray<string>
+  | ((
+      model: string,
+      message: { readonly id: string; readonly agent: string; readonly context: JsonObject }
+    ) => Effect.Effect<boolean>)
+
 /** Options of the layers that host sessions. */
 export interface Options {
   readonly namespace?: string | undefined
   readonly idleTime?: Duration.Input | undefined
   readonly run?: Omit<agentTypes.ResumeOptions, "input" | "decisions" | "onEvent" | "interruptWhen"> | undefined
   readonly keepEvents?: number | undefined
+  /** The models that messages may name; default none. See {@link SendOptions}. */
+  readonly models?: Models | undefined
   /**
    * The number of messages that may wait in one session, a whole number from 1 on; default 100. One more fails with `Busy`.
    * Messages that wait for the decision of calls count, too.

@@ -48,6 +48,7 @@ import type { StepWrites } from "./stepWrites.ts"
  * - `onIdle`: called when no turn is left to run.
  * - `leaseTime`: the time for which a process that died keeps a session.
  * - `drainTime`: the time that tool calls under way have to finish when a session is closed.
+ * - `models`: the models that messages may name.
  * - `maxQueue`: the number of messages that may wait in a session.
  * - `patience`: the time for which writes are tried again while the store fails.
  */
@@ -66,6 +67,7 @@ export interface Host {
   readonly drainTime: Duration.Duration
   readonly maxQueue: number
   readonly patience: Duration.Duration
+  readonly models: sessionTypes.Models
   readonly run: sessionTypes.Options["run"]
 }
 
