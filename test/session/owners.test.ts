@@ -126,7 +126,7 @@ describe("MEND-7 an owner that was paused", () => {
     ["10 seconds", "2500 millis"],
     ["1 second", "600 millis"]
   ] as const) {
-    it.effect(`between the write and the start of a tool, with a lease of ${leaseTime}, does not start it`, () =>
+    t.passing(`between the write and the start of a tool, with a lease of ${leaseTime}, does not start it`, () =>
       Effect.gen(function* () {
         const store = yield* t.store
         let started = 0

@@ -59,29 +59,41 @@ describe("DUR-8 writes", () => {
     const ofEvents = () => keys.filter((key) => key !== "busy")
     return Effect.gen(function* () {
       yield* Session.ask("a", "one")
-      // the message, its place in the conversation, the answer with the end
-      assert.deepStrictEqual(ofEvents(), ["input", ...event, ...event, ...event])
+      // the message, and its turn
+      assert.deepStrictEqual(ofEvents(), ["input", ...event, ...event])
       keys.length = 0
       yield* Session.ask("a", "two")
-      // and between them an answer with a call, the start of the call, and its end
-      assert.deepStrictEqual(ofEvents(), Array.from({ length: 6 }, () => event).flat())
+      // and between them an answer with the start of its call, and the end of the call
+      assert.deepStrictEqual(ofEvents(), Array.from({ length: 4 }, () => event).flat())
     }).pipe(Effect.provide(sessions))
   })
 
   for (const [name, layer] of layers) {
     it.live(
-      `${name}: KEEP-6 a turn is one commit for its message and two to its end, and three more for a tool call`,
+      `${name}: KEEP-6 a turn is two commits, and two more for a tool call, whose answer is stored before a policy looks at it`,
       () => {
         let commits = 0
+        const before: Array<number> = []
+        const Pay = Tool.make("pay", {
+          parameters: Schema.Struct({}),
+          success: Schema.String,
+          needsApproval: () => Effect.sync(() => before.push(commits) === 0)
+        })
+        const policed = Agent.make("desk", {
+          instructions: "You help.",
+          toolkit: Toolkit.merge(toolkit, Toolkit.make(Pay))
+        })
+        const handlers = Toolkit.make(Pay).toLayer({ pay: () => Effect.succeed("paid") })
         const counted = <A, E>(write: Effect.Effect<A, E>) => Effect.tap(write, () => Effect.sync(() => void commits++))
         const counting = changed(({ commit, compareAndSet, delete: remove }) => ({
           commit: (writes) => counted(commit?.(writes) ?? Effect.succeedNone),
           compareAndSet: (...args) => counted(compareAndSet(...args)),
           delete: (...args) => counted(remove(...args))
         }))
-        const sessions = Session.layer([desk], { namespace: "counted" }).pipe(
+        const sessions = Session.layer([policed], { namespace: "counted" }).pipe(
           Layer.provide([
             counting.pipe(Layer.provide(layer)),
+            handlers,
             toolkit.toLayer({ find: () => Effect.succeed("parcel") })
           ]),
           Layer.provide(
@@ -89,7 +101,9 @@ describe("DUR-8 writes", () => {
               { text: "One." },
               { text: "Two." },
               { toolCalls: [{ name: "find", params: {} }] },
-              { text: "Three." }
+              { text: "Three." },
+              { toolCalls: [{ name: "pay", params: {} }] },
+              { text: "Four." }
             ])
           )
         )
@@ -100,7 +114,9 @@ describe("DUR-8 writes", () => {
             return commits
           })
         return Effect.gen(function* () {
-          assert.deepStrictEqual([yield* turn("one"), yield* turn("two"), yield* turn("three")], [3, 3, 6])
+          assert.deepStrictEqual([yield* turn("one"), yield* turn("two"), yield* turn("three")], [2, 2, 4])
+          assert.strictEqual(yield* turn("four"), 5)
+          assert.deepStrictEqual(before, [2])
         }).pipe(Effect.provide(sessions))
       }
     )

@@ -211,7 +211,9 @@ const takenMessages = ({ run }: Memory): number =>
 const ensureRoom = Effect.fnUntraced(function* (self: Turns, memory: Memory, { pending, whenBusy }: SendOptions) {
   const { maxQueue } = self.host
   const status = sessionEvents.statusOf(memory)
-  const waiting = Chunk.size(sessionEvents.waitingMessages(memory)) + (pending === "deny" ? 0 : takenMessages(memory))
+  const isTaken = sessionTurn.takenMessage(self) !== undefined
+  const queued = Chunk.size(sessionEvents.waitingMessages(memory)) - (isTaken ? 1 : 0)
+  const waiting = queued + (pending === "deny" ? 0 : takenMessages(memory))
   const limit = waiting >= maxQueue ? maxQueue : undefined
   // Messages that nothing would take otherwise
   if (limit !== undefined && (memory.isHeld || status === "idle")) yield* receiveResume(self)

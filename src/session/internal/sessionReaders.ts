@@ -13,12 +13,13 @@ import * as storage from "../../store/internal/storage.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Entry, Place } from "./sessionEvents.ts"
 import type { Stored } from "./sessionLog.ts"
+import * as sessionTurn from "./sessionTurn.ts"
 import type { Turns } from "./sessionTurn.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { SessionError } from "./sessionTypes.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 
-const stateOf = ({ at, memory }: Stored): sessionTypes.State => {
+const stateOf = ({ at, memory }: Stored, taken: string | undefined): sessionTypes.State => {
   const { agent, failure, run, sequence } = memory
   return {
     agent,
@@ -26,7 +27,7 @@ const stateOf = ({ at, memory }: Stored): sessionTypes.State => {
     status: sessionEvents.statusOf(memory),
     sequence,
     cursor: sessionEvents.cursorOf(at.head.life, sequence),
-    queue: Array.from(sessionEvents.waitingMessages(memory), ({ messageId }) => messageId),
+    queue: Array.from(sessionEvents.waitingMessages(memory), ({ messageId }) => messageId).filter((id) => id !== taken),
     requests: run === undefined ? [] : Run.approvalRequests(run),
     ...defined({ outcome: failure === undefined ? run?.outcome : undefined, failure }),
     steps: run?.totalSteps ?? 0,
@@ -98,8 +99,8 @@ export const events = (self: Turns, after: Place): Stream.Stream<Entry, SessionE
     })
   )
 
-export const state = ({ own }: Turns): Option.Option<sessionTypes.State> =>
-  Option.map(Option.fromUndefinedOr(own.stored), stateOf)
+export const state = (self: Turns): Option.Option<sessionTypes.State> =>
+  Option.map(Option.fromUndefinedOr(self.own.stored), (stored) => stateOf(stored, sessionTurn.takenMessage(self)))
 
 export const history = ({ own }: Turns): Effect.Effect<Conversation.Conversation, SessionError> =>
   Effect.map(own.memory, sessionEvents.conversationOf)

@@ -77,7 +77,8 @@ export const nextCourse = (self: Course, next: Course): Course =>
 /**
  * A turn under way.
  *
- * - `state`: of the run, after the events that are not written. `pending`: these events.
+ * - `state`: of the run, after the events that are not written. `pending`: these events. `isPartial`: more events were recorded
+ *   together with the last of them. `isTimed`: they are written soon.
  * - `begun`: set when it has begun. `stopped`: when it is no longer `Free`. `done`: when it has ended.
  * - `settled`: set when no tool is under way after the session began to close.
  */
@@ -86,6 +87,8 @@ export interface Turn {
   course: Course
   state: Run.State | undefined
   pending: Array<Event>
+  isPartial: boolean
+  isTimed: boolean
   readonly begun: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
   readonly settled: Deferred.Deferred<void>
@@ -97,6 +100,8 @@ const makeTurn = (state: Run.State | undefined): Turn => ({
   course: { _tag: "Free" },
   state,
   pending: [],
+  isPartial: false,
+  isTimed: false,
   begun: Deferred.makeUnsafe(),
   stopped: Deferred.makeUnsafe(),
   settled: Deferred.makeUnsafe(),
@@ -180,6 +185,9 @@ export const agentNamed = (
     ? Effect.fail(own.fail({ _tag: "AgentUnknown", known, ...defined({ agent: name }), ...(isStored && { isStored }) }))
     : Effect.succeed(agent)
 }
+
+/** The message that the turn has taken, while that is not stored. */
+export const takenMessage = ({ current }: Turns): string | undefined => turnEvents.takenIn(current?.pending ?? [])
 
 /** Runs turns while there are some. */
 export const start = (self: Turns): Effect.Effect<void> =>
@@ -337,9 +345,10 @@ const keep =
       turn.pending.push({ _tag: "RunEvent", event, ...(isInput ? { messageId } : undefined) })
       turn.state = state
       // Events that were recorded together are in the store together, or none of them is
+      turn.isPartial = more
       if (more) return Effect.void
-      const isDue = hadAnswer || turnEvents.areDue(turn.pending)
-      const written = isDue ? flush(self, turn) : Effect.void
+      const isDue = hadAnswer || turnEvents.areDue(turn.pending, state)
+      const written = isDue ? flush(self, turn) : flushSoon(self, turn)
       const verified = turnEvents.isStart(event) ? Effect.andThen(written, Effect.ignore(self.own.verify)) : written
       return Effect.andThen(verified, () => {
         if (event._tag === "InputAdded") advance(turn, { _tag: "Begun" })
@@ -350,15 +359,19 @@ const keep =
       })
     })
 
-/** With the gate: writes the events that are not written. */
-const writePending = ({ own }: Turns, turn: Turn): Effect.Effect<void, SessionError> =>
+/** With the gate: writes the events that are not written, or the first of them. */
+const writePending = (
+  { own }: Turns,
+  turn: Turn,
+  events: ReadonlyArray<Event> = turn.pending
+): Effect.Effect<void, SessionError> =>
   Effect.suspend(() => {
-    const events = turn.pending
-    turn.pending = []
-    if (!Arr.isArrayNonEmpty(events) || isMuted(turn)) return Effect.void
+    turn.pending = turn.pending.slice(events.length)
+    if (!Arr.isReadonlyArrayNonEmpty(events) || isMuted(turn)) return Effect.void
     const isEnd = events.some((event) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
+    const state = turn.pending.length === 0 ? turn.state : undefined
     // With the gate: a reader of the end may interrupt the turn before this returns
-    return Effect.map(own.write(events, turn.state), () => {
+    return Effect.map(own.write(events, state), () => {
       if (isEnd) advance(turn, { _tag: "Ended", isCancelled: false })
     })
   })
@@ -370,15 +383,43 @@ const store = ({ own }: Turns, turn: Turn, write: Effect.Effect<void, SessionErr
     Effect.sync(() => halt(turn, own.failure === undefined ? { _tag: "Refused", cause } : { _tag: "Muted" }))
   )
 
-const flush = (self: Turns, turn: Turn): Effect.Effect<void> => store(self, turn, writePending(self, turn))
+const flush = (self: Turns, turn: Turn): Effect.Effect<void> =>
+  store(
+    self,
+    turn,
+    Effect.suspend(() => writePending(self, turn))
+  )
+
+/** Writes the events that are not to wait for long, and those before them. */
+const flushUrgent = (self: Turns, turn: Turn): Effect.Effect<void> =>
+  Effect.suspend(() =>
+    turnEvents.urgent(turn.pending).length === 0
+      ? Effect.void
+      : store(
+          self,
+          turn,
+          Effect.suspend(() => writePending(self, turn, turnEvents.urgent(turn.pending)))
+        )
+  )
+
+const flushSoon = (self: Turns, turn: Turn): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    if (turn.isTimed || turnEvents.urgent(turn.pending).length === 0) return Effect.void
+    turn.isTimed = true
+    const waited: Effect.Effect<void> = Effect.andThen(Effect.sleep(turnEvents.soon), () => {
+      if (turn.isPartial) return waited
+      turn.isTimed = false
+      return flushUrgent(self, turn)
+    })
+    return Effect.asVoid(Effect.forkIn(waited, self.scope))
+  })
 
 /** Stores the value of a step after the events of the step. With the gate, so that the turn does not end before it. */
 const writeStep =
   (self: Turns, turn: Turn) =>
   (write: StepWrite): Effect.Effect<void> => {
-    const written = Effect.andThen(writePending(self, turn), () =>
-      isMuted(turn) ? Effect.void : self.own.writeStep(write)
-    )
+    const pending = Effect.suspend(() => writePending(self, turn))
+    const written = Effect.andThen(pending, () => (isMuted(turn) ? Effect.void : self.own.writeStep(write)))
     return Effect.andThen(store(self, turn, written), () => (isMuted(turn) ? Effect.never : Effect.void))
   }
 
@@ -390,7 +431,10 @@ const settle = Effect.fnUntraced(function* (
   message: Queued | undefined
 ) {
   const { own } = self
-  if (turn.course._tag === "Muted") return
+  const isLost = () => turn.course._tag === "Muted"
+  // A turn that failed had its message
+  if (!isLost()) yield* flushUrgent(self, turn)
+  if (isLost()) return
   const failed = Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) ? exit.cause : undefined
   const problem = turn.course._tag === "Refused" ? turn.course.cause : failed
   turn.pending = []
@@ -486,11 +530,19 @@ export const drain = (self: Turns): Effect.Effect<void> =>
   })
 
 /** Lets the tools of a turn finish for a while, and ends it. */
-const leave = ({ host }: Turns, turn: Turn) => {
+const leave = (self: Turns, turn: Turn) => {
+  const { host } = self
   const isSettled = turn.state === undefined || !turnEvents.hasStartedTool(turn.state)
   const settled = isSettled ? Effect.void : Effect.timeoutOption(Deferred.await(turn.settled), host.drainTime)
-  return Effect.andThen(Effect.raceFirst(settled, Deferred.await(turn.done)), () => {
-    halt(turn, { _tag: "Muted" })
-    return Deferred.await(turn.done)
-  })
+  const isPaid = () => turnEvents.hasAnswer(turn.pending)
+  const kept = Effect.suspend(() =>
+    isPaid() ? Effect.timeoutOption(flushUrgent(self, turn), host.drainTime) : Effect.void
+  )
+  return Effect.raceFirst(settled, Deferred.await(turn.done)).pipe(
+    Effect.andThen(kept),
+    Effect.andThen(() => {
+      halt(turn, { _tag: "Muted" })
+      return Deferred.await(turn.done)
+    })
+  )
 }

@@ -1,13 +1,24 @@
 /**
  * The events that a turn records around those of its run, as functions of the state of the session: the end of a run that was
  * stopped, the denial of calls that wait, and the failure of a turn. Also the classes of the events of a run, which
- * decide when each is written.
+ * decide when each is written:
+ *
+ * | event                                        | is stored                                                            |
+ * | -------------------------------------------- | -------------------------------------------------------------------- |
+ * | the start of a run or of a model call        | with the next event: a process that died calls the model again       |
+ * | a short message of the user                  | with the answer, or {@link soon}: until then it waits in the queue   |
+ * | an answer that ends the run                  | with the end of the run                                              |
+ * | an answer with calls that need no approval   | with the start of the first call, or {@link soon}                    |
+ * | another answer with calls                    | at once: code that decides about approvals may take long, and fail   |
+ * | the start of a call                          | before the tool runs                                                 |
+ * | any other one                                | at once                                                              |
  */
 
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -23,14 +34,48 @@ import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory, Queued } from "./sessionEvents.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 
-/** True for an event that is written with the next one. */
-export const isDeferred = (event: Run.Event): boolean => runTransition.isDeferrable(event) || isLastAnswer(event)
+/** An event that readers wait for, or that was paid for, is written after this time if no other event was. */
+export const soon = Duration.millis(100)
+
+/** The letters of a text that may wait. The model is not asked about a longer one before the store has taken it. */
+const longestDeferred = 20_000
+
+/** True for an event that is written with the next one. `state` is the state of the run after it. */
+const isDeferred = (event: Run.Event, state: Run.State): boolean =>
+  runTransition.isDeferrable(event) ||
+  isLastAnswer(event) ||
+  (event._tag === "InputAdded" && event.message.content.every(isShort)) ||
+  (event._tag === "ModelAnswered" && Message.toolCalls(event.message).every(({ id }) => startsAtOnce(state, id)))
+
+/** True for a part of a message that no store refuses. */
+const isShort = (part: ToolResult.Content): boolean => part.type === "text" && part.text.length <= longestDeferred
 
 /** An answer without calls: the end of the run follows at once, unless the answer is refused. */
 const isLastAnswer = (self: Run.Event): boolean => {
   const { event } = runTransition.innermost(self)
-  return event._tag === "ModelAnswered" && event.message.content.every(({ type }) => type !== "tool-call")
+  return (
+    event._tag === "ModelAnswered" &&
+    event.message.content.every((part) => part.type !== "tool-call" || part.id === event.outputCall)
+  )
 }
+
+/** True for a call that nothing but the library looks at before it is started. */
+const startsAtOnce = (state: Run.State, callId: string): boolean =>
+  runTransition.contractOf(state, runTransition.openCall(state, callId)?.contract)?.approval === "never"
+
+/** The events that are not to wait for long, and those before them. */
+export const urgent = (events: ReadonlyArray<Event>): ReadonlyArray<Event> => {
+  const last = events.findLastIndex(
+    (self) =>
+      self._tag === "RunEvent" &&
+      (self.event._tag === "InputAdded" || (self.event._tag === "ModelAnswered" && !isLastAnswer(self.event)))
+  )
+  return events.slice(0, last + 1)
+}
+
+/** The id of the message that a turn has taken, among events that are not written. */
+export const takenIn = (events: ReadonlyArray<Event>): string | undefined =>
+  events.flatMap((event) => (event._tag === "RunEvent" && event.messageId !== undefined ? [event.messageId] : []))[0]
 
 /** True if the events that are not written have an answer. It was paid for, so nothing else starts before it is stored. */
 export const hasAnswer = (events: ReadonlyArray<Event>): boolean =>
@@ -39,8 +84,8 @@ export const hasAnswer = (events: ReadonlyArray<Event>): boolean =>
   )
 
 /** True if some of the events that are not written have to be written before anything else. */
-export const areDue = (events: ReadonlyArray<Event>): boolean =>
-  events.some((event) => event._tag === "RunEvent" && !isDeferred(event.event))
+export const areDue = (events: ReadonlyArray<Event>, state: Run.State): boolean =>
+  events.some((event) => event._tag === "RunEvent" && !isDeferred(event.event, state))
 
 /** Events of a run that is being ended. They start nothing. */
 const ending: ReadonlySet<Run.Event["_tag"]> = new Set(["ToolFinished", "RunInterrupted", "RunFinished"])
