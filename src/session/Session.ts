@@ -334,7 +334,8 @@ export {
    * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
    * - `idleTime`: a session leaves the memory after this long without a call, a reader or a turn; default 1 minute.
    * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
-   *   `context` is the `RunContext` of all messages: one with another context fails with `ContextDiffers`.
+   *   `context` is the `RunContext` of all messages: one with another context fails with `ContextDiffers`. See {@link TurnOptions}
+   *   for its hooks.
    * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
    *   session is stored as a snapshot. The conversation stays whole.
    * - `models`: the models that messages may name; default none. A list, or a function of the name and of the message (`id`,
@@ -346,7 +347,44 @@ export {
    * @category options
    * @since 0.1.0
    */
-  type Options
+  type Options,
+  /**
+   * Options of all turns of a layer, as for `Agent.resume`, with hooks that know the session.
+   *
+   * **Details**
+   *
+   * `onEvent` receives each event of a run, one at a time and in order, when it is stored, and the turn waits for it.
+   * `interruptWhen` is asked about the event after that: at its first answer the run ends as `Interrupted`, with the reason in
+   * its stored end, and the next message begins the next turn. Both are called in turns that continue, too: after a decision,
+   * a crash or on another process. A layer without them writes less often. `Session.ask` may return before the hooks have the last event.
+   *
+   * A hook that dies fails the turn with `TurnFailed`: the log has the cause, the events stay stored, and the next message or
+   * `resume` continues. A hook that dies after the end of the run is only logged. A hook that is under way when the turn is
+   * interrupted or its time is over is cut off, and receives nothing more of that turn.
+   *
+   * No event is delivered twice, and after a crash the last one may not have been delivered. The ends that a session writes
+   * itself for a run that was stopped or cut off are not delivered. `events` of the session misses nothing.
+   *
+   * **Example** (Stopping an expensive turn)
+   *
+   * ```ts
+   * import { Effect } from "effect"
+   * import { Agent, Session } from "effect-emissary"
+   *
+   * const support = Agent.make("support", { instructions: "You help customers." })
+   *
+   * const sessions = Session.layer([support], {
+   *   run: {
+   *     onEvent: ({ event, sequence }, id) => Effect.logDebug(`${id}: event ${sequence} is ${event._tag}`),
+   *     interruptWhen: (_, state) => ((state.usage.outputTokens ?? 0) > 50_000 ? { reason: "too many tokens" } : undefined)
+   *   }
+   * })
+   * ```
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type TurnOptions
 } from "./internal/sessionTypes.ts"
 
 export {

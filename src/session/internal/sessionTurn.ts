@@ -79,6 +79,7 @@ export const nextCourse = (self: Course, next: Course): Course =>
  *
  * - `state`: of the run, after the events that are not written. `pending`: these events. `isPartial`: more events were recorded
  *   together with the last of them. `isTimed`: they are written soon.
+ * - `unheard`: entries that the hooks of the host do not have yet. `stop`: the answer of its `interruptWhen`.
  * - `begun`: set when it has begun. `stopped`: when it is no longer `Free`. `done`: when it has ended.
  * - `settled`: set when no tool is under way after the session began to close.
  */
@@ -89,6 +90,8 @@ export interface Turn {
   pending: Array<Event>
   isPartial: boolean
   isTimed: boolean
+  readonly unheard: Array<agentTypes.Entry>
+  stop: agentTypes.Interruption | undefined
   readonly begun: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
   readonly settled: Deferred.Deferred<void>
@@ -102,6 +105,8 @@ const makeTurn = (state: Run.State | undefined): Turn => ({
   pending: [],
   isPartial: false,
   isTimed: false,
+  unheard: [],
+  stop: undefined,
   begun: Deferred.makeUnsafe(),
   stopped: Deferred.makeUnsafe(),
   settled: Deferred.makeUnsafe(),
@@ -297,12 +302,13 @@ const runUntilStopped = (
   if (message === undefined) advance(turn, { _tag: "Begun" })
   const isStopped = message !== undefined && sessionEvents.isStopped(memory, message.messageId)
   // The context of the host is that of its messages
-  const { context: _, ...ofHost } = self.host.run ?? {}
+  const { context: _, interruptWhen, ...ofHost } = self.host.run ?? {}
+  // A message that was stopped is recorded, and not answered
+  const stopWhen = (event: Run.Event) => (isStopped && event._tag === "InputAdded" ? {} : turn.stop)
   const ofTurn = {
     ...ofHost,
     onEvent: keep(self, turn, message?.messageId),
-    // It is recorded, and not answered
-    ...(isStopped && { interruptWhen: (event: Run.Event) => (event._tag === "InputAdded" ? {} : undefined) })
+    ...((isStopped || interruptWhen !== undefined) && { interruptWhen: stopWhen })
   }
   // An interruption keeps what a model had written
   const options = driver.hand(ofTurn, {
@@ -334,30 +340,59 @@ const inTrace = <A, E>(self: Turns, turn: Effect.Effect<A, E>, messageId: string
     return caller === undefined ? described : Effect.withParentSpan(described, caller, { captureStackTrace: false })
   })
 
-/** The hook of the run: an event is stored before the run continues. */
+/** The hook of the run: an event is stored before the run continues, and before the hooks of the host have it. */
 const keep =
   (self: Turns, turn: Turn, messageId: string | undefined) =>
-  ({ event, more, state }: agentTypes.Entry): Effect.Effect<void> =>
+  (entry: agentTypes.Entry): Effect.Effect<void> =>
     Effect.suspend(() => {
+      const { event, more, state } = entry
       if (isMuted(turn)) return turnEvents.isEnding(event) ? Effect.void : Effect.never
       const isInput = event._tag === "InputAdded" && messageId !== undefined
       const hadAnswer = turnEvents.hasAnswer(turn.pending)
       turn.pending.push({ _tag: "RunEvent", event, ...(isInput ? { messageId } : undefined) })
       turn.state = state
+      const { interruptWhen, onEvent } = self.host.run ?? {}
+      const isHeard = onEvent !== undefined || interruptWhen !== undefined
+      if (isHeard) turn.unheard.push(entry)
       // Events that were recorded together are in the store together, or none of them is
       turn.isPartial = more
       if (more) return Effect.void
-      const isDue = hadAnswer || turnEvents.areDue(turn.pending, state)
+      const isDue = isHeard || hadAnswer || turnEvents.areDue(turn.pending, state)
       const written = isDue ? flush(self, turn) : flushSoon(self, turn)
       const verified = turnEvents.isStart(event) ? Effect.andThen(written, Effect.ignore(self.own.verify)) : written
       return Effect.andThen(verified, () => {
         if (event._tag === "InputAdded") advance(turn, { _tag: "Begun" })
         if (isMuted(turn)) return Effect.never
-        if (self.mode !== "Closing" || turnEvents.hasStartedTool(state)) return Effect.void
-        Deferred.doneUnsafe(turn.settled, Exit.void)
-        return turnEvents.isEnding(event) && state.outcome !== undefined ? Effect.void : Effect.never
+        return isHeard
+          ? Effect.andThen(tellHost(self, turn), () => mayContinue(self, turn, entry))
+          : mayContinue(self, turn, entry)
       })
     })
+
+/** A turn of a session that closes continues only until its tools have finished. */
+const mayContinue = (self: Turns, turn: Turn, { event, state }: agentTypes.Entry): Effect.Effect<void> => {
+  if (self.mode !== "Closing" || turnEvents.hasStartedTool(state)) return Effect.void
+  Deferred.doneUnsafe(turn.settled, Exit.void)
+  return turnEvents.isEnding(event) && state.outcome !== undefined ? Effect.void : Effect.never
+}
+
+/** Passes stored entries to the hooks of the host. A hook that fails fails the turn, unless that has ended. */
+const tellHost = ({ host, id }: Turns, turn: Turn): Effect.Effect<void> => {
+  const { interruptWhen, onEvent } = host.run ?? {}
+  const told = Effect.gen(function* () {
+    for (const entry of turn.unheard.splice(0)) {
+      if (onEvent !== undefined) yield* onEvent(entry, id)
+      if (turn.stop !== undefined || interruptWhen === undefined) continue
+      const answer = interruptWhen(entry.event, entry.state, id)
+      turn.stop = Effect.isEffect(answer) ? yield* answer : answer
+    }
+  })
+  return Effect.catchCause(told, (cause) =>
+    turn.progress._tag === "Ended" && !Cause.hasInterruptsOnly(cause)
+      ? telemetry.logUnexpected(`session ${base.quote(id)}: a hook failed after the turn had ended`, cause)
+      : Effect.failCause(cause)
+  )
+}
 
 /** With the gate: writes the events that are not written, or the first of them. */
 const writePending = (

@@ -348,11 +348,28 @@ export type Models =
       message: { readonly id: string; readonly agent: string; readonly context: JsonObject }
     ) => Effect.Effect<boolean>)
 
+/** Options of all turns of a layer. */
+export interface TurnOptions extends Omit<
+  agentTypes.ResumeOptions,
+  "input" | "decisions" | "onEvent" | "interruptWhen"
+> {
+  /** Receives each event of a run when it is stored, with the id of the session. The turn waits for it. */
+  readonly onEvent?: ((entry: agentTypes.Entry, id: string) => Effect.Effect<void>) | undefined
+  /** Is asked about each event when it is stored, after `onEvent`. The turn ends as `Interrupted` at the first answer. */
+  readonly interruptWhen?:
+    | ((
+        event: Run.Event,
+        state: Run.State,
+        id: string
+      ) => agentTypes.Interruption | undefined | Effect.Effect<agentTypes.Interruption | undefined>)
+    | undefined
+}
+
 /** Options of the layers that host sessions. */
 export interface Options {
   readonly namespace?: string | undefined
   readonly idleTime?: Duration.Input | undefined
-  readonly run?: Omit<agentTypes.ResumeOptions, "input" | "decisions" | "onEvent" | "interruptWhen"> | undefined
+  readonly run?: TurnOptions | undefined
   readonly keepEvents?: number | undefined
   /** The models that messages may name; default none. See {@link SendOptions}. */
   readonly models?: Models | undefined
