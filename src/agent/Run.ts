@@ -48,6 +48,7 @@
  * | `ToolFinished` | result appended, call closed | a call that never started can only fail |
  * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added; with progress only a decision, by its path | |
  * | `RunInterrupted` | nothing starts any more | |
+ * | `ConversationRewound` | the conversation ends before the user message; calls, messages that wait, progress and the answer are gone, usage and steps of the whole run stay, and the outcome is `Interrupted`. A message that waits for calls is removed with those after it, and the calls stay | any time |
  * | `RunFinished` | sets the outcome | when `next` is that outcome |
  * | `RunResumed` | clears outcome, interruption and the reported limit; `next` continues from there | |
  *
@@ -249,6 +250,7 @@ export {
    *   class of a defect; its text is in the log.
    * - `ChildEvent`: an event in the run of an agent that is a tool of this one.
    * - `RunInterrupted`: the run was stopped. Calls that had started still get their results.
+   * - `ConversationRewound`: the user message with the id `messageId` was removed, with everything after it.
    * - `RunFinished`: the run ended. It continues after a `RunResumed`.
    * - `RunResumed`: without `maxSteps` the budget stays as it was, without `context` the
    *   RunContext does. `change` is present if the run continues under another definition: its digest, its

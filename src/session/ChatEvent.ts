@@ -78,6 +78,8 @@ const problem = { category: sessionEvents.Category, message: Schema.String }
  * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
  *   did not take. With `isHeld` the turn could not begin, and the next one waits for a message, a decision or `resume`.
  * - `MessageDropped`: a message was received, but cannot be part of the conversation. It is not answered.
+ * - `ConversationRewound`: a message was edited. It and everything after it are no longer part of the conversation: remove
+ *   them from the page. The new message follows.
  * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
  *
  * A plan records its requests and the decisions as facts of its own: `requests` of `TurnFinished` are all that it reports.
@@ -135,6 +137,7 @@ export const ChatEvent = Schema.TaggedUnion({
     isHeld: Schema.optionalKey(Schema.Literal(true))
   },
   MessageDropped: { at, messageId: Schema.String, ...problem },
+  ConversationRewound: { at, messageId: Schema.String },
   DecisionsDropped: { at, calls: Schema.Array(Schema.Struct({ callId: Schema.String, path })), ...problem }
 })
 
@@ -251,6 +254,8 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
     }
     case "RunFinished":
       return around === undefined ? { _tag: "TurnFinished", at, ...ofOutcome(event.outcome) } : undefined
+    case "ConversationRewound":
+      return around === undefined ? { _tag: "ConversationRewound", at, messageId: event.messageId } : undefined
     case "InputAdded":
     case "ConversationFitted":
     case "ModelMistaken":

@@ -96,8 +96,8 @@ export {
    *
    * **Details**
    *
-   * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`. In the
-   *   conversation the message has an id of its own.
+   * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`, which
+   *   the message has in the conversation, too.
    * - `DecisionsReceived`: decisions about calls that wait are stored.
    * - `ResumeReceived`: a turn without a message is to begin.
    * - `SessionUpdated`: the title, the metadata or both are set.
@@ -203,6 +203,7 @@ export {
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
    * | `InputDiffers` | the session has received a message with this id and another content, context or conversation, or without `messageId` began with another one; nothing was stored |
+   * | `MessageUnknown` | no user message of the conversation, and none that waits, has this id; nothing was stored |
    * | `EventsPruned` | the events after this number are no longer kept; `first` is the oldest one |
    * | `EventsUnknown` | no event has this cursor or number: it is none, or the session was removed and begun again |
    * | `Elsewhere` | another process has the session in a turn, or had it when it died and its lease (`leaseTime`) has not ended |
@@ -268,6 +269,18 @@ export {
    */
   type SendOptions,
   /**
+   * Options of an edit.
+   *
+   * **Details**
+   *
+   * A message that waits for its turn, or for the decision of calls, can be edited, too: then calls that wait stay. An unknown
+   * message, or one that an edit has removed, is `MessageUnknown`, and nothing is stopped or stored.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type EditOptions,
+  /**
    * A message is stored. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer.
    *
    * @category models
@@ -280,6 +293,9 @@ export {
    * **Details**
    *
    * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
+   * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
+   *   content, or the same again. A turn that is under way is stopped. See {@link EditOptions}; {@link answer} waits for the turn.
+   *   Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run, and usage stays counted.
    * - `decide`: stores decisions about calls that wait: a request of `state` with `approved` added. Fails with
    *   `InvalidDecision` if one is not about a request of `state`, or is no decision. A decision that the session has
    *   received already is no error, if it is the same one; after a turn that could not begin, it tries again. An empty list does nothing.
@@ -622,7 +638,8 @@ const watch =
     if (event._tag === "TurnFailed" && seen.isOurs && event.error.reason === sessionEvents.interrupted) {
       return [seen, [Effect.succeed({ text: "", outcome: { _tag: "Interrupted" }, sequence, cursor })]]
     }
-    if (event._tag === "TurnFailed" && seen.isOurs) {
+    // A message that was dropped belongs to no turn
+    if ((event._tag === "TurnFailed" && seen.isOurs) || (event._tag === "MessageDropped" && isOurs(event))) {
       const reason = { _tag: "TurnFailed" as const, failure: event.error }
       return [seen, [Effect.fail(new sessionTypes.SessionError({ id, reason }))]]
     }
@@ -677,7 +694,7 @@ export const ask = Effect.fn("Session.ask")(function* (
     id,
     cursor,
     (event) =>
-      ((event._tag === "RunEvent" || event._tag === "TurnFailed") && event.messageId === messageId) ||
+      ("messageId" in event && event._tag !== "MessageReceived" && event.messageId === messageId) ||
       (event._tag === "TurnFailed" && event.isHeld === true)
   )
 })

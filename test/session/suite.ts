@@ -686,6 +686,87 @@ const decisions: ReadonlyArray<Rule> = [
   )
 ]
 
+const edits: ReadonlyArray<Rule> = [
+  rule("KEEP-8 an edited message is answered again, and what came after it is gone", function* (sessions, input) {
+    const { fixture, id } = input
+    yield* expectReason("no session", "NotFound", sessions.edit(id, { messageId: "a" }))
+    yield* ask(sessions, id, "reply a", { messageId: "a" })
+    yield* ask(sessions, id, "note b", { messageId: "b" })
+    yield* ask(sessions, id, "reply c", { messageId: "c" })
+    const before = yield* existing(sessions, id)
+    yield* expectReason("an unknown message", "MessageUnknown", sessions.edit(id, { messageId: "x" }))
+    yield* expectReason("an empty message", "InputInvalid", sessions.edit(id, { messageId: "b", input: "" }))
+    yield* expectEqual("events", before.sequence, (yield* existing(sessions, id)).sequence)
+    const edit = { messageId: "b", input: "reply d", newMessageId: "d" }
+    const receipt = yield* sessions.edit(id, edit)
+    const answered = Session.answer(id, { after: before.cursor })
+    yield* expectEqual("answer", "d", (yield* Effect.provideService(answered, Session.Session, sessions)).text)
+    yield* expectLines(sessions, id, ["user reply a", "assistant a", "user reply d", "assistant d"])
+    yield* expectEqual("the receipt of the same edit", receipt, yield* sessions.edit(id, edit))
+    yield* expectReason("another edit", "InputDiffers", sessions.edit(id, { ...edit, input: "reply e" }))
+    yield* expectReason("a removed message", "MessageUnknown", sessions.edit(id, { messageId: "c" }))
+    const { steps } = yield* untilStatus(sessions, input, "idle")
+    yield* expectEqual("answers that were paid for", before.steps + 1, steps)
+    const again = yield* sessions.edit(id, { messageId: "a" })
+    yield* ask(sessions, id, "reply a", { messageId: again.messageId })
+    yield* expectLines(sessions, id, ["user reply a", "assistant a"])
+    yield* expectEqual("calls", ["note b"], fixture.calls())
+    const first = Conversation.messages(yield* sessions.history(id)).find(({ role }) => role === "user")
+    yield* expectEqual("the id in the conversation", again.messageId, first?.id)
+  }),
+  rule("KEEP-8 an edit stops the turn, and messages that wait are dropped", function* (sessions, input) {
+    const { expectNext, fixture, id } = input
+    yield* ask(sessions, id, "reply a", { messageId: "a" })
+    yield* send(sessions, id, "hold b", { messageId: "b" })
+    yield* expectNext("the tool to be called")
+    yield* Deferred.await(fixture.gate("b").reached)
+    const waiting = yield* Effect.forkScoped(Effect.flip(ask(sessions, id, "note c", { messageId: "c" })))
+    yield* expectNext("the next message to be stored")
+    const { sequence } = yield* Effect.repeat(Effect.andThen(Effect.sleep("5 millis"), existing(sessions, id)), {
+      until: ({ queue }) => queue.length === 1
+    })
+    yield* expectNext("the edit to stop the turn")
+    const { messageId } = yield* sessions.edit(id, { messageId: "b", input: "reply d" })
+    yield* expectNext("an error for the caller of the message that waited")
+    yield* expectEqual("the reason", "TurnFailed", (yield* Fiber.join(waiting)).reason._tag)
+    yield* expectEqual("answer", "d", (yield* ask(sessions, id, "reply d", { messageId })).text)
+    yield* untilStatus(sessions, input, "idle")
+    yield* expectLines(sessions, id, ["user reply a", "assistant a", "user reply d", "assistant d"])
+    yield* expectEqual("calls", ["hold b"], fixture.calls())
+    const tags = (yield* everyEntry(sessions, id)).flatMap((entry) =>
+      entry.sequence <= sequence || entry.event._tag === "RunEvent" ? [] : [entry.event._tag]
+    )
+    yield* expectEqual("events", ["MessageDropped", "MessageReceived"], tags)
+  }),
+  rule(
+    "KEEP-8 an edit ends calls that wait, or leaves them where the message came after them",
+    function* (sessions, input) {
+      const { expectNext, fixture, id } = input
+      yield* ask(sessions, id, "pay a", { messageId: "a" })
+      yield* ask(sessions, id, "reply b", { messageId: "b" })
+      const { request } = yield* requestOf(sessions, input)
+      const edited = yield* sessions.edit(id, { messageId: "b", input: "reply c" })
+      yield* expectNext("the edited message to wait for the call")
+      const { sequence } = yield* untilStatus(sessions, input, "waiting")
+      yield* sessions.decide(id, [{ ...request, approved: true }])
+      yield* expectNext("the end of the turn that takes the decision")
+      yield* untilEnd(sessions, id, sequence)
+      yield* untilStatus(sessions, input, "idle")
+      yield* expectLines(sessions, id, ["user pay a", "tool success", "user reply c", "assistant c"])
+      yield* ask(sessions, id, "pay d", { messageId: "d" })
+      const second = yield* requestOf(sessions, input)
+      const again = yield* sessions.edit(id, { messageId: "d", input: "reply e" })
+      yield* expectEqual("answer", "e", (yield* ask(sessions, id, "reply e", { messageId: again.messageId })).text)
+      const late = sessions.decide(id, [{ ...second.request, approved: true }])
+      yield* expectReason("a decision about the call that is gone", "InvalidDecision", late)
+      yield* sessions.edit(id, { messageId: edited.messageId, input: "reply f" })
+      yield* untilStatus(sessions, input, "idle")
+      yield* expectLines(sessions, id, ["user pay a", "tool success", "user reply f", "assistant f"])
+      yield* expectEqual("calls", ["pay a"], fixture.calls())
+    }
+  )
+]
+
 const ends: ReadonlyArray<Rule> = [
   rule("an interruption ends the turn, and the messages that wait are answered next", function* (sessions, input) {
     const { expectNext, fixture, id } = input
@@ -845,7 +926,7 @@ const durableRules: ReadonlyArray<Rule> = [
   }
 ]
 
-const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...ends]
+const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...edits, ...ends]
 
 /** The agents that a layer of sessions hosts. */
 export type Agents = Fixture["agents"]

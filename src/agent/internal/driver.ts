@@ -233,6 +233,7 @@ export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "model
  * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
  * - `parent`: receives the events, in place of the caller.
  * - `model`: the name of a model in place of the agent's own.
+ * - `inputId`: the id of the user message that the input becomes; default: a new one.
  * - `write`: stores the value of a step with `writes`, after the events before it. It waits where it cannot, and never fails.
  */
 export interface Handed {
@@ -240,6 +241,7 @@ export interface Handed {
   readonly streaming?: boolean | undefined
   readonly parent?: ParentRun | undefined
   readonly model?: string | undefined
+  readonly inputId?: string | undefined
   readonly write?: ((write: planRunParts.StepWrite) => Effect.Effect<void>) | undefined
   readonly options?: InheritedOptions | undefined
 }
@@ -669,7 +671,7 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return
-  const message = yield* Message.user(input)
+  const message = yield* Message.user(input, { id: isHanded(given) ? given[handedKey].inputId : undefined })
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
   yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps: ownSteps ?? maxStepsOf(maxSteps) })

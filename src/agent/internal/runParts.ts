@@ -81,6 +81,7 @@ const OwnEvent = Schema.Union([
     cause: Schema.optionalKey(Schema.String)
   }),
   Schema.TaggedStruct("RunInterrupted", { at, reason: Schema.optionalKey(Schema.String) }),
+  Schema.TaggedStruct("ConversationRewound", { at, messageId: Schema.String }),
   Schema.TaggedStruct("RunFinished", { at, outcome: runValues.Outcome }),
   Schema.TaggedStruct("RunResumed", {
     at,

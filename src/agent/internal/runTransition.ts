@@ -342,7 +342,8 @@ const openCallsOf = (
  * @since 0.1.0
  */
 export const apply = (self: State, event: Event): Result.Result<State, EventError> => {
-  if (self.outcome !== undefined && event._tag !== "RunResumed" && !isDecision(event)) {
+  const isAnyTime = event._tag === "RunResumed" || event._tag === "ConversationRewound"
+  if (self.outcome !== undefined && !isAnyTime && !isDecision(event)) {
     return unexpected(event, "a run under way (RunResumed first)", `one that ended ${self.outcome._tag}`)
   }
   if (self.interrupted !== undefined && self.outcome === undefined && !afterInterruption.has(event._tag)) {
@@ -355,6 +356,8 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
       return applyInputAdded(self, event)
     case "ConversationFitted":
       return applyConversationFitted(self, event)
+    case "ConversationRewound":
+      return applyConversationRewound(self, event)
     case "StepStarted":
       return applyStepStarted(self, event)
     case "ModelAnswered":
@@ -537,6 +540,7 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "ToolFinished",
   "ChildEvent",
   "ApprovalDecided",
+  "ConversationRewound",
   "RunFinished",
   "RunResumed"
 ])
@@ -632,6 +636,38 @@ const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted
   return idOfLast(event.view) === idOfLast(self.conversation) && history.openCalls(event.view).length === 0
     ? updateState(self, event, { view: event.view })
     : unexpected(event, "a view that ends as the conversation does", "one with another end")
+}
+
+/** The user message with this id: one that waits, or the newest one of the conversation. */
+export const userMessage = ({ conversation, pending }: State, id: string): Message.UserMessage | undefined =>
+  pending.findLast(({ message }) => message.id === id)?.message ??
+  history
+    .messages(conversation)
+    .findLast((message): message is Message.UserMessage => message.role === "user" && message.id === id)
+
+/** A message that waits for calls leaves them open. The tokens of what is removed stay in the usage: they were paid for. */
+const applyConversationRewound = (self: State, event: EventOf<"ConversationRewound">): ApplyResult => {
+  const { messageId } = event
+  const waiting = self.pending.findLastIndex(({ message }) => message.id === messageId)
+  if (waiting !== -1) return updateState(self, event, { pending: self.pending.slice(0, waiting) })
+  const conversation = history.beforeUser(self.conversation, messageId)
+  if (conversation === undefined) {
+    return reject(event, "Conversation", "the id of a user message of the conversation", JSON.stringify(messageId))
+  }
+  return updateState(self, event, {
+    conversation,
+    // A summary took its place there: the conversation is fitted again
+    view: self.view && history.beforeUser(self.view, messageId),
+    calls: [],
+    pending: [],
+    answer: undefined,
+    progress: undefined,
+    limited: false,
+    step: undefined,
+    mistakes: [],
+    interrupted: undefined,
+    outcome: { _tag: "Interrupted" }
+  })
 }
 
 const applyStepStarted = (self: State, event: EventOf<"StepStarted">): ApplyResult => {

@@ -1034,6 +1034,13 @@ export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefi
   return forgetReport(pushAll(limited(empty, tokenLimit), messages), beside)
 }
 
+/** The part of a conversation before the newest user message with this id, `undefined` if there is none. */
+export const beforeUser = (self: Conversation, id: string): History | undefined => {
+  const all = messages(self)
+  const index = all.findLastIndex((message) => message.role === "user" && message.id === id)
+  return index === -1 ? undefined : pushAll(limited(empty, asHistory(self).tokenLimit), all.slice(0, index))
+}
+
 /** Adds messages that break no law. */
 const pushAll = (self: History, messages: Iterable<Message>): History => {
   const facts = new FactsDraft(self)

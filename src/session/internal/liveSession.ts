@@ -1,5 +1,5 @@
 /**
- * A session in the process that has it, made of three machines over one writer: `sessionInbox` takes what comes in,
+ * A session in the process that has it, made of three machines over one writer: `sessionInbox` and `sessionEdit` take what comes in,
  * `sessionTurn` runs one turn after the other, and `sessionReaders` shows what is stored. `sessionWriter` has what is stored, and
  * decides whether this process may write.
  */
@@ -10,6 +10,7 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Conversation from "../../conversation/Conversation.ts"
 import type { Entry, Place } from "./sessionEvents.ts"
+import * as sessionEdit from "./sessionEdit.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import * as sessionReaders from "./sessionReaders.ts"
 import * as sessionTurn from "./sessionTurn.ts"
@@ -30,6 +31,7 @@ export interface LiveSession {
     input: sessionTypes.Input,
     options?: sessionTypes.SendOptions
   ) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
+  readonly edit: (options: sessionTypes.EditOptions) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
   readonly decide: (decisions: sessionTypes.Decisions) => Effect.Effect<void, sessionTypes.SessionError>
   readonly resume: Effect.Effect<void, sessionTypes.SessionError>
   readonly interrupt: Effect.Effect<boolean, sessionTypes.SessionError>
@@ -56,6 +58,7 @@ export const open = Effect.fnUntraced(function* (
   const untilIdle = sessionReaders.untilIdle(turns)
   return {
     send: (input, options) => sessionInbox.send(turns, input, options),
+    edit: (options) => sessionEdit.edit(turns, options),
     decide: (decisions) => sessionInbox.decide(turns, decisions),
     resume: sessionInbox.resume(turns),
     interrupt: sessionInbox.interrupt(turns),

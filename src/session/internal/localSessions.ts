@@ -313,6 +313,7 @@ export const make = Effect.fnUntraced(function* (
         options
       )
     ),
+    edit: Effect.fn("Session.edit")((id, options) => untilFree(using(id, ({ edit }) => edit(options)))),
     decide: Effect.fn("Session.decide")((id, decisions) =>
       Effect.flatMap(
         sessionTypes.checkDecisions(id, decisions),

@@ -79,6 +79,18 @@ const SendBody = VersionedCodec.single({
   data: ["/input", "/context", "/conversation"]
 }).schema
 
+const EditBody = VersionedCodec.single({
+  what: "edit of a message",
+  value: Schema.Struct({
+    ...Call.fields,
+    messageId: Schema.String,
+    newMessageId: Schema.String,
+    input: Schema.optionalKey(Schema.Union([Schema.String, ToolResult.NonEmptyContent])),
+    context: Schema.optionalKey(runParts.Context)
+  }),
+  data: ["/input", "/context"]
+}).schema
+
 const DecideBody = VersionedCodec.single({
   what: "decisions for a session",
   value: Schema.Struct({ ...Call.fields, decisions: Schema.NonEmptyArray(runParts.Decision) }),
@@ -168,6 +180,7 @@ const nameOf = (text: string, longest: number): string =>
 const entityOf = (namespace: string) =>
   Entity.make(`effect-emissary/Session/${nameOf(namespace, 100)}`, [
     Rpc.make("Send", { ...keyed(SendBody), success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Edit", { ...keyed(EditBody), success: receipt, error }).annotateMerge(delivered),
     Rpc.make("Decide", { ...keyed(DecideBody), error }).annotateMerge(delivered),
     Rpc.make("Resume", { ...keyed(call), error }).annotateMerge(delivered),
     // A runner that stops leaves the turn to the next one
@@ -363,6 +376,11 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
           body: { id, input, ...options }
         }
       }) => use(id, (session) => session.send(input, options)),
+      Edit: ({
+        payload: {
+          body: { id, ...options }
+        }
+      }) => use(id, (session) => session.edit(options)),
       Decide: ({
         payload: {
           body: { decisions, id }
@@ -545,6 +563,14 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
         ...defined({ agent, context, model, conversation, ifExists, pending, whenBusy, metadata, title })
       }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
+    }),
+    edit: Effect.fnUntraced(function* (id, { context, input, messageId, newMessageId: given }) {
+      const newMessageId = given ?? (yield* yield* Message.MessageId)
+      const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+      // A message without content of its own has the content of the one that is edited
+      yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? "again", { context }), refused)
+      const body = { id, messageId, newMessageId, ...defined({ context, input }) }
+      return yield* keyedCall(id, (session, key) => session.Edit({ key, body }))
     }),
     decide: (id, decisions) =>
       Effect.flatMap(

@@ -223,7 +223,7 @@ const withoutConversation = ({ conversation: _, ...memory }: Memory): Memory => 
 
 const withoutFailure = ({ failure: _, ...memory }: Memory): Memory => ({ ...memory, isResumed: false })
 
-/** Messages are taken from the front. */
+/** Turns take messages from the front. */
 const without = (queue: Chunk.Chunk<Queued>, messageId: string | undefined): Chunk.Chunk<Queued> =>
   Chunk.isNonEmpty(queue) && Chunk.headNonEmpty(queue).messageId === messageId ? Chunk.drop(queue, 1) : queue
 
@@ -330,8 +330,8 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
       return Result.succeed({
         ...memory,
         received: memory.received.filter(({ messageId }) => messageId !== event.messageId),
-        queue: without(memory.queue, event.messageId),
-        stopped: without(memory.stopped, event.messageId)
+        queue: Chunk.filter(memory.queue, ({ messageId }) => messageId !== event.messageId),
+        stopped: Chunk.filter(memory.stopped, ({ messageId }) => messageId !== event.messageId)
       })
     case "DecisionsDropped":
       return Result.succeed({

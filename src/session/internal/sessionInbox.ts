@@ -40,7 +40,7 @@ const patienceToBegin = Duration.seconds(1)
 type Received = Extract<Event, { readonly _tag: "MessageReceived" }>
 
 /** Stores an event that a turn has to answer, with `write`, and begins the turn. */
-const receiveBy = Effect.fnUntraced(function* (
+export const receiveBy = Effect.fnUntraced(function* (
   self: Turns,
   event: Event,
   write: Effect.Effect<boolean, SessionError>
@@ -170,7 +170,7 @@ const store = Effect.fnUntraced(function* (
 })
 
 /** The `RunContext` of a message: its own, or that of the host. An empty one is not stored. */
-const contextFor = ({ host, own }: Turns, context: JsonObject | undefined) => {
+export const contextFor = ({ host, own }: Turns, context: JsonObject | undefined) => {
   const fixed = host.run?.context
   if (context !== undefined && fixed !== undefined && !Equal.equals(context, fixed)) {
     return Effect.fail(own.fail({ _tag: "ContextDiffers" }))
@@ -180,7 +180,11 @@ const contextFor = ({ host, own }: Turns, context: JsonObject | undefined) => {
 }
 
 /** A message that was received before. One that waits is known however many came after it. */
-const knownMessage = (memory: Memory, messageId: string, digest: string): Memory["received"][number] | undefined =>
+export const knownMessage = (
+  memory: Memory,
+  messageId: string,
+  digest: string
+): Memory["received"][number] | undefined =>
   memory.received.find((received) => received.messageId === messageId) ??
   (sessionEvents.isWaiting(memory, messageId) ? { messageId, digest, sequence: memory.sequence } : undefined)
 
@@ -222,14 +226,14 @@ const ensureRoom = Effect.fnUntraced(function* (self: Turns, memory: Memory, { p
   }
 })
 
-const receiptOf = ({ own }: Turns, messageId: string, sequence: number): Receipt => ({
+export const receiptOf = ({ own }: Turns, messageId: string, sequence: number): Receipt => ({
   messageId,
   sequence,
   cursor: sessionEvents.cursorOf(own.stored?.at.head.life ?? "", sequence)
 })
 
 /** The receipt of a message that was received before. It is the new event for a message that waits for one. */
-const again = Effect.fnUntraced(function* (
+export const again = Effect.fnUntraced(function* (
   self: Turns,
   memory: Memory,
   { messageId, sequence }: Memory["received"][number]
@@ -323,7 +327,7 @@ export const interrupt = (self: Turns): Effect.Effect<boolean, SessionError> =>
 const cancelled = (self: Turns) =>
   Effect.suspend(() => (self.current === undefined ? sessionTurn.cancelCalls(self) : Effect.undefined))
 
-const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
+export const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   const { own } = self
   // A message that was acknowledged is part of the conversation, also where its turn is stopped at once
   const begun = Effect.timeoutOption(Deferred.await(turn.begun), patienceToBegin)
@@ -339,11 +343,11 @@ const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   return sessionTurn.wasInterrupted(turn) || wasLeft === true
 })
 
-/** Stops the turn and removes the session. Returns whether there was one. */
-export const remove = (self: Turns): Effect.Effect<boolean, SessionError> =>
+/** No turn begins meanwhile. */
+export const paused = <A>(self: Turns, effect: Effect.Effect<A, SessionError>): Effect.Effect<A, SessionError> =>
   Effect.suspend(() => {
     if (self.mode === "Open") self.mode = "Paused"
-    return Effect.andThen(interrupt(self), self.own.alone(removeStored(self)))
+    return effect
   }).pipe(
     Effect.ensuring(
       Effect.suspend(() => {
@@ -351,6 +355,13 @@ export const remove = (self: Turns): Effect.Effect<boolean, SessionError> =>
         return sessionTurn.start(self)
       })
     )
+  )
+
+/** Stops the turn and removes the session. Returns whether there was one. */
+export const remove = (self: Turns): Effect.Effect<boolean, SessionError> =>
+  paused(
+    self,
+    Effect.suspend(() => Effect.andThen(interrupt(self), self.own.alone(removeStored(self))))
   )
 
 const removeStored = ({ host, id, own }: Turns) =>

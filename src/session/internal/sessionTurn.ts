@@ -315,6 +315,7 @@ const runUntilStopped = (
     deadline: undefined,
     streaming: true,
     model: message === undefined ? memory.model : message.model,
+    inputId: message?.messageId,
     write: writeStep(self, turn)
   })
   const running: Effect.Effect<unknown, AgentError.AgentError> =

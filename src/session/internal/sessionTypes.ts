@@ -74,6 +74,7 @@ export const Reason = Schema.TaggedUnion({
   InvalidDecision: { error: Run.InvalidDecision },
   InputInvalid: { problem: Schema.String },
   InputDiffers: { messageId: Schema.optionalKey(Schema.String) },
+  MessageUnknown: { messageId: Schema.String },
   EventsPruned: { first: runParts.Count },
   EventsUnknown: { after: Schema.Union([Schema.Number, Schema.String]), newest: Schema.optionalKey(runParts.Count) },
   Elsewhere: { owner: Schema.String },
@@ -119,6 +120,8 @@ const renderReason = Reason.match({
     messageId === undefined
       ? 'expected the input and the context that the session began with, got others. Use an id for each input, or begin again with ifExists "restart"'
       : `expected the same content as before for the message ${base.quote(messageId)}, got another one. Send it with an id of its own`,
+  MessageUnknown: ({ messageId }) =>
+    `expected the id of a user message in the conversation, or of one that waits, got ${base.quote(messageId)}. It was never sent, or an edit has removed it: the messages that are there are in history`,
   EventsPruned: ({ first }) =>
     `expected events that are kept, got ones before number ${first}. Read the history, and continue with the events after ${first - 1}`,
   EventsUnknown: ({ after, newest }) => {
@@ -153,6 +156,7 @@ const categories: Readonly<
   AgentDiffers: "conflict",
   Exists: "conflict",
   InputDiffers: "conflict",
+  MessageUnknown: "conflict",
   Busy: "busy",
   Elsewhere: "unavailable",
   Unreachable: "unavailable",
@@ -281,6 +285,18 @@ export interface SendOptions extends Details {
   readonly ifExists?: IfExists | undefined
 }
 
+/** Options of an edit. */
+export interface EditOptions {
+  /** The id of the message to edit: the one of `send`, or of a user message in `history`. */
+  readonly messageId: string
+  /** The new content; default: that of the message, which is answered again. */
+  readonly input?: Input | undefined
+  /** The `RunContext` of the turn; default: that of the layer, or an empty one. */
+  readonly context?: JsonObject | undefined
+  /** The id of the new message; default: a new one. With the same one the same edit can be made twice, and counts once. */
+  readonly newMessageId?: string | undefined
+}
+
 export const IfExists = Schema.Literals(["continue", "fail", "resume", "restart"])
 
 export type IfExists = typeof IfExists.Type
@@ -313,6 +329,7 @@ export const isStoreDown = ({ reason }: SessionError): boolean => reason._tag ==
 /** The operations on sessions. */
 export interface Service {
   readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<Receipt, SessionError>
+  readonly edit: (id: string, options: EditOptions) => Effect.Effect<Receipt, SessionError>
   readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<void, SessionError>
   readonly resume: (id: string) => Effect.Effect<void, SessionError>
   readonly interrupt: (id: string) => Effect.Effect<boolean, SessionError>
