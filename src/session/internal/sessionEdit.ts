@@ -14,6 +14,7 @@ import type { Event, Failure, Memory, Queued } from "./sessionEvents.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import * as sessionMessage from "./sessionMessage.ts"
+import * as sessionTurn from "./sessionTurn.ts"
 import type { Turns } from "./sessionTurn.ts"
 import type { EditOptions, Receipt, SessionError } from "./sessionTypes.ts"
 
@@ -53,13 +54,14 @@ const removing = ({ dropped, isTaken }: Found, messageId: string, at: DateTime.U
 ]
 
 /** The receipt of an edit that was made before, otherwise the message to edit. */
-const look = Effect.fnUntraced(function* (self: Turns, { context, input, messageId, newMessageId }: Edit) {
+const look = Effect.fnUntraced(function* (self: Turns, edit: Edit) {
+  const { input, messageId, model, newMessageId } = edit
   const { own } = self
   yield* own.refresh
   const memory = yield* own.memory
   const known = sessionInbox.knownMessage(memory, newMessageId, "")
   if (known !== undefined) {
-    const read = sessionMessage.read(newMessageId, input ?? "", { context })
+    const read = sessionMessage.read(newMessageId, input ?? "", edit)
     const digest = input === undefined ? known.digest : (yield* Effect.mapError(read, own.fail)).digest
     return digest === known.digest
       ? { _tag: "Made" as const, receipt: yield* sessionInbox.again(self, memory, known) }
@@ -67,8 +69,19 @@ const look = Effect.fnUntraced(function* (self: Turns, { context, input, message
   }
   const found = find(memory, messageId)
   if (found === undefined) return yield* own.fail({ _tag: "MessageUnknown", messageId })
-  const read = sessionMessage.read(newMessageId, input ?? found.input, { context })
-  return { _tag: "Found" as const, memory, found, message: yield* Effect.mapError(read, own.fail) }
+  const message = yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? found.input, edit), own.fail)
+  const agent = yield* sessionTurn.agentNamed(self, memory.agent, true)
+  const context = yield* sessionInbox.contextFor(self, edit.context)
+  yield* sessionInbox.checkModel(self, agent, model, context)
+  const { content, digest } = message
+  const received = {
+    agent: agent.name,
+    messageId: newMessageId,
+    input: content,
+    digest,
+    ...defined({ context, model })
+  }
+  return { _tag: "Found" as const, found, received }
 })
 
 /** With the gate. `undefined` if a turn has begun meanwhile. */
@@ -80,19 +93,9 @@ const store = Effect.fnUntraced(function* (
   if (self.current !== undefined) return undefined
   const looked = yield* look(self, edit)
   if (looked._tag === "Made") return looked.receipt
-  const { found, memory, message } = looked
-  const context = yield* sessionInbox.contextFor(self, edit.context)
   const at = yield* DateTime.now
-  const event: Event = {
-    _tag: "MessageReceived",
-    at,
-    agent: memory.agent,
-    messageId: edit.newMessageId,
-    input: message.content,
-    digest: message.digest,
-    ...defined({ context })
-  }
-  const removed = removing(found, edit.messageId, at)
+  const event: Event = { _tag: "MessageReceived", at, ...looked.received }
+  const removed = removing(looked.found, edit.messageId, at)
   const [first = event, ...others] = [...removed, event]
   yield* sessionInbox.receiveBy(self, event, Effect.as(own.write([first, ...others]), true))
   return sessionInbox.receiptOf(self, edit.newMessageId, own.stored?.memory.sequence ?? 0)

@@ -86,7 +86,8 @@ const EditBody = VersionedCodec.single({
     messageId: Schema.String,
     newMessageId: Schema.String,
     input: Schema.optionalKey(Schema.Union([Schema.String, ToolResult.NonEmptyContent])),
-    context: Schema.optionalKey(runParts.Context)
+    context: Schema.optionalKey(runParts.Context),
+    model: Schema.optionalKey(Schema.String)
   }),
   data: ["/input", "/context"]
 }).schema
@@ -564,12 +565,12 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
-    edit: Effect.fnUntraced(function* (id, { context, input, messageId, newMessageId: given }) {
+    edit: Effect.fnUntraced(function* (id, { context, input, messageId, model, newMessageId: given }) {
       const newMessageId = given ?? (yield* yield* Message.MessageId)
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       // A message without content of its own has the content of the one that is edited
-      yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? "again", { context }), refused)
-      const body = { id, messageId, newMessageId, ...defined({ context, input }) }
+      yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? "again", { context, model }), refused)
+      const body = { id, messageId, newMessageId, ...defined({ context, input, model }) }
       return yield* keyedCall(id, (session, key) => session.Edit({ key, body }))
     }),
     decide: (id, decisions) =>

@@ -93,7 +93,7 @@ const removeOther = Effect.fnUntraced(function* (
 })
 
 /** Refuses a model that the host does not allow, or that nothing would use. */
-const checkModel = Effect.fnUntraced(function* (
+export const checkModel = Effect.fnUntraced(function* (
   { host, id, own }: Turns,
   agent: agentTypes.Agent<unknown>,
   model: string | undefined,
@@ -107,7 +107,7 @@ const checkModel = Effect.fnUntraced(function* (
   const { models } = host
   const isAllowed = isList(models) ? models.includes(model) : yield* models(model, { id, agent: agent.name, context })
   if (isAllowed) return
-  yield* refuse(
+  return yield* refuse(
     isList(models) && models.length === 0
       ? "expected none, because the layer allows no models for messages (models)"
       : "expected one of those that the layer allows (models)"

@@ -293,6 +293,8 @@ export interface EditOptions {
   readonly input?: Input | undefined
   /** The `RunContext` of the turn; default: that of the layer, or an empty one. */
   readonly context?: JsonObject | undefined
+  /** The name of the model that answers, as in {@link SendOptions}. */
+  readonly model?: string | undefined
   /** The id of the new message; default: a new one. With the same one the same edit can be made twice, and counts once. */
   readonly newMessageId?: string | undefined
 }
