@@ -99,15 +99,12 @@ const write = (path: string, text: string): void => {
   writeFileSync(path, text)
 }
 
-/**
- * Writes the modules and a tsconfig.json that checks them as strictly as the repository checks itself, against the
- * declarations of the build, as the compiler of a user does.
- */
+/** Writes the modules and a tsconfig.json that checks them as strictly as the repository checks itself. */
 export const generate = (): ReadonlyArray<DocModule> => {
   const config = {
     extends: relative(generated, join(root, "tsconfig.json")),
     // an example may end with an unused value, shown to the reader
-    compilerOptions: { noUnusedLocals: false, noUnusedParameters: false, paths: {} },
+    compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
     include: ["**/*.ts"]
   }
   write(join(generated, "tsconfig.json"), JSON.stringify(config, undefined, 2))

@@ -146,6 +146,7 @@ export {
    * - `sequence`, `cursor`: the number and the cursor of the newest event.
    * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
    * - `outcome`: the end of the last turn, unless that failed with `failure`.
+   * - `definition`: the digest of the agent, where it is data.
    * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
    *
    * @category models
@@ -199,6 +200,7 @@ export {
    * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
    * | `AgentDiffers` | the session is one with another agent |
    * | `ContextDiffers` | the message has a context, and the layer sets another one for all messages (`run.context`); nothing was stored |
+   * | `DefinitionInvalid` | the layer takes no definitions, cannot make an agent of this one, or has none with this digest; nothing was stored. The failure of a turn where the host can no longer make the agent |
    * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), or the session is one of a plan; nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
@@ -250,6 +252,8 @@ export {
    * - `context`: the `RunContext` of the turn of this message; default that of the layer, or an empty one. A turn that takes
    *   decisions, or that `resume` begins, has the context of the message whose turn it continues. So a message with another
    *   context waits until calls that wait for approval are decided and run.
+   * - `definition`: the agent of the session as data, or the digest of a definition that is stored: for the turn of this message and
+   *   the later ones. Its name is that of the agent of the session: an edited agent continues a session, see `onChange`.
    * - `model`: the name of the model of the turn of this message, in place of the agent's own. A turn that takes decisions, or
    *   that `resume` begins, has the model of the message whose turn it continues. The layer allows models with `models`;
    *   other ones fail with `ModelRefused`. Agents that are tools keep their own.
@@ -335,6 +339,13 @@ export {
    * @since 0.1.0
    */
   type Hosted,
+  /**
+   * Agents that messages carry as data, see {@link fromDefinitions}.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Definitions,
   /**
    * The agents and plans of a layer: at least one, each with its own requirements.
    *
@@ -465,6 +476,56 @@ export type {
  * @since 0.1.0
  */
 export class Session extends Context.Service<Session, sessionTypes.Service>()("effect-emissary/session/Session") {}
+
+/**
+ * Hosts agents that are data: messages carry their definitions (`definition` of {@link SendOptions}), and `decode` makes the
+ * agents of them, usually `Agent.decode`.
+ *
+ * **When to use**
+ *
+ * Use it where users make agents of their own. One entry in the agents of a layer is enough, also as the only one.
+ *
+ * **Details**
+ *
+ * The services that `decode` requires are in the context of the layer: a `ToolResolver` with the tools that definitions may name, a
+ * `ModelRegistry`, and limits or trusted keys where you want them. An agent is made again for each turn, so a tool that the host has
+ * taken away is gone in the next turn, which fails with `DefinitionInvalid` then. A definition is stored once, under its digest
+ * (`Digest.sha256` of its JSON), and is not deleted with a session.
+ *
+ * **Example** (An agent of a user)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent, ModelRegistry, ToolResolver, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const definition = yield* Agent.encode(Agent.make("poet", { model: "demo/small", instructions: "You write in verse." }))
+ *   const { text } = yield* Session.ask("chat/42", "Hello", { definition })
+ *   assert.strictEqual(text, "A greeting, dear")
+ * })
+ *
+ * const Models = ModelRegistry.layer({
+ *   demo: ModelRegistry.provider({
+ *     options: ModelRegistry.Sampling,
+ *     model: () => ScriptedModel.layer([{ text: "A greeting, dear" }])
+ *   })
+ * })
+ * const Sessions = Session.layer([Session.fromDefinitions(Agent.decode)]).pipe(
+ *   Layer.provide([VersionedStore.layerMemory, Models, ToolResolver.layerStubs()])
+ * )
+ * await Effect.runPromise(Effect.provide(program, Sessions))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromDefinitions = <R>(decode: sessionTypes.Definitions<R>["decode"]): sessionTypes.Definitions<R> => ({
+  [sessionTypes.definitionsTypeId]: sessionTypes.definitionsTypeId,
+  decode
+})
 
 /**
  * Sessions in this process, stored in a `VersionedStore`.
@@ -822,12 +883,13 @@ export const run = Effect.fn("Session.run")(function* <A>(
   options: sessionRun.RunOptions
 ): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
-  const { context, conversation, id, ifExists = "fail", input, model } = options
+  const { context, conversation, definition, id, ifExists = "fail", input, model } = options
   const agentName = sessionRun.nameOf(agent)
   const receipt = yield* sessions.send(id, input, {
     agent: agentName,
     context,
     conversation,
+    definition,
     ifExists,
     model
   })

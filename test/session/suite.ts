@@ -119,7 +119,7 @@ const makeFixture = Effect.gen(function* () {
     Agent.make("conformance_other"),
     yield* Plan.bind(plan)
   ])
-  const [first, ...others] = (yield* Effect.provideContext(hosted, services)).values()
+  const [first, ...others] = (yield* Effect.provideContext(hosted, services)).agents.values()
   if (first === undefined) return yield* Effect.die(new Error("the suite has no agent"))
   return { agents: [first, ...others] as const, probe, gate, calls: () => [...probe.ran] }
 })

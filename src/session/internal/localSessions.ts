@@ -20,6 +20,7 @@ import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as liveSession from "./liveSession.ts"
+import * as sessionDefinitions from "./sessionDefinitions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionList from "./sessionList.ts"
 import * as sessionLog from "./sessionLog.ts"
@@ -53,23 +54,32 @@ const withoutParent = <R>(context: Context.Context<R>): Context.Context<R> =>
   // Sound: `ParentSpan` is a reference, which no R names
   Context.omit(Tracer.ParentSpan)(context) as Context.Context<R>
 
-/** The agents by name, over the services around. */
+const within = <R>(context: Context.Context<R>, agent: agentTypes.Agent<unknown, R>): agentTypes.Agent<unknown> => ({
+  ...agent,
+  run: (input, options) => Effect.provideContext(agent.run(input, options), context),
+  ask: (input, options) => Effect.provideContext(agent.ask(input, options), context),
+  stream: (input, options) => Stream.provideContext(agent.stream(input, options), context),
+  resume: (state, options) => Effect.provideContext(agent.resume(state, options), context),
+  resumeStream: (state, options) => Stream.provideContext(agent.resumeStream(state, options), context)
+})
+
+/** The agents by name, and the way to make those that messages carry, over the services around. */
 export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<sessionTypes.Hosted<R>>) {
   const context = withoutParent(yield* Effect.context<R>())
   const agents = new Map<string, agentTypes.Agent<unknown>>()
+  let decode: sessionDefinitions.Decode | undefined
   for (const one of hosted) {
+    if (sessionTypes.definitionsTypeId in one) {
+      if (decode !== undefined) return yield* invalid("one fromDefinitions", "two of them")
+      decode = (definition) =>
+        Effect.map(Effect.provideContext(one.decode(definition), context), (agent) => within(context, agent))
+      continue
+    }
     const agent = Effect.isEffect(one) ? yield* one : one
     if (agents.has(agent.name)) return yield* invalid("agents with different names", `two of ${base.quote(agent.name)}`)
-    agents.set(agent.name, {
-      ...agent,
-      run: (input, options) => Effect.provideContext(agent.run(input, options), context),
-      ask: (input, options) => Effect.provideContext(agent.ask(input, options), context),
-      stream: (input, options) => Stream.provideContext(agent.stream(input, options), context),
-      resume: (state, options) => Effect.provideContext(agent.resume(state, options), context),
-      resumeStream: (state, options) => Stream.provideContext(agent.resumeStream(state, options), context)
-    })
+    agents.set(agent.name, within(context, agent))
   }
-  return agents
+  return { agents, decode }
 })
 
 /** A store, and what is the same for all sessions in it. */
@@ -91,12 +101,13 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   if (!isNumber || keepEvents < 0) return yield* invalid("a whole number of keepEvents", String(keepEvents))
   const isLimit = Number.isSafeInteger(maxQueue) || maxQueue === Number.POSITIVE_INFINITY
   if (!isLimit || maxQueue < 1) return yield* invalid("a whole number of maxQueue from 1 on", String(maxQueue))
+  const { agents, decode } = yield* agentsOf(hosted)
   const local: LocalHost = {
     store,
     namespace,
     idleTime: Duration.fromInputUnsafe(options.idleTime ?? "1 minute"),
     host: {
-      agents: yield* agentsOf(hosted),
+      agents,
       context: withoutParent(yield* Effect.context<never>()),
       sessions: sessionLog.make(store, namespace, keepEvents),
       writes: stepWrites.make(store, namespace),
@@ -105,6 +116,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,
       patience: Duration.times(leaseTime, 3),
+      definitions: sessionDefinitions.make(store, namespace, decode),
       models: options.models ?? [],
       run: options.run
     }

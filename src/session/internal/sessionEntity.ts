@@ -40,6 +40,7 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
 import * as liveSession from "./liveSession.ts"
 import { durationOf, type LocalHost, readingUntilDamage, removing } from "./localSessions.ts"
+import * as sessionDefinitions from "./sessionDefinitions.ts"
 import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
@@ -69,6 +70,7 @@ const SendBody = VersionedCodec.single({
     agent: Schema.optionalKey(Schema.String),
     context: Schema.optionalKey(runParts.Context),
     model: Schema.optionalKey(Schema.String),
+    definition: Schema.optionalKey(sessionDefinitions.Definition),
     conversation: Schema.optionalKey(runParts.History),
     whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"])),
     pending: Schema.optionalKey(Schema.Literals(["keep", "deny"])),
@@ -553,7 +555,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
   const service: Service = {
     send: Effect.fnUntraced(function* (id, input, options) {
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-      const { agent, context, model, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
+      const { agent, context, definition, model, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       yield* Effect.mapError(sessionMessage.read(messageId, input, { context, conversation }), refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
@@ -561,7 +563,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
         id,
         messageId,
         input,
-        ...defined({ agent, context, model, conversation, ifExists, pending, whenBusy, metadata, title })
+        ...defined({ agent, context, definition, model, conversation, ifExists, pending, whenBusy, metadata, title })
       }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),

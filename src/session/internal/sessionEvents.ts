@@ -68,6 +68,7 @@ const message = {
   input: ToolResult.NonEmptyContent,
   context: Schema.optionalKey(runParts.Context),
   model: Schema.optionalKey(Schema.String),
+  definition: Schema.optionalKey(Schema.String),
   pending: Schema.optionalKey(Schema.Literal("deny"))
 }
 
@@ -166,6 +167,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * - `decisions`: those that no turn has taken. `decided`: the newest ones of all.
  * - `isResumed`: a turn without a message was asked for.
  * - `model`: of the newest message that a turn took, in place of the agent's own.
+ * - `definition`: the digest of the agent, where it is data: of the newest message with one that a turn took, or of the first message.
  * - `failure`: of the last turn, if that failed. `isHeld`: it could not even begin, so the next one waits for a new event.
  * - `failedAt`: the number of the newest failure of a turn that did not take its message.
  */
@@ -184,6 +186,7 @@ export const Memory = Schema.Struct({
   isHeld: Schema.Boolean,
   failedAt: runParts.Count,
   model: Schema.optionalKey(Schema.String),
+  definition: Schema.optionalKey(Schema.String),
   failure: Schema.optionalKey(Failure),
   run: Schema.optionalKey(runParts.StateSchema)
 })
@@ -231,10 +234,11 @@ const without = (queue: Chunk.Chunk<Queued>, messageId: string | undefined): Chu
 const afterFailures = ({ failedAt, received }: Memory, messageId: string | undefined): Memory["received"] =>
   received.map((one) => (one.messageId === messageId && one.sequence < failedAt ? { ...one, sequence: failedAt } : one))
 
-/** With the model of the message that a turn takes. */
-const withModelOf = ({ model: _, ...memory }: Memory, messageId: string | undefined): Memory => {
+/** With the model, and the agent, of the message that a turn takes. */
+const withPartsOf = ({ model: _, ...memory }: Memory, messageId: string | undefined): Memory => {
   const taken = Chunk.findFirst(waitingMessages(memory), (one) => one.messageId === messageId)
-  return { ...memory, ...defined({ model: Option.getOrUndefined(taken)?.model }) }
+  const { definition, model } = Option.getOrElse(taken, (): Partial<Queued> => ({}))
+  return { ...memory, ...defined({ definition, model }) }
 }
 
 const runAfter = (run: Run.State | undefined, event: Run.Event): Result.Result<Run.State, Run.EventError> =>
@@ -255,7 +259,7 @@ const applyRunEvent = (
       return Result.succeed(withoutFailure(next))
     case "InputAdded":
       return Result.succeed({
-        ...withModelOf(next, messageId),
+        ...withPartsOf(next, messageId),
         received: afterFailures(memory, messageId),
         queue: without(memory.queue, messageId),
         stopped: without(memory.stopped, messageId)
@@ -296,13 +300,13 @@ const applyFailure = (memory: Memory, { error, isHeld, messageId }: EventOf<"Tur
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { context, conversation, digest, input, messageId, model, pending } = event
+      const { context, conversation, definition, digest, input, messageId, model, pending } = event
       return Result.succeed({
         ...memory,
-        ...defined({ conversation }),
+        ...defined({ conversation, definition: memory.definition ?? definition }),
         isHeld: false,
         received: rememberMessage(memory.received, { messageId, sequence: memory.sequence + 1, digest }),
-        queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, model, pending }) })
+        queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, definition, model, pending }) })
       })
     }
     case "DecisionsReceived":
@@ -379,9 +383,9 @@ export const isOfOther = (run: Run.State, message: Queued): boolean => !Equal.eq
  */
 const waitsForCalls = (self: Memory): boolean => {
   const message = Option.getOrUndefined(Chunk.head(waitingMessages(self)))
-  if (message === undefined || self.run === undefined) return false
-  const areOpen = waitingDecisions(self).length > 0 || (Run.approvalRequests(self.run).length > 0 && !isDenying(self))
-  return areOpen && isOfOther(self.run, message)
+  if (message === undefined || self.run === undefined || !isOfOther(self.run, message)) return false
+  if (waitingDecisions(self).length > 0) return true
+  return Run.approvalRequests(self.run).length > 0 && !isDenying(self)
 }
 
 /** True if a turn has to be run. */

@@ -26,6 +26,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as planNames from "../../plan/internal/planNames.ts"
 import * as RunContext from "../../tool/RunContext.ts"
+import type { Made } from "./sessionDefinitions.ts"
 import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
@@ -70,32 +71,57 @@ export const send = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   const messageId = options.messageId ?? (yield* yield* Message.MessageId)
-  const { content, digest } = yield* Effect.mapError(sessionMessage.read(messageId, input, options), own.fail)
+  const { definition } = options
+  const made =
+    definition === undefined ? undefined : yield* Effect.mapError(self.host.definitions.read(definition), own.fail)
+  const read = sessionMessage.read(messageId, input, options, made?.digest)
+  const { content, digest } = yield* Effect.mapError(read, own.fail)
   const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
   const message = { messageId, input: content, digest }
-  if (options.ifExists === "restart") yield* removeOther(self, messageId, options)
-  return yield* own.alone(store(self, message, options, details))
+  if (options.ifExists === "restart") yield* removeOther(self, messageId, options, made)
+  return yield* own.alone(store(self, message, options, made, details))
 })
 
 /** Removes the session, unless it began with this message: then the call came twice. */
 const removeOther = Effect.fnUntraced(function* (
   self: Turns,
   messageId: string,
-  { agent, context, model }: SendOptions
+  options: SendOptions,
+  made: Made | undefined
 ) {
   const { own } = self
   yield* own.alone(own.refresh)
   const first = own.stored?.memory.received[0]
   if (own.stored === undefined || first?.messageId === messageId) return
-  const found = yield* sessionTurn.agentNamed(self, agent ?? onlyAgent(self), false)
-  yield* checkModel(self, found, model, yield* contextFor(self, context))
+  const agent = yield* agentFor(self, undefined, options, made)
+  yield* checkModel(self, agent, options.model, yield* contextFor(self, options.context))
   yield* remove(self)
 })
+
+type Named = Pick<agentTypes.Agent<unknown>, "name">
+
+/** The agent of a message: the one that it carries, the one of the session, or the one that it names. */
+const agentFor = (
+  self: Turns,
+  found: Memory | undefined,
+  { agent: wanted }: SendOptions,
+  made: Made | undefined
+): Effect.Effect<Named, SessionError> => {
+  const named = made?.agent.name ?? wanted
+  const other = [wanted, named].find((name) => name !== undefined && name !== (found?.agent ?? named))
+  if (other !== undefined) {
+    return Effect.fail(self.own.fail({ _tag: "AgentDiffers", agent: other, found: found?.agent ?? named ?? "" }))
+  }
+  if (made !== undefined) return Effect.succeed(made.agent)
+  return found?.definition === undefined
+    ? sessionTurn.agentNamed(self, found?.agent ?? wanted ?? onlyAgent(self), found !== undefined)
+    : Effect.succeed({ name: found.agent })
+}
 
 /** Refuses a model that the host does not allow, or that nothing would use. */
 export const checkModel = Effect.fnUntraced(function* (
   { host, id, own }: Turns,
-  agent: agentTypes.Agent<unknown>,
+  agent: Named,
   model: string | undefined,
   context: JsonObject = {}
 ) {
@@ -123,16 +149,14 @@ const store = Effect.fnUntraced(function* (
   self: Turns,
   message: Pick<Received, "messageId" | "input" | "digest">,
   options: SendOptions,
+  made: Made | undefined,
   details: sessionDetails.Checked
 ): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   yield* own.refresh
-  const { agent: wanted, conversation, ifExists = "continue", pending } = options
+  const { conversation, ifExists = "continue", pending } = options
   const found = own.stored?.memory
-  if (found !== undefined && wanted !== undefined && wanted !== found.agent) {
-    return yield* own.fail({ _tag: "AgentDiffers", agent: wanted, found: found.agent })
-  }
-  const agent = yield* sessionTurn.agentNamed(self, found?.agent ?? wanted ?? onlyAgent(self), found !== undefined)
+  const agent = yield* agentFor(self, found, options, made)
   const { digest, messageId } = message
   if (found !== undefined) {
     const known = knownMessage(found, messageId, digest)
@@ -150,13 +174,14 @@ const store = Effect.fnUntraced(function* (
   const context = yield* contextFor(self, options.context)
   const { model } = options
   yield* checkModel(self, agent, model, context)
+  if (made !== undefined) yield* Effect.mapError(made.keep, own.fail)
   const at = yield* DateTime.now
   const event: Event = {
     _tag: "MessageReceived",
     at,
     agent: agent.name,
     ...message,
-    ...defined({ context, conversation, model }),
+    ...defined({ context, conversation, definition: made?.digest, model }),
     ...(pending === "deny" && { pending })
   }
   if (found === undefined) {
@@ -164,7 +189,7 @@ const store = Effect.fnUntraced(function* (
     const before: ReadonlyArray<Event> = isDescribed ? [{ _tag: "SessionUpdated", at, ...details }] : []
     const isCreated = yield* receiveBy(self, event, own.create(agent.name, at, Arr.append(before, event)))
     // Another process made it
-    if (!isCreated) return yield* store(self, message, options, details)
+    if (!isCreated) return yield* store(self, message, options, made, details)
   } else yield* receive(self, event)
   return receiptOf(self, messageId, own.stored?.memory.sequence ?? 0)
 })

@@ -17,6 +17,7 @@ import type { Input, Reason, SendOptions } from "./sessionTypes.ts"
 const Body = Schema.Struct({
   input: ToolResult.NonEmptyContent,
   context: Schema.optionalKey(runParts.Context),
+  definition: Schema.optionalKey(Schema.String),
   model: Schema.optionalKey(Schema.String)
 })
 
@@ -37,7 +38,8 @@ const problemOf = (conversation: unknown): string | undefined => {
 export const read = Effect.fnUntraced(function* (
   messageId: string,
   input: Input,
-  { context, conversation, model }: Pick<SendOptions, "context" | "conversation" | "model">
+  { context, conversation, model }: Pick<SendOptions, "context" | "conversation" | "model">,
+  definition?: string
 ) {
   const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "InputInvalid", problem })
   if (!Schema.is(Schema.String)(messageId)) return yield* refuse("expected a text as messageId")
@@ -47,7 +49,7 @@ export const read = Effect.fnUntraced(function* (
   if (unfit !== undefined) return yield* refuse(unfit)
   const fits = history.append(conversation ?? Conversation.empty, yield* Message.user(content))
   if (Result.isFailure(fits)) return yield* refuse(fits.failure.message)
-  const body = { input: content, ...defined({ context, model }) }
+  const body = { input: content, ...defined({ context, definition, model }) }
   const refused = <A, E extends { readonly message: string }>(encoded: Effect.Effect<A, E>) =>
     Effect.catch(encoded, ({ message }) => refuse(message))
   const json = yield* refused(codec.encode(body))

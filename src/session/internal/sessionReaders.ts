@@ -20,7 +20,7 @@ import type { SessionError } from "./sessionTypes.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 
 const stateOf = ({ at, memory }: Stored, taken: string | undefined): sessionTypes.State => {
-  const { agent, failure, run, sequence } = memory
+  const { agent, definition, failure, run, sequence } = memory
   return {
     agent,
     ...at.head.summary,
@@ -29,7 +29,7 @@ const stateOf = ({ at, memory }: Stored, taken: string | undefined): sessionType
     cursor: sessionEvents.cursorOf(at.head.life, sequence),
     queue: Array.from(sessionEvents.waitingMessages(memory), ({ messageId }) => messageId).filter((id) => id !== taken),
     requests: run === undefined ? [] : Run.approvalRequests(run),
-    ...defined({ outcome: failure === undefined ? run?.outcome : undefined, failure }),
+    ...defined({ outcome: failure === undefined ? run?.outcome : undefined, failure, definition }),
     steps: run?.totalSteps ?? 0,
     usage: run?.usage ?? {}
   }

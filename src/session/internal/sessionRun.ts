@@ -33,6 +33,8 @@ export interface RunOptions {
   readonly context?: JsonObject | undefined
   /** The model of the job, in place of the agent's own, as in `Session.SendOptions`. */
   readonly model?: string | undefined
+  /** The agent as data, as in `Session.SendOptions`. The `agent` of the call names it, and has the Schema of its output. */
+  readonly definition?: JsonObject | string | undefined
   /** The conversation that the job begins with, as in `Session.SendOptions`. */
   readonly conversation?: Conversation.Conversation | undefined
   /**

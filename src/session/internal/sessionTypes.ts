@@ -31,6 +31,7 @@ export const State = Schema.Struct({
   requests: Schema.Array(Run.ApprovalRequest),
   outcome: Schema.optionalKey(Run.Outcome),
   failure: Schema.optionalKey(sessionEvents.Failure),
+  definition: Schema.optionalKey(Schema.String),
   steps: runParts.Count,
   usage: runParts.Usage
 })
@@ -70,6 +71,7 @@ export const Reason = Schema.TaggedUnion({
   },
   AgentDiffers: { agent: Schema.String, found: Schema.String },
   ContextDiffers: {},
+  DefinitionInvalid: { problem: Schema.String },
   ModelRefused: { model: Schema.String, problem: Schema.String },
   InvalidDecision: { error: Run.InvalidDecision },
   InputInvalid: { problem: Schema.String },
@@ -112,6 +114,7 @@ const renderReason = Reason.match({
     `expected a session of the agent ${base.quote(agent)}, got one of ${base.quote(found)}. Use another id`,
   ContextDiffers: () =>
     "expected the RunContext that the layer sets for all messages (run.context), got another one. Send the message without a context",
+  DefinitionInvalid: ({ problem }) => `the definition of the agent is refused: ${problem}`,
   ModelRefused: ({ model, problem }) =>
     `the model ${base.quote(model)} of the message is refused: ${problem}. Nothing was stored`,
   InvalidDecision: ({ error }) => error.message,
@@ -151,6 +154,7 @@ const categories: Readonly<
   InputInvalid: "invalid",
   ContextDiffers: "invalid",
   ModelRefused: "invalid",
+  DefinitionInvalid: "invalid",
   NotFound: "not-found",
   EventsPruned: "not-found",
   AgentDiffers: "conflict",
@@ -258,6 +262,11 @@ export interface SendOptions extends Details {
   readonly agent?: string | undefined
   readonly context?: JsonObject | undefined
   /**
+   * The agent of the session as data: JSON that `Agent.encode` wrote, or the digest of such a definition that is stored. The layer
+   * has to host definitions (`Session.fromDefinitions`). It holds for the turn of this message and the later ones.
+   */
+  readonly definition?: JsonObject | string | undefined
+  /**
    * The name of the model that answers this message, in place of the agent's own. The layer has to allow it (`models`), and
    * its `ModelRegistry` to have it. The next message without one has the agent's own again.
    */
@@ -350,8 +359,21 @@ export interface Service {
   readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
 }
 
-/** An agent or a bound plan, or an Effect that finds one. */
-export type Hosted<R> = agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>
+export const definitionsTypeId = "~effect-emissary/session/Session/Definitions"
+
+/** Agents that messages carry as data. `decode` makes the agent of a definition. */
+export interface Definitions<out R> {
+  readonly [definitionsTypeId]: typeof definitionsTypeId
+  readonly decode: (
+    definition: JsonObject
+  ) => Effect.Effect<agentTypes.Agent<unknown, R>, { readonly message: string }, R>
+}
+
+/** An agent or a bound plan, an Effect that finds one, or those that messages carry. */
+export type Hosted<R> =
+  | agentTypes.Agent<unknown, R>
+  | Effect.Effect<agentTypes.Agent<unknown>, never, R>
+  | Definitions<R>
 
 /** The agents and plans of a layer, at least one, each with its own requirements. */
 export type HostedAll<Rs extends readonly [unknown, ...Array<unknown>]> = { readonly [K in keyof Rs]: Hosted<Rs[K]> }

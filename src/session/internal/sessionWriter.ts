@@ -25,6 +25,7 @@ import type { StepWrite } from "../../agent/internal/planRunParts.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
+import type { Definitions } from "./sessionDefinitions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event } from "./sessionEvents.ts"
 import * as sessionFeed from "./sessionFeed.ts"
@@ -48,6 +49,7 @@ import type { StepWrites } from "./stepWrites.ts"
  * - `onIdle`: called when no turn is left to run.
  * - `leaseTime`: the time for which a process that died keeps a session.
  * - `drainTime`: the time that tool calls under way have to finish when a session is closed.
+ * - `definitions`: agents that are data.
  * - `models`: the models that messages may name.
  * - `maxQueue`: the number of messages that may wait in a session.
  * - `patience`: the time for which writes are tried again while the store fails.
@@ -67,6 +69,7 @@ export interface Host {
   readonly drainTime: Duration.Duration
   readonly maxQueue: number
   readonly patience: Duration.Duration
+  readonly definitions: Definitions
   readonly models: sessionTypes.Models
   readonly run: sessionTypes.Options["run"]
 }
@@ -182,8 +185,8 @@ const refresh = Effect.fnUntraced(function* (self: Owned) {
   const { feed, host, id } = self
   const isMine = self.stored !== undefined && (host.isExclusive || self.isHeld)
   if (isMine) return
-  const version = yield* Effect.mapError(host.sessions.log.version(id), errorOf(self))
-  if (Option.getOrUndefined(version) === self.stored?.at.version) return
+  const head = yield* Effect.mapError(host.sessions.log.head(id), errorOf(self))
+  if (Option.getOrUndefined(head)?.version === self.stored?.at.version) return
   self.stored = Option.getOrUndefined(yield* Effect.mapError(host.sessions.load(id), errorOf(self)))
   feed.clear()
 })

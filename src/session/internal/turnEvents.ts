@@ -229,6 +229,9 @@ export const decisionsFor = (
   return [...decisions, ...open.map(denialOf("The call was denied: the user sent another message."))]
 }
 
+/** Failures of turns whose agent is not there. */
+const withoutAgent: ReadonlySet<string> = new Set(["AgentUnknown", "DefinitionInvalid"])
+
 /** Failures that are about the decisions of a turn: they are made again, or are about calls that are no more. */
 const aboutDecisions: ReadonlySet<string> = new Set(["InvalidDecision", "DefinitionChanged", sessionEvents.interrupted])
 
@@ -301,7 +304,7 @@ export const failing = (
   const isDropped = isLeft && isOwnFault
   const areDropped = aboutDecisions.has(error.reason) && Arr.isReadonlyArrayNonEmpty(waiting)
   const isMended = areDropped && (error.reason !== "DefinitionChanged" || sessionEvents.isDenying(memory))
-  const isDue = isLeft || (waiting.length > 0 && !areDropped) || error.reason === "AgentUnknown"
+  const isDue = isLeft || (waiting.length > 0 && !areDropped) || withoutAgent.has(error.reason)
   const isHeld = !isStop && !isDropped && !isMended && isDue
   const isTold = isLeft && (isStop || isDropped || isHeld)
   const dropped: ReadonlyArray<Event> = [
