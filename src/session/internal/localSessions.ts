@@ -195,6 +195,66 @@ const pollInterval = Duration.millis(250)
 /** Readers wait this long for a store that fails: the session continues by itself when it is back. */
 const patienceToRead = Duration.seconds(90)
 
+/** Finds the sessions that other processes left in a turn, and runs these turns. */
+const sweeperOf = (
+  local: LocalHost,
+  marks: ReturnType<typeof makeMarks>,
+  fork: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<void>,
+  run: (id: string) => Effect.Effect<void, sessionTypes.SessionError>
+) => {
+  const waking = new Set<string>()
+  const reported = new Set<string>()
+
+  /** A session whose turn cannot be run is tried again later, and logged once. */
+  const report = (id: string, cause: Cause.Cause<unknown>) =>
+    Effect.suspend(() => {
+      if (reported.has(id) || Cause.hasInterruptsOnly(cause)) return Effect.void
+      reported.add(id)
+      return Effect.logError(`session ${base.quote(id)}: its turn is due and cannot be run, and is tried again`, cause)
+    })
+
+  /** Runs the turn that another process left, when its lease has ended. */
+  const wake = (id: string): Effect.Effect<void, unknown> =>
+    Effect.gen(function* () {
+      const mark = yield* marks.find(id)
+      if (Option.isNone(mark)) return
+      const head = marks.isOurs(id) ? Option.none() : yield* local.host.sessions.log.head(id)
+      const rest = Option.isNone(head) ? 0 : yield* local.host.owners.rest(head.value)
+      if (rest > 0) {
+        yield* Effect.sleep(Duration.millis(rest + 1))
+        return yield* wake(id)
+      }
+      yield* run(id)
+      yield* marks.remove(id, mark.value)
+    })
+
+  const wakeOnce = (id: string) =>
+    Effect.suspend(() => {
+      if (waking.has(id)) return Effect.void
+      waking.add(id)
+      return fork(
+        Effect.ensuring(
+          Effect.matchCauseEffect(wake(id), {
+            onFailure: (cause) => report(id, cause),
+            onSuccess: () => Effect.sync(() => void reported.delete(id))
+          }),
+          Effect.sync(() => void waking.delete(id))
+        )
+      )
+    })
+
+  /** Resumes sessions that another process left in a turn. */
+  const sweep = (after: string | undefined): Effect.Effect<void, VersionedStore.VersionedStoreError> =>
+    Effect.flatMap(marks.list(after), ({ ids, next }) =>
+      Effect.andThen(
+        Effect.forEach(ids, wakeOnce, { discard: true }),
+        Option.isSome(next) ? sweep(next.value) : Effect.void
+      )
+    )
+
+  return sweep(undefined)
+}
+
 /** The service over sessions in memory. */
 export const make = Effect.fnUntraced(function* (
   local: LocalHost
@@ -256,62 +316,12 @@ export const make = Effect.fnUntraced(function* (
   /** Keeps a session in memory until it is idle. */
   const stay = (id: string): Effect.Effect<void> => fork(Effect.ignore(using(id, ({ untilIdle }) => untilIdle)))
 
-  const waking = new Set<string>()
-  const reported = new Set<string>()
-
-  /** A session whose turn cannot be run is tried again later, and logged once. */
-  const report = (id: string, cause: Cause.Cause<unknown>) =>
-    Effect.suspend(() => {
-      if (reported.has(id) || Cause.hasInterruptsOnly(cause)) return Effect.void
-      reported.add(id)
-      return Effect.logError(`session ${base.quote(id)}: its turn is due and cannot be run, and is tried again`, cause)
-    })
-
-  /** Runs the turn that another process left, when its lease has ended. */
-  const wake = (id: string): Effect.Effect<void, unknown> =>
-    Effect.gen(function* () {
-      const mark = yield* marks.find(id)
-      if (Option.isNone(mark)) return
-      const head = marks.isOurs(id) ? Option.none() : yield* local.host.sessions.log.head(id)
-      const rest = Option.isNone(head) ? 0 : yield* local.host.owners.rest(head.value)
-      if (rest > 0) {
-        yield* Effect.sleep(Duration.millis(rest + 1))
-        return yield* wake(id)
-      }
-      yield* using(id, ({ idle }) => idle)
-      yield* marks.remove(id, mark.value)
-    })
-
-  const wakeOnce = (id: string) =>
-    Effect.suspend(() => {
-      if (waking.has(id)) return Effect.void
-      waking.add(id)
-      return fork(
-        Effect.ensuring(
-          Effect.matchCauseEffect(wake(id), {
-            onFailure: (cause) => report(id, cause),
-            onSuccess: () => Effect.sync(() => void reported.delete(id))
-          }),
-          Effect.sync(() => void waking.delete(id))
-        )
-      )
-    })
-
-  /** Resumes sessions that another process left in a turn. */
-  const sweep = (after: string | undefined): Effect.Effect<void, VersionedStore.VersionedStoreError> =>
-    Effect.flatMap(marks.list(after), ({ ids, next }) =>
-      Effect.andThen(
-        Effect.forEach(ids, wakeOnce, { discard: true }),
-        Option.isSome(next) ? sweep(next.value) : Effect.void
-      )
-    )
-
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() =>
       Effect.forEach(resident, ({ drain }) => Effect.exit(drain), { concurrency: "unbounded", discard: true })
     )
   )
-  yield* sweep(undefined).pipe(
+  yield* sweeperOf(local, marks, fork, (id) => using(id, ({ idle }) => idle)).pipe(
     Effect.catchCause((cause) => Effect.logWarning("sessions: the store was not searched for turns", cause)),
     Effect.andThen(Effect.sleep(local.host.leaseTime)),
     Effect.forever,

@@ -122,9 +122,10 @@ const ofAnySize = Effect.provideService(plainJson.Limits, {
   maxFuel: Number.POSITIVE_INFINITY
 })
 
-/** The journals of sessions under a namespace of a store. */
-export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
-  const log = storage.make({
+const firstsOf = (batches: ReadonlyArray<Pick<Batch, "first">>) => batches.map(({ first }) => first)
+
+const journalOf = (store: VersionedStore.Service, namespace: string) =>
+  storage.make({
     store,
     namespace,
     head: headCodec,
@@ -133,9 +134,9 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     keepsGenerations: true
   })
 
+/** Reads sessions and their events. */
+const readerOf = (log: ReturnType<typeof journalOf>) => {
   const damaged = (id: string, problem: string) => storage.damaged(log.journalKey(id), problem)
-
-  const firstsOf = (batches: ReadonlyArray<Pick<Batch, "first">>) => batches.map(({ first }) => first)
 
   const read = Effect.fnUntraced(function* (at: StoredHead) {
     const { memory: before, older } = yield* ofAnySize(log.input(at))
@@ -177,6 +178,38 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     }
   })
 
+  /** The events from a number on of a generation whose batches are not in memory. */
+  const readOlder = Effect.fnUntraced(function* (at: StoredHead, { generation, segments }: Older, from: number) {
+    const there = { ...at, head: { ...at.head, generation, segments } }
+    const firstOf = (batch: number) =>
+      Effect.map(log.batches(there, { from: batch, count: 1 }), ([found]) => found?.first ?? 0)
+    let low = 0
+    let high = segments.reduce((count, { batches }) => count + batches, 0)
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((yield* firstOf(middle)) <= from) low = middle + 1
+      else high = middle
+    }
+    return yield* log.batches(there, { from: Math.max(0, low - 1), count: pageSize })
+  })
+
+  /** Some of the events from a number on, at least one if there is one. The number is not less than that of the first one kept. */
+  const entries = Effect.fnUntraced(function* ({ at, base, firsts, older }: Stored, from: number) {
+    const old = from > base ? undefined : older.findLast(({ first }) => first <= from)
+    const batches =
+      old === undefined
+        ? yield* log.batches(at, { from: batchOf(firsts, from), count: pageSize })
+        : yield* readOlder(at, old, from)
+    const entries = batches.flatMap(({ events, first }) => sessionEvents.entriesFrom(at.head.life, first, events))
+    return entries.filter(({ sequence }) => sequence >= from)
+  })
+
+  return { load, readable, entries }
+}
+
+/** The journals of sessions under a namespace of a store. */
+export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
+  const log = journalOf(store, namespace)
   /** Begins a session with its first events. */
   const create = Effect.fnUntraced(function* (
     id: string,
@@ -221,25 +254,9 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     return { at: swept, memory, base: memory.sequence, firsts: [], older: kept }
   })
 
-  /** The events from a number on of a generation whose batches are not in memory. */
-  const readOlder = Effect.fnUntraced(function* (at: StoredHead, { generation, segments }: Older, from: number) {
-    const there = { ...at, head: { ...at.head, generation, segments } }
-    const firstOf = (batch: number) =>
-      Effect.map(log.batches(there, { from: batch, count: 1 }), ([found]) => found?.first ?? 0)
-    let low = 0
-    let high = segments.reduce((count, { batches }) => count + batches, 0)
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if ((yield* firstOf(middle)) <= from) low = middle + 1
-      else high = middle
-    }
-    return yield* log.batches(there, { from: Math.max(0, low - 1), count: pageSize })
-  })
-
   return {
     log,
-    load,
-    readable,
+    ...readerOf(log),
     create,
 
     /** Returns whether there was one, which may be one that cannot be read. */
@@ -282,17 +299,6 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       }),
 
     /** The number of the oldest event that is kept. */
-    firstKept: ({ base, older }: Stored): number => older[0]?.first ?? base + 1,
-
-    /** Some of the events from a number on, at least one if there is one. The number is not less than that of the first one kept. */
-    entries: Effect.fnUntraced(function* ({ at, base, firsts, older }: Stored, from: number) {
-      const old = from > base ? undefined : older.findLast(({ first }) => first <= from)
-      const batches =
-        old === undefined
-          ? yield* log.batches(at, { from: batchOf(firsts, from), count: pageSize })
-          : yield* readOlder(at, old, from)
-      const entries = batches.flatMap(({ events, first }) => sessionEvents.entriesFrom(at.head.life, first, events))
-      return entries.filter(({ sequence }) => sequence >= from)
-    })
+    firstKept: ({ base, older }: Stored): number => older[0]?.first ?? base + 1
   }
 }

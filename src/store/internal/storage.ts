@@ -913,28 +913,33 @@ export interface Journal<in out H, in out E, in out I> {
   readonly list: (options: ListOptions | undefined) => Effect.Effect<Page, Reason>
 }
 
-/**
- * Logs in a store. Without `input` they begin with their head alone. With `keepsGenerations` the batches of a generation may be
- * read after another one replaced it.
- */
-export const make = <H extends Log, E, I extends { readonly generation: string } = never>(options: {
+interface JournalOptions<in out H, in out E, in out I> {
   readonly store: Service
   readonly namespace: string
   readonly head: VersionedCodec.VersionedCodec<H>
   readonly batch: VersionedCodec.VersionedCodec<Batch<E>>
   readonly input?: VersionedCodec.VersionedCodec<I> | undefined
   readonly keepsGenerations?: boolean | undefined
-}): Journal<H, E, I> => {
-  const { store } = options
-  const values = documents(store)
-  const root = rootKey(options.namespace)
+}
+
+type Place = Omit<Batch<unknown>, "events">
+
+const keysOf = (namespace: string) => {
+  const root = rootKey(namespace)
   const heads = `${root}head/`
   const headKey = (key: string) => `${heads}${key}`
   const journalKey = (key: string) => `${root}journal/${partOfKey(key)}`
   const generationKey = (key: string, generation: string) => `${journalKey(key)}${generation}/`
   const inputKey = (key: string, generation: string) => `${generationKey(key, generation)}input`
-  const batchKey = (key: string, { batch, epoch, generation, owner }: Omit<Batch<E>, "events">) =>
+  const batchKey = (key: string, { batch, epoch, generation, owner }: Place) =>
     `${generationKey(key, generation)}${epoch}-${owner}/${batch}`
+  return { heads, headKey, journalKey, generationKey, inputKey, batchKey }
+}
+
+/** Reads the values of logs. */
+const readerOf = <H extends Log, E, I>(options: JournalOptions<H, E, I>) => {
+  const values = documents(options.store)
+  const { batchKey, generationKey, headKey } = keysOf(options.namespace)
 
   const head = (key: string) =>
     Effect.map(
@@ -947,6 +952,40 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
 
   const removeGeneration = (key: string, generation: string) =>
     Effect.flatMap(values.list(generationKey(key, generation)), values.deleteAll)
+
+  /** A value that belongs to a log; it is missing if the log was replaced. `keyOf` is the key of its place. */
+  const read = Effect.fnUntraced(function* <A>(
+    at: StoredHead<H>,
+    codec: VersionedCodec.VersionedCodec<A>,
+    stored: string,
+    keyOf: (value: A) => string
+  ) {
+    const found = yield* values.get(codec, stored)
+    if (Option.isNone(found)) {
+      const now = yield* head(at.key)
+      return yield* isReplaced(at.head, now)
+        ? conflict(Option.some(at.version), now)
+        : Effect.fail(damaged(stored, "expected a value, got nothing"))
+    }
+    if (keyOf(found.value.value) === stored) return found.value.value
+    return yield* Effect.fail(damaged(stored, "expected a value of this log, got one of another log or place"))
+  })
+
+  const readBatch = (at: StoredHead<H>, { epoch, owner }: Segment, batch: number) => {
+    const stored = batchKey(at.key, { generation: at.head.generation, epoch, owner, batch })
+    const found = read(at, options.batch, stored, (value) => batchKey(at.key, value))
+    return Effect.map(found, ({ events }) => events)
+  }
+
+  return { head, conflict, removeGeneration, read, readBatch }
+}
+
+/** Writes heads, with the values that they name. */
+const writerOf = <H extends Log, E, I extends { readonly generation: string }>(options: JournalOptions<H, E, I>) => {
+  const { store } = options
+  const values = documents(store)
+  const { batchKey, headKey, inputKey } = keysOf(options.namespace)
+  const { conflict, head, removeGeneration } = readerOf(options)
 
   const writeHead = (key: string, before: Option.Option<StoredHead<H>>, next: H, json: Schema.Json) => {
     const expected = Option.map(before, ({ version }) => version)
@@ -1039,29 +1078,21 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     return yield* write(at.key, Option.some(at), next, named, marking)
   })
 
-  /** A value that belongs to a log; it is missing if the log was replaced. `keyOf` is the key of its place. */
-  const read = Effect.fnUntraced(function* <A>(
-    at: StoredHead<H>,
-    codec: VersionedCodec.VersionedCodec<A>,
-    stored: string,
-    keyOf: (value: A) => string
-  ) {
-    const found = yield* values.get(codec, stored)
-    if (Option.isNone(found)) {
-      const now = yield* head(at.key)
-      return yield* isReplaced(at.head, now)
-        ? conflict(Option.some(at.version), now)
-        : Effect.fail(damaged(stored, "expected a value, got nothing"))
-    }
-    if (keyOf(found.value.value) === stored) return found.value.value
-    return yield* Effect.fail(damaged(stored, "expected a value of this log, got one of another log or place"))
-  })
+  return { begin, append }
+}
 
-  const readBatch = (at: StoredHead<H>, { epoch, owner }: Segment, batch: number) => {
-    const stored = batchKey(at.key, { generation: at.head.generation, epoch, owner, batch })
-    const found = read(at, options.batch, stored, (value) => batchKey(at.key, value))
-    return Effect.map(found, ({ events }) => events)
-  }
+/**
+ * Logs in a store. Without `input` they begin with their head alone. With `keepsGenerations` the batches of a generation may be
+ * read after another one replaced it.
+ */
+export const make = <H extends Log, E, I extends { readonly generation: string } = never>(
+  options: JournalOptions<H, E, I>
+): Journal<H, E, I> => {
+  const { store } = options
+  const values = documents(store)
+  const { headKey, heads, inputKey, journalKey } = keysOf(options.namespace)
+  const { conflict, head, read, readBatch, removeGeneration } = readerOf(options)
+  const { append, begin } = writerOf(options)
 
   const remove: Journal<H, E, I>["remove"] = Effect.fnUntraced(function* (key, version) {
     // Listed before the head is deleted: a log that begins after that keeps its values
