@@ -262,150 +262,159 @@ const workflowClock = (clock: Clock.Clock, body: BodyRun): Clock.Clock => {
   }
 }
 
-const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApproval }: Options<R>) {
-  if (!(maxBytes >= leastMaxBytes)) {
-    return yield* Effect.die(
-      new Error(`Activities.layer: expected maxBytes of at least ${leastMaxBytes}, got ${maxBytes}`)
-    )
-  }
-  const engine = yield* WorkflowEngine.WorkflowEngine
-  const instance = yield* WorkflowEngine.WorkflowInstance
-  const services = yield* Effect.context<R>()
-  const outside = {
-    clock: yield* Clock.Clock,
-    messageId: yield* Message.MessageId,
-    random: yield* Random.Random
-  }
-  const body = bodyRunOf(instance, outside.clock, outside.random)
+/** One run of the body with what its activities need. `outside` has the services of everything inside an activity. */
+interface Inside {
+  readonly engine: WorkflowEngine.WorkflowEngine["Service"]
+  readonly instance: WorkflowEngine.WorkflowInstance["Service"]
+  readonly body: BodyRun
+  readonly outside: Context.Context<never>
+  readonly maxBytes: number
+  readonly onApproval: ((pending: Pending) => Effect.Effect<unknown>) | undefined
+}
 
-  /** Inside an activity everything is as it is outside of a workflow: the activity is stored as a whole. */
-  const outsideContext = Context.empty().pipe(
-    Context.add(Clock.Clock, outside.clock),
-    Context.add(Random.Random, outside.random),
-    Context.add(Message.MessageId, outside.messageId),
-    Context.add(toolCall.Performance, undefined),
-    Context.add(durability.Durability, undefined),
-    Context.add(callContext.Place, "")
+type InWorkflow<A> = Effect.Effect<A, never, WorkflowEngine.WorkflowEngine | WorkflowEngine.WorkflowInstance>
+
+/** Inside an activity everything is as it is outside of a workflow: the activity is stored as a whole. */
+const asOutside = <A>({ outside }: Inside, code: Effect.Effect<A>): Effect.Effect<A> =>
+  Effect.updateContext(code, (context: Context.Context<never>) => Context.merge(context, outside))
+
+/**
+ * Waits for something durable. Where it has to wait for the world outside, it interrupts its fiber, which the code around it
+ * could take for the end of a tool or of a step; so that happens in a fiber of its own, and the whole run is parked.
+ */
+const parkable = Effect.fnUntraced(function* <A>(
+  { body, engine, instance }: Inside,
+  waiting: InWorkflow<A>
+): Effect.fn.Return<A> {
+  const fiber = yield* waiting.pipe(
+    Effect.provideService(WorkflowEngine.WorkflowEngine, engine),
+    Effect.provideService(WorkflowEngine.WorkflowInstance, instance),
+    Effect.forkChild({ startImmediately: true })
   )
-  const asOutside = <A>(code: Effect.Effect<A>): Effect.Effect<A> =>
-    Effect.updateContext(code, (context: Context.Context<never>) => Context.merge(context, outsideContext))
+  const exit = yield* Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber))
+  if (Exit.isSuccess(exit)) return exit.value
+  if (!instance.suspended || !Cause.hasInterruptsOnly(exit.cause)) return yield* exit
+  yield* Deferred.succeed(body.parked, undefined)
+  return yield* Effect.interruptible(Effect.never)
+})
 
-  /**
-   * Waits for something durable. Where it has to wait for the world outside, it interrupts its fiber, which the code around it
-   * could take for the end of a tool or of a step; so that happens in a fiber of its own, and the whole run is parked.
-   */
-  const parkable = <A>(
-    waiting: Effect.Effect<A, never, WorkflowEngine.WorkflowEngine | WorkflowEngine.WorkflowInstance>
-  ): Effect.Effect<A> =>
-    Effect.gen(function* () {
-      const fiber = yield* waiting.pipe(
-        Effect.provideService(WorkflowEngine.WorkflowEngine, engine),
-        Effect.provideService(WorkflowEngine.WorkflowInstance, instance),
-        Effect.forkChild({ startImmediately: true })
-      )
-      const exit = yield* Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber))
-      if (Exit.isSuccess(exit)) return exit.value
-      if (!instance.suspended || !Cause.hasInterruptsOnly(exit.cause)) return yield* exit
-      yield* Deferred.succeed(body.parked, undefined)
-      return yield* Effect.interruptible(Effect.never)
-    })
+/**
+ * Waits for a deferred. The engine interrupts a body that has ever waited for one when its completion arrives, which can be
+ * after its value was read; a tool that runs by then would be lost.
+ */
+const awaitDeferred = <A>(self: Inside, name: string, waiting: InWorkflow<A>): Effect.Effect<A> =>
+  Effect.tap(parkable(self, waiting), () => Effect.sync(() => self.instance.awaitedDeferreds.delete(name)))
 
-  /**
-   * Waits for a deferred. The engine interrupts a body that has ever waited for one when its completion arrives, which can be
-   * after its value was read; a tool that runs by then would be lost.
-   */
-  const awaitDeferred = <A>(
-    name: string,
-    waiting: Effect.Effect<A, never, WorkflowEngine.WorkflowEngine | WorkflowEngine.WorkflowInstance>
-  ): Effect.Effect<A> => Effect.tap(parkable(waiting), () => Effect.sync(() => instance.awaitedDeferreds.delete(name)))
-
-  /** The result of an activity, which is stored once. */
-  const perform = (
-    name: string,
-    code: Effect.Effect<Schema.Json>
-  ): Effect.Effect<Schema.Json, durability.NotStored> => {
-    const what = `the result of ${base.quote(name)}`
-    const execute = Effect.gen(function* () {
-      const checked = yield* Effect.result(
-        Effect.flatMap(code, (value) => Json.check(value, { what, limits: { ...unlimited, maxBytes } }))
-      )
-      const at = yield* Clock.currentTimeMillis
-      return Result.isSuccess(checked)
-        ? { version: 1, at, value: checked.success }
-        : {
-            version: 1,
-            at,
-            refused: `${checked.failure.message}. Return less, or a reference to it; see maxBytes of Activities.layer`
-          }
-    })
-    const activity = Activity.make({ name, success: Schema.Json, execute: asOutside(execute) })
-    return Effect.flatMap(parkable(activity), (found) => {
-      const stored = Option.getOrUndefined(decodeStored(found))
-      if (stored === undefined) {
-        return new durability.NotStored({ problem: `${what} was stored by another version of this library` })
-      }
-      body.now = Math.max(body.now, stored.at)
-      return "value" in stored
-        ? Effect.succeed(stored.value)
-        : Effect.fail(new durability.NotStored({ problem: stored.refused }))
-    })
-  }
-
-  const once = (name: string, code: Effect.Effect<Schema.Json>) =>
-    Effect.flatMap(callContext.Place, (place) => perform(nameOf(body, `${place}/${name}`), code))
-
-  /**
-   * Executes a call as an activity. A tool that is not idempotent has another activity before that, which names the run of the body
-   * that it starts in: in any other one it may have run already.
-   */
-  const callOnce = Effect.fnUntraced(function* (
-    call: toolCall.BoundCall,
-    execute: Effect.Effect<ToolResult.ToolResult>
-  ) {
-    const place = yield* callContext.Place
-    const name = nameOf(body, `${place}/tool/${call.id}`)
-    const isRepeatable = call.contract.annotations.idempotent === true
-    const startedIn = isRepeatable
-      ? body.incarnation
-      : yield* perform(
-          `${name}/started`,
-          Effect.sync(() => body.incarnation)
-        )
-    let isStarted = startedIn !== body.incarnation
-    const started = Effect.suspend(() => {
-      if (isStarted) return Effect.succeed<ToolResult.ToolResult>(runTransition.lostCall)
-      isStarted = !isRepeatable
-      return executeSafely(call, execute)
-    })
-    const found = yield* perform(name, Effect.orDie(Effect.flatMap(started, encodeResult)))
-    return Option.getOrElse(decodeResult(found), () => unreadable)
+/** The result of an activity, which is stored once. */
+const perform = (
+  self: Inside,
+  name: string,
+  code: Effect.Effect<Schema.Json>
+): Effect.Effect<Schema.Json, durability.NotStored> => {
+  const { body, maxBytes } = self
+  const what = `the result of ${base.quote(name)}`
+  const execute = Effect.gen(function* () {
+    const checked = yield* Effect.result(
+      Effect.flatMap(code, (value) => Json.check(value, { what, limits: { ...unlimited, maxBytes } }))
+    )
+    const at = yield* Clock.currentTimeMillis
+    return Result.isSuccess(checked)
+      ? { version: 1, at, value: checked.success }
+      : {
+          version: 1,
+          at,
+          refused: `${checked.failure.message}. Return less, or a reference to it; see maxBytes of Activities.layer`
+        }
   })
+  const activity = Activity.make({ name, success: Schema.Json, execute: asOutside(self, execute) })
+  return Effect.flatMap(parkable(self, activity), (found) => {
+    const stored = Option.getOrUndefined(decodeStored(found))
+    if (stored === undefined) {
+      return new durability.NotStored({ problem: `${what} was stored by another version of this library` })
+    }
+    body.now = Math.max(body.now, stored.at)
+    return "value" in stored
+      ? Effect.succeed(stored.value)
+      : Effect.fail(new durability.NotStored({ problem: stored.refused }))
+  })
+}
 
-  const performCall = (
+/**
+ * Executes a call as an activity. A tool that is not idempotent has another activity before that, which names the run of the body
+ * that it starts in: in any other one it may have run already.
+ */
+const callOnce = Effect.fnUntraced(function* (
+  self: Inside,
+  call: toolCall.BoundCall,
+  execute: Effect.Effect<ToolResult.ToolResult>
+) {
+  const { body } = self
+  const place = yield* callContext.Place
+  const name = nameOf(body, `${place}/tool/${call.id}`)
+  const isRepeatable = call.contract.annotations.idempotent === true
+  const startedIn = isRepeatable
+    ? body.incarnation
+    : yield* perform(
+        self,
+        `${name}/started`,
+        Effect.sync(() => body.incarnation)
+      )
+  let isStarted = startedIn !== body.incarnation
+  const started = Effect.suspend(() => {
+    if (isStarted) return Effect.succeed<ToolResult.ToolResult>(runTransition.lostCall)
+    isStarted = !isRepeatable
+    return executeSafely(call, execute)
+  })
+  const found = yield* perform(self, name, Effect.orDie(Effect.flatMap(started, encodeResult)))
+  return Option.getOrElse(decodeResult(found), () => unreadable)
+})
+
+const performCall =
+  (self: Inside) =>
+  (
     call: toolCall.BoundCall,
     dispatch: (call: toolCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
   ): Effect.Effect<ToolResult.ToolResult> => {
     const execute = Effect.suspend(() => dispatch(call))
     return call.delegates === true
       ? execute
-      : Effect.catchTag(callOnce(call, execute), "NotStored", ({ problem }) =>
+      : Effect.catchTag(callOnce(self, call, execute), "NotStored", ({ problem }) =>
           Effect.succeed(ToolResult.failure("result_not_stored", problem))
         )
   }
 
-  const decisionOf = Effect.fnUntraced(function* (request: Run.ApprovalRequest) {
-    const { callId, digest } = request
-    const name = approvalName(digest)
-    const deferred = approvalOf(`${name}/${countUse(body, name)}`)
-    if (onApproval !== undefined) {
-      const token = DurableDeferred.tokenFromExecutionId(deferred, instance)
-      const asked = Effect.as(Effect.provideContext(onApproval({ token, request }), services), null)
-      yield* Effect.orDie(perform(`${deferred.name}/asked`, asked))
-    }
-    return { callId, deferred, digest, request }
-  })
+/** Asks for a decision, and returns the deferred that will have it. */
+const askFor = Effect.fnUntraced(function* (self: Inside, request: Run.ApprovalRequest) {
+  const { body, instance, onApproval } = self
+  const name = approvalName(request.digest)
+  const deferred = approvalOf(`${name}/${countUse(body, name)}`)
+  if (onApproval !== undefined) {
+    const token = DurableDeferred.tokenFromExecutionId(deferred, instance)
+    const asked = Effect.as(onApproval({ token, request }), null)
+    yield* Effect.orDie(perform(self, `${deferred.name}/asked`, asked))
+  }
+  return { deferred, request }
+})
 
-  const durable: durability.Durability = {
+const decisionOf = (
+  self: Inside,
+  { deferred, request }: Effect.Success<ReturnType<typeof askFor>>
+): Effect.Effect<Run.Decision> => {
+  const { callId, digest, path } = request
+  return Effect.map(awaitDeferred(self, deferred.name, DurableDeferred.await(deferred)), (found) => {
+    const about = { callId, digest, ...(path !== undefined && { path }) }
+    const stored = Option.getOrUndefined(decodeDecision(found))
+    if (stored === undefined) return { ...about, approved: false, reason: "the decision cannot be read" }
+    self.body.now = Math.max(self.body.now, stored.at)
+    return { ...stored.decision, ...about }
+  })
+}
+
+const durabilityOf = (self: Inside): durability.Durability => {
+  const { body, instance } = self
+  const once: durability.Durability["once"] = (name, code) =>
+    Effect.flatMap(callContext.Place, (place) => perform(self, nameOf(body, `${place}/${name}`), code))
+  return {
     host: Effect.fnUntraced(function* (run) {
       const outer = yield* callContext.Place
       const isInside = callContext.runAround(yield* Effect.context<never>()) !== undefined
@@ -421,24 +430,50 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
       Effect.flatMap(Effect.result(once(name, Effect.flatMap(ask, modelRecord.encode))), modelRecord.decode),
     sleep: Effect.fnUntraced(function* (duration) {
       const name = nameOf(body, `${yield* callContext.Place}/sleep`)
-      yield* awaitDeferred(DurableClock.make({ name, duration }).deferred.name, DurableClock.sleep({ name, duration }))
+      const { deferred } = DurableClock.make({ name, duration })
+      yield* awaitDeferred(self, deferred.name, DurableClock.sleep({ name, duration }))
       body.now += Duration.toMillis(duration)
     }),
     decisions: Effect.fnUntraced(function* (requests) {
-      const asked = yield* Effect.forEach(requests, decisionOf)
-      return yield* Effect.forEach(asked, ({ deferred, request: { callId, digest, path } }) =>
-        Effect.map(awaitDeferred(deferred.name, DurableDeferred.await(deferred)), (found): Run.Decision => {
-          const about = { callId, digest, ...(path !== undefined && { path }) }
-          const stored = Option.getOrUndefined(decodeDecision(found))
-          if (stored === undefined) return { ...about, approved: false, reason: "the decision cannot be read" }
-          body.now = Math.max(body.now, stored.at)
-          return { ...stored.decision, ...about }
-        })
-      )
+      const asked = yield* Effect.forEach(requests, (request) => askFor(self, request))
+      return yield* Effect.forEach(asked, (each) => decisionOf(self, each))
     })
   }
+}
 
-  yield* Effect.orDie(perform(nameOf(body, "/began"), Effect.succeed(null)))
+/** The services that a program has outside of a workflow. */
+const outsideServices = Effect.gen(function* () {
+  return Context.empty().pipe(
+    Context.add(Clock.Clock, yield* Clock.Clock),
+    Context.add(Random.Random, yield* Random.Random),
+    Context.add(Message.MessageId, yield* Message.MessageId),
+    Context.add(toolCall.Performance, undefined),
+    Context.add(durability.Durability, undefined),
+    Context.add(callContext.Place, "")
+  )
+})
+
+const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApproval }: Options<R>) {
+  if (!(maxBytes >= leastMaxBytes)) {
+    return yield* Effect.die(
+      new Error(`Activities.layer: expected maxBytes of at least ${leastMaxBytes}, got ${maxBytes}`)
+    )
+  }
+  const instance = yield* WorkflowEngine.WorkflowInstance
+  const services = yield* Effect.context<R>()
+  const outside = yield* outsideServices
+  const clock = Context.get(outside, Clock.Clock)
+  const body = bodyRunOf(instance, clock, Context.get(outside, Random.Random))
+  const self: Inside = {
+    engine: yield* WorkflowEngine.WorkflowEngine,
+    instance,
+    body,
+    outside,
+    maxBytes,
+    onApproval: onApproval && ((pending) => Effect.provideContext(onApproval(pending), services))
+  }
+
+  yield* Effect.orDie(perform(self, nameOf(body, "/began"), Effect.succeed(null)))
 
   const seed = instance.executionId
   const random = yield* Random.withSeed(Effect.service(Random.Random), seed)
@@ -447,10 +482,10 @@ const make = Effect.fnUntraced(function* <R>({ maxBytes = defaultMaxBytes, onApp
     return `msg_${id.slice("sha256:".length, "sha256:".length + 16)}`
   })
   return Context.empty().pipe(
-    Context.add(durability.Durability, durable),
-    Context.add(toolCall.Performance, performCall),
+    Context.add(durability.Durability, durabilityOf(self)),
+    Context.add(toolCall.Performance, performCall(self)),
     Context.add(Message.MessageId, messageId),
-    Context.add(Clock.Clock, workflowClock(outside.clock, body)),
+    Context.add(Clock.Clock, workflowClock(clock, body)),
     Context.add(Random.Random, random)
   )
 })
