@@ -2,8 +2,8 @@
  * The figures of the house: how large `src` is, how it is cut into files, and what the package exports.
  *
  * A line counts as code if a token other than a comment is on it. `npm run house` prints the figures,
- * `npm run house -- --details` also lists what is behind them, and `--names` the public names. Sizes have no limit.
- * `test/package/house-figures.test.ts` requires that there are no circles and no file names used twice.
+ * `npm run house -- --details` also lists what is behind them, and `--names` the public names. Files have no limit.
+ * `test/package/house-figures.test.ts` requires that there are no circles, no file names used twice and no long functions.
  */
 import { readFileSync } from "node:fs"
 import { basename, join, posix } from "node:path"
@@ -22,6 +22,14 @@ interface Module {
   readonly namespaces: ReadonlyMap<string, string>
   /** Files it re-exports whole (`export * from`). */
   readonly stars: ReadonlyArray<string>
+  readonly longest: LongFunction
+}
+
+/** A function by the line where its body begins, with the lines of the body. */
+export interface LongFunction {
+  readonly path: string
+  readonly line: number
+  readonly lines: number
 }
 
 export interface Surface {
@@ -39,6 +47,8 @@ export interface Figures {
   /** Files with fewer than 40 code lines besides their imports; barrels are not counted. */
   readonly small: ReadonlyArray<string>
   readonly largest: { readonly path: string; readonly code: number }
+  /** The function with the longest body, comments counted. */
+  readonly longest: LongFunction
   /** Groups of files that import each other, type imports included. */
   readonly circles: ReadonlyArray<ReadonlyArray<string>>
   /** Groups of files with the same name, `index.ts` aside. */
@@ -73,7 +83,14 @@ const moduleOf = (source: Source): Module => {
   const namespaces = new Map<string, string>()
   const stars: Array<string> = []
   let importLines = 0
+  let longest: LongFunction = { path, line: 0, lines: 0 }
   walk(program, (node) => {
+    const { body } = node
+    if (/Function/.test(node.type) && isNode(body)) {
+      const line = lineAt(body.start)
+      const lines = lineAt(body.end) - line + 1
+      if (lines > longest.lines) longest = { path, line, lines }
+    }
     const specifier = nameOf(node["source"])
     const target = specifier?.startsWith(".") === true ? posix.join(posix.dirname(path), specifier) : undefined
     if (target !== undefined) imports.add(target)
@@ -88,7 +105,7 @@ const moduleOf = (source: Source): Module => {
   const code = withoutComments(source)
     .split("\n")
     .filter((line) => line.trim() !== "").length
-  return { path, code, importLines, imports: [...imports], names, namespaces, stars }
+  return { path, code, importLines, imports: [...imports], names, namespaces, stars, longest }
 }
 
 /** The strongly connected components of more than one file (Tarjan). */
@@ -179,6 +196,7 @@ export const measure = (directory: string = root): Figures => {
   const byRoom = group(all, ({ path }) => path.split("/")[1] ?? "")
   const exported = entriesOf(directory).map(([subpath, path]) => [subpath, exportsOf(modules, path)] as const)
   const [largest] = all.toSorted((a, b) => b.code - a.code)
+  const [longest] = all.map((each) => each.longest).toSorted((a, b) => b.lines - a.lines)
   return {
     files: all.length,
     code,
@@ -186,6 +204,7 @@ export const measure = (directory: string = root): Figures => {
     importShare: Number(((100 * sum(all, ({ importLines }) => importLines)) / code).toFixed(1)),
     small: all.filter((each) => each.code - each.importLines < 40 && !isBarrel(each.path)).map(({ path }) => path),
     largest: { path: largest?.path ?? "", code: largest?.code ?? 0 },
+    longest: longest ?? { path: "", line: 0, lines: 0 },
     circles: circlesOf(modules),
     duplicates: [...byName.values()].flatMap((files) => (files.length > 1 ? [files.map(({ path }) => path)] : [])),
     rooms: Object.fromEntries(
@@ -213,6 +232,7 @@ const report = (figures: Figures, details: boolean): string => {
     row("files under 40 code lines", figures.small.length),
     ...list(figures.small),
     row("largest file, code lines", `${figures.largest.code} ${figures.largest.path}`),
+    row("longest function, lines", `${figures.longest.lines} ${figures.longest.path}:${figures.longest.line}`),
     row("circles (files in them)", `${figures.circles.length} (${sum(figures.circles, (circle) => circle.length)})`),
     ...groups(figures.circles),
     row("file names used twice", figures.duplicates.length),

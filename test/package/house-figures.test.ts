@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest"
 import { measure, type Figures } from "../../scripts/house.ts"
 import { glob, parse, read, walk, type Source } from "../../scripts/sources.ts"
 
-/** `npm run house -- --details` prints the figures of the house and what is behind each: sizes have no limit. */
+/** `npm run house -- --details` prints the figures of the house and what is behind each: files have no limit. */
 describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
   const figures = measure()
 
@@ -16,6 +16,10 @@ describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
 
   it("no file name occurs twice", () => {
     assert.deepStrictEqual(figures.duplicates, [])
+  })
+
+  it("KEEP-5 no function is longer than 150 lines", () => {
+    assert.isAtMost(figures.longest.lines, 150, `${figures.longest.path}:${figures.longest.line}`)
   })
 })
 
@@ -93,6 +97,16 @@ describe("HOUSE-1 what is measured", () => {
     assert.strictEqual(figures.importShare, 4.8)
     assert.deepStrictEqual(figures.small, ["src/a/A.ts", "src/a/C.ts"])
     assert.deepStrictEqual(figures.largest, { path: "src/a/A.ts", code: 43 })
+  })
+
+  it("KEEP-5 the longest function is found wherever it is, with the lines of its body", () => {
+    const generator = "const c = f(function* () {\n  // one\n\n  yield 1\n})"
+    const figures = measured({
+      "src/a/A.ts": "export const a = () => {\n  return 1\n}",
+      "src/a/B.ts": `class B {\n  b() {\n    ${generator.replaceAll("\n", "\n    ")}\n  }\n}`,
+      "src/a/C.ts": generator
+    })
+    assert.deepStrictEqual(figures.longest, { path: "src/a/B.ts", line: 2, lines: 7 })
   })
 
   it("type imports and re-exports close a circle", () => {
