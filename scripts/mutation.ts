@@ -4,12 +4,12 @@
  * windows of twelve lines at random places, which together hold `--share` percent of the lines.
  *
  *     npm run mutation -- --share 3 --seed 7
- *     npm run mutation -- --files src/payload/Digest.ts --share 100
+ *     npm run mutation -- --room tool --files src/tool/internal/telemetry.ts --share 100
  *
- * Prints the survivors with their lines, and a table of the counts per room. `.generated/mutation.json` holds the whole
- * report. Changes of texts count: three of four are names and tags, not messages.
+ * Prints the survivors with their lines, and a table of the counts per room. `.generated/mutation-<room>.json` holds the whole
+ * report of a room. Changes of texts count: three of four are names and tags, not messages.
  */
-import { spawn } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { parseArgs } from "node:util"
@@ -19,7 +19,8 @@ const { values } = parseArgs({
     share: { type: "string", default: "3" },
     seed: { type: "string", default: String(Date.now() % 100_000) },
     concurrency: { type: "string", default: String(availableParallelism()) },
-    files: { type: "string", multiple: true, default: ["src/{store,session}/**/*.ts", "src/{agent,plan,tool}/internal/*.ts"] }
+    room: { type: "string", multiple: true, default: ["store", "session", "agent", "plan", "tool"] },
+    files: { type: "string", multiple: true, default: [] }
   }
 })
 const share = Number(values.share)
@@ -38,66 +39,92 @@ const random = ((state: number) => () => {
 
 const window = 12
 const stretch = Math.round((window * 100) / share)
-const places = values.files
-  .flatMap((pattern) => globSync(pattern))
-  .filter((file) => !file.endsWith("/index.ts"))
-  .sort()
-  .flatMap((file) => {
-    const lines = readFileSync(file, "utf8").split("\n").length
-    if (share === 100) return [file]
-    return Array.from({ length: Math.ceil(lines / stretch) }, (_, index) => {
-      const start = 1 + index * stretch
-      const free = Math.max(0, Math.min(stretch, lines - start) - window)
-      const first = start + Math.floor(random() * (free + 1))
-      return `${file}:${first}-${first + window}`
+
+/** Windows of the files of a room. */
+const placesOf = (patterns: ReadonlyArray<string>) =>
+  patterns
+    .flatMap((pattern) => globSync(pattern))
+    .filter((file) => !file.endsWith("/index.ts"))
+    .sort()
+    .flatMap((file) => {
+      const lines = readFileSync(file, "utf8").split("\n").length
+      if (share === 100) return [file]
+      return Array.from({ length: Math.ceil(lines / stretch) }, (_, index) => {
+        const start = 1 + index * stretch
+        const free = Math.max(0, Math.min(stretch, lines - start) - window)
+        const first = start + Math.floor(random() * (free + 1))
+        return `${file}:${first}-${first + window}`
+      })
     })
-  })
+
+/** The tests of a room notice its mutants: all tests would take ten times as long. */
+const rooms: Readonly<Record<string, { readonly files: ReadonlyArray<string>; readonly tests: string }>> = {
+  store: { files: ["src/store/**/*.ts"], tests: "test/{store,session}/*.test.ts" },
+  session: { files: ["src/session/**/*.ts"], tests: "test/session/*.test.ts" },
+  agent: { files: ["src/agent/internal/*.ts"], tests: "test/agent/*.test.ts" },
+  plan: { files: ["src/plan/internal/*.ts"], tests: "test/{plan,golden}/*.test.ts" },
+  tool: { files: ["src/tool/internal/*.ts"], tests: "test/{tool,agent}/*.test.ts" }
+}
 
 mkdirSync(".generated", { recursive: true })
-writeFileSync(
-  ".generated/stryker.json",
-  JSON.stringify({
-    mutate: places,
-    testRunner: "vitest",
-    vitest: { configFile: "scripts/mutation.vitest.ts" },
-    coverageAnalysis: "perTest",
-    // code that runs once, when a module is loaded, needs all tests for each of its changes
-    ignoreStatic: true,
-    concurrency: Number(values.concurrency),
-    // a mutant that hangs is noticed; one that is slow because the machine is busy must not count as such
-    timeoutMS: 60_000,
-    dryRunTimeoutMinutes: 20,
-    disableTypeChecks: true,
-    // Stryker would read tsconfig.json with an API that TypeScript 7 no longer has
-    tsconfigFile: "no-tsconfig.json",
-    tempDirName: ".generated/stryker",
-    reporters: ["clear-text", "progress-append-only", "json"],
-    jsonReporter: { fileName: ".generated/mutation.json" },
-    clearTextReporter: { allowColor: false, logTests: false, reportTests: false }
-  })
-)
-process.stdout.write(`${places.length} places, seed ${seed}\n`)
-spawn("stryker run .generated/stryker.json", { shell: true, stdio: "inherit" }).on("close", (code) => {
-  process.exitCode = code ?? 1
-  if (code === 0) summarize()
-})
+
+const mutate = (room: string, { files, tests }: { readonly files: ReadonlyArray<string>; readonly tests: string }) => {
+  const places = placesOf(values.files.length > 0 ? values.files : files)
+  writeFileSync(
+    ".generated/stryker.json",
+    JSON.stringify({
+      mutate: places,
+      testRunner: "vitest",
+      vitest: { configFile: "scripts/mutation.vitest.ts" },
+      coverageAnalysis: "perTest",
+      // code that runs once, when a module is loaded, needs all tests for each of its changes
+      ignoreStatic: true,
+      concurrency: Number(values.concurrency),
+      // a mutant that hangs is noticed; one that is slow because the machine is busy must not count as such
+      timeoutMS: 60_000,
+      dryRunTimeoutMinutes: 20,
+      disableTypeChecks: true,
+      // Stryker would read tsconfig.json with an API that TypeScript 7 no longer has
+      tsconfigFile: "no-tsconfig.json",
+      tempDirName: `.generated/stryker-${room}`,
+      reporters: ["clear-text", "progress-append-only", "json"],
+      jsonReporter: { fileName: `.generated/mutation-${room}.json` },
+      clearTextReporter: { allowColor: false, logTests: false, reportTests: false }
+    })
+  )
+  process.stdout.write(`${room}: ${places.length} places, seed ${seed}\n`)
+  return spawnSync("stryker run .generated/stryker.json", {
+    shell: true,
+    stdio: "inherit",
+    env: { ...process.env, MUTATION_TESTS: tests }
+  }).status
+}
+
+for (const room of values.room) {
+  const parts = rooms[room]
+  if (parts === undefined) throw new Error(`expected --room of ${Object.keys(rooms).join(", ")}, got ${room}`)
+  if (mutate(room, parts) !== 0) process.exitCode = 1
+}
+summarize()
 
 /** Prints how many mutants of each room have which status. `Ignored` ones run at load only and are in no percentage. */
 function summarize() {
-  const report: { files: Record<string, { mutants: Array<{ status: string }> }> } = JSON.parse(
-    readFileSync(".generated/mutation.json", "utf8")
-  )
-  const rooms: Record<string, Record<string, number>> = {}
-  for (const [file, { mutants }] of Object.entries(report.files)) {
-    for (const room of [file.split("/")[1] ?? file, "all"]) {
-      const counts = (rooms[room] ??= { Killed: 0, Timeout: 0, Survived: 0, NoCoverage: 0, Ignored: 0 })
-      for (const { status } of mutants) counts[status] = (counts[status] ?? 0) + 1
+  const counted: Record<string, Record<string, number>> = {}
+  for (const room of values.room) {
+    const report: { files: Record<string, { mutants: Array<{ status: string }> }> } = JSON.parse(
+      readFileSync(`.generated/mutation-${room}.json`, "utf8")
+    )
+    for (const name of [room, "all"]) {
+      const counts = (counted[name] ??= { Killed: 0, Timeout: 0, Survived: 0, NoCoverage: 0, Ignored: 0 })
+      for (const { mutants } of Object.values(report.files)) {
+        for (const { status } of mutants) counts[status] = (counts[status] ?? 0) + 1
+      }
     }
   }
-  for (const counts of Object.values(rooms)) {
+  for (const counts of Object.values(counted)) {
     const { Killed = 0, NoCoverage = 0, Survived = 0, Timeout = 0 } = counts
     const noticed = Killed + Timeout
     counts["percent noticed"] = Math.round((1000 * noticed) / (noticed + Survived + NoCoverage)) / 10
   }
-  console.table(rooms)
+  console.table(counted)
 }

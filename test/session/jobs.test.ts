@@ -148,12 +148,12 @@ describe("KEEP-3 the result", () => {
     hosting([report("whales")]),
     function* () {
       yield* Session.run(reporter, job)
-      const other = Agent.make("reporter", { output: Schema.Struct({ pages: Schema.Finite }) })
+      const other = Agent.make("reporter", { output: Schema.Struct({ pages: Schema.Finite, words: Schema.Finite }) })
       const result = yield* Session.result(other, job.id)
       assert(result.outcome === "InvalidOutput")
       assert.deepStrictEqual(
         result.issues.map(({ path }) => path),
-        ["/pages"]
+        ["/pages", "/words"]
       )
     }
   )

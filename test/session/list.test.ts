@@ -62,6 +62,40 @@ describe("KEEP-8 Session.list", () => {
     assert.deepStrictEqual(a?.created, noon)
   })
 
+  test("filters by status, agent and metadata, and leaves out what was removed meanwhile", function* () {
+    const store = yield* t.store
+    const gone = { id: "" }
+    const layer = Layer.provide(
+      changed((store) => ({
+        get: (key) => (key === `session/head/${gone.id}` ? Effect.succeedNone : store.get(key))
+      })),
+      store
+    )
+    const sessions = yield* t.sessionsOf(
+      Session.layer([t.support]).pipe(Layer.provide([layer, ScriptedModel.layer(t.echo)]))
+    )
+    for (const id of ["a", "b"]) yield* Effect.provideService(Session.ask(id, "one"), Session.Session, sessions)
+    yield* sessions.update("b", { metadata: { team: "x", n: 1 } })
+    assert.deepStrictEqual(ids(yield* sessions.list({ status: "idle" })), ["a", "b"])
+    assert.deepStrictEqual(ids(yield* sessions.list({ status: "running" })), [])
+    assert.deepStrictEqual(ids(yield* sessions.list({ agent: "other" })), [])
+    assert.deepStrictEqual(ids(yield* sessions.list({ metadata: { team: "x" } })), ["b"])
+    gone.id = "a"
+    assert.deepStrictEqual(ids(yield* sessions.list()), ["b"])
+  })
+
+  test("an update of the title, of the metadata, or of nothing changes that alone", t.over(t.echo), function* () {
+    const sessions = yield* Session.Session
+    yield* Session.ask("a", "one", { title: "One" })
+    const { sequence } = yield* t.stateOf(sessions, "a")
+    yield* sessions.update("a", {})
+    assert.strictEqual((yield* t.stateOf(sessions, "a")).sequence, sequence)
+    yield* sessions.update("a", { metadata: { n: 1 } })
+    yield* sessions.update("a", { title: "Two" })
+    const { metadata, sequence: now, title } = yield* t.stateOf(sessions, "a")
+    assert.deepStrictEqual([title, metadata, now], ["Two", { n: 1 }, sequence + 2])
+  })
+
   test("names the sessions that cannot be read, and lists the others", t.over(t.echo), function* () {
     const sessions = yield* Session.Session
     yield* Session.ask("a", "one")

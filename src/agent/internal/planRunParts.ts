@@ -162,17 +162,12 @@ export const StepRecord = Schema.Struct({
 
 export type StepRecord = typeof StepRecord.Type
 
-/**
- * The value of a step with `writes`: `key` is what the step writes, `record` the place of the step in the history of the run
- * `run`, and `at` the time at which the step finished.
- */
+/** The value of a step with `writes`: `key` is what the step writes, and `at` the time at which the step finished. */
 export const StepWrite = Schema.Struct({
   key: Schema.String,
   step: Schema.String,
   at: runValues.Time,
-  value: Schema.Json,
-  run: Schema.String,
-  record: runValues.Count
+  value: Schema.Json
 })
 
 export type StepWrite = typeof StepWrite.Type

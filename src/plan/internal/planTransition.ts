@@ -301,9 +301,7 @@ export const writesFrom = (self: State, first: number): ReadonlyArray<planRunPar
         key,
         step,
         at: finishedAt,
-        value: output,
-        run: self.runId,
-        record
+        value: output
       }))
     )
 

@@ -10,34 +10,24 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as planRunParts from "../../agent/internal/planRunParts.ts"
-import * as Struct from "effect/Struct"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as storage from "../../store/internal/storage.ts"
 
 const { key: _, ...written } = planRunParts.StepWrite.fields
 
-/** A value as it is stored: `id` is the session that wrote it. */
-const Stored = Schema.Struct({ id: Schema.String, ...written })
-
-type Stored = typeof Stored.Type
-
-/** The value that a step wrote. */
-export const Written = Schema.Struct(Struct.pick(Stored.fields, ["id", "step", "at", "value"]))
+/** The value that a step wrote. `id` is the session. */
+export const Written = Schema.Struct({ id: Schema.String, ...written })
 
 /** The value that a step wrote. */
 export interface Written extends Schema.Schema.Type<typeof Written> {}
 
 const codec = VersionedCodec.single({
   what: "value of a step",
-  value: Stored,
+  value: Written,
   header: { kind: "step-write" },
   data: ["/value"]
 })
-
-/** True if a value is there already, or one of a step that finished later. */
-const isNewer = (found: Stored, { at, record, run }: planRunParts.StepWrite): boolean =>
-  DateTime.isGreaterThan(found.at, at) || (found.run === run && found.record >= record)
 
 export type StepWrites = ReturnType<typeof make>
 
@@ -50,14 +40,14 @@ export const make = (store: VersionedStore.Service, namespace: string) => {
     read: (key: string): Effect.Effect<Option.Option<Written>, storage.Reason> =>
       Effect.map(
         values.get(codec, storedAs(key)),
-        Option.map(({ value: { at, id, step, value } }) => ({ id, step, at, value }))
+        Option.map(({ value }) => value)
       ),
 
     write: (id: string, write: planRunParts.StepWrite): Effect.Effect<void, storage.Reason> =>
       Effect.gen(function* () {
         const { key, ...value } = write
         const found = yield* values.get(codec, storedAs(key))
-        if (Option.isSome(found) && isNewer(found.value.value, write)) return
+        if (Option.isSome(found) && DateTime.isGreaterThan(found.value.value.at, write.at)) return
         const version = Option.map(found, ({ version }) => version)
         yield* values.set(codec, storedAs(key), version, { id, ...value })
         // Another write came between
