@@ -103,6 +103,9 @@ describe("routes", () => {
     assert.deepStrictEqual(planCheck.checkStructure(ignored), [])
     const warnings = ["RoutingIgnored a routes", "RoutingIgnored a afterBranches"]
     assert.deepStrictEqual(Plan.warnings(ignored).map(brief), warnings)
+    const texts = Plan.warnings(ignored).map(({ reason }) => reason)
+    assert.include(texts[0], "got routes that no run follows")
+    assert.include(texts[1], "got afterBranches that no run follows")
     assert.deepStrictEqual(problems(step("a", { ...parallel, ...to("ghost") })), ["UnknownStep a routes"])
     assert.deepStrictEqual(Plan.warnings(plan(step("a", to("b")), step("b"))), [])
   })

@@ -49,9 +49,17 @@ describe("outputs", () => {
     const bad = yield* make({ at: "never" })
     const first = yield* failsMidway("OutputInvalid", Plan.run(bad, "x"))
     assert.notInclude(first.message, "never")
+    assert.match(first.message, /step "\w+" returned an output that does not fit the output schema of the plan/i)
     ran.length = 0
     yield* failsFor("OutputInvalid", Plan.resume(bad, first.state))
     assert.deepStrictEqual(ran, [])
+    // Also of a run that is done, whose output an edited plan reads
+    yield* failsFor(
+      "OutputInvalid",
+      Plan.resume(yield* planOf({ output: N }, Step.make("a", { target: () => Effect.succeed("") })), good.state, {
+        onChange: "accept"
+      })
+    )
   })
 })
 

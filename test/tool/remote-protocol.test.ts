@@ -1,6 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as remoteProtocol from "#src/tool/internal/remoteProtocol.ts"
+import { HttpClientError, HttpClientRequest } from "effect/http"
 import { ToolResult } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
 import { test } from "../test.ts"
@@ -57,5 +58,48 @@ describe("RT-5 every result of the library fits protocol 1", () => {
   test("files too", function* () {
     const result = ToolResult.success("x", [ToolResult.filePart({ mediaType: "image/png", data: "AQID" })])
     assert.deepStrictEqual(yield* decode(result), result)
+  })
+})
+
+describe("RT-5 errors of the network", () => {
+  const request = HttpClientRequest.get("http://127.0.0.1")
+  const isUnreachable = (cause: unknown) =>
+    remoteProtocol.isUnreachable(
+      new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) })
+    )
+  /** An error behind so many others. */
+  const behind = (count: number, error: unknown): unknown => (count === 0 ? error : { cause: behind(count - 1, error) })
+
+  test("are followed to their causes, to a depth of eight", function* () {
+    yield* []
+    const refused = { code: "ECONNREFUSED" }
+    assert.isTrue(isUnreachable(refused))
+    assert.isTrue(isUnreachable({ syscall: "connect", code: "EPERM" }))
+    assert.isTrue(isUnreachable(behind(8, refused)))
+    assert.isFalse(isUnreachable(behind(9, refused)))
+    assert.isFalse(isUnreachable({ code: "ECONNRESET" }))
+    assert.isFalse(isUnreachable(undefined))
+  })
+
+  test("of several addresses count where no address was reached", function* () {
+    yield* []
+    const refused = { code: "ECONNREFUSED" }
+    assert.isTrue(isUnreachable({ errors: [refused, { cause: refused }] }))
+    assert.isFalse(isUnreachable({ errors: [refused, { code: "ECONNRESET" }] }))
+    assert.isFalse(isUnreachable({ errors: [] }))
+    assert.isFalse(isUnreachable({ errors: [behind(8, refused)] }))
+    const circle: { errors: Array<unknown> } = { errors: [] }
+    circle.errors.push(circle)
+    assert.isFalse(isUnreachable(circle))
+  })
+
+  test("have the first code among their reasons and causes", function* () {
+    yield* []
+    assert.strictEqual(remoteProtocol.codeOf({ code: "A", cause: { code: "B" } }), "A")
+    assert.strictEqual(remoteProtocol.codeOf({ code: 7, cause: { code: "B" } }), "B")
+    assert.strictEqual(remoteProtocol.codeOf({ reason: { code: "R" }, cause: { code: "B" } }), "R")
+    assert.strictEqual(remoteProtocol.codeOf(behind(8, { code: "A" })), "A")
+    assert.strictEqual(remoteProtocol.codeOf(behind(9, { code: "A" })), undefined)
+    assert.strictEqual(remoteProtocol.codeOf({}), undefined)
   })
 })
