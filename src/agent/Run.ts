@@ -35,7 +35,7 @@
  * | event | effect | condition |
  * |---|---|---|
  * | `RunStarted` | makes the state; open calls of the conversation are `Requested`, or `Settled` when their answer was cut off; answers since the last user message count as steps | first |
- * | `InputAdded` | user message appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up; with progress it waits for the answer | between steps |
+ * | `InputAdded` | user message and new instructions appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up; with progress it waits for the answer | between steps |
  * | `ConversationFitted` | sets the view; later messages enter it, too | when `next` is a model call |
  * | `StepStarted` | notes the step | when `next` is that step |
  * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), progress dropped | in a step |
@@ -222,7 +222,8 @@ export {
    *   calls. `depth` is 0 for a run that a program started, and one more than its parent's
    *   for an agent that is a tool. `parts` are short digests of the parts of the definition, for the list of changes.
    * - `InputAdded`: a user message, with a fresh budget of steps. While calls are open the
-   *   message waits: it enters the conversation together with the result of the last of them.
+   *   message waits: it enters the conversation together with the result of the last of them. `instructions` are those of a
+   *   session whose agent has other ones now: a system message that enters the conversation behind the message.
    * - `ConversationFitted`: the conversation passed the agent's budget. From here on models
    *   receive the view and later messages. The conversation of the run stays whole. The event
    *   holds the view because a summary in it cannot be made again; one event serves many steps.

@@ -206,7 +206,8 @@ const maxWarnings = 256
  * - The client calls `fetch`, so redirects are followed unless the `fetch` that the client is given refuses them.
  * - Interruption aborts the HTTP request.
  * - A system message behind the first one is sent where it is to OpenAI, behind the next message of the user to Anthropic (which
- *   takes it nowhere else), and as a message of the user to others. A message that is not sent where it is, is logged once.
+ *   takes it nowhere else), and as a message of the user to others, except the new instructions of a session: they take the place of
+ *   the first system message there. A message that is not sent where it is, is logged once.
  * - A file in the result of a tool follows in a message of the user, where the API has only text for results (chat completions).
  * - Files by URL are passed on, never downloaded: a provider that does not load them itself refuses the prompt.
  *

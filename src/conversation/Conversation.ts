@@ -64,6 +64,7 @@ import * as conversationCodec from "./internal/conversationCodec.ts"
 import type { RepairedConversation } from "./internal/conversationCodec.ts"
 import * as history from "./internal/history.ts"
 import * as modelMessages from "./internal/modelMessages.ts"
+import * as reduction from "./internal/reduction.ts"
 
 export { codec, type Reader, repairingCodec, type RepairedConversation } from "./internal/conversationCodec.ts"
 
@@ -159,7 +160,8 @@ export const addUser: {
  *
  * **Gotchas**
  *
- * `truncate`, `compact` and `dropOldTurns` remove a later system message with its turn, and report it.
+ * `truncate`, `compact` and `dropOldTurns` remove a later system message with its turn, and report it. They keep the newest one
+ * in which a session recorded that the instructions of its agent have changed.
  * The `LanguageModel` of `@effect/ai-anthropic` sends only the newest system messages of a prompt, in place of the first one.
  *
  * **Example** (Other instructions from here on)
@@ -361,13 +363,15 @@ export const approachingLimit: {
 })
 
 /**
- * Removes everything but the system messages in front. The token limit stays.
+ * Removes everything but the system messages in front, and the newest instructions of a session. The token limit stays.
  *
  * @category combinators
  * @since 0.1.0
  */
-export const clear = (self: Conversation): Conversation =>
-  history.rebuild(history.systemInFront(history.messages(self)), history.asHistory(self).tokenLimit)
+export const clear = (self: Conversation): Conversation => {
+  const all = history.messages(self)
+  return history.rebuild(all.filter(reduction.keptWith(all, all.length)), history.asHistory(self).tokenLimit)
+}
 
 /**
  * The content of a conversation without the members that differ from run to run: no

@@ -24,7 +24,8 @@
  * reports the messages and decisions that are given up: `MessageDropped`, `DecisionsDropped`.
  *
  * An edited agent continues its sessions, see `onChange` of `Agent.ResumeOptions`. Edited tools, models and limits hold
- * from the next step. The system message of a conversation stays: edited instructions hold for new sessions.
+ * from the next step, and edited instructions from the next message: they are appended to the conversation as a later system
+ * message. With the layer option `instructions: "first"` a session keeps the instructions that it began with.
  *
  * When a process dies in a turn, the turn continues when the session is opened again: a model call in flight is made again, a
  * tool call that had started is settled `interrupted` with `outcome: "unknown"`, unless the tool is `Idempotent`, and agents

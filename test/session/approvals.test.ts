@@ -180,12 +180,12 @@ describe("DUR-1 approvals", () => {
     Effect.gen(function* () {
       let isDown = false
       let prepared = 0
-      const instructions = Effect.suspend(() => {
+      const tools = Effect.suspend(() => {
         prepared++
-        return isDown ? Effect.die(new Error("down")) : Effect.succeed("Help.")
+        return isDown ? Effect.die(new Error("down")) : Effect.succeed(toolkit)
       })
       const handlers = toolkit.toLayer({ pay: () => Effect.succeed("paid"), look: () => Effect.succeed("seen") })
-      const layer = Session.layer([Agent.make("fragile", { instructions, toolkit })]).pipe(
+      const layer = Session.layer([Agent.make("fragile", { toolkit: tools })]).pipe(
         Layer.provide(VersionedStore.layerMemory),
         Layer.provide(handlers),
         Layer.provide(ScriptedModel.layer(model))

@@ -523,7 +523,8 @@ describe("MEND-6 calls that wait", () => {
       const { instructions, source } = makeFragile()
       const paid: Array<number> = []
       const toolkit = pay()
-      const layer = Session.layer([Agent.make("desk", { toolkit, instructions })]).pipe(
+      const desk = Agent.make("desk", { toolkit: Effect.as(instructions, toolkit) })
+      const layer = Session.layer([desk]).pipe(
         Layer.provide(VersionedStore.layerMemory),
         Layer.provide(toolkit.toLayer({ pay: ({ n }) => Effect.sync(() => (paid.push(n), "paid")) })),
         Layer.provide(ScriptedModel.layer(paying))

@@ -45,6 +45,8 @@ export interface ResolvedAgent<out A> extends agentData.RunDefinition {
   /** Names of the tools that only a tool runtime can execute. */
   readonly stubs: ReadonlyArray<string>
   readonly output: Output<A>
+  /** The text for the conversation. The definition of a run has it only where no Effect finds it. */
+  readonly instructions: Effect.Effect<string | undefined, AgentError.Reason>
   /** Canonical name of the synthetic tool that takes the output, with the strategy `tool`. */
   readonly outputTool: string | undefined
 }
@@ -102,6 +104,14 @@ const readText = (part: Part, text: agentTypes.Text | undefined, runEffects: boo
   if (!Effect.isEffect(text)) return Effect.succeed(text)
   return runEffects ? prepare(part, text) : Effect.undefined
 }
+
+/** Checked as the instructions of a definition are. */
+const instructionsOf = (name: string, { instructions }: AnyConfig): ResolvedAgent<unknown>["instructions"] =>
+  Effect.isEffect(instructions)
+    ? Effect.tap(prepare("instructions", instructions), (text) =>
+        Effect.mapError(AgentDefinition.make({ name, instructions: text }), invalidDefinition)
+      )
+    : Effect.succeed(instructions)
 
 const isEffectful = (tools: agentTypes.Tools | undefined): boolean =>
   tools !== undefined && !isToolkit(tools) && Effect.isEffect(tools)
@@ -166,7 +176,7 @@ const describe = Effect.fnUntraced(function* (
   config: AnyConfig,
   toolsOf: BoundTools,
   { inside, runEffects }: agentTypes.Description,
-  ofAgents = runEffects
+  isWhole = runEffects
 ) {
   const around = [...inside, { name, config }]
   const cycle = inside.findIndex((one) => isDescribed(one, config))
@@ -184,13 +194,13 @@ const describe = Effect.fnUntraced(function* (
   const definition = yield* AgentDefinition.make({
     name,
     model: yield* readText("model", config.model, runEffects),
-    instructions: yield* readText("instructions", config.instructions, runEffects),
+    instructions: yield* readText("instructions", config.instructions, isWhole),
     modelOptions: config.modelOptions,
     maxSteps: config.maxSteps,
     output: output._tag === "Text" ? undefined : { schema: output.schema.json, strategy: output.strategy },
     reasoning: config.reasoning,
     perRun: perRunOf(config),
-    tools: yield* Effect.forEach(bound, (tool) => describeTool(tool, { inside: around, runEffects: ofAgents }))
+    tools: yield* Effect.forEach(bound, (tool) => describeTool(tool, { inside: around, runEffects: isWhole }))
   }).pipe(Effect.mapError(invalidDefinition))
   return { ...offered, definition }
 })
@@ -290,7 +300,16 @@ export const fromDefinition = Effect.fnUntraced(function* (
     budget: undefined,
     output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
     define: () => Effect.succeed(definition),
-    resolve: withModel(once(Effect.map(definitionOfRun(definition), (run) => ({ ...offered, definition, ...run }))))
+    resolve: withModel(
+      once(
+        Effect.map(definitionOfRun(definition), (run) => ({
+          ...offered,
+          definition,
+          instructions: Effect.succeed(definition.instructions),
+          ...run
+        }))
+      )
+    )
   }
   return blueprint
 })
@@ -301,12 +320,13 @@ export const fromConfig = (
   config: AnyConfig,
   bound: ReadonlyArray<boundTool.BoundTool> | undefined
 ): Blueprint<unknown> => {
-  // The agents in it are described as far as they are known without running them.
+  const instructions = instructionsOf(name, config)
+  // Instructions are found for messages. The agents inside are described as far as they are known without running them.
   const parts = Effect.flatMap(
     describe(name, config, bound === undefined ? bindTools(config) : Effect.succeed(bound), asRoot, false),
-    (described) => Effect.map(definitionOfRun(described.definition), (run) => ({ ...described, ...run }))
+    (described) => Effect.map(definitionOfRun(described.definition), (run) => ({ ...described, instructions, ...run }))
   )
-  const isStatic = perRunOf(config) === undefined && (bound !== undefined || config.toolkit === undefined)
+  const isStatic = !Effect.isEffect(config.model) && (bound !== undefined || config.toolkit === undefined)
   return {
     name,
     budget: config.budget,

@@ -234,6 +234,7 @@ export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "model
  * - `parent`: receives the events, in place of the caller.
  * - `model`: the name of a model in place of the agent's own.
  * - `inputId`: the id of the user message that the input becomes; default: a new one.
+ * - `instructions`: with `"latest"`, a message to a run that has begun finds the instructions again, and records other ones.
  * - `write`: stores the value of a step with `writes`, after the events before it. It waits where it cannot, and never fails.
  */
 export interface Handed {
@@ -242,6 +243,7 @@ export interface Handed {
   readonly parent?: ParentRun | undefined
   readonly model?: string | undefined
   readonly inputId?: string | undefined
+  readonly instructions?: "latest" | "first" | undefined
   readonly write?: ((write: planRunParts.StepWrite) => Effect.Effect<void>) | undefined
   readonly options?: InheritedOptions | undefined
 }
@@ -311,6 +313,7 @@ export interface ActiveRun {
  * An agent, or a plan that runs as one, for one run.
  *
  * - `model`: the name of its model, for spans.
+ * - `instructions`: finds the system message; `undefined` for a plan, which has none.
  * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
  * - `parts`: those of its definition, see {@link definitionChange.partChanges}.
  * - `isOf`: true for a state of the same definition.
@@ -324,7 +327,7 @@ export interface PreparedRun<out A> {
   readonly model?: string | undefined
   readonly maxSteps: runParts.MaxSteps
   readonly structured: runParts.StructuredSteps
-  readonly instructions: string | undefined
+  readonly instructions: Effect.Effect<string | undefined, AgentError.Reason> | undefined
   readonly stepTimeout: boolean
   readonly parts: runParts.Parts
   readonly isOf: (state: runParts.State) => boolean
@@ -513,12 +516,12 @@ const invalidConversation = (problem: string, error?: unknown): AgentError.Reaso
   agentReason.makeReason("ConversationInvalid", { problem }, error)
 
 function* startConversation(
-  { instructions }: PreparedRun<unknown>,
+  { instructions = Effect.undefined }: PreparedRun<unknown>,
   options: agentTypes.Options
 ): Effect.fn.Return<history.Conversation, AgentError.Reason> {
-  if (options.conversation === undefined) return yield* Conversation.make({ system: instructions })
-  if (options.instructions !== "replace") return options.conversation
-  const replaced = yield* Conversation.make({ system: instructions })
+  if (options.conversation !== undefined && options.instructions !== "replace") return options.conversation
+  const replaced = yield* Conversation.make({ system: yield* instructions })
+  if (options.conversation === undefined) return replaced
   const rest = Conversation.messages(options.conversation).filter(({ role }) => role !== "system")
   return yield* Effect.mapError(Effect.fromResult(Conversation.appendAll(replaced, rest)), (error) =>
     invalidConversation(error.message, error)
@@ -566,11 +569,15 @@ const contractsFor = ({ contractOf }: PreparedRun<unknown>, conversation: histor
   return contracts.length === 0 ? undefined : contracts
 }
 
-/** The beginning of a run: its state, the event that made it where it is fresh, and the change of its definition. */
+/**
+ * The beginning of a run: its state, the event that made it where it is fresh, the change of its definition, and the
+ * instructions of today where its next message is to have them.
+ */
 interface Beginning {
   readonly state: runParts.State
   readonly first: runParts.EventOf<"RunStarted"> | undefined
   readonly change: runParts.DefinitionChange | undefined
+  readonly instructions?: string | undefined
 }
 
 function* firstState(
@@ -582,7 +589,10 @@ function* firstState(
 ): Effect.fn.Return<Beginning, AgentError.Reason> {
   if (state !== undefined) {
     const settled = definitionChange.afterDenials(state, options.decisions, yield* DateTime.now)
-    return { state, first: undefined, change: yield* changeOf(agent, prepared, settled, options.onChange) }
+    const change = yield* changeOf(agent, prepared, settled, options.onChange)
+    const isLatest = input !== undefined && isHanded(options) && options[handedKey].instructions === "latest"
+    const { instructions = Effect.undefined } = prepared
+    return { state, first: undefined, change, instructions: isLatest ? yield* instructions : undefined }
   }
   const conversation = yield* startConversation(prepared, options)
   if (input === undefined && !runTransition.hasUserMessage(conversation)) {
@@ -653,7 +663,7 @@ const openRun = Effect.fnUntraced(function* (
   performer: Performer,
   maxSteps: runParts.MaxSteps,
   { input, options: given, state }: Begin,
-  change: runParts.DefinitionChange | undefined
+  { change, instructions: now }: Beginning
 ) {
   const { decisions } = options
   const ownSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
@@ -674,7 +684,16 @@ const openRun = Effect.fnUntraced(function* (
   const message = yield* Message.user(input, { id: isHanded(given) ? given[handedKey].inputId : undefined })
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
-  yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps: ownSteps ?? maxStepsOf(maxSteps) })
+  const { conversation, pending, view = conversation } = recorder.state
+  const waiting = pending.findLast(({ instructions }) => instructions !== undefined)?.instructions
+  const known = waiting ?? history.asHistory(view).instructions
+  const instructions = now === undefined ? undefined : yield* history.changedInstructions(known, now)
+  yield* recorder.recordNow({
+    _tag: "InputAdded",
+    message,
+    maxSteps: ownSteps ?? maxStepsOf(maxSteps),
+    ...defined({ instructions })
+  })
 })
 
 /** The place of a run: its options, and what it has from the run around it. */
@@ -698,13 +717,14 @@ const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine, 
 
 const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
   const { begin, emit, maxDepth, options, parent, refuse, runDeadline, streaming, write } = placed
-  const { change, first, prepared, state } = yield* Effect.mapError(beginRun(placed), refuse)
+  const { prepared, ...beginning } = yield* Effect.mapError(beginRun(placed), refuse)
+  const { first, state } = beginning
   placed.described?.began(prepared, state, first !== undefined)
   const context = yield* Effect.context<never>()
   const recorder = recorderOf(state, first, options, emit, parent, context)
   const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, write, context }
   const performer = prepared.start(run)
-  const open = openRun(run, performer, prepared.maxSteps, begin, change)
+  const open = openRun(run, performer, prepared.maxSteps, begin, beginning)
   yield* runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
   const result = yield* resultOf(prepared, recorder.state)
   yield* recorder.emit({ _tag: "RunFinished", result })

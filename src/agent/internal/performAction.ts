@@ -33,6 +33,7 @@ import {
   own,
   publicDescription
 } from "../../payload/internal/plainJson.ts"
+import * as messageOrder from "../../payload/internal/messageOrder.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
@@ -336,11 +337,16 @@ const promptOf = (
     : Prompt.concat(whole, `Your last answer could not be used and was discarded. ${mistakes.at(-1)} Answer again.`)
 }
 
-const withSystemText = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
-  const [first, ...rest] = prompt.content
-  return first?.role === "system"
-    ? Prompt.fromMessages([Prompt.systemMessage({ ...first, content: `${first.content}\n\n${text}` }), ...rest])
-    : Prompt.fromMessages([Prompt.systemMessage({ content: text }), ...prompt.content])
+/** With a text in the first system message, and in each one that replaces it. */
+const withSystemText = ({ content }: Prompt.Prompt, text: string): Prompt.Prompt => {
+  const messages = content.map((message, index) =>
+    message.role === "system" && (index === 0 || messageOrder.replacedBy(message.content) !== undefined)
+      ? Prompt.systemMessage({ ...message, content: `${message.content}\n\n${text}` })
+      : message
+  )
+  return Prompt.fromMessages(
+    messages[0]?.role === "system" ? messages : [Prompt.systemMessage({ content: text }), ...messages]
+  )
 }
 
 const toolChoiceOf = (
@@ -928,7 +934,7 @@ const prepareResolved = <A>(
     model: resolved.modelName,
     maxSteps: definition.maxSteps,
     structured: structuredSteps(resolved),
-    instructions: definition.instructions,
+    instructions: resolved.instructions,
     stepTimeout: true,
     start: (run) => {
       const { budget = ofAgent } = run.options

@@ -25,7 +25,7 @@ import * as runValues from "./runValues.ts"
 
 export * from "./runValues.ts"
 
-const [, User, Assistant, Tool] = Message.Message.members
+const [System, User, Assistant, Tool] = Message.Message.members
 
 const at = runValues.Time
 
@@ -47,7 +47,12 @@ const OwnEvent = Schema.Union([
     parts: Schema.optionalKey(runValues.Parts),
     contracts: Schema.optionalKey(Schema.Array(runValues.CallContract))
   }),
-  Schema.TaggedStruct("InputAdded", { at, message: User, maxSteps: runValues.MaxSteps }),
+  Schema.TaggedStruct("InputAdded", {
+    at,
+    message: User,
+    maxSteps: runValues.MaxSteps,
+    instructions: Schema.optionalKey(System)
+  }),
   Schema.TaggedStruct("ConversationFitted", { at, view: runValues.History, report: reduction.ReductionReport }),
   Schema.TaggedStruct("StepStarted", { at, step: runValues.Count, purpose: runValues.Purpose }),
   Schema.TaggedStruct("ModelAnswered", {
@@ -277,7 +282,9 @@ const StateBody = Schema.Struct({
   calls: Schema.Array(
     Schema.Struct({ callId: Schema.String, status: CallStatus, contract: Schema.optionalKey(Schema.String) })
   ),
-  pending: Schema.Array(Schema.Struct({ message: User, maxSteps: runValues.MaxSteps })),
+  pending: Schema.Array(
+    Schema.Struct({ message: User, maxSteps: runValues.MaxSteps, instructions: Schema.optionalKey(System) })
+  ),
   answer: Schema.optional(Answer),
   limited: Schema.Boolean,
   step: Schema.optional(Schema.Struct({ step: runValues.Count, purpose: runValues.Purpose })),

@@ -555,16 +555,18 @@ const updateState = (self: State, event: Event, fields: Partial<StateFields>): A
 /** Writes into a new state, which no other code has. */
 const copyWith = (self: State, fields: Partial<StateFields>): State => Object.assign(new runParts.State(self), fields)
 
-/** Puts waiting user messages into the conversation, once nothing is open: a fresh budget. */
+/** Puts waiting user messages, and the newest instructions behind them, into the conversation, once nothing is open: a fresh budget. */
 const takePending = (self: State, event: Event): ApplyResult => {
   if (self.pending.length === 0 || isAnswering(self)) return Result.succeed(self)
   let histories: Histories = self
-  let { maxSteps } = self
-  for (const input of self.pending) {
-    const appended = appendMessage(histories, event, input.message)
+  const maxSteps = self.pending.at(-1)?.maxSteps ?? self.maxSteps
+  const messages: Array<Message.Message> = self.pending.map(({ message }) => message)
+  const instructed = self.pending.findLast(({ instructions }) => instructions !== undefined)
+  if (instructed?.instructions !== undefined) messages.push(instructed.instructions)
+  for (const message of messages) {
+    const appended = appendMessage(histories, event, message)
     if (Result.isFailure(appended)) return Result.fail(appended.failure)
     histories = appended.success
-    maxSteps = input.maxSteps
   }
   const { conversation, view } = histories
   const fresh = { pending: [], steps: 0, answer: undefined, limited: false, mistakes: [] }
@@ -619,10 +621,11 @@ const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult
   if (self.step !== undefined) {
     return unexpected(event, "no model call under way", `step ${self.step.step} without its answer`)
   }
-  const pending = [...self.pending, { message: event.message, maxSteps: event.maxSteps }]
+  const { instructions, maxSteps, message } = event
+  const pending = [...self.pending, { message, maxSteps, ...defined({ instructions }) }]
   // One that waits is refused now if it could never be taken
   const fits: Result.Result<unknown, EventError> = isAnswering(self)
-    ? appendTo(Conversation.empty, event, event.message)
+    ? appendTo(Conversation.empty, event, message)
     : Result.void
   return Result.flatMap(fits, () => updateState(self, event, { pending, limited: false }))
 }

@@ -25,7 +25,7 @@ import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import { systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
+import { replacedBy, systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 
@@ -241,10 +241,29 @@ const placeSystem = (
 ): ReadonlyArray<Prompt.Message> => {
   const first = content.findIndex(({ role }) => role !== "system")
   const rest = content.slice(Math.max(0, first))
-  if (laterSystem === "anywhere" || first < 0 || rest.every(({ role }) => role !== "system")) return content
-  const { left, placed } =
-    laterSystem === "none" ? { placed: rest.map(asQuestion), left: [] } : systemBehindQuestions(rest)
-  return [...content.slice(0, first), ...placed, ...left.map(asQuestion)]
+  const isUnchanged = rest.every(({ role }) => role !== "system") && !content.some(isReplacing)
+  if (laterSystem === "anywhere" || first < 0 || isUnchanged) return content
+  const inFront = content.slice(0, first)
+  if (laterSystem === "none") {
+    return [...withNewest(inFront, content.findLast(isReplacing)), ...rest.filter(isNotReplacing).map(asQuestion)]
+  }
+  const { left, placed } = systemBehindQuestions(rest)
+  return [...inFront, ...placed, ...left.map(asQuestion)]
+}
+
+const replacedIn = (message: Prompt.Message): string | undefined =>
+  message.role === "system" ? replacedBy(message.content) : undefined
+
+const isReplacing = (message: Prompt.Message): boolean => replacedIn(message) !== undefined
+
+const isNotReplacing = (message: Prompt.Message): boolean => !isReplacing(message)
+
+/** The system messages in front, with the newest instructions in place of the first one. */
+const withNewest = (inFront: ReadonlyArray<Prompt.Message>, newest: Prompt.Message | undefined) => {
+  const content = newest && replacedIn(newest)
+  return newest === undefined || content === undefined
+    ? inFront
+    : [Prompt.systemMessage({ content, options: newest.options }), ...inFront.slice(1).filter(isNotReplacing)]
 }
 
 /** The places for later system messages, with the role that they were given. */
@@ -260,7 +279,10 @@ export const laterSystemOf = (
 export const systemWarnings = (prompt: Prompt.Prompt, dialect: Dialect): ReadonlyArray<SharedV4Warning> => {
   const placed = placeSystem(prompt, dialect)
   if (placed.every((message, index) => message === prompt.content[index])) return []
-  const where = dialect.laterSystem === "none" ? "as messages of the user" : "behind the next message of the user"
+  const where =
+    dialect.laterSystem === "none"
+      ? "as messages of the user, and new instructions of an agent in place of the first system message"
+      : "behind the next message of the user"
   return [
     { type: "other", message: `later system messages are sent ${where}, because the provider refuses their place` }
   ]

@@ -23,6 +23,7 @@ import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
+import { replacedBy, replacing } from "../../payload/internal/messageOrder.ts"
 import { defined, equalsJson, isArray, isForbiddenKey, isPlainObject } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
@@ -762,6 +763,8 @@ export class FactsDraft {
   length: number = 0
   tokenCount: number = 0
   system: SystemMessage | undefined = undefined
+  /** The first message, or the newest one that replaces it. */
+  instructions: SystemMessage | undefined = undefined
   lastAssistant: AssistantMessage | undefined = undefined
   /** The newest answer with the size of the request, which was this conversation. */
   reported: AssistantMessage | undefined = undefined
@@ -789,6 +792,7 @@ export class FactsDraft {
     this.length = from.length
     this.tokenCount = from.tokenCount
     this.system = from.system
+    this.instructions = from.instructions
     this.lastAssistant = from.lastAssistant
     this.reported = from.reported
     this.beside = from.beside
@@ -966,6 +970,7 @@ export const addTo = (facts: FactsDraft, given: Message): void => {
   switch (message.role) {
     case "system":
       if (facts.length === 1) facts.system = message
+      if (facts.length === 1 || isReplacing(message)) facts.instructions = message
       return
     case "user":
       facts.batch = noBatch
@@ -983,6 +988,19 @@ export const addTo = (facts: FactsDraft, given: Message): void => {
     case "tool":
       facts.open = HashMap.remove(facts.open, message.callId)
   }
+}
+
+/** True for a later system message with instructions in place of all earlier ones. */
+export const isReplacing = (message: Message): boolean =>
+  message.role === "system" && replacedBy(message.content) !== undefined
+
+/** A later system message with the instructions of now, where they differ. */
+export const changedInstructions = (
+  was: SystemMessage | undefined,
+  now: string
+): Effect.Effect<SystemMessage | undefined> => {
+  const content = replacing(now)
+  return was?.content === now || was?.content === content ? Effect.undefined : system(content)
 }
 
 const closeTurn = (facts: FactsDraft): void => {

@@ -286,11 +286,13 @@ export const dropOldTurns: {
     const all = history.messages(self)
     const first = firstTurnIndex(all)
     const from = keepRecent === undefined ? first : recentTurnsIndex(all, keepRecent)
-    const system = all.slice(0, keepSystemPrompt ? first : 0)
-    const removed = all.slice(system.length, from)
-    if (removed.length === 0) return Result.succeed({ conversation: self, removed })
+    const isKept: Keeps = keepSystemPrompt ? keptWith(all, from) : (_, index) => index >= from
+    const removed = all.filter((message, index) => !isKept(message, index))
+    if ((keepSystemPrompt && from === first) || removed.length === 0) {
+      return Result.succeed({ conversation: self, removed: [] })
+    }
     const { beside, tokenLimit } = history.asHistory(self)
-    const conversation = history.rebuild([...system, ...all.slice(from)], tokenLimit, beside)
+    const conversation = history.rebuild(all.filter(isKept), tokenLimit, beside)
     return Result.succeed({ conversation, removed })
   }
 )
@@ -386,7 +388,9 @@ export const compact: {
     const first = firstTurnIndex(all)
     const isOpen = !HashMap.isEmpty(open) || !HashMap.isEmpty(providerOpen)
     const from = recentTurnsIndex(all, isOpen ? Math.max(1, keepRecent) : keepRecent)
-    const old = all.slice(first, from)
+    const isKept = keptWith(all, from)
+    const removed = all.filter((message, index) => !isKept(message, index))
+    const old = removed.filter((message) => !history.isReplacing(message))
     const isSummary = old.length === 1 && old.every((message) => history.hasMark(message, history.summaryMark))
     if (old.length === 0 || isSummary) {
       return { conversation: self, report: { before, after: before, removed: [], shortened: [] } }
@@ -399,11 +403,13 @@ export const compact: {
       metadata: { [history.summaryMark]: old.length }
     })
     const beside = tokensBeside(history.asHistory(self), 0, weigh)
-    const conversation = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], tokenLimit, beside)
+    const inFront = all.slice(0, first).filter(isKept)
+    const rest = all.filter(isKept).slice(inFront.length)
+    const conversation = history.rebuild([...inFront, summary, ...rest], tokenLimit, beside)
     const report: ReductionReport = {
       before,
       after: requestTokens(conversation, 0, weigh),
-      removed: old.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
+      removed: removed.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
       shortened: [],
       summary: { id: summary.id, tokens: weigh(summary) }
     }
@@ -429,6 +435,18 @@ export interface CompactOptions<out E, out R> {
 
 /** Position of the first message behind the system messages in front. */
 const firstTurnIndex = (all: ReadonlyArray<Message>): number => history.systemInFront(all).length
+
+type Keeps = (message: Message, index: number) => boolean
+
+/**
+ * Tests for the messages that stay with those from a position on: the system messages in front, and of messages with new
+ * instructions the newest one.
+ */
+export const keptWith = (all: ReadonlyArray<Message>, from: number): Keeps => {
+  const first = firstTurnIndex(all)
+  const newest = all.findLastIndex(history.isReplacing)
+  return (message, index) => index >= from || index === newest || (index < first && !history.isReplacing(message))
+}
 
 /** Position of the first of the newest `keepRecent` turns. */
 const recentTurnsIndex = (all: ReadonlyArray<Message>, keepRecent: number): number => {
@@ -569,16 +587,19 @@ const truncateHistory = (
   const entries = all.map((message, index) => weighMessage(message, index < newest ? keep : undefined, weigh))
 
   const beside = tokensBeside(self, overhead, weigh)
-  const fixed = beside + sumWeighed(entries.slice(0, first)) + sumWeighed(entries.slice(current))
-  const from = firstKeptIndex(entries, first, current, budget - fixed)
-  const kept = [...entries.slice(0, first), ...entries.slice(from)]
+  const stays = keptWith(all, current)
+  const fixed = beside + sumWeighed(entries.filter(({ message }, index) => stays(message, index)))
+  const from = firstKeptIndex(entries, first, current, stays, budget - fixed)
+  const isKept = keptWith(all, from)
+  const kept = entries.filter(({ message }, index) => isKept(message, index))
+  const removed = entries.filter(({ message }, index) => !isKept(message, index))
   const { after, messages, shortened } = shortenOldest(kept, beside, budget)
   if (!(after <= budget)) return Result.fail(new BudgetTooSmall({ needed: after, budget }))
 
   const report: ReductionReport = {
     before,
     after,
-    removed: entries.slice(first, from).map(({ message, tokens }) => ({ id: message.id, role: message.role, tokens })),
+    removed: removed.map(({ message, tokens }) => ({ id: message.id, role: message.role, tokens })),
     shortened
   }
   const conversation = history.rebuild(messages, self.tokenLimit, tokensBeside(self, 0, weigh))
@@ -612,13 +633,19 @@ const weighMessage = (message: Message, keep: number | undefined, weigh: Weigher
 const sumWeighed = (entries: ReadonlyArray<WeighedMessage>): number => Num.sumAll(entries.map(({ tokens }) => tokens))
 
 /** Position of the oldest turn that fits when all outputs of old turns are short. */
-const firstKeptIndex = (entries: ReadonlyArray<WeighedMessage>, first: number, current: number, room: number) => {
+const firstKeptIndex = (
+  entries: ReadonlyArray<WeighedMessage>,
+  first: number,
+  current: number,
+  stays: Keeps,
+  room: number
+) => {
   let kept = current
   let tokens = 0
   for (let index = current - 1; index >= first; index--) {
     const one = entries[index]
     if (one === undefined) continue
-    tokens += one.shortTokens
+    if (!stays(one.message, index)) tokens += one.shortTokens
     if (!(tokens <= room)) return kept
     if (one.message.role === "user" || index === first) kept = index
   }

@@ -1,6 +1,16 @@
 /**
- * The order of messages for providers that take system messages in some places only.
+ * System messages behind the first one: those that replace the instructions before them, and the order of messages for providers
+ * that take system messages in some places only.
  */
+
+const replacement = "These instructions replace all earlier ones:\n\n"
+
+/** The text of a later system message with new instructions. */
+export const replacing = (instructions: string): string => replacement + instructions
+
+/** The instructions of a text that {@link replacing} made. */
+export const replacedBy = (text: string): string | undefined =>
+  text.startsWith(replacement) ? text.slice(replacement.length) : undefined
 
 type Role = "system" | "user" | "assistant" | "tool"
 

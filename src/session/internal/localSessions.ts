@@ -118,7 +118,8 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       patience: Duration.times(leaseTime, 3),
       definitions: sessionDefinitions.make(store, namespace, decode),
       models: options.models ?? [],
-      run: options.run
+      run: options.run,
+      instructions: options.instructions ?? "latest"
     }
   }
   return local

@@ -159,6 +159,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  *
  * - `title`, `metadata`: empty before they are set.
  * - `conversation`: the one that the run begins with. Without it the run begins with the instructions of the agent.
+ * - `isInstructed`: that conversation had a system message, so no instructions of an agent are added.
  * - `sequence`: the number of its newest event.
  * - `received`: the first message and the newest ones, oldest first: one of them again is no new message. What became of it is
  *   among the events after `sequence`, and `digest` covers its content.
@@ -176,6 +177,7 @@ export const Memory = Schema.Struct({
   title: Schema.String,
   metadata: runParts.Context,
   conversation: Schema.optionalKey(runParts.History),
+  isInstructed: Schema.optionalKey(Schema.Literal(true)),
   sequence: runParts.Count,
   received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, digest: Schema.String })),
   queue: Queue,
@@ -297,6 +299,9 @@ const applyFailure = (memory: Memory, { error, isHeld, messageId }: EventOf<"Tur
   }
 }
 
+const hasSystem = (conversation: Conversation.Conversation = Conversation.empty): boolean =>
+  Conversation.messages(conversation).some(({ role }) => role === "system")
+
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
@@ -304,6 +309,7 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
       return Result.succeed({
         ...memory,
         ...defined({ conversation, definition: memory.definition ?? definition }),
+        ...(hasSystem(conversation) && { isInstructed: true as const }),
         isHeld: false,
         received: rememberMessage(memory.received, { messageId, sequence: memory.sequence + 1, digest }),
         queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, definition, model, pending }) })

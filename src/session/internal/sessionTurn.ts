@@ -39,7 +39,6 @@ import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
 import type { StepWrite } from "../../agent/internal/planRunParts.ts"
-import * as Conversation from "../../conversation/Conversation.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
@@ -293,11 +292,8 @@ const settleCalls = ({ own }: Turns, message: Queued) =>
   })
 
 /** The conversation that a run begins with. One without a system message gets the instructions of the agent. */
-const beginning = ({ conversation }: Memory): Pick<agentTypes.Options, "conversation" | "instructions"> => {
-  if (conversation === undefined) return {}
-  const isInstructed = Conversation.messages(conversation).some(({ role }) => role === "system")
-  return { conversation, instructions: isInstructed ? "keep" : "replace" }
-}
+const beginning = ({ conversation, isInstructed }: Memory): Pick<agentTypes.Options, "conversation" | "instructions"> =>
+  conversation === undefined ? {} : { conversation, instructions: isInstructed ? "keep" : "replace" }
 
 /** Runs the agent until its run ends or is stopped. */
 const runUntilStopped = (
@@ -324,6 +320,7 @@ const runUntilStopped = (
     streaming: true,
     model: message === undefined ? memory.model : message.model,
     inputId: message?.messageId,
+    instructions: memory.isInstructed ? "first" : self.host.instructions,
     write: writeStep(self, turn)
   })
   const running: Effect.Effect<unknown, AgentError.AgentError> =

@@ -410,6 +410,14 @@ export interface TurnOptions extends Omit<
 export interface Options {
   readonly namespace?: string | undefined
   readonly idleTime?: Duration.Input | undefined
+  /**
+   * The instructions of a message to a session that has begun. With `"latest"` (default) they are the instructions of today's
+   * agent: its Effect of instructions runs for each message, with the `RunContext` of the message, and instructions that differ
+   * from those of the conversation are recorded as a later system message behind the message of the user. With `"first"` the
+   * session keeps the instructions that it began with. In both cases it keeps them where the agent has none now, where it began
+   * with a conversation that has a system message, and for decisions and `resume`.
+   */
+  readonly instructions?: "latest" | "first" | undefined
   readonly run?: TurnOptions | undefined
   readonly keepEvents?: number | undefined
   /** The models that messages may name; default none. See {@link SendOptions}. */

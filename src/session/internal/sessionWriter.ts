@@ -52,6 +52,7 @@ import type { StepWrites } from "./stepWrites.ts"
  * - `definitions`: agents that are data.
  * - `models`: the models that messages may name.
  * - `maxQueue`: the number of messages that may wait in a session.
+ * - `instructions`: see the options of the layer.
  * - `patience`: the time for which writes are tried again while the store fails.
  */
 export interface Host {
@@ -72,6 +73,7 @@ export interface Host {
   readonly definitions: Definitions
   readonly models: sessionTypes.Models
   readonly run: sessionTypes.Options["run"]
+  readonly instructions: "latest" | "first"
 }
 
 /** A reader looks this often for events that another process wrote. */
