@@ -80,6 +80,7 @@ const problem = { category: sessionEvents.Category, message: Schema.String }
  * - `MessageDropped`: a message was received, but cannot be part of the conversation. It is not answered.
  * - `ConversationRewound`: a message was edited. It and everything after it are no longer part of the conversation: remove
  *   them from the page. The new message follows.
+ * - `SessionForked`: the session continues another one. The messages before are in `Session.history`.
  * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
  *
  * A plan records its requests and the decisions as facts of its own: `requests` of `TurnFinished` are all that it reports.
@@ -138,6 +139,7 @@ export const ChatEvent = Schema.TaggedUnion({
   },
   MessageDropped: { at, messageId: Schema.String, ...problem },
   ConversationRewound: { at, messageId: Schema.String },
+  SessionForked: { at },
   DecisionsDropped: { at, calls: Schema.Array(Schema.Struct({ callId: Schema.String, path })), ...problem }
 })
 
@@ -294,6 +296,8 @@ const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined
       const calls = event.decisions.map(({ callId, path }) => ({ callId, ...defined({ path }) }))
       return { _tag: "DecisionsDropped", at: event.at, calls, ...problemOf(event.error) }
     }
+    case "SessionForked":
+      return { _tag: "SessionForked", at: event.at }
     case "DecisionsReceived":
     case "ResumeReceived":
     case "SessionUpdated":

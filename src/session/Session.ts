@@ -101,6 +101,7 @@ export {
    *   the message has in the conversation, too.
    * - `DecisionsReceived`: decisions about calls that wait are stored.
    * - `ResumeReceived`: a turn without a message is to begin.
+   * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there.
    * - `SessionUpdated`: the title, the metadata or both are set.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
    *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
@@ -286,6 +287,22 @@ export {
    */
   type EditOptions,
   /**
+   * Options of a fork.
+   *
+   * **Details**
+   *
+   * The new session has the agent, the conversation, the title, the metadata and the usage of the session at that place, and its
+   * events count from 1: the first one is `SessionForked`. It is idle. Messages and decisions that waited are not in it. A call
+   * without a result is `denied` or `interrupted` there and never runs there; a plan that waits asks there, too.
+   *
+   * A place before the events that are kept is `EventsPruned`, one that the session has not is `EventsUnknown`, and a session
+   * under the id `to` is `Exists`.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ForkOptions,
+  /**
    * A message is stored. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer.
    *
    * @category models
@@ -301,6 +318,8 @@ export {
    * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
    *   content, or the same again. A turn that is under way is stopped. See {@link EditOptions}; {@link answer} waits for the turn.
    *   Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run, and usage stays counted.
+   * - `fork`: makes the session `to`, which continues this one from the place `at`, and leaves this one as it is. See
+   *   {@link ForkOptions}.
    * - `decide`: stores decisions about calls that wait: a request of `state` with `approved` added. Fails with
    *   `InvalidDecision` if one is not about a request of `state`, or is no decision. A decision that the session has
    *   received already is no error, if it is the same one; after a turn that could not begin, it tries again. An empty list does nothing.

@@ -330,8 +330,8 @@ describe("DUR-2 snapshots", () => {
         }),
         store
       )
-      // One snapshot is kept
-      assert.strictEqual(keys.filter((key) => key.endsWith("/input")).length, 1)
+      // The beginning and the newest snapshot are kept
+      assert.strictEqual(keys.filter((key) => key.endsWith("/input")).length, 2)
       const generations = new Set(keys.flatMap((key) => (/journal\/[^/]+\/([^/]+)\//.exec(key) ?? []).slice(1)))
       assert.isAbove(generations.size, 2)
     }).pipe(Effect.scoped)

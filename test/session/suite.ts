@@ -767,6 +767,87 @@ const edits: ReadonlyArray<Rule> = [
   )
 ]
 
+const forks: ReadonlyArray<Rule> = [
+  rule(
+    "KEEP-8 a fork continues from a place of a session, which stays as it is",
+    function* (sessions, input) {
+      const { fixture, id } = input
+      const to = (name: string) => ({ to: `${id}/${name}` })
+      yield* expectReason("no session", "NotFound", sessions.fork(id, to("a")))
+      yield* ask(sessions, id, "note a", { messageId: "a", title: "Order 42" })
+      const first = yield* untilStatus(sessions, input, "idle")
+      yield* ask(sessions, id, "reply b", { messageId: "b" })
+      const before = yield* untilStatus(sessions, input, "idle")
+      yield* expectReason(
+        "a place to come",
+        "EventsUnknown",
+        sessions.fork(id, { ...to("a"), at: before.sequence + 1 })
+      )
+      yield* expectReason("no place", "EventsUnknown", sessions.fork(id, { ...to("a"), at: "x" }))
+      yield* sessions.fork(id, { ...to("a"), at: first.cursor })
+      yield* sessions.fork(id, to("b"))
+      yield* expectReason("a second fork", "Exists", sessions.fork(id, to("a")))
+      yield* expectReason("itself", "Exists", sessions.fork(id, { to: id }))
+      const forked = yield* existing(sessions, to("a").to)
+      yield* expectEqual(
+        "state",
+        ["Order 42", "idle", 1, 2],
+        [forked.title, forked.status, forked.sequence, forked.steps]
+      )
+      const [entry] = yield* everyEntry(sessions, to("a").to)
+      const event = entry?.event._tag === "SessionForked" ? [entry.event.from, entry.event.cursor] : []
+      yield* expectEqual("the first event", [id, first.cursor], event)
+      yield* ask(sessions, to("a").to, "reply c", { messageId: "b" })
+      const lines = ["user note a", "tool success", "assistant after note a"]
+      yield* expectLines(sessions, to("a").to, [...lines, "user reply c", "assistant c"])
+      yield* expectLines(sessions, to("b").to, [...lines, "user reply b", "assistant b"])
+      const edited = yield* sessions.edit(to("b").to, { messageId: "a", input: "reply d" })
+      yield* ask(sessions, to("b").to, "reply d", { messageId: edited.messageId })
+      yield* expectLines(sessions, to("b").to, ["user reply d", "assistant d"])
+      yield* expectEqual("the session", show(before), show(yield* existing(sessions, id)))
+      yield* expectLines(sessions, id, [...lines, "user reply b", "assistant b"])
+      yield* expectEqual("calls", ["note a"], fixture.calls())
+    },
+    ["", "/a", "/b"]
+  ),
+  rule(
+    "KEEP-8 a fork of a turn under way or of a call that waits runs no call",
+    function* (sessions, input) {
+      const { expectNext, fixture, id } = input
+      yield* send(sessions, id, "hold a", { messageId: "a" })
+      yield* expectNext("the tool to be called")
+      yield* Deferred.await(fixture.gate("a").reached)
+      yield* send(sessions, id, "pay b", { messageId: "b" })
+      yield* sessions.fork(id, { to: `${id}/a` })
+      yield* expectLines(sessions, `${id}/a`, ["user hold a", "tool interrupted"])
+      yield* Deferred.succeed(fixture.gate("a").opened, undefined)
+      const { request } = yield* requestOf(sessions, input)
+      const { cursor, sequence } = yield* existing(sessions, id)
+      yield* sessions.decide(id, [{ ...request, approved: true }])
+      yield* expectNext("the end of the turn that takes the decision")
+      yield* untilEnd(sessions, id, sequence)
+      yield* sessions.fork(id, { to: `${id}/b`, at: cursor })
+      const { requests, status } = yield* existing(sessions, `${id}/b`)
+      yield* expectEqual("state", [[], "idle"], [requests, status])
+      const decided = sessions.decide(`${id}/b`, [{ ...request, approved: true }])
+      yield* expectReason("a decision in the fork", "InvalidDecision", decided)
+      yield* expectEqual("answer", "c", (yield* ask(sessions, `${id}/b`, "reply c")).text)
+      yield* expectEqual("answer", "d", (yield* ask(sessions, `${id}/a`, "reply d")).text)
+      yield* expectLines(sessions, `${id}/b`, [
+        "user hold a",
+        "tool success",
+        "assistant after hold a",
+        "user pay b",
+        "tool denied",
+        "user reply c",
+        "assistant c"
+      ])
+      yield* expectEqual("calls", ["hold a", "pay b"], fixture.calls())
+    },
+    ["", "/a", "/b"]
+  )
+]
+
 const ends: ReadonlyArray<Rule> = [
   rule("an interruption ends the turn, and the messages that wait are answered next", function* (sessions, input) {
     const { expectNext, fixture, id } = input
@@ -926,7 +1007,7 @@ const durableRules: ReadonlyArray<Rule> = [
   }
 ]
 
-const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...edits, ...ends]
+const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...edits, ...forks, ...ends]
 
 /** The agents that a layer of sessions hosts. */
 export type Agents = Fixture["agents"]

@@ -11,6 +11,7 @@ import type * as Stream from "effect/Stream"
 import type * as Conversation from "../../conversation/Conversation.ts"
 import type { Entry, Place } from "./sessionEvents.ts"
 import * as sessionEdit from "./sessionEdit.ts"
+import * as sessionFork from "./sessionFork.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import * as sessionReaders from "./sessionReaders.ts"
 import * as sessionTurn from "./sessionTurn.ts"
@@ -32,6 +33,7 @@ export interface LiveSession {
     options?: sessionTypes.SendOptions
   ) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
   readonly edit: (options: sessionTypes.EditOptions) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
+  readonly fork: (from: string, at: number | string | undefined) => Effect.Effect<void, sessionTypes.SessionError>
   readonly decide: (decisions: sessionTypes.Decisions) => Effect.Effect<void, sessionTypes.SessionError>
   readonly resume: Effect.Effect<void, sessionTypes.SessionError>
   readonly interrupt: Effect.Effect<boolean, sessionTypes.SessionError>
@@ -59,6 +61,7 @@ export const open = Effect.fnUntraced(function* (
   return {
     send: (input, options) => sessionInbox.send(turns, input, options),
     edit: (options) => sessionEdit.edit(turns, options),
+    fork: (from, at) => sessionFork.fork(turns, from, at),
     decide: (decisions) => sessionInbox.decide(turns, decisions),
     resume: sessionInbox.resume(turns),
     interrupt: sessionInbox.interrupt(turns),

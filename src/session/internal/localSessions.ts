@@ -337,6 +337,7 @@ export const make = Effect.fnUntraced(function* (
       )
     ),
     edit: Effect.fn("Session.edit")((id, options) => untilFree(using(id, ({ edit }) => edit(options)))),
+    fork: Effect.fn("Session.fork")((id, { at, to }) => untilFree(using(to, ({ fork }) => fork(id, at)))),
     decide: Effect.fn("Session.decide")((id, decisions) =>
       Effect.flatMap(
         sessionTypes.checkDecisions(id, decisions),

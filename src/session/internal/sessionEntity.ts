@@ -94,6 +94,15 @@ const EditBody = VersionedCodec.single({
   data: ["/input", "/context"]
 }).schema
 
+const ForkBody = VersionedCodec.single({
+  what: "fork of a session",
+  value: Schema.Struct({
+    ...Call.fields,
+    from: Schema.String,
+    at: Schema.optionalKey(Schema.Union([Schema.Number, Schema.String]))
+  })
+}).schema
+
 const DecideBody = VersionedCodec.single({
   what: "decisions for a session",
   value: Schema.Struct({ ...Call.fields, decisions: Schema.NonEmptyArray(runParts.Decision) }),
@@ -184,6 +193,7 @@ const entityOf = (namespace: string) =>
   Entity.make(`effect-emissary/Session/${nameOf(namespace, 100)}`, [
     Rpc.make("Send", { ...keyed(SendBody), success: receipt, error }).annotateMerge(delivered),
     Rpc.make("Edit", { ...keyed(EditBody), success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Fork", { ...keyed(ForkBody), error }).annotateMerge(delivered),
     Rpc.make("Decide", { ...keyed(DecideBody), error }).annotateMerge(delivered),
     Rpc.make("Resume", { ...keyed(call), error }).annotateMerge(delivered),
     // A runner that stops leaves the turn to the next one
@@ -384,6 +394,11 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
           body: { id, ...options }
         }
       }) => use(id, (session) => session.edit(options)),
+      Fork: ({
+        payload: {
+          body: { at, from, id }
+        }
+      }) => use(id, (session) => session.fork(from, at)),
       Decide: ({
         payload: {
           body: { decisions, id }
@@ -575,6 +590,11 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const body = { id, messageId, newMessageId, ...defined({ context, input, model }) }
       return yield* keyedCall(id, (session, key) => session.Edit({ key, body }))
     }),
+    fork: (id, { at, to }) =>
+      Effect.andThen(
+        sessionTypes.checkAfter(id, at),
+        keyedCall(to, (session, key) => session.Fork({ key, body: { id: to, from: id, ...defined({ at }) } }))
+      ),
     decide: (id, decisions) =>
       Effect.flatMap(
         sessionTypes.checkDecisions(id, decisions),

@@ -85,6 +85,7 @@ export const Event = Schema.TaggedUnion({
   ResumeReceived: { at },
   SessionUpdated: { at, ...details },
   RunEvent: { event: runParts.Event, messageId: Schema.optionalKey(Schema.String) },
+  SessionForked: { at, from: Schema.String, cursor: Schema.String },
   MessageDropped: { at, messageId: Schema.String, error: Failure },
   DecisionsDropped: { at, decisions: Schema.NonEmptyArray(runParts.Decision), error: Failure },
   TurnFailed: {
@@ -334,6 +335,9 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
       const { metadata, title } = event
       return Result.succeed({ ...memory, ...defined({ metadata, title }) })
     }
+    case "SessionForked":
+      // The snapshot before it has the state
+      return Result.succeed(memory)
     case "RunEvent":
       return applyRunEvent(memory, event, run)
     case "MessageDropped":

@@ -168,7 +168,8 @@ const store = Effect.fnUntraced(function* (
     const [first] = found.received
     if (first !== undefined && ifExists === "resume") return yield* resumeFirst(self, found, first, digest)
     const isFirst = ifExists !== "continue" || conversation !== undefined
-    if (first !== undefined && isFirst) return yield* own.fail(existing(found))
+    const hasBegun = first !== undefined || found.run !== undefined
+    if (hasBegun && isFirst) return yield* own.fail(existing(found))
     yield* ensureRoom(self, found, options)
   }
   const context = yield* contextFor(self, options.context)
@@ -213,7 +214,7 @@ export const knownMessage = (
   memory.received.find((received) => received.messageId === messageId) ??
   (sessionEvents.isWaiting(memory, messageId) ? { messageId, digest, sequence: memory.sequence } : undefined)
 
-const existing = (memory: Memory): Extract<Reason, { readonly _tag: "Exists" }> => {
+export const existing = (memory: Memory): Extract<Reason, { readonly _tag: "Exists" }> => {
   const outcome = memory.failure?.reason ?? memory.run?.outcome?._tag
   return { _tag: "Exists", agent: memory.agent, status: sessionEvents.statusOf(memory), ...defined({ outcome }) }
 }

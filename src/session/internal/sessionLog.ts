@@ -204,23 +204,53 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
     return entries.filter(({ sequence }) => sequence >= from)
   })
 
-  return { load, readable, entries }
+  /** The state right after an event, from the snapshot of a generation before it. */
+  const foldTo = Effect.fnUntraced(function* (
+    stored: Stored,
+    { generation, segments }: Pick<Older, "generation" | "segments">,
+    sequence: number
+  ) {
+    const { at } = stored
+    let { memory } = yield* ofAnySize(log.input({ ...at, head: { ...at.head, generation, segments } }))
+    while (memory.sequence < sequence) {
+      const found = (yield* entries(stored, memory.sequence + 1)).filter((entry) => entry.sequence <= sequence)
+      if (found.length === 0) return yield* Effect.fail(damaged(at.key, `expected event ${sequence}, got nothing`))
+      const events = found.map(({ event }) => event)
+      const folded = sessionEvents.applyAll(memory, events)
+      memory = yield* Effect.mapError(Effect.fromResult(folded), (problem) => damaged(at.key, problem))
+    }
+    return memory
+  })
+
+  /** The state right after an event. `undefined` if the events before it are no longer kept. */
+  const memoryAt = (stored: Stored, sequence: number): Effect.Effect<Memory | undefined, Conflict | storage.Reason> => {
+    const { at, base, memory: newest, older } = stored
+    if (sequence === newest.sequence) return Effect.succeed(newest)
+    if (sequence >= base) return foldTo(stored, at.head, sequence)
+    const [oldest] = older
+    if (oldest?.first !== 1) return Effect.undefined
+    // They were deleted meanwhile
+    return Effect.catchTag(foldTo(stored, oldest, sequence), "Conflict", () => Effect.undefined)
+  }
+
+  return { load, readable, entries, memoryAt }
 }
 
 /** The journals of sessions under a namespace of a store. */
 export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
   const log = journalOf(store, namespace)
-  /** Begins a session with its first events. */
+  /** Begins a session with its first events, after the state `before`. */
   const create = Effect.fnUntraced(function* (
     id: string,
     agent: string,
     claim: Pick<Head, "owner" | "updated"> & Partial<Pick<Head, "lease">>,
-    { events, marking, memory }: Addition = { events: [], memory: sessionEvents.empty(agent) }
+    { events, marking, memory }: Addition = { events: [], memory: sessionEvents.empty(agent) },
+    before: Memory = sessionEvents.empty(agent)
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const { sequence } = memory
     const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first: 1, events }] : []
     const at = yield* log.begin(id, Option.none(), {
-      input: (generation) => ({ generation, memory: sessionEvents.empty(agent), older: [] }),
+      input: (generation) => ({ generation, memory: before, older: [] }),
       head: (fields) => {
         const life = fields.generation.slice(0, lifeLength)
         const { updated } = claim
@@ -249,7 +279,8 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       head: (fields) => ({ ...head, ...fields, owner: at.head.owner, updated, sequence: memory.sequence })
     })
     const next = yield* ofAnySize(begun)
-    yield* Effect.ignore(log.removeInput(at.key, generation))
+    // The first one is what all events begin with
+    if (base > 0) yield* Effect.ignore(log.removeInput(at.key, generation))
     const swept = yield* log.sweep(next, new Set(kept.map(({ generation }) => generation)))
     return { at: swept, memory, base: memory.sequence, firsts: [], older: kept }
   })

@@ -308,6 +308,14 @@ export interface EditOptions {
   readonly newMessageId?: string | undefined
 }
 
+/** Options of a fork. */
+export interface ForkOptions {
+  /** The id of the new session. */
+  readonly to: string
+  /** The cursor or the number of the last event that the new session has; default: the newest one. */
+  readonly at?: number | string | undefined
+}
+
 export const IfExists = Schema.Literals(["continue", "fail", "resume", "restart"])
 
 export type IfExists = typeof IfExists.Type
@@ -341,6 +349,7 @@ export const isStoreDown = ({ reason }: SessionError): boolean => reason._tag ==
 export interface Service {
   readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<Receipt, SessionError>
   readonly edit: (id: string, options: EditOptions) => Effect.Effect<Receipt, SessionError>
+  readonly fork: (id: string, options: ForkOptions) => Effect.Effect<void, SessionError>
   readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<void, SessionError>
   readonly resume: (id: string) => Effect.Effect<void, SessionError>
   readonly interrupt: (id: string) => Effect.Effect<boolean, SessionError>

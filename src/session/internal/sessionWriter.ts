@@ -27,7 +27,7 @@ import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type { Definitions } from "./sessionDefinitions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
-import type { Event } from "./sessionEvents.ts"
+import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionFeed from "./sessionFeed.ts"
 import type { Conflict, Head, SessionLog, Stored } from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
@@ -291,22 +291,23 @@ const reload = (self: Owned) =>
     self.stored = found
   }).pipe(Effect.catchTag(storage.reasonTags, (reason) => giveUp(self, reason)))
 
-/** Begins the session with its first events. Returns false if another process was faster. */
+/** Begins the session with its first events, after the state `before`. Returns false if another process was faster. */
 const create = Effect.fnUntraced(function* (
   self: Owned,
   agent: string,
   updated: DateTime.Utc,
-  events: Arr.NonEmptyReadonlyArray<Event>
+  events: Arr.NonEmptyReadonlyArray<Event>,
+  before: Memory
 ) {
   const { host, id, owner } = self
-  const folded = sessionEvents.applyAll(sessionEvents.empty(agent), events)
+  const folded = sessionEvents.applyAll(before, events)
   if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
   const memory = folded.success
   const isBusy = sessionEvents.hasWork(memory)
   const lease = isBusy && !host.isExclusive ? DateTime.addDuration(updated, host.leaseTime) : undefined
   const claim = { owner, updated, ...defined({ lease }) }
   const begun = Effect.suspend(() =>
-    host.sessions.create(id, agent, claim, { events, memory, marking: markingOf(self, false, isBusy) })
+    host.sessions.create(id, agent, claim, { events, memory, marking: markingOf(self, false, isBusy) }, before)
   )
   self.stored = yield* begun.pipe(
     Effect.retry({ schedule: untilStored(host), while: (error) => error._tag === "StoreFailed" }),
@@ -382,8 +383,8 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     ensureFree: ensureFree(self),
     claim: (forTurn: boolean) => claim(self, forTurn),
     write: (events: Arr.NonEmptyReadonlyArray<Event>, run?: Run.State | undefined) => write(self, events, run),
-    create: (agent: string, updated: DateTime.Utc, events: Arr.NonEmptyReadonlyArray<Event>) =>
-      create(self, agent, updated, events),
+    create: (agent: string, updated: DateTime.Utc, events: Arr.NonEmptyReadonlyArray<Event>, before?: Memory) =>
+      create(self, agent, updated, events, before ?? sessionEvents.empty(agent)),
     release: release(self),
     remove: remove(self),
     verify: verify(self),

@@ -214,6 +214,35 @@ export const settlingOf = (state: Run.State, message: Queued) => {
   )
 }
 
+/**
+ * The state of a run that ended here, for another session. Calls that have no result yet get one, so that none runs there: it may
+ * have run here since. A plan keeps its progress.
+ */
+export const closed = (state: Run.State): Effect.Effect<Run.State> => {
+  const hasCalls = state.progress === undefined && state.calls.length > 0
+  const closing = eventsOf(
+    state,
+    Effect.fnUntraced(function* (run) {
+      const { recorder } = run
+      const denials = hasCalls
+        ? Run.approvalRequests(state).map(denialOf("The call was not run: the session was forked."))
+        : []
+      const decided = Run.decide(state, denials, recorder.now())
+      for (const event of Result.getOrElse(decided, () => [])) yield* recorder.record(event)
+      if (state.outcome === undefined) yield* driver.interrupt(run, undefined)
+      if (!hasCalls) return
+      yield* recorder.recordNow({ _tag: "RunResumed" })
+      for (const { part, status } of recorder.state.calls) {
+        const started = status._tag === "Started" ? runTransition.lostCall : stoppedCall
+        const result = status._tag === "Settled" ? status.result : started
+        yield* driver.recordToolFinished(run, { callId: part.id, name: part.name, result })
+      }
+      yield* driver.interrupt(run, undefined)
+    })
+  )
+  return Effect.map(closing, ({ run }) => run)
+}
+
 /** The decisions of a turn with a message. Any message that waits may come in the place of those that are missing. */
 export const decisionsFor = (
   memory: Memory,

@@ -1,0 +1,79 @@
+/**
+ * A session that continues from a place of another one, which stays as it is. It begins with a snapshot of the state there, in
+ * which nothing is under way, and its first event names the place.
+ */
+
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { defined } from "../../payload/internal/plainJson.ts"
+import type { Event, Memory } from "./sessionEvents.ts"
+import * as sessionEvents from "./sessionEvents.ts"
+import * as sessionInbox from "./sessionInbox.ts"
+import type { Turns } from "./sessionTurn.ts"
+import * as sessionTypes from "./sessionTypes.ts"
+import type { Reason, SessionError } from "./sessionTypes.ts"
+import * as turnEvents from "./turnEvents.ts"
+
+/** The state that a fork begins with. It has received nothing: what waited in the other session waits there. */
+const beginningOf = Effect.fnUntraced(function* ({
+  agent,
+  conversation,
+  definition,
+  isInstructed,
+  metadata,
+  model,
+  run,
+  title
+}: Memory) {
+  const closed = run === undefined ? undefined : yield* turnEvents.closed(run)
+  const beginning: Memory = {
+    ...sessionEvents.empty(agent),
+    title,
+    metadata,
+    ...defined({ conversation, definition, isInstructed, model, run: closed })
+  }
+  return beginning
+})
+
+/** The state of a session at a place, and the cursor of the place. Errors are about that session. */
+const sourceOf = Effect.fnUntraced(function* (
+  { host: { sessions } }: Turns,
+  id: string,
+  at: number | string | undefined
+) {
+  const failed = (reason: Reason) => new sessionTypes.SessionError({ id, reason })
+  const found = yield* Effect.mapError(sessions.load(id), failed)
+  if (Option.isNone(found)) return yield* failed({ _tag: "NotFound" })
+  const stored = found.value
+  const newest = { life: stored.at.head.life, sequence: stored.memory.sequence }
+  const place = at === undefined ? newest : yield* sessionTypes.checkAfter(id, at)
+  if (!sessionEvents.hasPlace(newest, place)) return yield* sessionTypes.eventsUnknown(id, place, newest)
+  const elsewhere: Reason = { _tag: "Elsewhere", owner: stored.at.head.owner }
+  const memory = yield* Effect.mapError(sessions.memoryAt(stored, place.sequence), (error) =>
+    // A new generation began since the session was read: the caller tries again
+    failed(error._tag === "Conflict" ? elsewhere : error)
+  )
+  if (memory === undefined) return yield* failed({ _tag: "EventsPruned", first: sessions.firstKept(stored) })
+  return { memory, cursor: sessionEvents.cursorOf(newest.life, place.sequence) }
+})
+
+/** Makes this session from another one. */
+export const fork = (self: Turns, from: string, at: number | string | undefined): Effect.Effect<void, SessionError> => {
+  const { own } = self
+  const refuse = Effect.flatMap(own.memory, (memory) => Effect.fail(own.fail(sessionInbox.existing(memory))))
+  return own.alone(
+    Effect.gen(function* () {
+      yield* own.refresh
+      if (own.stored !== undefined) return yield* refuse
+      const { cursor, memory } = yield* sourceOf(self, from, at)
+      const beginning = yield* beginningOf(memory)
+      const now = yield* DateTime.now
+      const event: Event = { _tag: "SessionForked", at: now, from, cursor }
+      if (yield* own.create(memory.agent, now, [event], beginning)) return
+      // Another process made it
+      yield* own.refresh
+      return yield* refuse
+    })
+  )
+}
