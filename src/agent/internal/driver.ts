@@ -23,7 +23,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
-import type { ResponseContent } from "../../conversation/internal/modelMessages.ts"
+import type { StreamAccumulator } from "../../conversation/internal/modelMessages.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -283,8 +283,8 @@ export class AgentRecorder extends runRecorder.RunRecorder<
   runParts.Event,
   agentTypes.AgentEvent<unknown>
 > {
-  /** The answer so far, while the model is asked for one. */
-  written: (() => ResponseContent) | undefined = undefined
+  /** The answer so far, while the model is asked for one. No closure: the engine keeps closures of generators for long. */
+  written: Pick<StreamAccumulator, "result"> | undefined = undefined
 
   recordNow(event: WithoutTime<runParts.Event>): Effect.Effect<void> {
     return this.record({ ...event, at: this.now() })
@@ -465,7 +465,7 @@ const causeText = (cause: Cause.Cause<unknown>): string =>
 /** Records what the model had written of an answer that was cut off. Its calls never run. */
 const recordCutOff = Effect.fnUntraced(function* (recorder: AgentRecorder) {
   const { conversation, step, view } = recorder.state
-  const answer = recorder.written?.()
+  const answer = recorder.written?.result()
   if (step === undefined || answer === undefined || answer.content.length === 0) return
   const { model, response } = answer
   const counter = yield* TokenCounter

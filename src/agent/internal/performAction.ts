@@ -404,7 +404,7 @@ const askModel = Effect.fnUntraced(function* (
   const accumulator = modelMessages.accumulator()
   const limits = yield* Limits
   const { calls, services } = step
-  step.recorder.written = () => accumulator.result()
+  step.recorder.written = accumulator
   const sent = yield* Effect.result(
     calls === undefined
       ? sendRequest(step, action, accumulator)

@@ -516,6 +516,13 @@ const outcomeOf = <E, R>({ died, options, results }: Batch<E, R>) => {
 const runCall = <E, R>(batch: Batch<E, R>, call: BoundCall, index: number): Effect.Effect<void, E, R> =>
   Effect.uninterruptibleMask((restore) => settleCall(batch, call, index, restore))
 
+/** Not inside the generator that uses it: the engine keeps what a closure of a generator can reach for long. */
+const dispatch = (runtime: ToolRuntime, { call, context }: CallUnderWay): Effect.Effect<ToolResult.ToolResult> =>
+  withContext(
+    Effect.suspend(() => runtime.dispatch(call)),
+    context
+  )
+
 const settleCall = Effect.fnUntraced(function* <E, R>(
   batch: Batch<E, R>,
   call: BoundCall,
@@ -531,8 +538,7 @@ const settleCall = Effect.fnUntraced(function* <E, R>(
   let underWay: CallUnderWay | undefined
   if (Exit.isSuccess(opened)) {
     const current = new CallUnderWay(call, batch.isTraced ? quietSpan(opened.value) : opened.value, context)
-    const dispatched = Effect.suspend(() => runtime.dispatch(call))
-    exit = close(current, yield* Effect.exit(restore(withContext(dispatched, current.context))))
+    exit = close(current, yield* Effect.exit(restore(dispatch(runtime, current))))
     underWay = current
   } else exit = Exit.failCause(opened.cause)
 
