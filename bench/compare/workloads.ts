@@ -343,6 +343,22 @@ export const workloads: ReadonlyArray<Workload> = [
     ]
   },
   {
+    id: "turns-postgres",
+    title: "durable turns on PostgreSQL, 20 in a session",
+    unit: { time: "ms per turn" },
+    measure: "time",
+    rows:
+      process.env["EMISSARY_TEST_POSTGRES"] === undefined
+        ? {}
+        : { emissary: "./growth/turns.ts#postgres", "emissary, cluster": "./growth/turns.ts#clusterOnPostgres" },
+    ours: "emissary",
+    cases: turnCases(20, { runs: 5, milliseconds: 0 }, { runs: 1, milliseconds: 0 }),
+    targets: [
+      { metric: "cpu", row: "emissary, cluster", to: ours, atMost: 2 },
+      { metric: "cpu", case: withTool, row: "emissary, cluster", to: ours, atMost: 2 }
+    ]
+  },
+  {
     id: "commits",
     title: "commits of durable turns",
     unit: { time: "", memory: "commits per turn" },

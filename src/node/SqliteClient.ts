@@ -121,11 +121,11 @@ const untilUnlocked = (options: Options, inTransaction: () => boolean) => {
     Schedule.jittered,
     Schedule.upTo({ duration: options.busyTimeout ?? "10 seconds" })
   )
-  return Effect.retry<SqlError, Effect.Retry.Options<SqlError>>({
-    schedule: pauses,
-    // The snapshot of an open transaction stays old however long it waits
-    while: (error) => error.reason._tag === "LockTimeoutError" && !inTransaction()
-  })
+  // The snapshot of an open transaction stays old however long it waits
+  const isLocked = (error: SqlError) => error.reason._tag === "LockTimeoutError" && !inTransaction()
+  // Most statements succeed at once, and a schedule is work
+  return <A>(statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
+    Effect.catchIf(statement, isLocked, () => Effect.retry(statement, { schedule: pauses, while: isLocked }))
 }
 
 const open = (filename: string): Effect.Effect<DatabaseSync, SqlError, Scope.Scope> =>

@@ -8,8 +8,11 @@ import { tool } from "@langchain/core/tools"
 import { createReactAgent } from "@langchain/langgraph/prebuilt"
 import { Agent as MastraAgent } from "@mastra/core/agent"
 import { createTool } from "@mastra/core/tools"
-import { Effect, Layer, ManagedRuntime, Schema, Stream, type Duration } from "effect"
+import { NodeCrypto } from "@effect/platform-node"
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Layer, ManagedRuntime, Redacted, Schema, Stream, type Duration } from "effect"
 import { LanguageModel, Tool, Toolkit, type Response } from "effect/ai"
+import { SingleRunner } from "effect/cluster"
 import { Agent, Run, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { Session } from "effect-emissary/session"
@@ -35,7 +38,12 @@ const weather = (given: { readonly city: string }) => ({ city: given.city, tempe
 const directory = mkdtempSync(join(tmpdir(), "emissary-bench-"))
 const filename = join(directory, "turns.sqlite")
 
-export const end = (): void => rmSync(directory, { recursive: true, force: true })
+let dropSchema = async (): Promise<unknown> => undefined
+
+export const end = async (): Promise<void> => {
+  rmSync(directory, { recursive: true, force: true })
+  await dropSchema()
+}
 
 /** The commits in the write-ahead log, and the mark of the log, which is another one after it began again. */
 export const commits = (): { readonly log: string; readonly count: number } => {
@@ -149,6 +157,36 @@ export const cluster = async (options: Options) =>
     Session.layerCluster([assistant]).pipe(
       Layer.provide(servicesOf(options)),
       Layer.provide(SqliteRunner.layer({ filename }))
+    )
+  )
+
+/** Sessions on PostgreSQL, in a schema of their own, which is deleted by `end`. */
+const onPostgres = async () => {
+  const address = { url: Redacted.make(process.env["EMISSARY_TEST_POSTGRES"] ?? "") }
+  const run = (statement: string) =>
+    Effect.runPromise(
+      Effect.provide(
+        PgClient.PgClient.use((client) => client.unsafe(statement)),
+        PgClient.layer(address)
+      )
+    )
+  const schema = `turns_${process.pid}`
+  await run(`CREATE SCHEMA ${schema}`)
+  dropSchema = () => run(`DROP SCHEMA ${schema} CASCADE`)
+  return PgClient.layer({ ...address, startupParameters: { search_path: schema } })
+}
+
+export const postgres = async (options: Options) =>
+  sessionsOf(options, local(options).pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(await onPostgres())))
+
+export const clusterOnPostgres = async (options: Options) =>
+  sessionsOf(
+    options,
+    Session.layerCluster([assistant]).pipe(
+      Layer.provide(servicesOf(options)),
+      Layer.provide([SingleRunner.layer(), VersionedStore.layerSql()]),
+      Layer.provide(NodeCrypto.layerDigest),
+      Layer.provide(await onPostgres())
     )
   )
 

@@ -393,9 +393,9 @@ export const isOfOther = (run: Run.State, message: Queued): boolean => !Equal.eq
  */
 const waitsForCalls = (self: Memory): boolean => {
   const message = Option.getOrUndefined(Chunk.head(waitingMessages(self)))
-  if (message === undefined || self.run === undefined || !isOfOther(self.run, message)) return false
-  if (waitingDecisions(self).length > 0) return true
-  return Run.approvalRequests(self.run).length > 0 && !isDenying(self)
+  if (message === undefined || self.run === undefined) return false
+  const areOpen = waitingDecisions(self).length > 0 || (Run.approvalRequests(self.run).length > 0 && !isDenying(self))
+  return areOpen && isOfOther(self.run, message)
 }
 
 /** True if a turn has to be run. */

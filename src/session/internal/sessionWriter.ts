@@ -187,8 +187,8 @@ const refresh = Effect.fnUntraced(function* (self: Owned) {
   const { feed, host, id } = self
   const isMine = self.stored !== undefined && (host.isExclusive || self.isHeld)
   if (isMine) return
-  const head = yield* Effect.mapError(host.sessions.log.head(id), errorOf(self))
-  if (Option.getOrUndefined(head)?.version === self.stored?.at.version) return
+  const version = yield* Effect.mapError(host.sessions.log.version(id), errorOf(self))
+  if (Option.getOrUndefined(version) === self.stored?.at.version) return
   self.stored = Option.getOrUndefined(yield* Effect.mapError(host.sessions.load(id), errorOf(self)))
   feed.clear()
 })

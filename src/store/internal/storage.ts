@@ -708,6 +708,8 @@ export const documents = (store: Service) => {
       return yield* write(stored, expected, yield* encode(codec, stored, value))
     }),
 
+    find,
+
     encode,
 
     write,
@@ -874,6 +876,8 @@ export interface Journal<in out H, in out E, in out I> {
   readonly headKey: (key: string) => string
   readonly journalKey: (key: string) => string
   readonly head: (key: string) => Effect.Effect<Option.Option<StoredHead<H>>, Reason>
+  /** The version of the head, which is not decoded. */
+  readonly version: (key: string) => Effect.Effect<Option.Option<string>, Reason>
   /** Begins a log under a key, in place of the log that was read there. */
   readonly begin: (
     key: string,
@@ -1111,6 +1115,11 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     headKey,
     journalKey,
     head,
+    version: (key) =>
+      Effect.map(
+        values.find(headKey(key)),
+        Option.map(({ version }) => version)
+      ),
     begin,
     append,
     remove,
