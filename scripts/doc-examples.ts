@@ -99,12 +99,15 @@ const write = (path: string, text: string): void => {
   writeFileSync(path, text)
 }
 
-/** Writes the modules and a tsconfig.json that checks them as strictly as the repository checks itself. */
+/**
+ * Writes the modules and a tsconfig.json that checks them as strictly as the repository checks itself, against the
+ * declarations of the build, as the compiler of a user does.
+ */
 export const generate = (): ReadonlyArray<DocModule> => {
   const config = {
     extends: relative(generated, join(root, "tsconfig.json")),
     // an example may end with an unused value, shown to the reader
-    compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+    compilerOptions: { noUnusedLocals: false, noUnusedParameters: false, paths: {} },
     include: ["**/*.ts"]
   }
   write(join(generated, "tsconfig.json"), JSON.stringify(config, undefined, 2))

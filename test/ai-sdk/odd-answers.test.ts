@@ -6,6 +6,7 @@ import { LanguageModel, type Response, Tool, Toolkit } from "effect/ai"
 import { Agent, AgentEvent, Limits, Run, VersionedStore } from "effect-emissary"
 import { AiSdk } from "effect-emissary/ai-sdk"
 import { Session } from "effect-emissary/session"
+import { someRuns } from "../full.ts"
 import { random } from "../random.ts"
 import { test } from "../test.ts"
 import { handmade, stop, streamOf, usage, type Answer } from "./handmade.ts"
@@ -36,8 +37,15 @@ const file = (data: string): LanguageModelV4Content => ({
   data: { type: "data", data }
 })
 
+interface Odd {
+  readonly answers: ReadonlyArray<Answer>
+  readonly taken: boolean
+  /** Limits other than the defaults, where an answer of many parts would take seconds to reach the default. */
+  readonly limits?: Partial<Limits.Limits>
+}
+
 /** Answers, and whether a run takes them. */
-const odd: Record<string, { readonly answers: ReadonlyArray<Answer>; readonly taken: boolean }> = {
+const odd: Record<string, Odd> = {
   "negative usage": { answers: [{ ...text("hi"), usage: tokens(-100_000, -5) }], taken: true },
   "usage beyond 2^53 in sum": {
     answers: [
@@ -50,12 +58,17 @@ const odd: Record<string, { readonly answers: ReadonlyArray<Answer>; readonly ta
   "a text of 5 MB": { answers: [text("x".repeat(5e6))], taken: false },
   "a text of 9 MB": { answers: [text("x".repeat(9e6))], taken: false },
   "a text of 1,500,000 control characters": { answers: [text("\u0001".repeat(1_500_000))], taken: false },
-  "25,000 texts": { answers: [{ content: many(25_000, () => ({ type: "text", text: "x" })) }], taken: false },
-  "25,000 sources": {
+  "2,500 texts, where an array has 2,000 items at most": {
+    answers: [{ content: many(2500, () => ({ type: "text", text: "x" })) }],
+    taken: false,
+    limits: { maxArrayLength: 2000 }
+  },
+  "2,500 sources, where an array has 2,000 items at most": {
     answers: [
-      { content: many(25_000, (n) => ({ type: "source", sourceType: "url", id: `s${n}`, url: `https://x/${n}` })) }
+      { content: many(2500, (n) => ({ type: "source", sourceType: "url", id: `s${n}`, url: `https://x/${n}` })) }
     ],
-    taken: false
+    taken: false,
+    limits: { maxArrayLength: 2000 }
   },
   "arguments of 200 levels": { answers: [calls({ input: `{"a":${nested(200)}}` })], taken: true },
   "arguments of 5,000 levels": { answers: [calls({ input: `{"a":${nested(5000)}}` })], taken: false },
@@ -83,7 +96,11 @@ const odd: Record<string, { readonly answers: ReadonlyArray<Answer>; readonly ta
   "a tool name of 1 MB": { answers: [calls({ toolName: "x".repeat(1e6) })], taken: true },
   "an empty id and name": { answers: [calls({ toolCallId: "", toolName: "" })], taken: true },
   "300 calls": { answers: [calls(...many(300, (n) => ({ toolCallId: `c${n}` })))], taken: true },
-  "15,000 calls": { answers: [calls(...many(15_000, (n) => ({ toolCallId: `c${n}` })))], taken: false },
+  "1,500 calls, where a value has 10,000 nodes at most": {
+    answers: [calls(...many(1500, (n) => ({ toolCallId: `c${n}` })))],
+    taken: false,
+    limits: { maxNodes: 10_000 }
+  },
   "a file of 2 MB": { answers: [{ content: [file("A".repeat(2e6))] }], taken: true },
   "a file of 9 MB": { answers: [{ content: [file("A".repeat(9e6))] }], taken: false }
 }
@@ -98,11 +115,11 @@ const failureOf = <A, E extends { readonly message: string }>(exit: Exit.Exit<A,
 }
 
 describe("MEND-4 an odd answer is refused by name, or can be stored", () => {
-  for (const [name, { answers, taken }] of Object.entries(odd)) {
+  for (const [name, { answers, limits = {}, taken }] of Object.entries(odd)) {
     const models = (...more: ReadonlyArray<Answer>) => AiSdk.model(handmade([...answers, ...more]).model)
     test(`${name}: a run`, function* () {
       const running = agent.run("go", { modelMistakes: 0 })
-      const exit = yield* Effect.exit(Effect.provide(running, [Tools, models(text("good"))]))
+      const exit = yield* Effect.exit(Effect.provide(running, [Tools, models(text("good")), Limits.layer(limits)]))
       assert.strictEqual(Exit.isSuccess(exit), taken, failureOf(exit))
       if (Exit.isFailure(exit)) return assert.match(failureOf(exit), /the answer of (?:the model|openai)/)
       const json = yield* Run.stateCodec.encodeJson(exit.value.state)
@@ -114,7 +131,7 @@ describe("MEND-4 an odd answer is refused by name, or can be stored", () => {
       const host = (model: Layer.Layer<LanguageModel.LanguageModel>) =>
         Effect.provide(
           Session.layer([agent], { run: { modelMistakes: 0 } }).pipe(
-            Layer.provide([Layer.succeedContext(context), Tools, model])
+            Layer.provide([Layer.succeedContext(context), Tools, model, Limits.layer(limits)])
           )
         )
       const first = yield* Session.ask("s", "go").pipe(host(models(text("good"))), Effect.exit)
@@ -250,7 +267,7 @@ describe("MEND-4 a client that breaks its contract is a typed error", () => {
   test("whatever is wrong in an answer", function* () {
     const choices = random(7)
     const { content = [], ...rest } = complete
-    for (let n = 0; n < 700; n++) {
+    for (let n = 0; n < someRuns(700); n++) {
       const answer = mutate(choices, { content, ...rest })
       const changed = { ...model, doGenerate: () => Promise.resolve(answer) }
       const exit = yield* LanguageModel.generateText(asked).pipe(
@@ -263,7 +280,7 @@ describe("MEND-4 a client that breaks its contract is a typed error", () => {
 
   test("whatever is wrong in a stream", function* () {
     const choices = random(11)
-    for (let n = 0; n < 700; n++) {
+    for (let n = 0; n < someRuns(700); n++) {
       const parts = streamOf(complete).map((part) => (choices.chance(0.1) ? mutate(choices, part) : part))
       const stream = new ReadableStream({
         start: (controller) => {

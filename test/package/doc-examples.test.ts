@@ -2,7 +2,7 @@ import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join, relative } from "node:path"
 import { examplesOf, generate, generated, root, type DocModule } from "../../scripts/doc-examples.ts"
-import { run } from "./run.ts"
+import { requireBuild, run } from "./run.ts"
 
 const examples = generate()
 
@@ -13,6 +13,7 @@ const messagesOf = ({ module, origin }: DocModule): ReadonlyArray<string> =>
   (typeErrors.get(relative(root, module)) ?? []).map((message) => `${origin}${message}`)
 
 describe("PKG-5 documentation examples", () => {
+  requireBuild()
   beforeAll(async () => {
     const { output } = await run("tsc", ["-p", generated, "--pretty", "false"])
     let file = ""

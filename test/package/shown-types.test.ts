@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { root, run } from "./run.ts"
+import { requireBuild, root, run } from "./run.ts"
 
 const folder = join(root, ".generated", "shown-types")
 
@@ -24,9 +24,16 @@ export const run: 1 = lead.run("Hi")
 export const definition: 1 = Agent.encode(Support)
 `
 
-const config = { extends: "../../tsconfig.json", compilerOptions: { noErrorTruncation: true }, include: ["./*.ts"] }
+// without paths into src: the types are those of the declarations that a user has
+const config = {
+  extends: "../../tsconfig.json",
+  compilerOptions: { noErrorTruncation: true, paths: {} },
+  include: ["./*.ts"]
+}
 
 describe("what an editor shows", () => {
+  requireBuild()
+
   it("are the services that an agent requires, by their names", async () => {
     mkdirSync(folder, { recursive: true })
     writeFileSync(join(folder, "program.ts"), program)

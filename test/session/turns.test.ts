@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, ToolRuntime, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Limits, ToolRuntime, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -406,7 +406,10 @@ describe("DUR-1 turns that fail", () => {
       assert.strictEqual((yield* Session.ask("a", "two")).text, "re: two")
       assert.strictEqual((yield* ScriptedModel.requests).length, 3)
       assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "idle")
-    }).pipe(Effect.provide(t.over(failing({ text: "x".repeat(20_000_000) }, 1), undefined, { chunkSize: 1_000_000 })))
+    }).pipe(
+      Effect.provide(t.over(failing({ text: "x".repeat(200_000) }, 1), undefined, { chunkSize: 10_000 })),
+      Effect.provide(Limits.layer({ maxBytes: 100_000 }))
+    )
   )
 })
 
