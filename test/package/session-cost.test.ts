@@ -61,3 +61,34 @@ describe("KEEP-2 the folds of a session", () => {
     }).pipe(Effect.provide(sessions))
   )
 })
+
+/** What an effect decodes of a store: heads, batches, snapshots. */
+const countDecoded = <E, R>(effect: Effect.Effect<unknown, E, R>) =>
+  Effect.map(countCalls(effect), (calls) => calls.named("payload/VersionedCodec.ts", "decode"))
+
+describe("RIGHT-1 a head that has not changed", () => {
+  const guide = Agent.make("guide", { instructions: "You help." })
+  const layer = Layer.fresh(Session.layer([guide])).pipe(
+    Layer.provide(ScriptedModel.layer([{ text: "One." }, { text: "Two." }, { text: "Three." }]))
+  )
+
+  it.effect("RIGHT-1 a turn and a state of an unchanged session decode no head", () =>
+    Effect.gen(function* () {
+      const counts = yield* Effect.gen(function* () {
+        const { state } = yield* Session.Session
+        yield* Session.ask("a", "one")
+        return {
+          state: yield* countDecoded(state("a")),
+          turn: yield* countDecoded(Session.ask("a", "two")),
+          again: yield* countDecoded(state("a"))
+        }
+      }).pipe(Effect.provide(layer))
+      assert.deepStrictEqual(counts, { state: 0, turn: 0, again: 0 })
+      // Another process has the session still to read
+      const opened = yield* Effect.flatMap(Session.Session, ({ state }) => countDecoded(state("a"))).pipe(
+        Effect.provide(layer)
+      )
+      assert.isAbove(opened, 0)
+    }).pipe(Effect.provide(VersionedStore.layerMemory))
+  )
+})
