@@ -10,7 +10,7 @@ process.env["NODE_COMPILE_CACHE"] ??= here(".generated/compile-cache")
 
 /** The tests that start processes, open sockets, write files or build. All others are pure. */
 const processTests = [
-  "test/{examples,package}/*.test.ts",
+  "test/{cases,examples,package}/*.test.ts",
   "test/ai-sdk/env.test.ts",
   "test/agent/otlp.test.ts",
   "test/session/conformance.test.ts",
