@@ -37,6 +37,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
@@ -382,9 +383,29 @@ interface Entry {
 const maxDescription = 16_384
 const maxQuote = 500
 
+const scripts = (names: string): string => names.replace(/\w+ ?/g, (name) => `\\p{scx=${name.trim()}}`)
+
+/**
+ * Characters without a form of their own that belong to words: joiners beside a letter of a script that is written with them, for
+ * example Persian and Hindi, and single direction marks near a letter that is written from right to left.
+ */
+const partOfWord = base.once(() => {
+  const joined = scripts("Arab Syrc Mong Nkoo Adlm Deva Beng Guru Gujr Orya Taml Telu Knda Mlym Sinh Khmr Mymr")
+  const leftward = scripts("Hebr Arab Syrc Thaa Nkoo Adlm")
+  const joiner = "[\\u200c\\u200d]"
+  const mark = "(?<!\\p{Cf})[\\u061c\\u200e\\u200f](?!\\p{Cf})"
+  const places = [
+    `(?<=[[\\p{L}\\p{M}\\p{Nd}]&&[${joined}]])${joiner}`,
+    `${joiner}(?=[\\p{L}&&[${leftward}]])`,
+    `(?<=[\\p{L}&&[${leftward}]].{0,32})${mark}`,
+    `${mark}(?=.{0,32}[\\p{L}&&[${leftward}]])`
+  ]
+  return new RegExp(places.join("|"), "gv")
+})
+
 /** Schemas have words, too. */
 const hasUnseen = (json: Schema.Json): boolean => {
-  if (typeof json === "string") return json.search(base.unseen) >= 0
+  if (typeof json === "string") return json.replace(partOfWord(), "").search(base.unseen) >= 0
   if (plainJson.isArray(json)) return json.some(hasUnseen)
   return plainJson.isObject(json) && Object.entries(json).some(([key, value]) => hasUnseen(key) || hasUnseen(value))
 }
@@ -392,8 +413,9 @@ const hasUnseen = (json: Schema.Json): boolean => {
 /** The first rule that a tool breaks. */
 const findWrong = (described: Described) => {
   const { annotations, description = "", execution, name, title = "" } = described
-  if (!/^[\w.-]{1,128}$/.test(name))
-    return "expected a name of at most 128 letters, digits, dots, hyphens and underscores"
+  // Servers also use names with a slash, a colon, spaces or letters of any script. A model gets them encoded
+  if (!/^\S(?:[^\t\n\r]{0,126}\S)?$/.test(name))
+    return "expected a name of 1 to 128 characters without spaces around it"
   if (execution?.taskSupport === "required") return "it can only be called as a task, which is not supported"
   for (const text of [description, title, annotations?.title ?? ""]) {
     if (text.length > maxDescription)
@@ -401,7 +423,9 @@ const findWrong = (described: Described) => {
   }
   const { type } = described.inputSchema
   if (type !== "object") return `expected parameters of the type "object", got ${JSON.stringify(type ?? null)}`
-  return hasUnseen(described) ? "expected visible text, found a hidden character in it" : undefined
+  return hasUnseen(described) || name.search(base.unseen) >= 0
+    ? "expected visible text, found a hidden character in it"
+    : undefined
 }
 
 const annotationsOf = ({ annotations, title }: Described): ToolContract.ToolContract["annotations"] =>
@@ -439,14 +463,22 @@ const Block = Schema.Union([
   })
 ])
 
+const decodeBlock = Schema.decodeUnknownOption(Block)
+
 const CallResult = Schema.Struct({
-  content: Schema.Array(Block),
+  content: Schema.optionalKey(Schema.Array(Schema.Json)),
   structuredContent: Schema.optionalKey(JsonObject),
   isError: Schema.optionalKey(Schema.Boolean)
 })
 
-/** A block of a result as content. A link is text, because nothing fetches it for the model. */
-const toContent = (block: typeof Block.Type): ToolResult.Content => {
+/**
+ * A block of a result as content. A link is text, because nothing fetches it for the model, and a block that is not known is
+ * its JSON.
+ */
+const toContent = (json: Schema.Json): ToolResult.Content => {
+  const known = plainJson.isObject(json) ? decodeBlock(connection.present(json, "resource")) : Option.none()
+  if (Option.isNone(known)) return ToolResult.textPart(JSON.stringify(json))
+  const block = known.value
   if (block.type === "text") return ToolResult.textPart(block.text)
   if (block.type === "resource_link") {
     const about = block.description === undefined ? "" : `\n${block.description}`
@@ -469,7 +501,7 @@ const fileOf = (mediaType: string, base64: string, fileName?: string): ToolResul
 /** The result of a call as the tool's output schema judges it. */
 const toResult = (
   name: string,
-  { content, isError, structuredContent }: typeof CallResult.Type,
+  { content = [], isError, structuredContent }: typeof CallResult.Type,
   output: JsonSchema.JsonSchema | undefined
 ): ToolResult.ToolResult => {
   const [first, ...rest] = content.map(toContent)
@@ -666,7 +698,13 @@ class Server {
       const { maxBytes } = yield* plainJson.resolveLimits(limits)
       const connectIn = Effect.fnUntraced({ self: this }, function* (protocol: connection.Protocol) {
         const scope = yield* Scope.fork(this.scope)
-        const made = connection.connect({ place: this.options, protocol, timeout: connectTimeout, maxBytes })
+        const made = connection.connect({
+          name: this.name,
+          place: this.options,
+          protocol,
+          timeout: connectTimeout,
+          maxBytes
+        })
         return yield* made.pipe(
           // A connection outlives the call that needs it first, and keeps nothing of it
           Effect.updateContext((_: Context.Context<never>) => Context.add(this.services, Scope.Scope, scope)),
@@ -766,9 +804,10 @@ class Server {
       const refuse = (problem: string) =>
         Effect.fail({ tool: base.truncateText(typeof name === "string" ? this.conceal(name) : "", 128), problem })
       const { limits } = this.options
-      const json = this.conceal(
+      const checked = this.conceal(
         yield* Effect.catch(plainJson.check(raw, { what: "tool", limits }), ({ message }) => refuse(message))
       )
+      const json = plainJson.isObject(checked) ? connection.present(checked, "annotations", "execution") : checked
       const described = yield* Effect.catch(Effect.fromResult(decodeDescribed(json)), (error) =>
         refuse(PayloadError.render("", plainJson.problemsFromSchemaError(error, json)))
       )
@@ -906,7 +945,9 @@ class Server {
 
 const readResult = (raw: unknown, conceal: ReturnType<typeof connection.makeConceal>, options: plainJson.Options) =>
   Effect.flatMap(
-    Effect.map(plainJson.check(raw, options), conceal),
+    Effect.map(plainJson.check(raw, options), (json) =>
+      conceal(plainJson.isObject(json) ? connection.present(json) : json)
+    ),
     plainJson.decode(CallResult, { ...options, onExcessProperty: "ignore" })
   )
 

@@ -459,10 +459,7 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
   })
 
   const answers: Record<string, readonly [answer: unknown, value: unknown]> = {
-    "of an unknown kind": [
-      { content: [{ type: "video", data: "" }] },
-      { reason: "invalid_response", outcome: "unknown" }
-    ],
+    "whose content is no list": [{ content: "words" }, { reason: "invalid_response", outcome: "unknown" }],
     "that is none": [[], { reason: "invalid_response", outcome: "unknown" }],
     "that is refused": [undefined, { reason: "invalid_request", outcome: "not_executed" }]
   }

@@ -27,7 +27,7 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
         const refused = yield* McpTools.refused
         assert.deepStrictEqual(
           refused.map(({ tool }) => tool),
-          ["two words", "hidden", "lookahead", "cyclic", "echo", "untyped", "", "as-task"]
+          ["two\nlines", "hidden", "lookahead", "cyclic", "echo", "untyped", "", "as-task"]
         )
         assert.match(refused[2]?.problem ?? "", /pattern/)
       })
@@ -162,7 +162,7 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
     it.effect("MCP-1 a host may fail instead of leaving bad tools out", () =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(McpTools.toolkit)
-        assert.match(error.message, /"demo" lists the tool "two words", which is refused: expected a name/)
+        assert.match(error.message, /"demo" lists the tool "two\\nlines", which is refused: expected a name/)
       })
     )
   })

@@ -1,6 +1,7 @@
 /**
  * One connection to an MCP server through `McpClient` of `effect/ai`, with what that leaves out: notifications, results as
- * they came, and servers that speak an older version of the protocol.
+ * they came, servers that speak an older version of the protocol, and the many that write it loosely. Every text of the server
+ * passes through {@link readMessages}, so `McpClient` gets messages that are strictly those of JSON-RPC.
  */
 
 import * as Context from "effect/Context"
@@ -12,7 +13,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as McpClient from "effect/ai/McpClient"
-import type * as McpClientError from "effect/ai/McpClientError"
+import * as McpClientError from "effect/ai/McpClientError"
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as ByteSize from "effect/ByteSize"
 import * as Duration from "effect/Duration"
@@ -24,6 +25,7 @@ import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as UrlParams from "effect/http/UrlParams"
 import type * as ChildProcess from "effect/process/ChildProcess"
 import * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
+import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as remoteProtocol from "../../tool/internal/remoteProtocol.ts"
 
@@ -66,8 +68,13 @@ export interface Connection {
 }
 
 interface Wire extends Connection {
+  /** The server has declared that it has tools. */
+  hasTools: boolean
   /** The server has declared that it announces changes. */
   announces: boolean
+  /** The texts of the server that were no messages. */
+  skipped: number
+  hasWarned: boolean
   session: string | undefined
   /** The version that the server answered with, where it is older than the one of the client. */
   olderVersion: string | undefined
@@ -78,41 +85,112 @@ interface Wire extends Connection {
 
 type MutableWire = Omit<Wire, "client" | "isCallable">
 
-const olderVersions: ReadonlySet<unknown> = new Set(["2025-06-18", "2025-03-26", "2024-11-05"])
+const olderVersions: ReadonlySet<unknown> = new Set(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])
+
+const isRecord = Predicate.isReadonlyObject
+
+/**
+ * A copy of an object without the members that are `null`, which many servers write for absent ones, and the same for the
+ * objects in the members of these names.
+ */
+export const present = <Value>(
+  object: { readonly [key: string]: Value },
+  ...nested: ReadonlyArray<string>
+): { readonly [key: string]: Value } =>
+  Object.fromEntries(
+    Object.entries(object).flatMap(([key, value]) => {
+      if (value === null) return []
+      // Sound: a copy of an object has the kinds of its members
+      return [[key, nested.includes(key) && isRecord(value) ? (present(value) as Value) : value]]
+    })
+  )
 
 const ProgressNotice = Schema.Struct({
   ...Progress.fields,
   progressToken: Schema.Union([Schema.String, Schema.Finite])
 })
 
-const decodeNotice = Schema.decodeUnknownOption(
-  Schema.fromJsonString(Schema.Struct({ method: Schema.String, params: Schema.optionalKey(Schema.Unknown) }))
-)
-
 const decodeProgress = Schema.decodeUnknownOption(ProgressNotice)
 
+interface Message {
+  readonly jsonrpc: "2.0"
+  readonly id?: unknown
+  readonly method?: string
+  readonly params?: { readonly [key: string]: unknown }
+  readonly result?: unknown
+  readonly error?: unknown
+}
+
+/** A value as a message: without members that JSON-RPC does not have, or that are `null`. */
+const toMessage = (value: unknown): ReadonlyArray<Message> => {
+  if (!isRecord(value) || value.jsonrpc !== "2.0") return []
+  const { error, id, method, params, result } = value
+  const head = { jsonrpc: "2.0", ...(id === undefined || id === null ? {} : { id }) } as const
+  if (typeof method === "string") return [{ ...head, method, ...(isRecord(params) ? { params } : {}) }]
+  // McpClient numbers its requests, and some servers return the number as text
+  const answer = typeof id === "string" && /^\d{1,15}$/.test(id) ? { ...head, id: Number(id) } : head
+  if (isRecord(error)) {
+    const isKnown = Number.isInteger(error.code) && typeof error.message === "string"
+    return [{ ...answer, error: isKnown ? error : { code: -32603, message: String(error.message), data: error } }]
+  }
+  return result === undefined || answer.id === undefined ? [] : [{ ...answer, result }]
+}
+
+const parseJson = Option.liftThrowable((text: string): unknown => JSON.parse(text))
+
+// Throws for deep values
+const writeJson = Option.liftThrowable((message: Message) => JSON.stringify(message))
+
+const isSame = (value: unknown, message: Message): boolean =>
+  isRecord(value) &&
+  Object.keys(value).length === Object.keys(message).length &&
+  Object.entries(message).every(([key, member]) => value[key] === member)
+
+/** The messages in a text of the server, with the text of each: several if it is a batch, none if it is something else. */
+const readMessages = (text: string): ReadonlyArray<readonly [message: Message, text: string]> => {
+  const value = Option.getOrUndefined(parseJson(text))
+  return (Array.isArray(value) ? value.flatMap(toMessage) : toMessage(value)).map((message) => [
+    message,
+    isSame(value, message) ? text : Option.getOrElse(writeJson(message), () => text)
+  ])
+}
+
 /** Reads one message of the server if it is a notification. `McpClient` drops those. */
-const notice = (wire: MutableWire, text: string): void => {
-  if (!text.includes('"notifications/')) return
-  const { method, params } = Option.getOrElse(decodeNotice(text), () => ({ method: "", params: undefined }))
+const notice = (wire: MutableWire, { method, params }: Message): void => {
   if (method === "notifications/tools/list_changed") wire.isStale = true
-  if (method !== "notifications/progress") return
-  const progress = Option.getOrUndefined(decodeProgress(params))
+  if (method !== "notifications/progress" || params === undefined) return
+  const progress = Option.getOrUndefined(decodeProgress(present(params)))
   if (progress === undefined) return
   const { progressToken, ...rest } = progress
   wire.progress.get(progressToken)?.(rest)
 }
 
-/** Feeds lines of text from chunks of bytes, none longer than the limit. */
-const lines = (maxBytes: number, onLine: (line: string) => void) => {
+/** Lets the messages of a text pass, each in the frame of its transport, and counts a text that has none. */
+const pass = (wire: MutableWire, text: string, frame: (text: string, message: Message) => string): string => {
+  const messages = readMessages(text)
+  for (const [message] of messages) notice(wire, message)
+  const passed = messages.map(([message, json]) => frame(json, message)).join("")
+  if (passed === "" && text.trim() !== "") wire.skipped += 1
+  return passed
+}
+
+/** A message on standard streams. An error that answers no request would end the connection, so it does not pass. */
+const lineOf = (text: string, { error, id }: Message): string =>
+  error !== undefined && id === undefined ? "" : `${text}\n`
+
+/** The lines that are messages, from chunks of bytes. `McpClient` fails for one that is longer than the limit. */
+const lines = (wire: MutableWire, maxBytes: number) => {
   const decoder = new TextDecoder()
   let rest = ""
-  return (chunk: Uint8Array): void => {
+  return (chunk: Uint8Array): string => {
     const text = decoder.decode(chunk, { stream: true })
     const parts = text.includes("\n") ? (rest + text).split("\n") : [rest + text]
     rest = parts.pop() ?? ""
-    if (rest.length > maxBytes) rest = ""
-    for (const line of parts) if (line.length <= maxBytes) onLine(line)
+    const passed = parts.map((part) => (part.length > maxBytes ? `${part}\n` : pass(wire, part, lineOf))).join("")
+    if (rest.length <= maxBytes) return passed
+    const large = rest
+    rest = ""
+    return passed + large
   }
 }
 
@@ -126,59 +204,79 @@ interface Position {
 /** The shortest wait before a stream is continued, whatever the server names. */
 const minRetry = Duration.millis(100)
 
-/** Feeds the events of a stream from its chunks. */
+const limitError = new McpClientError.McpClientError({
+  reason: new McpClientError.LimitError({ description: "MCP message exceeds maxMessageBytes" })
+})
+
+const eventOf = (text: string): string => `${text.replace(/^/gm, "data: ")}\n\n`
+
+/** The events that are messages, from chunks of bytes. */
 const events = (wire: MutableWire, maxBytes: number, position: Position) => {
   const decoder = new TextDecoder()
+  let passed = ""
   const onEvent = (event: Sse.AnyEvent) => {
     if (event._tag === "Retry") wire.retry = Duration.max(minRetry, event.duration)
     else {
       position.lastEventId = event.id
-      notice(wire, event.data)
+      // Events of other names are the server's own, for example a heartbeat
+      if (event.event === "message") passed += pass(wire, event.data, eventOf)
     }
   }
   const parser = Sse.makeParser(onEvent, { maxEventSize: maxBytes })
   let end = ""
-  return (chunk: Uint8Array): void => {
+  return (chunk: Uint8Array): readonly [passed: string, isTooLarge: boolean] => {
     const text = decoder.decode(chunk, { stream: true })
     end = (end + text).slice(-4)
     position.isBetween = /(?:\n\n|\r\r|\r\n\r\n)$/.test(end)
-    parser.feed(text)
+    passed = ""
+    const error = parser.feed(text)
+    return [passed, error !== undefined]
   }
 }
 
-const tapped = <E, R>(stream: Stream.Stream<Uint8Array, E, R>, feed: (chunk: Uint8Array) => void) =>
-  Stream.tap(stream, (chunk) => Effect.sync(() => feed(chunk)))
+/** The bytes of text, and a warning for the first text that was skipped. It has no words of the server. */
+const send = Effect.fnUntraced(function* (wire: MutableWire, name: string, text: string) {
+  if (wire.skipped > 0 && !wire.hasWarned) {
+    wire.hasWarned = true
+    yield* Effect.logWarning(
+      `The MCP server ${base.quote(name)} sends text that is no message, which is skipped. A server on standard streams writes its log to standard error.`
+    )
+  }
+  return new TextEncoder().encode(text)
+})
 
 /** The spawner whose processes are listened to. */
 const listenToProcess = (
   spawner: ChildProcessSpawner.ChildProcessSpawner["Service"],
   wire: MutableWire,
-  maxBytes: number
+  { maxBytes, name }: Options
 ): ChildProcessSpawner.ChildProcessSpawner["Service"] => ({
   ...spawner,
   spawn: (command) =>
     Effect.map(spawner.spawn(command), (handle) => {
-      const stdout = Stream.ensuring(
-        tapped(
-          handle.stdout,
-          lines(maxBytes, (line) => notice(wire, line))
-        ),
-        Effect.sync(() => {
-          wire.isLost = true
-        })
+      const read = lines(wire, maxBytes)
+      const stdout = handle.stdout.pipe(
+        Stream.mapEffect((chunk) => send(wire, name, read(chunk))),
+        Stream.ensuring(
+          Effect.sync(() => {
+            wire.isLost = true
+          })
+        )
       )
       return { ...handle, stdout }
     })
 })
 
-const isStreamOfEvents = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
-  status === 200 && headers["content-type"]?.startsWith("text/event-stream") === true
+const hasType = ({ headers, status }: HttpClientResponse.HttpClientResponse, mediaType: string): boolean =>
+  status === 200 && headers["content-type"]?.toLowerCase().startsWith(mediaType) === true
+
+const isStreamOfEvents = (response: HttpClientResponse.HttpClientResponse) => hasType(response, "text/event-stream")
 
 /** The HTTP client of a server, whose streams of events are listened to, and continued where they end before the answer. */
 const listenToHttp = (
   client: HttpClient.HttpClient,
   wire: MutableWire,
-  { maxBytes, place, protocol }: Options & { readonly place: HttpPlace }
+  { maxBytes, name, place, protocol }: Options & { readonly place: HttpPlace }
 ): HttpClient.HttpClient => {
   const plain = client.pipe(
     HttpClient.mapRequest((request) =>
@@ -196,20 +294,25 @@ const listenToHttp = (
       )
     )
   )
-  const follow = (
-    response: HttpClientResponse.HttpClientResponse,
-    position: Position
-  ): Stream.Stream<Uint8Array, HttpClientError.HttpClientError> => {
-    const stream = tapped(response.stream, events(wire, maxBytes, position))
+  const read = (response: HttpClientResponse.HttpClientResponse, position: Position): Bytes => {
+    const readEvents = events(wire, maxBytes, position)
+    return Stream.flatMap(response.stream, (chunk) => {
+      const [passed, isTooLarge] = readEvents(chunk)
+      const bytes = Stream.fromEffect(send(wire, name, passed))
+      return isTooLarge ? Stream.concat(bytes, Stream.fail(limitError)) : bytes
+    })
+  }
+  const follow = (response: HttpClientResponse.HttpClientResponse, position: Position): Bytes => {
+    const stream = read(response, position)
     // Version 2026-07-28 has no such streams: there the end of one cancels the call
     if (protocol.protocolVersion !== "2025-11-25") return stream
     const canContinue = () => position.isBetween && position.lastEventId !== undefined
     return stream.pipe(
-      Stream.catch((error) => (canContinue() ? Stream.empty : Stream.fail(error))),
+      Stream.catch((error) => (canContinue() && error !== limitError ? Stream.empty : Stream.fail(error))),
       Stream.concat(Stream.suspend(() => (canContinue() ? resume(position) : Stream.empty)))
     )
   }
-  const resume = (position: Position): Stream.Stream<Uint8Array, HttpClientError.HttpClientError> => {
+  const resume = (position: Position): Bytes => {
     const request = listenRequest(place, wire, { "last-event-id": position.lastEventId ?? "" })
     return Stream.unwrap(
       plain.execute(request).pipe(
@@ -220,34 +323,57 @@ const listenToHttp = (
       )
     )
   }
+  /** The answer in a body of JSON, which may be one of a batch. A body without messages stays as it is. */
+  const readBody = ({ stream }: { readonly stream: Bytes }): Bytes =>
+    stream.pipe(
+      Stream.limitBytes(maxBytes, (): Bytes => Stream.fail(limitError)),
+      Stream.mkUint8Array,
+      Effect.map((bytes) => {
+        const messages = readMessages(new TextDecoder().decode(bytes))
+        for (const [message] of messages) notice(wire, message)
+        const answer = messages.find(([{ method }]) => method === undefined) ?? messages[0]
+        return answer === undefined ? bytes : new TextEncoder().encode(answer[1])
+      }),
+      Stream.fromEffect
+    )
   return HttpClient.transform(plain, (effect, { method }) =>
     Effect.map(effect, (response): HttpClientResponse.HttpClientResponse => {
-      if (!isStreamOfEvents(response)) return response
       const position: Position = { lastEventId: undefined, isBetween: false }
-      const stream =
-        method === "POST" ? follow(response, position) : tapped(response.stream, events(wire, maxBytes, position))
+      const stream = isStreamOfEvents(response)
+        ? (method === "POST" ? follow : read)(response, position)
+        : hasType(response, "application/json")
+          ? readBody(response)
+          : undefined
       // The same response with another stream: its members are getters that read it
-      return Object.create(response, { stream: { value: stream } })
+      return stream === undefined ? response : Object.create(response, { stream: { value: stream } })
     })
   )
 }
 
-const isRecord = Predicate.isReadonlyObject
+type Bytes = Stream.Stream<Uint8Array, HttpClientError.HttpClientError | McpClientError.McpClientError>
+
+const identity = { name: "effect-emissary", version: "0.1.0" }
 
 /** Passes what came to the exchange, and to `McpClient` no more of it than that needs. */
 const takeResult = (method: string, result: unknown, wire: MutableWire, exchange: Exchange | undefined): unknown => {
   if (!isRecord(result)) return result
   if (method === "initialize" || method === "server/discover") {
-    const { capabilities } = result
-    wire.announces = isRecord(capabilities) && isRecord(capabilities.tools) && capabilities.tools.listChanged === true
-    if (!olderVersions.has(result.protocolVersion)) return result
-    wire.olderVersion = String(result.protocolVersion)
-    return { ...result, protocolVersion: McpProtocol.v2025_11_25.protocolVersion }
+    const { capabilities, protocolVersion, supportedVersions, _meta } = result
+    const tools = isRecord(capabilities) ? capabilities.tools : undefined
+    wire.hasTools = isRecord(tools)
+    wire.announces = isRecord(tools) && tools.listChanged === true
+    // A server may have tools without having declared them: it is asked
+    const needed = { capabilities: { tools: {} }, serverInfo: identity }
+    if (method === "server/discover") return { ...present(result), ...needed, supportedVersions, _meta }
+    if (!olderVersions.has(protocolVersion)) return { ...needed, protocolVersion }
+    wire.olderVersion = String(protocolVersion)
+    return { ...needed, protocolVersion: McpProtocol.v2025_11_25.protocolVersion }
   }
   if (exchange === undefined || result.resultType === "input_required") return result
   if (method === "tools/list" && Array.isArray(result.tools)) {
     exchange.onResult(result.tools)
-    return { ...result, tools: [] }
+    const { nextCursor, ...rest } = present(result)
+    return { ...rest, tools: [], ...(nextCursor === "" ? {} : plainJson.defined({ nextCursor })) }
   }
   if (method !== "tools/call") return result
   exchange.onResult(result)
@@ -268,11 +394,12 @@ const listenTo = (inner: McpClient.Transport, wire: MutableWire): McpClient.Tran
       }
       if (onProgress !== undefined) wire.progress.set(progressToken, onProgress)
       return inner.request(sent, tool).pipe(
-        Effect.map((response) =>
-          "error" in response
-            ? response
-            : { ...response, result: takeResult(message.method, response.result, wire, exchange) }
-        ),
+        Effect.map((response) => {
+          if (!("error" in response))
+            return { ...response, result: takeResult(message.method, response.result, wire, exchange) }
+          const isWithout = message.method === "tools/list" && !wire.hasTools
+          return isWithout ? { jsonrpc: message.jsonrpc, id: message.id, result: { tools: [] } } : response
+        }),
         Effect.ensuring(Effect.sync(() => wire.progress.delete(progressToken)))
       )
     })
@@ -345,13 +472,13 @@ export const isTransient = ({ reason }: McpClientError.McpClientError): boolean 
 
 /** The options of a connection. */
 export interface Options {
+  /** The name of the server in the log. */
+  readonly name: string
   readonly place: Place
   readonly protocol: Protocol
   readonly timeout: Duration.Input
   readonly maxBytes: number
 }
-
-const identity = { name: "effect-emissary", version: "0.1.0" }
 
 /** Connects for as long as the scope lasts. */
 export const connect = Effect.fnUntraced(function* (
@@ -363,7 +490,10 @@ export const connect = Effect.fnUntraced(function* (
     isLost: false,
     isStale: false,
     isWatched: false,
+    hasTools: false,
     announces: false,
+    skipped: 0,
+    hasWarned: false,
     session: undefined,
     olderVersion: undefined,
     retry: Duration.seconds(1),
@@ -379,7 +509,7 @@ export const connect = Effect.fnUntraced(function* (
     transport = yield* Effect.provideService(
       McpClient.stdio({ command: place.command, protocol, maxMessageBytes }),
       ChildProcessSpawner.ChildProcessSpawner,
-      listenToProcess(spawner, state, maxBytes)
+      listenToProcess(spawner, state, options)
     )
   } else {
     // Sound: the layer requires the HTTP client for a server with a URL
