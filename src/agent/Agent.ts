@@ -848,5 +848,7 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
 
 const makeAgent = <A>(blueprint: agentBlueprint.Blueprint<A>, within: agentBlueprint.Wrap): agentTypes.Agent<A> => {
   const { name, output } = blueprint
-  return agentBlueprint.makeAgent({ name, prepare: performAction.prepare(blueprint) }, { output, within })
+  const prepare = performAction.prepare(blueprint)
+  const check = (model: string | undefined) => blueprint.check(model, prepare(model))
+  return agentBlueprint.makeAgent({ name, prepare, check }, { output, within })
 }

@@ -202,8 +202,8 @@ export {
    * | `AgentUnknown` | the layer has no agent with this name, or it has several and the message names none. `isStored`: the session exists, and its agent is not in this layer |
    * | `AgentDiffers` | the session is one with another agent |
    * | `ContextDiffers` | the message has a context, and the layer sets another one for all messages (`run.context`); nothing was stored |
-   * | `DefinitionInvalid` | the layer takes no definitions, cannot make an agent of this one, or has none with this digest; nothing was stored. The failure of a turn where the host can no longer make the agent |
-   * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), or the session is one of a plan; nothing was stored |
+   * | `DefinitionInvalid` | the layer takes no definitions, has none with this digest, or no turn could run this one: its tools, models, options, signature or name are refused, or it has a secret. Nothing was stored. The failure of a turn where the host can no longer make the agent |
+   * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), its registry has not the model, or the session is one of a plan; nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
    * | `InputDiffers` | the session has received a message with this id and another content, context or conversation, or without `messageId` began with another one; nothing was stored |
@@ -509,7 +509,8 @@ export class Session extends Context.Service<Session, sessionTypes.Service>()("e
  *
  * The services that `decode` requires are in the context of the layer: a `ToolResolver` with the tools that definitions may name, a
  * `ModelRegistry`, and limits or trusted keys where you want them. An agent is made again for each turn, so a tool that the host has
- * taken away is gone in the next turn, which fails with `DefinitionInvalid` then. A definition is stored once, under its digest
+ * taken away is gone in the next turn, which fails with `DefinitionInvalid` then. A definition with the name of an agent of
+ * the layer is refused, and so is one for a session that began without one. A definition is stored once, under its digest
  * (`Digest.sha256` of its JSON), and is not deleted with a session.
  *
  * **Example** (An agent of a user)

@@ -1,11 +1,12 @@
 /** KEEP-8: sessions with agents that are data. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Option, Schema } from "effect"
+import { type Duration, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, ModelRegistry, ToolResolver, VersionedStore } from "effect-emissary"
+import * as SqlClient from "effect/sql/SqlClient"
+import { Agent, AgentDefinition, ModelRegistry, ToolResolver, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
-import type { Json } from "effect-emissary/payload"
-import { Digest } from "effect-emissary/payload"
+import type { Json, PayloadError } from "effect-emissary/payload"
+import { Digest, Signed } from "effect-emissary/payload"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
@@ -33,6 +34,49 @@ const registry = ModelRegistry.layer({
 })
 
 const hosted = [Session.fromDefinitions(Agent.decode)] as const
+
+const good = { schema_version: 2, name: "poet", model: "demo/small" }
+
+const agentTool = (agent: Json.JsonObject): Json.JsonObject => ({
+  name: "ask",
+  description: "Asks.",
+  parameters: { type: "object", properties: {} },
+  agent
+})
+
+/** Definitions that no host runs, and what the error says. */
+const hostile: ReadonlyArray<readonly [string, unknown, RegExp]> = [
+  ["a secret", { ...good, model_options: { api_key: "sk-1" } }, /at \/model_options\/api_key: expected no secret/],
+  ["a header", { ...good, model_options: { headers: { authorization: "Bearer 1" } } }, /headers\/authorization/],
+  [
+    "a secret inside",
+    { ...good, tools: [agentTool({ name: "inner", model_options: { api_key: "sk-1" } })] },
+    /tools\/0\/agent\/model_options\/api_key/
+  ],
+  [
+    "a signed secret",
+    { payload: { ...good, model_options: { api_key: "sk-1" } }, signature: "" },
+    /payload\/model_options/
+  ],
+  ["an unknown provider", { ...good, model: "other/small" }, /unknown provider "other"/],
+  [
+    "an unknown provider inside",
+    { ...good, tools: [agentTool({ name: "inner", model: "other/small" })] },
+    /unknown provider "other"/
+  ],
+  ["an option that the provider refuses", { ...good, model_options: { base_url: "http://x" } }, /does not accept/],
+  ["no model", { schema_version: 2, name: "poet" }, /names no model/],
+  ["the name of a hosted agent", { ...good, name: "desk" }, /expected another name than those of the agents/],
+  ["a forbidden key", JSON.parse('{"__proto__":{"a":1}}'), /__proto__/],
+  [
+    "200 levels",
+    { ...good, model_options: Array.from({ length: 200 }).reduce<unknown>((a) => ({ a }), 1) },
+    /levels|depth/
+  ],
+  ["a number", 5, /expected object/]
+]
+
+const desk = Agent.make("desk", { model: "demo/small", instructions: "I help." })
 
 const inMemory = Session.layer(hosted).pipe(
   Layer.provideMerge(VersionedStore.layerMemory),
@@ -127,6 +171,33 @@ describe("KEEP-8 an agent that is data", () => {
     }).pipe(Effect.provide(process(looking)))
   })
 
+  test("RIGHT-11 edits, forks and resumes as any other agent", inMemory, function* () {
+    const sessions = yield* Session.Session
+    yield* text("a", { definition: yield* encode("poet", "I write."), messageId: "m1" })
+    const { cursor } = yield* sessions.edit("a", { messageId: "m1", input: "again", newMessageId: "m2" })
+    assert.strictEqual((yield* Session.answer("a", { after: cursor })).text, "I write.")
+    yield* sessions.fork("a", { to: "b" })
+    const forked = yield* sessions.edit("b", { messageId: "m2", input: "again" })
+    assert.strictEqual((yield* Session.answer("b", { after: forked.cursor })).text, "I write.")
+    yield* sessions.resume("b")
+    assert.strictEqual(yield* text("b"), "I write.")
+  })
+
+  test("RIGHT-22 that was changed in the store is damaged, and no session runs it", inMemory, function* () {
+    const store = yield* VersionedStore.VersionedStore
+    const definition = yield* encode("poet", "I write.")
+    const digest = yield* Digest.sha256(definition)
+    yield* text("a", { definition })
+    const key = `session/definitions/${digest}`
+    const { value, version } = Option.getOrThrow(yield* store.get(key))
+    const edited = JSON.parse(JSON.stringify(value).replace("I write.", "I spy."))
+    yield* store.compareAndSet(key, Option.some(version), edited)
+    assert.strictEqual(yield* t.reasonOf(Session.ask("b", "go", { definition: digest })), "Damaged")
+    const error = yield* Effect.flip(Session.ask("a", "go"))
+    assert(error.reason._tag === "TurnFailed")
+    assert.strictEqual(error.reason.failure.reason, "Damaged")
+  })
+
   test.live("runs on a fleet", Layer.empty, function* () {
     const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
     const fleet = Session.layerCluster(hosted).pipe(Layer.provide([runner, registry, looking]))
@@ -136,5 +207,81 @@ describe("KEEP-8 an agent that is data", () => {
       assert.strictEqual(yield* text("b", { definition: yield* Digest.sha256(definition) }), "I write. blue")
       assert.strictEqual(yield* t.reasonOf(Session.ask("c", "go", { definition: {} })), "DefinitionInvalid")
     }).pipe(Effect.provide(fleet))
+  })
+
+  const services = Layer.mergeAll(registry, looking)
+  const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
+  const places = [
+    {
+      name: "in process",
+      over: (more: Layer.Layer<never, PayloadError.PayloadError>) =>
+        Session.layer([desk, ...hosted]).pipe(
+          Layer.provideMerge(VersionedStore.layerMemory),
+          Layer.provide([services, more])
+        )
+    },
+    {
+      name: "on a fleet",
+      over: (more: Layer.Layer<never, PayloadError.PayloadError>) =>
+        Session.layerCluster([desk, ...hosted]).pipe(Layer.provideMerge(runner), Layer.provide([services, more]))
+    }
+  ]
+  for (const { name, over } of places) {
+    const layer: Layer.Layer<Session.Session | VersionedStore.VersionedStore, unknown> = over(Layer.empty)
+    test.live(
+      `RIGHT-11 RIGHT-22 that no turn could run is refused ${name}, before anything is stored`,
+      layer,
+      function* () {
+        const sessions = yield* Session.Session
+        const store = yield* VersionedStore.VersionedStore
+        for (const [what, definition, message] of hostile) {
+          // Sound: a route passes on what it read
+          const sent = sessions.send("a", "go", { definition: definition as Json.JsonObject })
+          const error = yield* Effect.flip(sent)
+          assert.deepStrictEqual([error.reason._tag, error.category], ["DefinitionInvalid", "invalid"], what)
+          assert.match(error.message, message, what)
+          assert.notInclude(error.message, "sk-1")
+        }
+        assert.lengthOf((yield* store.list({})).keys, 0)
+        const sql = yield* Effect.serviceOption(SqlClient.SqlClient)
+        if (Option.isSome(sql)) {
+          const rows = yield* sql.value`SELECT payload FROM cluster_messages`
+          assert.notInclude(JSON.stringify(rows), "sk-1")
+        }
+        assert.strictEqual(yield* text("a", { agent: "desk" }), "I help.")
+        assert.strictEqual(yield* text("b", { definition: yield* encode("poet", "I write.") }), "I write.")
+      }
+    )
+
+    test.live(`RIGHT-22 whose signature has expired is refused ${name}`, Layer.empty, function* () {
+      const { privateKey, publicKey } = yield* Signed.generateKeys
+      const keys = Signed.layerTrustedKeys([{ keyId: "acme", publicKey, kinds: [AgentDefinition.codec] }])
+      const trusting = Layer.provide(Signed.required({ kinds: [AgentDefinition.codec] }), keys)
+      const sign = (expiresIn: Duration.Input) =>
+        Signed.sign(good, { as: AgentDefinition.codec, key: { keyId: "acme", privateKey }, expiresIn })
+      const expired = yield* sign("1 millis")
+      yield* Effect.sleep("20 millis")
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        const store = yield* VersionedStore.VersionedStore
+        const { message, reason } = yield* Effect.flip(sessions.send("a", "go", { definition: { ...expired } }))
+        assert.strictEqual(reason._tag, "DefinitionInvalid")
+        assert.match(message, /expired/)
+        assert.lengthOf((yield* store.list({})).keys, 0)
+      }).pipe(Effect.provide(Layer.fresh(over(trusting))))
+    })
+  }
+
+  test("RIGHT-15 is refused by a session of an agent that the layer hosted", function* () {
+    const store = yield* t.store
+    const over = (
+      agents: readonly [Session.Hosted<Agent.BindServices>, ...Array<Session.Hosted<Agent.BindServices>>]
+    ) => t.sessionsOf(Session.layer(agents).pipe(Layer.provide([store, services])))
+    const before = yield* over([desk, ...hosted])
+    yield* before.send("a", "go", { agent: "desk" })
+    yield* t.turns(before, "a", 1)
+    const after = yield* over(hosted)
+    const error = yield* Effect.flip(after.send("a", "go", { definition: { ...good, name: "desk" } }))
+    assert.match(error.message, /the session is one of an agent of the layer/)
   })
 })

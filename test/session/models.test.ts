@@ -81,12 +81,19 @@ describe("KEEP-8 the model of a message", () => {
     for (const other of [send(), send("demo/small")]) assert.strictEqual(yield* t.reasonOf(other), "InputDiffers")
   })
 
-  test("that is not available fails the turn, and the message waits", inMemory(), function* () {
+  test("RIGHT-11 that is allowed, and that the registry has not, is refused", inMemory(), function* () {
     const sessions = yield* Session.Session
-    const error = yield* Effect.flip(Session.ask("a", "one", { model: "other/model" }))
-    assert(error.reason._tag === "TurnFailed")
-    assert.strictEqual(error.reason.failure.reason, "ModelRegistryFailed")
-    assert.lengthOf((yield* t.stateOf(sessions, "a")).queue, 1)
+    yield* Session.ask("a", "one", { messageId: "m1" })
+    const { sequence } = yield* t.stateOf(sessions, "a")
+    for (const sent of [
+      sessions.send("a", "two", { model: "other/model" }),
+      sessions.edit("a", { messageId: "m1", model: "other/model" })
+    ]) {
+      const error = yield* Effect.flip(sent)
+      assert.deepStrictEqual([error.reason._tag, error.category], ["ModelRefused", "invalid"])
+      assert.match(error.message, /unknown provider "other".*Nothing was stored/)
+    }
+    assert.strictEqual((yield* t.stateOf(sessions, "a")).sequence, sequence)
   })
 
   test("is refused for a plan", function* () {
@@ -94,6 +101,19 @@ describe("KEEP-8 the model of a message", () => {
     const layer = Layer.provide(Session.layer([plan], { models }), VersionedStore.layerMemory)
     const error = yield* Effect.flip(Effect.provide(Session.ask("a", "one", { model: "demo/large" }), layer))
     assert.match(error.message, /the steps of a plan have models of their own/)
+  })
+
+  test("RIGHT-15 is refused for a plan that is data, also in a later message", function* () {
+    const plan = yield* planOf(Step.make("a", { target: ({ task }) => Effect.succeed(task) }))
+    const hosted = Session.fromDefinitions(() => Effect.succeed(plan))
+    const layer = Layer.provide(Session.layer([hosted], { models }), [VersionedStore.layerMemory, registry()])
+    yield* Effect.gen(function* () {
+      yield* Session.ask("a", "one", { definition: {} })
+      for (const definition of [{}, undefined]) {
+        const error = yield* Effect.flip(Session.ask("a", "two", { model: "demo/large", definition }))
+        assert.match(error.message, /the steps of a plan have models of their own/)
+      }
+    }).pipe(Effect.provide(layer))
   })
 
   test("holds for the turn after an approval, and after a crash", function* () {

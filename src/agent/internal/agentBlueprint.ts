@@ -27,7 +27,7 @@ import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import * as readyToolkit from "../../tool/internal/readyToolkit.ts"
 import * as AgentDefinition from "../AgentDefinition.ts"
-import type * as AgentError from "../AgentError.ts"
+import * as AgentError from "../AgentError.ts"
 import * as ModelRegistry from "../ModelRegistry.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentData from "./agentData.ts"
@@ -51,6 +51,8 @@ export interface ResolvedAgent<out A> extends agentData.RunDefinition {
   readonly outputTool: string | undefined
 }
 
+type Prepared = Effect.Effect<unknown, AgentError.Reason, Scope.Scope>
+
 export interface Blueprint<out A> {
   readonly name: string
   readonly budget: agentTypes.Budget | undefined
@@ -59,6 +61,8 @@ export interface Blueprint<out A> {
   readonly define: (description?: agentTypes.Description) => Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
   /** With this model in place of its own, if there is one. The scope is that of the run. */
   readonly resolve: (model?: string | undefined) => Effect.Effect<ResolvedAgent<A>, AgentError.Reason, Scope.Scope>
+  /** Fails where no run could begin with this model, as far as that is known before one. `prepared`: as for a run. */
+  readonly check: (model: string | undefined, prepared: Prepared) => Prepared
 }
 
 export type AnyConfig = agentTypes.Config<agentTypes.Text | undefined, agentTypes.Text, agentTypes.Tools, Schema.Top>
@@ -232,7 +236,11 @@ const modelOf = ({
   model,
   modelOptions,
   reasoning
-}: agentData.AgentDefinition): Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason, Scope.Scope> =>
+}: Pick<agentData.AgentDefinition, "model" | "modelOptions" | "reasoning">): Effect.Effect<
+  LanguageModel.LanguageModel,
+  AgentError.Reason,
+  Scope.Scope
+> =>
   Effect.contextWith((services: Context.Context<never>) => {
     const unavailable = (problem: string, error?: unknown): AgentError.Reason =>
       agentReason.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
@@ -309,7 +317,12 @@ export const fromDefinition = Effect.fnUntraced(function* (
           ...run
         }))
       )
-    )
+    ),
+    check: Effect.fnUntraced(function* (_, prepared) {
+      yield* prepared
+      const [, ...inside] = yield* Effect.mapError(agentData.treeOf(definition), invalidDefinition)
+      yield* Effect.forEach(inside, (one) => modelOf(one.definition), { discard: true })
+    })
   }
   return blueprint
 })
@@ -336,7 +349,12 @@ export const fromConfig = (
         describe(name, config, stubTools(config, description.runEffects), description),
         ({ definition }) => definition
       ),
-    resolve: withModel(isStatic ? once(parts) : parts)
+    resolve: withModel(isStatic ? once(parts) : parts),
+    // Its parts may depend on the run
+    check: (model) => {
+      const { modelOptions = {}, reasoning } = config
+      return model === undefined ? Effect.void : modelOf({ model, modelOptions, ...defined({ reasoning }) })
+    }
   }
 }
 
@@ -544,6 +562,22 @@ const hasChanges = (agent: object): agent is { readonly [changesKey]: ChangesSin
 export const changesSince = (agent: object, state: State): ReturnType<ChangesSince> =>
   hasChanges(agent) ? agent[changesKey](state) : Effect.succeed([])
 
+const checkKey = "~effect-emissary/agent/Agent/Check"
+
+type Check = (model: string | undefined) => Effect.Effect<unknown, AgentError.AgentError>
+
+const hasCheck = (agent: object): agent is { readonly [checkKey]: Check } => checkKey in agent
+
+/** Fails where no run of an agent could begin with this model in place of its own, as far as that is known before a run. */
+export const check = (agent: object, model?: string): ReturnType<Check> =>
+  hasCheck(agent) ? agent[checkKey](model) : Effect.void
+
+const withCheck = (check: Check): { readonly [checkKey]: Check } => ({ [checkKey]: check })
+
+/** The member of an agent for {@link check}, over these services. */
+export const checkedIn = (agent: object, services: Context.Context<never>) =>
+  withCheck((model) => Effect.provideContext(check(agent, model), services))
+
 /** Provides the services that were captured for an effect. */
 export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
 
@@ -567,7 +601,13 @@ export const makeAgent = <A>(
     resume: (state, { input, ...options } = {}) => run({ state, input, options }),
     resumeStream: (state, { input, ...options } = {}) => stream({ state, input, options }),
     ...withOutputSchema(output),
-    ...withChanges((state) => within(driver.changesSince(machine, state)))
+    ...withChanges((state) => within(driver.changesSince(machine, state))),
+    ...withCheck((model) =>
+      Effect.mapError(
+        within(Effect.scoped(machine.check?.(model) ?? Effect.void)),
+        (reason) => new AgentError.AgentError({ agent: machine.name, reason })
+      )
+    )
   }
 }
 

@@ -355,6 +355,8 @@ export interface AgentMachine<out A> {
   readonly name: string
   /** With this model in place of its own, if there is one. A plan has none. */
   readonly prepare: (model?: string | undefined) => Effect.Effect<PreparedRun<A>, AgentError.Reason, Scope.Scope>
+  /** Fails where no run could begin with this model, as far as that is known before a run. */
+  readonly check?: ((model: string | undefined) => Effect.Effect<unknown, AgentError.Reason, Scope.Scope>) | undefined
 }
 
 const recorderOf = (

@@ -13,6 +13,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
+import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
@@ -60,7 +61,8 @@ const within = <R>(context: Context.Context<R>, agent: agentTypes.Agent<unknown,
   ask: (input, options) => Effect.provideContext(agent.ask(input, options), context),
   stream: (input, options) => Stream.provideContext(agent.stream(input, options), context),
   resume: (state, options) => Effect.provideContext(agent.resume(state, options), context),
-  resumeStream: (state, options) => Stream.provideContext(agent.resumeStream(state, options), context)
+  resumeStream: (state, options) => Stream.provideContext(agent.resumeStream(state, options), context),
+  ...agentBlueprint.checkedIn(agent, context)
 })
 
 /** The agents by name, and the way to make those that messages carry, over the services around. */
@@ -116,7 +118,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,
       patience: Duration.times(leaseTime, 3),
-      definitions: sessionDefinitions.make(store, namespace, decode),
+      definitions: sessionDefinitions.make(store, namespace, { agents, decode }),
       models: options.models ?? [],
       run: options.run,
       instructions: options.instructions ?? "latest"

@@ -6,17 +6,61 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
+import * as agentData from "../../agent/internal/agentData.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as Digest from "../../payload/Digest.ts"
+import * as Json from "../../payload/Json.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type { Reason } from "./sessionTypes.ts"
 
 /** A definition of a message: an agent as JSON, or the digest of one that is stored. */
 export const Definition = Schema.Union([Schema.String, Schema.Record(Schema.String, Schema.Json)])
+
+const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "DefinitionInvalid", problem })
+
+/** The place of the options of a model in a definition, which may be signed, and in those of the agents inside. */
+const optionsName = "model_options"
+
+/** The definitions of agents in JSON, with their paths, as far as these have the form of `Agent.encode`. */
+const agentsIn = (root: JsonObject) => {
+  const all = [{ json: root, path: "" }]
+  for (const { json, path } of all) {
+    const inside = Json.isObject(json["payload"]) ? [{ json: json["payload"], path: `${path}/payload` }] : []
+    const tools = plainJson.isArray(json["tools"]) ? json["tools"] : []
+    const behind = tools.flatMap((tool, index) =>
+      Json.isObject(tool) && Json.isObject(tool["agent"])
+        ? [{ json: tool["agent"], path: `${path}/tools/${index}/agent` }]
+        : []
+    )
+    all.push(...inside, ...behind)
+  }
+  return all
+}
+
+const what = "definition of an agent"
+
+/**
+ * Checks the definition of a message where the message is sent, before any store has it: it is the digest of one, or JSON
+ * within the limits without a secret among the options of a model.
+ */
+export const check = (definition: unknown): Effect.Effect<JsonObject | string, Reason> =>
+  typeof definition === "string"
+    ? Effect.succeed(definition)
+    : Effect.gen(function* () {
+        const json = yield* plainJson.checkObject(definition, { what })
+        for (const one of agentsIn(json)) {
+          const options = one.json[optionsName]
+          if (!Json.isObject(options)) continue
+          yield* agentData.rejectSecrets(options, { what, path: `${one.path}/${optionsName}` })
+        }
+        return json
+      }).pipe(Effect.catch(({ message }) => refuse(message)))
 
 /** Makes the agent of a definition. */
 export type Decode = (definition: JsonObject) => Effect.Effect<agentTypes.Agent<unknown>, { readonly message: string }>
@@ -29,7 +73,7 @@ export interface Made {
 }
 
 const codec = VersionedCodec.single({
-  what: "definition of an agent",
+  what,
   value: Schema.Struct({ definition: Schema.Record(Schema.String, Schema.Json) }),
   header: { kind: "session-definition" },
   data: ["/definition"]
@@ -37,23 +81,32 @@ const codec = VersionedCodec.single({
 
 const isDigest = (text: string): boolean => /^sha256:[0-9a-f]{64}$/.test(text)
 
-const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "DefinitionInvalid", problem })
-
 export type Definitions = ReturnType<typeof make>
 
-/** The definitions under a namespace of a store. Without `decode` there are none. */
-export const make = (store: VersionedStore.Service, namespace: string, decode: Decode | undefined) => {
+/** The definitions under a namespace of a store, of a host with these agents. Without `decode` there are none. */
+export const make = (
+  store: VersionedStore.Service,
+  namespace: string,
+  { agents, decode }: { readonly agents: ReadonlyMap<string, unknown>; readonly decode: Decode | undefined }
+) => {
   const values = storage.documents(store)
   const storedAs = (digest: string) => `${storage.rootKey(namespace)}definitions/${digest}`
 
   const find = Effect.fnUntraced(function* (digest: string) {
     const found = isDigest(digest) ? yield* values.get(codec, storedAs(digest)) : Option.none()
-    return Option.isSome(found)
-      ? found.value.value.definition
-      : yield* refuse(
-          `expected the digest of a definition that is stored, got ${base.quote(digest)}. Send the definition`
-        )
+    if (Option.isNone(found)) {
+      const problem = `expected the digest of a definition that is stored, got ${base.quote(digest)}. Send the definition`
+      return yield* refuse(problem)
+    }
+    const { definition } = found.value.value
+    const actual = yield* digestOf(definition)
+    if (actual === digest) return definition
+    return yield* Effect.fail(
+      storage.damaged(storedAs(digest), `expected the definition with this digest, got one with ${actual}`)
+    )
   })
+
+  const digestOf = (definition: JsonObject) => Effect.catch(Digest.sha256(definition), ({ message }) => refuse(message))
 
   const agentOf = (definition: JsonObject): Effect.Effect<agentTypes.Agent<unknown>, Reason> =>
     decode === undefined
@@ -64,13 +117,21 @@ export const make = (store: VersionedStore.Service, namespace: string, decode: D
     /** The agent of a definition that is stored. */
     stored: (digest: string): Effect.Effect<agentTypes.Agent<unknown>, Reason> => Effect.flatMap(find(digest), agentOf),
 
-    /** The agent of a definition, or of the one with a digest. */
+    /** The agent of a definition that a message carries, or of the one with a digest. Fails where no turn could run it. */
     read: Effect.fnUntraced(function* (given: JsonObject | string): Effect.fn.Return<Made, Reason> {
-      const isStored = typeof given === "string"
-      const definition = isStored ? yield* find(given) : given
+      const checked = yield* check(given)
+      const isStored = typeof checked === "string"
+      const definition = isStored ? yield* find(checked) : checked
       const agent = yield* agentOf(definition)
-      if (isStored) return { agent, digest: given, keep: Effect.void }
-      const digest = yield* Effect.catch(Digest.sha256(definition), ({ message }) => refuse(message))
+      if (agents.has(agent.name)) {
+        const found = base.quote(agent.name)
+        return yield* refuse(
+          `expected another name than those of the agents of the layer, got ${found}. Rename the agent`
+        )
+      }
+      yield* Effect.catch(agentBlueprint.check(agent), ({ message }) => refuse(message))
+      if (isStored) return { agent, digest: checked, keep: Effect.void }
+      const digest = yield* digestOf(definition)
       const stored = Effect.asVoid(values.set(codec, storedAs(digest), Option.none(), { definition }))
       // It is there: its key is its digest
       return { agent, digest, keep: Effect.catchTag(stored, "VersionConflict", () => Effect.void) }

@@ -14,7 +14,6 @@ import type { Event, Failure, Memory, Queued } from "./sessionEvents.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import * as sessionMessage from "./sessionMessage.ts"
-import * as sessionTurn from "./sessionTurn.ts"
 import type { Turns } from "./sessionTurn.ts"
 import type { EditOptions, Receipt, SessionError } from "./sessionTypes.ts"
 
@@ -70,7 +69,7 @@ const look = Effect.fnUntraced(function* (self: Turns, edit: Edit) {
   const found = find(memory, messageId)
   if (found === undefined) return yield* own.fail({ _tag: "MessageUnknown", messageId })
   const message = yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? found.input, edit), own.fail)
-  const agent = yield* sessionTurn.agentNamed(self, memory.agent, true)
+  const agent = yield* sessionInbox.agentFor(self, memory)
   const context = yield* sessionInbox.contextFor(self, edit.context)
   yield* sessionInbox.checkModel(self, agent, model, context)
   const { content, digest } = message

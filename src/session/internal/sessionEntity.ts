@@ -78,7 +78,7 @@ const SendBody = VersionedCodec.single({
     metadata: Schema.optionalKey(runParts.Context),
     ifExists: Schema.optionalKey(sessionTypes.IfExists)
   }),
-  data: ["/input", "/context", "/conversation"]
+  data: ["/input", "/context", "/conversation", "/definition"]
 }).schema
 
 const EditBody = VersionedCodec.single({
@@ -574,6 +574,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       yield* Effect.mapError(sessionMessage.read(messageId, input, { context, conversation }), refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
+      if (definition !== undefined) yield* Effect.mapError(sessionDefinitions.check(definition), refused)
       const body = {
         id,
         messageId,

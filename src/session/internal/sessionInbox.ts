@@ -19,6 +19,7 @@ import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Run from "../../agent/Run.ts"
+import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -98,45 +99,60 @@ const removeOther = Effect.fnUntraced(function* (
   yield* remove(self)
 })
 
-type Named = Pick<agentTypes.Agent<unknown>, "name">
+/** The agent of a message. One that is data is made where something is asked of it. */
+interface Named {
+  readonly name: string
+  readonly agent: Effect.Effect<agentTypes.Agent<unknown>, SessionError>
+}
 
 /** The agent of a message: the one that it carries, the one of the session, or the one that it names. */
-const agentFor = (
+export const agentFor = Effect.fnUntraced(function* (
   self: Turns,
   found: Memory | undefined,
-  { agent: wanted }: SendOptions,
-  made: Made | undefined
-): Effect.Effect<Named, SessionError> => {
+  { agent: wanted }: SendOptions = {},
+  made?: Made | undefined
+): Effect.fn.Return<Named, SessionError> {
+  const { fail } = self.own
   const named = made?.agent.name ?? wanted
   const other = [wanted, named].find((name) => name !== undefined && name !== (found?.agent ?? named))
   if (other !== undefined) {
-    return Effect.fail(self.own.fail({ _tag: "AgentDiffers", agent: other, found: found?.agent ?? named ?? "" }))
+    return yield* fail({ _tag: "AgentDiffers", agent: other, found: found?.agent ?? named ?? "" })
   }
-  if (made !== undefined) return Effect.succeed(made.agent)
-  return found?.definition === undefined
-    ? sessionTurn.agentNamed(self, found?.agent ?? wanted ?? onlyAgent(self), found !== undefined)
-    : Effect.succeed({ name: found.agent })
-}
+  if (made !== undefined && found !== undefined && found.definition === undefined) {
+    const problem = "expected none, because the session is one of an agent of the layer. Use another id"
+    return yield* fail({ _tag: "DefinitionInvalid", problem })
+  }
+  if (made !== undefined) return { name: made.agent.name, agent: Effect.succeed(made.agent) }
+  if (found?.definition !== undefined) return { name: found.agent, agent: sessionTurn.agentOf(self, found) }
+  const name = found?.agent ?? wanted ?? onlyAgent(self)
+  const agent = yield* sessionTurn.agentNamed(self, name, found !== undefined)
+  return { name: agent.name, agent: Effect.succeed(agent) }
+})
 
-/** Refuses a model that the host does not allow, or that nothing would use. */
+/** Refuses a model that the host does not allow or has not, or that nothing would use. */
 export const checkModel = Effect.fnUntraced(function* (
   { host, id, own }: Turns,
-  agent: Named,
+  { agent, name }: Named,
   model: string | undefined,
   context: JsonObject = {}
 ) {
   if (model === undefined) return
   const refuse = (problem: string) => Effect.fail(own.fail({ _tag: "ModelRefused", model, problem }))
-  if (Predicate.hasProperty(agent, planNames.boundTypeId)) {
+  const { models } = host
+  const isAllowed = isList(models) ? models.includes(model) : yield* models(model, { id, agent: name, context })
+  if (!isAllowed) {
+    return yield* refuse(
+      isList(models) && models.length === 0
+        ? "expected none, because the layer allows no models for messages (models)"
+        : "expected one of those that the layer allows (models)"
+    )
+  }
+  const found = yield* agent
+  if (Predicate.hasProperty(found, planNames.boundTypeId)) {
     return yield* refuse("the steps of a plan have models of their own. Send the message without one")
   }
-  const { models } = host
-  const isAllowed = isList(models) ? models.includes(model) : yield* models(model, { id, agent: agent.name, context })
-  if (isAllowed) return
-  return yield* refuse(
-    isList(models) && models.length === 0
-      ? "expected none, because the layer allows no models for messages (models)"
-      : "expected one of those that the layer allows (models)"
+  yield* Effect.catch(agentBlueprint.check(found, model), ({ message, reason }) =>
+    reason._tag === "ModelRegistryFailed" ? refuse(message) : Effect.void
   )
 })
 

@@ -193,13 +193,11 @@ export const agentNamed = (
 /** The message that the turn has taken, while that is not stored. */
 export const takenMessage = ({ current }: Turns): string | undefined => turnEvents.takenIn(current?.pending ?? [])
 
-/** The agent of a turn: the one that is data, or the one that the layer hosts. */
-const agentOf = (self: Turns, memory: Memory, message: Queued | undefined) => {
-  const digest = message?.definition ?? memory.definition
-  return digest === undefined
+/** The agent of a session: the one that is data, or the one that the layer hosts. */
+export const agentOf = (self: Turns, memory: Memory, definition = memory.definition) =>
+  definition === undefined
     ? agentNamed(self, memory.agent, true)
-    : Effect.mapError(self.host.definitions.stored(digest), self.own.fail)
-}
+    : Effect.mapError(self.host.definitions.stored(definition), self.own.fail)
 
 /** Runs turns while there are some. */
 export const start = (self: Turns): Effect.Effect<void> =>
@@ -269,7 +267,7 @@ const runTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   if (own.stored === undefined || !own.hasWork()) return
   const message = sessionEvents.nextMessage(own.stored.memory)
   turn.state = own.stored.memory.run
-  const agent = yield* Effect.exit(agentOf(self, own.stored.memory, message))
+  const agent = yield* Effect.exit(agentOf(self, own.stored.memory, message?.definition))
   if (Exit.isFailure(agent)) return yield* settle(self, turn, agent, message)
   if (message !== undefined) yield* settleCalls(self, message)
   const { memory } = own.stored

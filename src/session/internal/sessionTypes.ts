@@ -87,7 +87,7 @@ export const Reason = Schema.TaggedUnion({
 
 export type Reason = typeof Reason.Type
 
-const quoteAll = (all: ReadonlyArray<string>): string => all.map(base.quote).join(", ")
+const quoteAll = (all: ReadonlyArray<string>): string => (all.length === 0 ? "(none)" : all.map(base.quote).join(", "))
 
 const renderReason = Reason.match({
   StoreFailed: storage.renderReason,
