@@ -11,6 +11,7 @@
 
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { hideContent } from "../payload/internal/base.ts"
 import * as Run from "./Run.ts"
 import * as agentReason from "./internal/agentReason.ts"
 
@@ -62,7 +63,7 @@ export const causeOf = (reason: agentReason.Reason): Option.Option<unknown> =>
 
 /**
  * A run failed. `state` is the last consistent state; it is absent when the run had
- * not begun.
+ * not begun. Whatever prints or copies the error leaves it out, because it holds the conversation.
  *
  * @category errors
  * @since 0.1.0
@@ -72,6 +73,14 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
   reason: agentReason.Reason,
   state: Schema.optionalKey(Run.stateCodec.schema)
 }) {
+  constructor(
+    fields: { readonly agent: string; readonly reason: agentReason.Reason; readonly state?: Run.State },
+    options?: Schema.MakeOptions
+  ) {
+    super(fields, options)
+    hideContent(this, "state")
+  }
+
   /**
    * @since 0.1.0
    */
@@ -92,7 +101,8 @@ const adviceFor = Run.Outcome.match({
 })
 
 /**
- * A run ended, but not with an answer. Use `run` where that is nothing unusual.
+ * A run ended, but not with an answer. Use `run` where that is nothing unusual. Whatever prints or copies the error leaves out
+ * `outcome` and `state`.
  *
  * @category errors
  * @since 0.1.0
@@ -101,6 +111,11 @@ export class RunIncomplete extends Schema.TaggedError<RunIncomplete>("effect-emi
   "RunIncomplete",
   { outcome: Run.Outcome, state: Run.stateCodec.schema }
 ) {
+  constructor(fields: { readonly outcome: Run.Outcome; readonly state: Run.State }, options?: Schema.MakeOptions) {
+    super(fields, options)
+    hideContent(this, "outcome", "state")
+  }
+
   /**
    * @since 0.1.0
    */

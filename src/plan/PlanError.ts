@@ -9,13 +9,14 @@
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { AgentError } from "../agent/AgentError.ts"
+import { hideContent } from "../payload/internal/base.ts"
 import * as PlanRun from "./PlanRun.ts"
 import * as planFailure from "./internal/planFailure.ts"
 import type * as planRunParts from "../agent/internal/planRunParts.ts"
 
 /**
  * A run failed. `state` is the last consistent state, with everything that was
- * completed, and the run can be resumed from it.
+ * completed, and the run can be resumed from it. Whatever prints or copies the error leaves it out.
  *
  * **Details**
  *
@@ -88,6 +89,14 @@ export class PlanError extends Schema.TaggedError<PlanError>("effect-emissary/pl
   reason: planFailure.Reason,
   state: Schema.optionalKey(PlanRun.stateCodec.schema)
 }) {
+  constructor(
+    fields: { readonly plan: string; readonly reason: planFailure.Reason; readonly state?: PlanRun.State },
+    options?: Schema.MakeOptions
+  ) {
+    super(fields, options)
+    hideContent(this, "state")
+  }
+
   /**
    * @since 0.1.0
    */

@@ -45,6 +45,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import * as plainJson from "../payload/internal/plainJson.ts"
+import { hideContent } from "../payload/internal/base.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import * as Reference from "./Reference.ts"
@@ -419,6 +420,11 @@ export class Pause extends Schema.TaggedError<Pause>("effect-emissary/plan/Pause
 export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan/Conclude")("Conclude", {
   answer: Schema.String
 }) {
+  constructor(fields: { readonly answer: string }, options?: Schema.MakeOptions) {
+    super(fields, options)
+    hideContent(this, "answer")
+  }
+
   /**
    * @since 0.1.0
    */
