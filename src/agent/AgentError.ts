@@ -27,7 +27,8 @@ export {
    *   provider asked for. `problem` is the model's description, if it may be shown.
    * - `ApprovalByProvider`: the provider asks for an approval before it runs a tool of its own. The approvals of
    *   a run are about tools that the application runs, so this one cannot be given; the answer is discarded.
-   * - `ModelMistakes`: the model repeated mistakes that its provider's adapter rejects.
+   * - `ModelMistakes`: the model repeated mistakes that its provider's adapter rejects. `last` is the last one: the tag of its
+   *   error, and the part of its text that may be shown. The problems of the step are `mistakes` of the state.
    * - `ModelRegistryFailed`: the model that the agent names is unavailable.
    * - `PreparationFailed`: the Effect that makes the instructions, the toolkit or the
    *   model name failed. `error` is the tag or name of its error.

@@ -179,7 +179,7 @@ const signAgain = "Ask its signer to sign it again"
 
 const signatureProblems = {
   unsigned: ["a signed one", "data without a signature", "Sign it with Signed.sign"],
-  malformed: ["a signature as Signed.sign writes it", "another text", "Sign it with Signed.sign"],
+  malformed: ["a signature", "another text", "Sign it with Signed.sign"],
   kind: ["a signature of this artefact", "that of another one", "Sign it as what it is"],
   subject: [
     "a signature for this place",
@@ -288,6 +288,18 @@ export class PayloadError extends Schema.TaggedError<PayloadError>("effect-emiss
   override get message(): string {
     const omitted = this.reason._tag === "Invalid" ? this.reason.omitted : 0
     return render(this.what, this.problems, omitted)
+  }
+
+  /**
+   * A text for the person who sent the data: each place with the expected and the found, without the advice, which is for the
+   * developer of the host.
+   *
+   * @since 0.1.0
+   */
+  get publicMessage(): string {
+    const omitted = this.reason._tag === "Invalid" ? this.reason.omitted : 0
+    const problems = this.problems.map(({ expected, found, path }) => ({ path, expected, found }))
+    return `${render(this.what, problems, omitted)}.`
   }
 }
 

@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
-import { type Effect, Equal, type Layer, Schedule, Schema } from "effect"
+import { type Effect, Equal, type Layer, Option, Schedule, Schema } from "effect"
 import { AiError, type Response, Tool } from "effect/ai"
-import { Agent, AgentEvent, Conversation, Message } from "effect-emissary"
+import { Agent, AgentError, AgentEvent, Conversation, Message } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Echo, Probe, throughJson, toolkit, toolResults, testGiven, world } from "./fixtures.ts"
@@ -417,10 +417,17 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
 
     both(
       `TOOL-4 ${reason}: at most twice per step, then ModelMistakes`,
-      () => ({ fail: { reason, toolName: "ecko", description: "ecko" } }),
+      () => ({ fail: { reason, toolName: "ecko", description: "TEXT OF THE MODEL" } }),
       function* (how) {
         const error = yield* failsFor("ModelMistakes", how({ modelRetry: Schedule.forever }))
         assert.strictEqual(error.reason.limit, 2)
+        // RIGHT-18: the error says the last mistake, without text of the model
+        assert.strictEqual(error.reason.last?.error, reason)
+        const where = reason === "InvalidOutputError" ? "" : ' in a call of "ecko"'
+        assert.include(error.message, `got mistake number 3: ${reason}${where}. Read AgentError.causeOf(error.reason)`)
+        assert.notInclude(error.message, "TEXT OF THE MODEL")
+        const cause = Option.getOrThrow(AgentError.causeOf(error.reason))
+        assert.strictEqual(AiError.isAiError(cause) && cause.reason._tag, reason)
         assert.lengthOf(yield* ScriptedModel.requests, 3)
         yield* failsFor("ModelMistakes", how({ modelMistakes: 0 }))
         assert.lengthOf(yield* ScriptedModel.requests, 4)

@@ -154,7 +154,17 @@ describe("L4 PayloadError", () => {
       { _tag: "Secret", path: "/a/b", key: "b", kind: "redacted" },
       ...whys.flatMap((why) => [{ _tag: "Untrusted", why } as const, { _tag: "Untrusted", why, keyId: "k1" } as const])
     ]
-    const messages = all.map((reason) => new PayloadError.PayloadError({ what: "agent", reason }).message)
+    const errors = all.map((reason) => new PayloadError.PayloadError({ what: "agent", reason }))
+    for (const { message, publicMessage } of errors) {
+      assert.match(publicMessage, /^agent at .*: expected .+, got .+\.$/)
+      assert.notMatch(
+        publicMessage,
+        /limits|Signed|TrustedKeys|raise|Provide|provide|Redacted\.|Layer|layer/,
+        "RIGHT-18"
+      )
+      assert.isTrue(message.startsWith(publicMessage.slice(0, 30)))
+    }
+    const messages = errors.map(({ message }) => message)
     await expect(`${messages.join("\n")}\n`).toMatchFileSnapshot("golden/messages.txt")
   })
 

@@ -1,8 +1,10 @@
+import type { LanguageModelV4 } from "@ai-sdk/provider"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Context, Data, Effect, Layer, Logger, Option, References, Schema, Tracer } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
+import { AiSdk } from "effect-emissary/ai-sdk"
 import { Session } from "effect-emissary/session"
 import { Step } from "effect-emissary/plan"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
@@ -199,6 +201,32 @@ describe("MEND-9 failures of turns", () => {
         }
       })
   )
+
+  it.effect("RIGHT-18 of mistakes of the model name the last one, in the error and in the log", () => {
+    const { layer, lines } = observed()
+    const broken: LanguageModelV4 = {
+      specificationVersion: "v4",
+      provider: "acme",
+      modelId: "m",
+      supportedUrls: {},
+      // Sound: a client that breaks its contract
+      doGenerate: () => Promise.resolve(null as never),
+      doStream: () => Promise.resolve({ stream: null } as never)
+    }
+    return Effect.gen(function* () {
+      const error = yield* Effect.flip(Session.ask("a", "My question"))
+      const expected = /ModelMistakes: .* got mistake number 3: InvalidOutputError .*expected .*got .*\. Read the log/
+      assert.match(error.message, expected)
+      assert.strictEqual(lines.length, 1)
+      const [{ cause, text } = assert.fail("no line")] = lines
+      assert.match(text, expected)
+      assert.include(cause, "InvalidOutputError")
+      assert.notInclude(`${text} ${cause} ${error.message}`, "state.mistakes")
+    }).pipe(
+      Effect.provide(Session.layer([t.support]).pipe(Layer.provide([VersionedStore.layerMemory, AiSdk.model(broken)]))),
+      Effect.provide(layer)
+    )
+  })
 
   it.effect("of an agent that is called as a tool are logged with their cause, and the turn continues", () => {
     const { layer, lines } = observed()

@@ -616,6 +616,13 @@ const decisions: ReadonlyArray<Rule> = [
       const decided = sessions.decide(id, [{ ...request, approved: true, ...wrong }])
       yield* expectReason(`a decision with ${show(wrong)}`, "InvalidDecision", decided)
     }
+    // Sound: a program without types sends it (RIGHT-18)
+    const malformed = sessions.decide(id, [{ ...request, approved: "yes" } as never])
+    const named = Effect.match(malformed, {
+      onFailure: ({ reason }) => (reason._tag === "InvalidDecision" ? reason.error.pending : reason._tag),
+      onSuccess: () => "none"
+    })
+    yield* expectEqual("the calls that an error about a malformed decision names", [request.callId], yield* named)
     const valid = { ...request, approved: true }
     yield* expectReason(
       "a decision about nothing beside a valid one",

@@ -20,7 +20,12 @@ export const PlainReason = Schema.TaggedUnion({
     callId: Schema.String,
     tool: Schema.optionalKey(Schema.String)
   },
-  ModelMistakes: { step: Schema.Int, mistakes: Schema.Int, limit: Schema.Int },
+  ModelMistakes: {
+    step: Schema.Int,
+    mistakes: Schema.Int,
+    limit: Schema.Int,
+    last: Schema.optionalKey(Schema.Struct({ error: Schema.String, problem: Schema.optionalKey(Schema.String) }))
+  },
   ModelRegistryFailed: { model: Schema.String, problem: Schema.String },
   PreparationFailed: {
     part: Schema.Literals(["instructions", "toolkit", "model"]),
@@ -122,8 +127,10 @@ const explainPlain = ({ again, budget, cause, retry }: Advice) =>
     },
     ApprovalByProvider: ({ approvalId, callId, tool = "unknown" }) =>
       `expected the provider to run its tool ${JSON.stringify(tool)} without an approval, got the request ${JSON.stringify(approvalId)} to approve the call ${JSON.stringify(callId)}. Set the tool to need no approval, or offer a tool that the application runs.`,
-    ModelMistakes: ({ limit, mistakes, step }) =>
-      `expected an answer in step ${step} after at most ${limit} corrections, got mistake number ${mistakes}. Read state.mistakes, and check the descriptions of the tools.`,
+    ModelMistakes: ({ last, limit, mistakes, step }) => {
+      const found = last === undefined ? "" : `: ${last.error}${last.problem === undefined ? "" : ` ${last.problem}`}`
+      return `expected an answer in step ${step} after at most ${limit} corrections, got mistake number ${mistakes}${found}. ${cause}, and check the descriptions of the tools.`
+    },
     ModelRegistryFailed: ({ model, problem }) => `${modelName(model)} is unavailable: ${problem}`,
     PreparationFailed: ({ error, part, problem }) =>
       `the Effect that makes the agent's ${part} failed with ${error}${problem === undefined ? `. ${cause}.` : `: ${problem}`}`,

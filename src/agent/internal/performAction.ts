@@ -33,6 +33,7 @@ import {
   own,
   publicDescription
 } from "../../payload/internal/plainJson.ts"
+import { quote } from "../../payload/internal/base.ts"
 import * as messageOrder from "../../payload/internal/messageOrder.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -69,11 +70,15 @@ const connectionProblem = (reason: AiError.AiErrorReason): string | undefined =>
     ? `the connection to ${new URL(reason.url).origin} failed`
     : undefined
 
+const publicDescriptionOf = (reason: AiError.AiErrorReason): string | undefined =>
+  "description" in reason && "metadata" in reason && reason.metadata[publicDescription] === true
+    ? reason.description
+    : undefined
+
 /** The reason for an error of `effect/ai`. */
 export const modelFailed = (error: AiError.AiError, model?: string): agentReason.ReasonOf<"ModelFailed"> => {
   const { reason } = error
-  const isPublic = "description" in reason && "metadata" in reason && reason.metadata[publicDescription] === true
-  const problem = isPublic ? reason.description : connectionProblem(reason)
+  const problem = publicDescriptionOf(reason) ?? connectionProblem(reason)
   const retryAfterMillis = error.retryAfter && Duration.toMillis(error.retryAfter)
   return agentReason.makeReason(
     "ModelFailed",
@@ -97,9 +102,8 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   const { options, recorder, resolved } = step
   const limit = options.modelMistakes ?? defaultModelMistakes
   const mistakes = action.mistakes.length
-  if (mistakes > limit) {
-    return yield* recorder.fail(agentReason.makeReason("ModelMistakes", { step: action.step, mistakes, limit }))
-  }
+  const tooMany = { step: action.step, limit }
+  if (mistakes > limit) return yield* recorder.fail(agentReason.makeReason("ModelMistakes", { ...tooMany, mistakes }))
   if (step.budget !== undefined) {
     yield* applyBudget(step.budget, step)
     if (recorder.interruption) return
@@ -113,10 +117,15 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
       ? yield* requestAnswer(step, action)
       : yield* Effect.result(requestWithRetries(step, action, modelRetry))
   if (Result.isFailure(answered)) {
-    const problem = mistakeOf(answered.failure)
-    return yield* problem === undefined
-      ? recorder.fail(modelFailed(answered.failure, resolved.modelName))
-      : recorder.recordNow({ _tag: "ModelMistaken", problem })
+    const { failure } = answered
+    const problem = mistakeOf(failure)
+    if (problem === undefined) return yield* recorder.fail(modelFailed(failure, resolved.modelName))
+    yield* recorder.recordNow({ _tag: "ModelMistaken", problem })
+    if (mistakes < limit || recorder.interruption) return
+    const last = { last: { error: failure.reason._tag, ...defined({ problem: shownMistake(failure) }) } }
+    return yield* recorder.fail(
+      agentReason.makeReason("ModelMistakes", { ...tooMany, mistakes: mistakes + 1, ...last }, failure)
+    )
   }
   const { approvals, content, finishReason, model, response, usage } = answered.success
   const named = withCanonicalNames(content, resolved.tools)
@@ -278,6 +287,12 @@ const systemTextBefore = (self: agentBlueprint.Output<unknown>, purpose: runPart
 /** The problem that the provider's adapter found, if it was the model's mistake. */
 const mistakeOf = ({ reason }: AiError.AiError): string | undefined =>
   modelMistakes.has(reason._tag) ? reason.message : undefined
+
+/** The part of a mistake that holds no text of the model but the name of a tool. */
+const shownMistake = ({ reason }: AiError.AiError): string | undefined =>
+  reason._tag === "ToolNotFoundError" || reason._tag === "ToolParameterValidationError"
+    ? `in a call of ${quote(reason.toolName)}`
+    : publicDescriptionOf(reason)
 
 const modelMistakes: ReadonlySet<AiError.AiErrorReason["_tag"]> = new Set([
   "ToolNotFoundError",

@@ -342,7 +342,7 @@ export const make = Effect.fnUntraced(function* (
     fork: Effect.fn("Session.fork")((id, { at, to }) => untilFree(using(to, ({ fork }) => fork(id, at)))),
     decide: Effect.fn("Session.decide")((id, decisions) =>
       Effect.flatMap(
-        sessionTypes.checkDecisions(id, decisions),
+        sessionTypes.checkDecisions(id, decisions, untilFree(using(id, ({ state }) => state))),
         Option.match({
           onNone: () => Effect.void,
           onSome: (decisions) => untilFree(using(id, ({ decide }) => decide(decisions)))

@@ -598,7 +598,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       ),
     decide: (id, decisions) =>
       Effect.flatMap(
-        sessionTypes.checkDecisions(id, decisions),
+        sessionTypes.checkDecisions(id, decisions, service.state(id)),
         Option.match({
           onNone: () => Effect.void,
           onSome: (decisions) => keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } }))

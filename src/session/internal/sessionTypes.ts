@@ -206,6 +206,7 @@ export class SessionError extends Schema.TaggedError<SessionError>("effect-emiss
    * @since 0.1.0
    */
   get publicMessage(): string {
+    if (this.reason._tag === "InputDiffers") return "This message was sent before with another content."
     return sessionEvents.publicMessages[this.category]
   }
 }
@@ -327,17 +328,25 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 
 export type Decisions = readonly [Run.Decision, ...Array<Run.Decision>]
 
-/** The decisions of a call, `None` for an empty list. Refuses what is no list of decisions. */
+/** The decisions of a call, `None` for an empty list. Refuses what is no list of decisions, and names the calls that wait. */
 export const checkDecisions = (
   id: string,
-  decisions: unknown
+  decisions: unknown,
+  state: Effect.Effect<Option.Option<State>, SessionError>
 ): Effect.Effect<Option.Option<Decisions>, SessionError> => {
   const all: ReadonlyArray<unknown> = Array.isArray(decisions) ? decisions : [decisions]
   if (all.every(isDecision)) return Effect.succeed(Option.liftPredicate(all, Arr.isReadonlyArrayNonEmpty))
   const wrong = all.find((decision) => !isDecision(decision))
   const callId = Predicate.hasProperty(wrong, "callId") ? String(wrong.callId) : ""
-  const error = new Run.InvalidDecision({ callId, problem: "malformed", pending: [] })
-  return Effect.fail(new SessionError({ id, reason: { _tag: "InvalidDecision", error } }))
+  const requests = Effect.match(state, {
+    onFailure: () => [],
+    onSuccess: (found) => Option.match(found, { onNone: () => [], onSome: (shown) => shown.requests })
+  })
+  return Effect.flatMap(requests, (waiting) => {
+    const pending = waiting.map((request) => request.callId)
+    const error = new Run.InvalidDecision({ callId, problem: "malformed", pending })
+    return Effect.fail(new SessionError({ id, reason: { _tag: "InvalidDecision", error } }))
+  })
 }
 
 const isDecision = Schema.is(runParts.Decision)
