@@ -421,7 +421,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       function* (how) {
         const error = yield* failsFor("ModelMistakes", how({ modelRetry: Schedule.forever }))
         assert.strictEqual(error.reason.limit, 2)
-        // RIGHT-18: the error says the last mistake, without text of the model
+        // RIGHT-18: the error names the last mistake, without text of the model
         assert.strictEqual(error.reason.last?.error, reason)
         const where = reason === "InvalidOutputError" ? "" : ' in a call of "ecko"'
         assert.include(error.message, `got mistake number 3: ${reason}${where}. Read AgentError.causeOf(error.reason)`)

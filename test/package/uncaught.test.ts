@@ -11,7 +11,7 @@ import { test } from "../test.ts"
 
 requireBuild()
 
-/** The programs of a stranger: nothing catches the error of the run. Each holds texts that end with SECRET. */
+/** The programs of a stranger: the error of the run has no handler. Each holds texts that end with SECRET. */
 const programs = {
   "an agent whose model fails": `
     import { Effect, Schema } from "effect"
@@ -53,7 +53,7 @@ const sentences = {
   "a plan whose step fails": `Plan "p": Step "two" failed with Error`
 }
 
-describe("an error that nobody catches", () => {
+describe("an error without a handler", () => {
   for (const [name, program] of Object.entries(programs)) {
     it(`RIGHT-18 L8 Node prints the sentence and no content: ${name}`, async () => {
       const { code, output } = await run("node", ["--input-type=module", "-e", program], root)

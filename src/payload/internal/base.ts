@@ -45,8 +45,8 @@ export const once = <A>(make: () => A): (() => A) => {
 }
 
 /**
- * Hides fields of an error which hold what a run worked on. They are read and encoded as before. Node prints an error that nobody
- * catches with all that can be enumerated, and `toJSON` of Effect copies the arguments of the constructor: both show the sentence.
+ * Hides fields of an error which hold what a run worked on. They are read and encoded as before. Node prints an uncaught error
+ * with all that can be enumerated, and `toJSON` of Effect copies the arguments of the constructor: both show the sentence.
  */
 export const hideContent = (error: Error, ...fields: ReadonlyArray<string>): void => {
   for (const field of fields) if (field in error) Object.defineProperty(error, field, { enumerable: false })
