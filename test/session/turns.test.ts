@@ -185,28 +185,28 @@ describe("DUR-1 agents", () => {
     }).pipe(Effect.provide(two))
   )
 
-  it.live("a session of an agent that the layer no longer has takes no message, and nothing waits for ever", () =>
-    Effect.gen(function* () {
-      const store = yield* t.store
-      const model = ScriptedModel.layer(() => Effect.never)
-      const old = Session.layer([Agent.make("old")]).pipe(Layer.provide(store), Layer.provide(model))
-      yield* Effect.scoped(Effect.flatMap(t.sessionsOf(old), (sessions) => sessions.send("a", "one")))
-      const next = Session.layer([t.support]).pipe(Layer.provide(store), Layer.provide(model))
-      const sessions = yield* t.sessionsOf(next)
-      const error = yield* Effect.flip(sessions.send("a", "two"))
-      assert.deepStrictEqual([error.reason._tag, error.category], ["AgentUnknown", "unavailable"])
-      assert.notInclude(error.message, "option agent")
-      assert.strictEqual(yield* t.reasonOf(sessions.send("a", "two", { agent: "support" })), "AgentDiffers")
-      yield* t.until(sessions, "a", "idle")
-      const { failure } = yield* t.stateOf(sessions, "a")
-      assert.deepStrictEqual([failure?.reason, failure?.category], ["AgentUnknown", "unavailable"])
-      assert.isFalse(yield* sessions.interrupt("a"))
-      const { sequence } = yield* t.stateOf(sessions, "a")
-      yield* sessions.resume("a")
-      yield* t.turns(sessions, "a", 1, sequence)
-      assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "idle")
-      assert.isTrue(yield* sessions.remove("a"))
-    }).pipe(Effect.scoped)
+  it.live(
+    "RIGHT-13 a session of an agent that the layer no longer has takes no message, and its turn can be stopped",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* t.store
+        const model = ScriptedModel.layer(() => Effect.never)
+        const old = Session.layer([Agent.make("old")]).pipe(Layer.provide(store), Layer.provide(model))
+        yield* Effect.scoped(Effect.flatMap(t.sessionsOf(old), (sessions) => sessions.send("a", "one")))
+        const next = Session.layer([t.support]).pipe(Layer.provide(store), Layer.provide(model))
+        const sessions = yield* t.sessionsOf(next)
+        const error = yield* Effect.flip(sessions.send("a", "two"))
+        assert.deepStrictEqual([error.reason._tag, error.category], ["AgentUnknown", "unavailable"])
+        assert.notInclude(error.message, "option agent")
+        assert.strictEqual(yield* t.reasonOf(sessions.send("a", "two", { agent: "support" })), "AgentDiffers")
+        // Its turn is left to a process that has the agent
+        assert.strictEqual((yield* t.stateOf(sessions, "a")).status, "running")
+        assert.isTrue(yield* sessions.interrupt("a"))
+        const { failure, status } = yield* t.stateOf(sessions, "a")
+        assert.deepStrictEqual([failure?.reason, status], ["Interrupted", "idle"])
+        assert.isFalse(yield* sessions.interrupt("a"))
+        assert.isTrue(yield* sessions.remove("a"))
+      }).pipe(Effect.scoped)
   )
 })
 

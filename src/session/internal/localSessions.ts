@@ -208,16 +208,25 @@ const sweeperOf = (
   const waking = new Set<string>()
   const reported = new Set<string>()
 
-  /** A session whose turn cannot be run is tried again later, and logged once. */
-  const report = (id: string, cause: Cause.Cause<unknown>) =>
+  /** A session whose turn cannot be run is tried again later, and logged once, unless another process has it. */
+  const report = (
+    id: string,
+    cause: Cause.Cause<sessionTypes.SessionError | storage.Reason | VersionedStore.VersionedStoreError>
+  ) =>
     Effect.suspend(() => {
-      if (reported.has(id) || Cause.hasInterruptsOnly(cause)) return Effect.void
+      const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+      const tag = error !== undefined && "reason" in error ? error.reason._tag : undefined
+      if (reported.has(id) || Cause.hasInterruptsOnly(cause) || tag === "Elsewhere") return Effect.void
       reported.add(id)
-      return Effect.logError(`session ${base.quote(id)}: its turn is due and cannot be run, and is tried again`, cause)
+      return tag === "AgentUnknown"
+        ? Effect.logWarning(`session ${base.quote(id)}: its turn is due, and waits for a process that has its agent`)
+        : Effect.logError(`session ${base.quote(id)}: its turn is due and cannot be run, and is tried again`, cause)
     })
 
   /** Runs the turn that another process left, when its lease has ended. */
-  const wake = (id: string): Effect.Effect<void, unknown> =>
+  const wake = (
+    id: string
+  ): Effect.Effect<void, sessionTypes.SessionError | storage.Reason | VersionedStore.VersionedStoreError> =>
     Effect.gen(function* () {
       const mark = yield* marks.find(id)
       if (Option.isNone(mark)) return
@@ -226,6 +235,15 @@ const sweeperOf = (
       if (rest > 0) {
         yield* Effect.sleep(Duration.millis(rest + 1))
         return yield* wake(id)
+      }
+      const { agents, definitions } = local.host
+      const agent = Option.isNone(head) || definitions.areHosted ? undefined : head.value.head.agent
+      if (agent !== undefined && !agents.has(agent)) {
+        const known = Array.from(agents.keys())
+        return yield* new sessionTypes.SessionError({
+          id,
+          reason: { _tag: "AgentUnknown", agent, known, isStored: true }
+        })
       }
       yield* run(id)
       yield* marks.remove(id, mark.value)

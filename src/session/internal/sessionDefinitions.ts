@@ -114,6 +114,9 @@ export const make = (
       : Effect.catch(decode(definition), ({ message }) => refuse(message))
 
   return {
+    /** True if the layer takes definitions. */
+    areHosted: decode !== undefined,
+
     /** The agent of a definition that is stored. */
     stored: (digest: string): Effect.Effect<agentTypes.Agent<unknown>, Reason> => Effect.flatMap(find(digest), agentOf),
 

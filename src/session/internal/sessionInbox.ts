@@ -365,9 +365,14 @@ export const interrupt = (self: Turns): Effect.Effect<boolean, SessionError> =>
     return Effect.flatMap(looked, (found) => (found === undefined ? interrupt(self) : Effect.succeed(found)))
   })
 
-/** `undefined` if a turn has begun meanwhile. */
+/** `undefined` if a turn has begun meanwhile. A turn that is left to a process with its agent is ended without it. */
 const cancelled = (self: Turns) =>
-  Effect.suspend(() => (self.current === undefined ? sessionTurn.cancelCalls(self) : Effect.undefined))
+  Effect.suspend(() => {
+    if (self.current !== undefined) return Effect.undefined
+    if (sessionTurn.leftToOthers(self) === undefined) return sessionTurn.cancelCalls(self)
+    const message = self.own.stored && sessionEvents.nextMessage(self.own.stored.memory)
+    return Effect.as(sessionTurn.recordEnd(self, message), true)
+  })
 
 export const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   const { own } = self

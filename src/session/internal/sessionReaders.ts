@@ -109,7 +109,7 @@ export const history = ({ own }: Turns): Effect.Effect<Conversation.Conversation
 export const untilIdle = (self: Turns): Effect.Effect<void, SessionError> =>
   Effect.suspend(() => {
     const { current, own, unable } = self
-    const error = own.failure ?? unable
+    const error = own.failure ?? unable ?? sessionTurn.leftToOthers(self)
     if (error !== undefined) return Effect.fail(error)
     const isIdle = current === undefined && !own.hasWork()
     return isIdle ? Effect.void : Effect.andThen(own.feed.changed(), untilIdle(self))

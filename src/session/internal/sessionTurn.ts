@@ -184,10 +184,17 @@ export const agentNamed = (
   isStored: boolean
 ): Effect.Effect<agentTypes.Agent<unknown>, SessionError> => {
   const agent = name === undefined ? undefined : host.agents.get(name)
-  const known = Array.from(host.agents.keys())
-  return agent === undefined
-    ? Effect.fail(own.fail({ _tag: "AgentUnknown", known, ...defined({ agent: name }), ...(isStored && { isStored }) }))
-    : Effect.succeed(agent)
+  return agent === undefined ? Effect.fail(unknownAgent(host, own, name, isStored)) : Effect.succeed(agent)
+}
+
+const unknownAgent = (
+  { agents }: Turns["host"],
+  { fail }: Turns["own"],
+  name: string | undefined,
+  isStored: boolean
+): SessionError => {
+  const known = Array.from(agents.keys())
+  return fail({ _tag: "AgentUnknown", known, ...defined({ agent: name }), ...(isStored && { isStored }) })
 }
 
 /** The message that the turn has taken, while that is not stored. */
@@ -199,12 +206,24 @@ export const agentOf = (self: Turns, memory: Memory, definition = memory.definit
     ? agentNamed(self, memory.agent, true)
     : Effect.mapError(self.host.definitions.stored(definition), self.own.fail)
 
+/**
+ * The reason why a turn that is due is not begun here: another process hosts the agent. The turn is left as it is, so that it
+ * continues there.
+ */
+export const leftToOthers = ({ current, host, own }: Turns): SessionError | undefined => {
+  if (own.stored === undefined || current !== undefined || !own.hasWork()) return undefined
+  const { memory } = own.stored
+  const isData = (sessionEvents.nextMessage(memory)?.definition ?? memory.definition) !== undefined
+  const isHosted = isData ? host.definitions.areHosted : host.agents.has(memory.agent)
+  return isHosted ? undefined : unknownAgent(host, own, memory.agent, true)
+}
+
 /** Runs turns while there are some. */
 export const start = (self: Turns): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { own } = self
     const isFree = self.current === undefined && self.mode === "Open" && own.failure === undefined
-    if (!isFree || !own.hasWork()) return Effect.void
+    if (!isFree || !own.hasWork() || leftToOthers(self) !== undefined) return Effect.void
     self.unable = undefined
     const turn = makeTurn(own.stored?.memory.run)
     self.current = turn
@@ -513,7 +532,7 @@ const recordFailure = Effect.fnUntraced(function* (
 })
 
 /** Records the end of a run that was stopped before it could do that. */
-const recordEnd = Effect.fnUntraced(function* (self: Turns, message: Queued | undefined) {
+export const recordEnd = Effect.fnUntraced(function* (self: Turns, message: Queued | undefined) {
   const { own } = self
   const memory = own.stored?.memory
   const run = memory?.run
@@ -546,14 +565,21 @@ export const cancelCalls = Effect.fnUntraced(function* (self: Turns): Effect.fn.
   return true
 })
 
-/** Takes the session, and begins a turn that is due. A session that another process has is waited for. */
+/**
+ * Takes the session, and begins a turn that is due. A session that another process has is waited for. Fails, and takes nothing,
+ * where the agent is not hosted here.
+ */
 export const take = (self: Turns): Effect.Effect<void, SessionError> => {
   const { own } = self
-  const claimed = Effect.catchIf(
-    own.claim(false),
-    ({ reason }) => reason._tag === "Elsewhere" && own.failure === undefined,
-    () => Effect.void
-  )
+  const claimed = Effect.suspend(() => {
+    const error = leftToOthers(self)
+    if (error !== undefined) return Effect.fail(error)
+    return Effect.catchIf(
+      own.claim(false),
+      ({ reason }) => reason._tag === "Elsewhere" && own.failure === undefined,
+      () => Effect.void
+    )
+  })
   return Effect.andThen(own.alone(Effect.andThen(own.refresh, claimed)), start(self))
 }
 
