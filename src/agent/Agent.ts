@@ -713,6 +713,13 @@ export const asTool = <const Name extends string, R, RDefinition = never>(
  * what the next view has to grow in. If what must stay lies between the two, that will
  * do; if it passes the threshold, the run fails with the reason `BudgetFailed`.
  *
+ * **Details**
+ *
+ * Providers also refuse requests by their size: `maxBytes` is the most that texts and files may have together (default
+ * 20 MB; the limits of providers are 20 to 32 MB), `maxFiles` the most pictures and documents (default any number). A new
+ * view has 70 % of them at most. A report of a provider that cannot be brought within the budget by removing messages is not
+ * believed: a request whose messages fit by the estimate is made, and its own report corrects the size.
+ *
  * **Example** (An agent that forgets old turns)
  *
  * ```ts
@@ -744,6 +751,8 @@ export const truncate = (options: {
   readonly threshold: number
   readonly target?: number | undefined
   readonly keepOutput?: number | undefined
+  readonly maxBytes?: number | undefined
+  readonly maxFiles?: number | undefined
 }): agentTypes.Budget => budget.truncate(options)
 
 /**
@@ -796,6 +805,8 @@ export const truncate = (options: {
 export const compact = (options: {
   readonly threshold: number
   readonly target?: number | undefined
+  readonly maxBytes?: number | undefined
+  readonly maxFiles?: number | undefined
   readonly keepRecent?: number | undefined
   readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
 }): agentTypes.Budget => budget.compact(options)

@@ -225,8 +225,9 @@ export {
    *   message waits: it enters the conversation together with the result of the last of them. `instructions` are those of a
    *   session whose agent has other ones now: a system message that enters the conversation behind the message.
    * - `ConversationFitted`: the conversation passed the agent's budget. From here on models
-   *   receive the view and later messages. The conversation of the run stays whole. The event
-   *   holds the view because a summary in it cannot be made again; one event serves many steps.
+   *   receive the view and later messages. The conversation of the run stays whole. `view` are the ids of messages
+   *   of the conversation, or of the view before, and between them the messages that only the view has: a summary, and shortened
+   *   results. `beside` are the tokens that the request has beside its messages. One event serves many steps.
    * - `StepStarted`: a model call is about to be made. `step` counts from 1 for each user message.
    * - `ModelAnswered`: the whole message, with usage and finish reason, call ids already unique
    *   in the conversation. `output` is present when the agent has an output schema and this

@@ -1,3 +1,4 @@
+import * as history from "#src/conversation/internal/history.ts"
 import * as reduction from "#src/conversation/internal/reduction.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Ref, Result, Schema } from "effect"
@@ -268,10 +269,10 @@ describe("CONV-7 compact", () => {
 
 describe("CONV-7 ConversationFitted", () => {
   const report: reduction.ReductionReport = { before: 10, after: 5, removed: [], shortened: [] }
-  const fitted = (view: Conversation.Conversation): Run.Event => ({
+  const fitted = (view: Conversation.Conversation, of: Conversation.Conversation = base.conversation): Run.Event => ({
     _tag: "ConversationFitted",
     at: events.at,
-    view,
+    view: history.selectionOf(of, view),
     report
   })
   const base = events.run(events.started(), events.input("one"))
@@ -285,7 +286,7 @@ describe("CONV-7 ConversationFitted", () => {
       [calling, "what comes next: RunTools"],
       [events.end(answered), "a run under way"]
     ] as const) {
-      const { reason } = events.refused(state, fitted(state.conversation))
+      const { reason } = events.refused(state, fitted(state.conversation, state.conversation))
       assert.strictEqual(reason._tag, "Unexpected")
       assert.include(reason.expected, expected)
     }
@@ -313,7 +314,7 @@ describe("CONV-7 ConversationFitted", () => {
     const view = events.conversation(...Conversation.messages(state.conversation).slice(-1))
     const after = events.go(
       state,
-      fitted(view),
+      fitted(view, state.conversation),
       events.step(1),
       events.answered([events.call("a"), events.call("b")]),
       events.toolStarted("a"),

@@ -19,6 +19,8 @@ import * as durability from "./durability.ts"
 interface Sizes {
   readonly threshold: number
   readonly target?: number | undefined
+  readonly maxBytes?: number | undefined
+  readonly maxFiles?: number | undefined
 }
 
 interface Truncate extends Sizes {
@@ -33,36 +35,63 @@ interface Compact extends Sizes {
 /** A conversation and the tokens of its request beside it. */
 type Part = readonly [conversation: Conversation, overhead: number]
 
-/** A budget that reduces a conversation whose request passes the threshold. */
+/** The largest request that all providers take: some have 20 MB. */
+const defaultMaxBytes = 20_000_000
+
+/** The part of a limit that a new view may fill. The rest is what it has to grow in. */
+const filled = 0.7
+
+const limitsOf = ({ maxBytes = defaultMaxBytes, maxFiles = Number.POSITIVE_INFINITY, threshold }: Sizes) => ({
+  tokens: threshold,
+  bytes: maxBytes,
+  files: maxFiles
+})
+
+type Limits = ReturnType<typeof limitsOf>
+
+const optionsOf = ({ bytes, files, tokens }: Limits, overhead: number): reduction.TruncateOptions => ({
+  budget: tokens,
+  maxBytes: bytes,
+  maxFiles: files,
+  overhead
+})
+
+/** A budget that reduces a conversation whose request passes a limit. */
 const make = (
-  { threshold }: Sizes,
+  sizes: Sizes,
   reduce: (part: Part, model: LanguageModel.LanguageModel) => Effect.Effect<reduction.Reduction, AgentError.Reason>
 ): agentTypes.Budget => ({
   fit: Effect.fnUntraced(function* ({ conversation, model, ...request }) {
     const overhead = request.overhead(yield* TokenCounter)
+    if (yield* reduction.fits(conversation, optionsOf(limitsOf(sizes), overhead))) return undefined
     const before = yield* reduction.estimatedSize(conversation, { overhead })
-    if (before <= threshold) return undefined
     const fitted = yield* reduce([conversation, overhead], model)
     return reduction.isUnchanged(fitted.report) ? undefined : { ...fitted, report: { ...fitted.report, before } }
   })
 })
 
 const truncateTo = (
-  { keepOutput, target, threshold }: Truncate,
+  sizes: Truncate,
   [conversation, overhead]: Part
 ): Effect.Effect<reduction.Reduction, AgentError.Reason> => {
-  const to = (budget: number) => reduction.truncate(conversation, { budget, overhead, keepOutput })
-  return to(Math.min(target ?? Math.floor(threshold * 0.7), threshold)).pipe(
-    // The room between target and threshold is a wish
+  const { keepOutput, target, threshold } = sizes
+  const limits = limitsOf(sizes)
+  const to = (aim: Limits): Effect.Effect<reduction.Reduction, reduction.BudgetTooSmall> =>
+    // The room between the aim and the limits is a wish
     Effect.catchIf(
-      (error) => error.needed <= threshold,
-      (error) => to(error.needed)
-    ),
-    Effect.mapError(({ needed }) => {
-      const error = new reduction.BudgetTooSmall({ needed, budget: threshold })
-      return agentReason.makeReason("BudgetFailed", { problem: error.message }, error)
-    })
-  )
+      reduction.truncate(conversation, { ...optionsOf(aim, overhead), keepOutput }),
+      ({ needed, unit }) => needed <= limits[unit],
+      ({ needed, unit }) => to({ ...aim, [unit]: needed })
+    )
+  const wish: Limits = {
+    tokens: Math.min(target ?? Math.floor(threshold * filled), threshold),
+    bytes: limits.bytes * filled,
+    files: Math.floor(limits.files * filled)
+  }
+  return Effect.mapError(to(wish), ({ needed, unit }) => {
+    const error = new reduction.BudgetTooSmall({ needed, budget: limits[unit], unit })
+    return agentReason.makeReason("BudgetFailed", { problem: error.message }, error)
+  })
 }
 
 const compactTo = Effect.fnUntraced(function* (
@@ -86,8 +115,10 @@ const compactTo = Effect.fnUntraced(function* (
       return agentReason.makeReason("BudgetFailed", { problem }, error)
     })
   )
-  const after = yield* reduction.estimatedSize(compacted.conversation, { overhead })
-  if (after <= sizes.threshold) return { ...compacted, report: { ...compacted.report, after } }
+  if (yield* reduction.fits(compacted.conversation, optionsOf(limitsOf(sizes), overhead))) {
+    const after = yield* reduction.estimatedSize(compacted.conversation, { overhead })
+    return { ...compacted, report: { ...compacted.report, after } }
+  }
   const fitted = yield* truncateTo(sizes, [compacted.conversation, overhead])
   return { conversation: fitted.conversation, report: mergeReports(compacted.report, fitted.report) }
 })

@@ -574,7 +574,13 @@ const applyBudget = Effect.fnUntraced(function* (budget: agentTypes.Budget, { ca
       : Effect.updateContext(fitting, (services: Context.Context<never>) => runSpans.withTracer(services, calls))
   const fitted = yield* Effect.mapError(traced, (reason) => recorder.fail(reason))
   if (fitted === undefined) return
-  yield* recorder.recordNow({ _tag: "ConversationFitted", view: fitted.conversation, report: fitted.report })
+  const { beside } = history.asHistory(fitted.conversation)
+  yield* recorder.recordNow({
+    _tag: "ConversationFitted",
+    view: history.selectionOf(view ?? conversation, fitted.conversation),
+    ...defined({ beside }),
+    report: fitted.report
+  })
 })
 
 /** The tokens that providers write around a tool definition. */

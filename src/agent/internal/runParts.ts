@@ -53,7 +53,12 @@ const OwnEvent = Schema.Union([
     maxSteps: runValues.MaxSteps,
     instructions: Schema.optionalKey(System)
   }),
-  Schema.TaggedStruct("ConversationFitted", { at, view: runValues.History, report: reduction.ReductionReport }),
+  Schema.TaggedStruct("ConversationFitted", {
+    at,
+    view: Schema.Array(Schema.Union([Schema.String, Message.Message])),
+    beside: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
+    report: reduction.ReductionReport
+  }),
   Schema.TaggedStruct("StepStarted", { at, step: runValues.Count, purpose: runValues.Purpose }),
   Schema.TaggedStruct("ModelAnswered", {
     at,

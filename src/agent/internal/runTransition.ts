@@ -635,9 +635,11 @@ const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted
   if (action._tag !== "CallModel") {
     return unexpected(event, `what comes next: ${action._tag}`, "a view for a model call")
   }
-  const idOfLast = (one: history.Conversation) => history.lastMessage(history.asHistory(one))?.id
-  return idOfLast(event.view) === idOfLast(self.conversation) && history.openCalls(event.view).length === 0
-    ? updateState(self, event, { view: event.view })
+  const before = history.asHistory(self.view ?? self.conversation)
+  const view = history.select(before, event.view, event.beside)
+  if (view === undefined) return brokenConversation(event, "a view with messages that the conversation does not have")
+  return history.lastMessage(view)?.id === history.lastMessage(before)?.id && history.openCalls(view).length === 0
+    ? updateState(self, event, { view })
     : unexpected(event, "a view that ends as the conversation does", "one with another end")
 }
 

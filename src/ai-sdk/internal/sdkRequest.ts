@@ -393,7 +393,9 @@ export const dialectOf = (provider: string): Dialect => {
   if (provider.includes("anthropic")) return anthropic
   if (provider.startsWith("google")) return google
   const dialect = provider.endsWith(".chat") ? chat : openAi
-  return /^(openai|azure)\b/u.test(provider) ? dialect : { ...dialect, laterSystem: "none" }
+  if (/^(openai|azure)(?!-compatible)\b/u.test(provider)) return dialect
+  // A gateway may lead to any model, those of Anthropic included
+  return { ...dialect, laterSystem: "none", needsTools: true }
 }
 
 // Tools

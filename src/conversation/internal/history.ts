@@ -979,7 +979,7 @@ export const addTo = (facts: FactsDraft, given: Message): void => {
       return
     case "assistant":
       facts.lastAssistant = message
-      if ((message.usage?.inputTokens ?? 0) > 0 && message.usage?.estimated !== true && !hasMark(message, viewMark)) {
+      if (hasReport(message)) {
         facts.reported = message
         facts.beside = undefined
       }
@@ -988,6 +988,13 @@ export const addTo = (facts: FactsDraft, given: Message): void => {
     case "tool":
       facts.open = HashMap.remove(facts.open, message.callId)
   }
+}
+
+/** True for an answer with the size of its request. Some providers report only what did not come from a cache, or was written to one. */
+const hasReport = (message: AssistantMessage): boolean => {
+  const { cacheReadTokens = 0, cacheWriteTokens = 0, estimated, inputTokens = 0 } = message.usage ?? {}
+  const isWhole = inputTokens > 0 && inputTokens >= cacheReadTokens + cacheWriteTokens
+  return isWhole && estimated !== true && !hasMark(message, viewMark)
 }
 
 /** True for a later system message with instructions in place of all earlier ones. */
@@ -1050,6 +1057,40 @@ export const forgetReport = (self: History, beside: number): History => {
 /** The rest of a conversation from which messages were removed. */
 export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined, beside: number = 0): History => {
   return forgetReport(pushAll(limited(empty, tokenLimit), messages), beside)
+}
+
+/** A part of a conversation, oldest first: ids of messages of the conversation, and messages that it does not have. */
+export type Selection = ReadonlyArray<string | Message>
+
+/** The selection that {@link select} makes a part of. */
+export const selectionOf = (self: Conversation, part: Conversation): Selection => {
+  const own = new Set(messages(self))
+  return messages(part).map((message) => (own.has(message) ? message.id : message))
+}
+
+/**
+ * The part of a conversation, `undefined` where a message is missing or breaks a law. The search begins at the newest message, so
+ * that an id that occurs twice is the later one. `beside`: see {@link FactsDraft}.
+ */
+export const select = (self: History, selection: Selection, beside: number | undefined): History | undefined => {
+  const all = messages(self)
+  let at = all.length
+  const part: Array<Message> = []
+  for (const one of selection.toReversed()) {
+    if (typeof one !== "string") {
+      part.push(one)
+      continue
+    }
+    do at -= 1
+    while (at >= 0 && all[at]?.id !== one)
+    const found = all[at]
+    if (found === undefined) return undefined
+    part.push(found)
+  }
+  const selected = appendEach(limited(empty, self.tokenLimit), part.reverse())
+  if (Result.isFailure(selected)) return undefined
+  const built = asHistory(selected.success)
+  return beside === undefined ? built : forgetReport(built, beside)
 }
 
 /** The part of a conversation before the newest user message with this id, `undefined` if there is none. */

@@ -79,20 +79,23 @@ export const isUnchanged = (self: ReductionReport): boolean =>
  *
  * **Details**
  *
- * `needed` is the smallest budget that would do.
+ * `budget` is the limit that they pass, in tokens, bytes or files (`unit`), and `needed` the smallest one that would do.
  *
  * @category errors
  * @since 0.1.0
  */
 export class BudgetTooSmall extends Schema.TaggedError<BudgetTooSmall>("effect-emissary/conversation/BudgetTooSmall")(
   "BudgetTooSmall",
-  { needed: Schema.Number, budget: Schema.Number }
+  { needed: Schema.Number, budget: Schema.Number, unit: Schema.Literals(["tokens", "bytes", "files"]) }
 ) {
   override get message(): string {
-    if (!(this.budget >= 0)) return `Budget of tokens: expected a number from 0, got ${this.budget}`
-    return `Budget too small: expected at most ${this.budget} tokens in what must stay (the system message, the messages since the newest user message, and the rest of the request), got ${this.needed}. Raise the budget, shorten the instructions or limit the outputs of tools`
+    const { budget, needed, unit } = this
+    if (!(budget >= 0)) return `Budget of ${unit}: expected a number from 0, got ${budget}`
+    return `Budget too small: expected at most ${budget} ${unit} in what must stay (the system message, the messages since the newest user message, and the rest of the request), got ${needed}. Raise ${limitNames[unit]}, shorten the instructions or limit the outputs of tools`
   }
 }
+
+const limitNames = { tokens: "the budget", bytes: "maxBytes", files: "maxFiles" } as const
 
 /**
  * A conversation within its budget, and what was done to it.
@@ -116,8 +119,10 @@ export interface Reduction {
  *
  * After `truncate` and `compact` have removed something, older reports are about a
  * longer conversation; they stay on their messages for `tokenCount`. What the newest of them reported
- * beyond the messages (tool definitions, another vocabulary) is still part of the size, as is an `overhead`
- * that is larger.
+ * beyond the estimate (files, another vocabulary) stays with the messages that are left, in proportion.
+ *
+ * A report that cannot be the size of its request is not believed: less than its own cached tokens, or less than a quarter of
+ * the estimate of the texts.
  *
  * **Example** (Input is not counted twice)
  *
@@ -147,7 +152,7 @@ export const estimatedSize: {
   (self: Conversation, options?: SizeOptions): Effect.Effect<number>
 } = dual(history.firstIsConversation, (self: Conversation, options?: SizeOptions) =>
   Effect.map(TokenCounter.TokenCounter, (counter) =>
-    requestTokens(history.asHistory(self), options?.overhead ?? 0, weigherOf(counter))
+    requestTokens(history.asHistory(self), options?.overhead ?? 0, scaleOf(counter))
   )
 )
 
@@ -183,9 +188,10 @@ export interface SizeOptions {
  * messages keep their ids and their order. When that is too much, the error has the
  * budget that would do.
  *
- * If a provider reported more tokens than the counter finds, the difference (tool
- * definitions, another vocabulary) is expected in the next request too. The cost is linear in the
- * conversation; each message is counted once.
+ * If a provider reported more tokens than the counter and the `overhead` have, each message has its share of the
+ * difference, and takes it along when it is removed. A difference that no removal brings within the budget is
+ * left out, because its cause is not known; the next report corrects the size. The cost is linear in the conversation; each message
+ * is counted once.
  *
  * **Example** (A long tool output is shortened)
  *
@@ -223,7 +229,7 @@ export const truncate: {
   (self: Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall>
 } = dual(2, (self: Conversation, options: TruncateOptions) =>
   Effect.flatMap(TokenCounter.TokenCounter, (counter) =>
-    Effect.fromResult(truncateHistory(history.asHistory(self), options, weigherOf(counter)))
+    Effect.fromResult(truncateHistory(history.asHistory(self), options, scaleOf(counter)))
   )
 )
 
@@ -236,6 +242,10 @@ export const truncate: {
 export interface TruncateOptions extends SizeOptions {
   /** The most tokens that the next request may weigh. */
   readonly budget: number
+  /** The most bytes that its texts and files may have, about as JSON has them; default: any number. */
+  readonly maxBytes?: number | undefined
+  /** The most files (pictures, documents) that it may have; default: any number. */
+  readonly maxFiles?: number | undefined
   /** The number of characters that stay of a shortened tool output, default 400; a number below 0 counts as 0. Texts up to twice as long, and a marker, are left alone; files never are. */
   readonly keepOutput?: number | undefined
 }
@@ -382,8 +392,8 @@ export const compact: {
   Effect.fnUntraced(function* <E, R>(self: Conversation, { keepRecent, summarize }: CompactOptions<E, R>) {
     if (!isTurnCount(keepRecent)) return yield* invalidKeepRecent(keepRecent)
     const { open, providerOpen, tokenLimit } = history.asHistory(self)
-    const weigh = weigherOf(yield* TokenCounter.TokenCounter)
-    const before = requestTokens(history.asHistory(self), 0, weigh)
+    const scale = scaleOf(yield* TokenCounter.TokenCounter)
+    const before = requestTokens(history.asHistory(self), 0, scale)
     const all = history.messages(self)
     const first = firstTurnIndex(all)
     const isOpen = !HashMap.isEmpty(open) || !HashMap.isEmpty(providerOpen)
@@ -402,16 +412,17 @@ export const compact: {
     const summary = yield* history.user(`Summary of the conversation so far:\n\n${text}`, {
       metadata: { [history.summaryMark]: old.length }
     })
-    const beside = tokensBeside(history.asHistory(self), 0, weigh)
+    const shares = sharesOf(history.asHistory(self), 0, scale)
+    const beside = Num.sumAll(all.map((message, index) => (isKept(message, index) ? (shares[index] ?? 0) : 0)))
     const inFront = all.slice(0, first).filter(isKept)
     const rest = all.filter(isKept).slice(inFront.length)
     const conversation = history.rebuild([...inFront, summary, ...rest], tokenLimit, beside)
     const report: ReductionReport = {
       before,
-      after: requestTokens(conversation, 0, weigh),
-      removed: removed.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
+      after: requestTokens(conversation, 0, scale),
+      removed: removed.map((message) => ({ id: message.id, role: message.role, tokens: scale.weigh(message).tokens })),
       shortened: [],
-      summary: { id: summary.id, tokens: weigh(summary) }
+      summary: { id: summary.id, tokens: scale.weigh(summary).tokens }
     }
     return { conversation, report }
   })
@@ -499,169 +510,319 @@ const documentTokens = 2500
 
 const documentBytes = 50_000
 
-type Weigher = (message: Message) => number
+/** The weight of a request or of a part of one. `texts` are the tokens without those of files, by estimate. */
+interface Weight {
+  readonly tokens: number
+  readonly texts: number
+  readonly bytes: number
+  readonly files: number
+}
 
-/** Counts each message once, as long as the counter lives. */
-const weigherOf = memoize((counter: TokenCounter.TokenCounter): Weigher =>
-  memoize((message) => messageOverhead + contentTokens(counter, message))
-)
+const none: Weight = { tokens: 0, texts: 0, bytes: 0, files: 0 }
 
-const contentTokens = (counter: TokenCounter.TokenCounter, message: Message): number => {
+const plus = (a: Weight, b: Weight): Weight => ({
+  tokens: a.tokens + b.tokens,
+  texts: a.texts + b.texts,
+  bytes: a.bytes + b.bytes,
+  files: a.files + b.files
+})
+
+const minus = (a: Weight, b: Weight): Weight => ({
+  tokens: a.tokens - b.tokens,
+  texts: a.texts - b.texts,
+  bytes: a.bytes - b.bytes,
+  files: a.files - b.files
+})
+
+const sum = (weights: ReadonlyArray<Weight>): Weight => weights.reduce(plus, none)
+
+/** Weighs each message once, and each conversation from the messages that are new in it, as long as the counter lives. */
+interface Scale {
+  readonly weigh: (message: Message) => Weight
+  readonly total: (self: History) => Weight
+}
+
+const scaleOf = memoize((counter: TokenCounter.TokenCounter): Scale => {
+  const weigh = memoize((message: Message) => plus(ofMessage, contentWeight(counter, message)))
+  const totals = new WeakMap<history.Node, Weight>()
+  const total = ({ last }: History): Weight => {
+    const newer: Array<history.Node> = []
+    let node = last
+    for (; node !== undefined && !totals.has(node); node = node.previous) newer.push(node)
+    let weight = (node && totals.get(node)) ?? none
+    for (const next of newer.reverse()) totals.set(next, (weight = plus(weight, weigh(next.message))))
+    return weight
+  }
+  return { weigh, total }
+})
+
+const ofMessage: Weight = { ...none, tokens: messageOverhead, texts: messageOverhead }
+
+const textWeight = (counter: TokenCounter.TokenCounter, text: string): Weight => {
+  const tokens = counter.count(text)
+  return { tokens, texts: tokens, bytes: text.length, files: 0 }
+}
+
+const contentWeight = (counter: TokenCounter.TokenCounter, message: Message): Weight => {
   switch (message.role) {
     case "system":
-      return counter.count(message.content)
+      return textWeight(counter, message.content)
     case "tool":
-      return partsTokens(counter, ToolResult.content(message.result))
+      return partsWeight(counter, ToolResult.content(message.result))
     default:
-      return partsTokens(counter, message.content)
+      return partsWeight(counter, message.content)
   }
 }
 
-const partsTokens = (counter: TokenCounter.TokenCounter, content: ReadonlyArray<AssistantPart>): number =>
-  Num.sumAll(content.map((part) => partTokens(counter, part)))
+const partsWeight = (counter: TokenCounter.TokenCounter, content: ReadonlyArray<AssistantPart>): Weight =>
+  sum(content.map((part) => partWeight(counter, part)))
 
-const partTokens = (counter: TokenCounter.TokenCounter, part: AssistantPart): number => {
+const partWeight = (counter: TokenCounter.TokenCounter, part: AssistantPart): Weight => {
   switch (part.type) {
     case "text":
     case "reasoning":
-      return counter.count(part.text)
+      return textWeight(counter, part.text)
     case "file":
-      return fileTokens(counter, part)
+      return fileWeight(counter, part)
     case "tool-call":
-      return callOverhead + counter.count(part.name) + counter.count(argumentText(part))
+      return plus(ofCall, plus(textWeight(counter, part.name), textWeight(counter, argumentText(part))))
     case "tool-result":
-      return partsTokens(counter, ToolResult.content(part.result))
+      return partsWeight(counter, ToolResult.content(part.result))
     case "source":
-      return 0
+      return none
   }
 }
+
+const ofCall: Weight = { ...none, tokens: callOverhead, texts: callOverhead }
 
 const argumentText = (part: ToolCallPart): string =>
   part.text ?? Option.getOrElse(modelMessages.stringifyJson(part.arguments), () => "")
 
-const fileTokens = (counter: TokenCounter.TokenCounter, { data, fileName, mediaType }: ToolResult.FilePart): number => {
-  const named = fileName === undefined ? 0 : counter.count(fileName)
-  if (mediaType.startsWith("image/")) return named + imageTokens
-  if (data.type === "url") return named + documentTokens
-  const bytes = Math.floor((data.base64.length * 3) / 4)
-  return mediaType.startsWith("text/")
-    ? named + Math.ceil(bytes / 4)
-    : named + documentTokens * Math.max(1, Math.ceil(bytes / documentBytes))
+const fileWeight = (counter: TokenCounter.TokenCounter, part: ToolResult.FilePart): Weight => {
+  const { data, fileName } = part
+  const named = fileName === undefined ? none : textWeight(counter, fileName)
+  const bytes = data.type === "url" ? data.url.length : data.base64.length
+  return plus(named, { tokens: fileTokens(part), texts: 0, bytes, files: 1 })
 }
 
-const sumTokens = (messages: ReadonlyArray<Message>, weigh: Weigher): number => Num.sumAll(messages.map(weigh))
+const fileTokens = ({ data, mediaType }: ToolResult.FilePart): number => {
+  if (mediaType.startsWith("image/")) return imageTokens
+  if (data.type === "url") return documentTokens
+  const bytes = Math.floor((data.base64.length * 3) / 4)
+  return mediaType.startsWith("text/")
+    ? Math.ceil(bytes / 4)
+    : documentTokens * Math.max(1, Math.ceil(bytes / documentBytes))
+}
 
 /** The request of the answer, and the answer itself as far as it is sent back. */
-const reportedTokens = (message: AssistantMessage, weigh: Weigher): number => {
+const reportedTokens = (message: AssistantMessage, { weigh }: Scale): number => {
   const { inputTokens = 0, outputTokens, reasoningTokens = 0 } = message.usage ?? {}
-  if (outputTokens === undefined) return inputTokens + weigh(message)
+  if (outputTokens === undefined) return inputTokens + weigh(message).tokens
   const isSentBack = message.content.some((part) => part.type === "reasoning")
   return inputTokens + Math.max(0, outputTokens - (isSentBack ? 0 : reasoningTokens))
 }
 
+/** A text has at least this part of the tokens of its estimate. */
+const leastPart = 0.25
+
+/**
+ * The newest report, if it can be the size of its request: the tokens up to its answer as they are reported and by estimate, the
+ * estimate of the messages behind, and their number.
+ */
+const reportOf = (self: History, scale: Scale) => {
+  const { reported } = self
+  if (reported === undefined) return undefined
+  const since = history.messagesSince(self, reported)
+  const behind = sum(since.map(scale.weigh))
+  const counted = minus(scale.total(self), behind)
+  const tokens = reportedTokens(reported, scale)
+  return tokens < counted.texts * leastPart
+    ? undefined
+    : { tokens, counted: counted.tokens, behind: behind.tokens, messages: since.length }
+}
+
 const defaultKeepOutput = 400
 
-interface WeighedMessage {
+/** A message with its share of what a provider reported beyond the estimate. */
+interface Entry {
   readonly message: Message
+  /** By estimate. */
   readonly tokens: number
+  readonly weight: Weight
   /** Its replacement, if that weighs less. */
-  readonly short: ToolMessage | undefined
-  readonly shortTokens: number
+  readonly short: { readonly message: ToolMessage; readonly tokens: number; readonly weight: Weight } | undefined
 }
+
+const requestWeight = (self: History, overhead: number, scale: Scale): Weight => ({
+  ...scale.total(self),
+  tokens: requestTokens(self, overhead, scale)
+})
+
+type Limits = Omit<Weight, "texts">
+
+const limitsOf = ({ budget, maxBytes, maxFiles }: TruncateOptions): Limits => ({
+  tokens: budget,
+  bytes: maxBytes ?? Number.POSITIVE_INFINITY,
+  files: maxFiles ?? Number.POSITIVE_INFINITY
+})
+
+const units = ["tokens", "bytes", "files"] as const
+
+/** The unit in which a weight passes its limit. */
+const passed = (weight: Weight, limits: Limits) => units.find((unit) => !(weight[unit] <= limits[unit]))
+
+/** True for a conversation that {@link truncate} leaves as it is. */
+export const fits = (self: Conversation, options: TruncateOptions): Effect.Effect<boolean> =>
+  Effect.map(TokenCounter.TokenCounter, (counter) => {
+    const weight = requestWeight(history.asHistory(self), options.overhead ?? 0, scaleOf(counter))
+    return passed(weight, limitsOf(options)) === undefined
+  })
 
 const truncateHistory = (
   self: History,
   options: TruncateOptions,
-  weigh: Weigher
+  scale: Scale
 ): Result.Result<Reduction, BudgetTooSmall> => {
-  const { budget, overhead = 0 } = options
-  const before = requestTokens(self, overhead, weigh)
-  if (before <= budget) {
-    return Result.succeed({ conversation: self, report: { before, after: before, removed: [], shortened: [] } })
+  const { overhead = 0 } = options
+  const weight = requestWeight(self, overhead, scale)
+  const limits = limitsOf(options)
+  const before = weight.tokens
+  if (passed(weight, limits) === undefined) {
+    const report = { before, after: before, removed: [], shortened: [] }
+    return Result.succeed({ conversation: self, report })
   }
+  const shares = sharesOf(self, overhead, scale)
+  const fitted = reduceTo(self, options, limits, scale, shares)
+  // No message is the cause of what is left
+  const isUnexplained = Result.isFailure(fitted) && fitted.failure.unit === "tokens" && shares.some((one) => one > 0)
+  const reduced = isUnexplained ? reduceTo(self, options, limits, scale, []) : fitted
+  return Result.map(reduced, ({ conversation, report }) => ({
+    conversation,
+    report: { ...report, before }
+  }))
+}
+
+/** Gives up what is least useful, of messages with these shares. */
+const reduceTo = (
+  self: History,
+  { keepOutput, overhead = 0 }: TruncateOptions,
+  limits: Limits,
+  scale: Scale,
+  shares: ReadonlyArray<number>
+): Result.Result<Reduction, BudgetTooSmall> => {
   const all = history.messages(self)
   const first = firstTurnIndex(all)
   const current = recentTurnsIndex(all, 1)
   const newest = all.findLastIndex((message) => message.role === "assistant")
-  const keep = Math.max(0, Math.floor(options.keepOutput ?? defaultKeepOutput) || 0)
-  const entries = all.map((message, index) => weighMessage(message, index < newest ? keep : undefined, weigh))
-
-  const beside = tokensBeside(self, overhead, weigh)
+  const keep = Math.max(0, Math.floor(keepOutput ?? defaultKeepOutput) || 0)
+  const entries = all.map((message, index) =>
+    entryOf(message, shares[index] ?? 0, index < newest ? keep : undefined, scale)
+  )
+  const beside: Weight = { ...none, tokens: overhead }
   const stays = keptWith(all, current)
-  const fixed = beside + sumWeighed(entries.filter(({ message }, index) => stays(message, index)))
-  const from = firstKeptIndex(entries, first, current, stays, budget - fixed)
+  const fixed = addAll(
+    beside,
+    entries.filter(({ message }, index) => stays(message, index))
+  )
+  const from = firstKeptIndex(entries, first, current, stays, fixed, limits)
   const isKept = keptWith(all, from)
   const kept = entries.filter(({ message }, index) => isKept(message, index))
   const removed = entries.filter(({ message }, index) => !isKept(message, index))
-  const { after, messages, shortened } = shortenOldest(kept, beside, budget)
-  if (!(after <= budget)) return Result.fail(new BudgetTooSmall({ needed: after, budget }))
-
+  const { after, messages, shortened } = shortenOldest(kept, beside, limits)
+  const unit = passed(after, limits)
+  if (unit !== undefined) return Result.fail(new BudgetTooSmall({ needed: after[unit], budget: limits[unit], unit }))
   const report: ReductionReport = {
-    before,
-    after,
+    before: after.tokens,
+    after: after.tokens,
     removed: removed.map(({ message, tokens }) => ({ id: message.id, role: message.role, tokens })),
     shortened
   }
-  const conversation = history.rebuild(messages, self.tokenLimit, tokensBeside(self, 0, weigh))
-  return Result.succeed({ conversation, report })
+  const left = after.tokens - overhead - Num.sumAll(messages.map((message) => scale.weigh(message).tokens))
+  const known = Math.min(overhead, tokensBeside(self, 0, scale))
+  return Result.succeed({ conversation: history.rebuild(messages, self.tokenLimit, known + left), report })
 }
 
 /** The newest report and an estimate of the messages behind it, or an estimate of all. */
-const requestTokens = (self: History, overhead: number, weigh: Weigher): number =>
-  self.reported === undefined
-    ? tokensBeside(self, overhead, weigh) + sumTokens(history.messages(self), weigh)
-    : reportedTokens(self.reported, weigh) + sumTokens(history.messagesSince(self, self.reported), weigh)
+const requestTokens = (self: History, overhead: number, scale: Scale): number => {
+  const report = reportOf(self, scale)
+  return report === undefined
+    ? Math.max(overhead, self.beside ?? 0) + scale.total(self).tokens
+    : report.tokens + report.behind
+}
 
 /** Tokens of a request beside the messages. A report contains them, with the tokens that the counter misses. */
-const tokensBeside = (self: History, overhead: number, weigh: Weigher): number => {
-  const { beside = 0, reported } = self
-  if (reported === undefined) return Math.max(overhead, beside)
-  const behind = sumTokens(history.messagesSince(self, reported), weigh)
-  const counted = sumTokens(history.messages(self), weigh) - behind
-  return Math.max(overhead, reportedTokens(reported, weigh) - counted)
+const tokensBeside = (self: History, overhead: number, scale: Scale): number => {
+  const report = reportOf(self, scale)
+  return Math.max(overhead, report === undefined ? (self.beside ?? 0) : report.tokens - report.counted)
 }
 
-const weighMessage = (message: Message, keep: number | undefined, weigh: Weigher): WeighedMessage => {
-  const tokens = weigh(message)
+/** By message, its share of what a report had beyond the estimate. System messages in front have none: they always stay. */
+const sharesOf = (self: History, overhead: number, scale: Scale): ReadonlyArray<number> => {
+  const excess = tokensBeside(self, overhead, scale) - overhead
+  if (!(excess > 0)) return []
+  const all = history.messages(self)
+  const first = firstTurnIndex(all)
+  const end = all.length - (reportOf(self, scale)?.messages ?? 0)
+  const weights = all.map((message, index) => (index < first || index >= end ? 0 : scale.weigh(message).tokens))
+  const whole = Num.sumAll(weights)
+  if (whole === 0) return []
+  let counted = 0
+  let given = 0
+  return weights.map((weight) => {
+    counted += weight
+    const share = Math.floor((excess * counted) / whole) - given
+    given += share
+    return share
+  })
+}
+
+const entryOf = (message: Message, share: number, keep: number | undefined, { weigh }: Scale): Entry => {
+  const own = weigh(message)
+  const { tokens } = own
+  const entry: Entry = { message, tokens, weight: { ...own, tokens: tokens + share }, short: undefined }
   const short = keep === undefined || message.role !== "tool" ? undefined : shortenOutput(message, keep)
-  const shortTokens = short === undefined ? tokens : weigh(short)
-  return shortTokens < tokens
-    ? { message, tokens, short, shortTokens }
-    : { message, tokens, short: undefined, shortTokens: tokens }
+  if (short === undefined) return entry
+  const less = weigh(short)
+  if (less.tokens >= tokens) return entry
+  const weight = { ...less, tokens: less.tokens + Math.floor((share * less.tokens) / tokens) }
+  return { ...entry, short: { message: short, tokens: less.tokens, weight } }
 }
 
-const sumWeighed = (entries: ReadonlyArray<WeighedMessage>): number => Num.sumAll(entries.map(({ tokens }) => tokens))
+const addAll = (start: Weight, entries: ReadonlyArray<Entry>): Weight =>
+  entries.reduce((total, { weight }) => plus(total, weight), start)
 
 /** Position of the oldest turn that fits when all outputs of old turns are short. */
 const firstKeptIndex = (
-  entries: ReadonlyArray<WeighedMessage>,
+  entries: ReadonlyArray<Entry>,
   first: number,
   current: number,
   stays: Keeps,
-  room: number
+  fixed: Weight,
+  limits: Limits
 ) => {
   let kept = current
-  let tokens = 0
+  let total = fixed
   for (let index = current - 1; index >= first; index--) {
     const one = entries[index]
     if (one === undefined) continue
-    if (!stays(one.message, index)) tokens += one.shortTokens
-    if (!(tokens <= room)) return kept
+    if (!stays(one.message, index)) total = plus(total, one.short?.weight ?? one.weight)
+    if (passed(total, limits) !== undefined) return kept
     if (one.message.role === "user" || index === first) kept = index
   }
   return kept
 }
 
-const shortenOldest = (entries: ReadonlyArray<WeighedMessage>, beside: number, budget: number) => {
+const shortenOldest = (entries: ReadonlyArray<Entry>, beside: Weight, limits: Limits) => {
   const messages: Array<Message> = []
   const shortened: Array<ShortenedOutput> = []
-  let after = beside + sumWeighed(entries)
-  for (const { message, short, shortTokens, tokens } of entries) {
-    const isKept = short === undefined || after <= budget
-    messages.push(isKept ? message : short)
+  let after = addAll(beside, entries)
+  for (const { message, short, tokens, weight } of entries) {
+    const isKept = short === undefined || passed(after, limits) === undefined
+    messages.push(isKept ? message : short.message)
     if (isKept) continue
-    shortened.push({ id: short.id, callId: short.callId, name: short.name, before: tokens, after: shortTokens })
-    after += shortTokens - tokens
+    const { callId, id, name } = short.message
+    shortened.push({ id, callId, name, before: tokens, after: short.tokens })
+    after = plus(minus(after, weight), short.weight)
   }
   return { messages, shortened, after }
 }
