@@ -270,6 +270,22 @@ const quoteBoth = (recorded: Schema.Json | undefined, sent: Schema.Json | undefi
 const countPlaces = (patch: JsonPatch.JsonPatch): number =>
   new Set(patch.map(({ path }) => path.split("/").slice(0, 4).join("/"))).size
 
+const refused = (method: Method, problem: string) =>
+  AiError.make({
+    module: "ModelCassette",
+    method,
+    reason: new AiError.UnknownError({
+      description: `${problem}Record the file again with ModelCassette.layerRecord`,
+      metadata: { [plainJson.publicDescription]: true }
+    })
+  })
+
+const sentTooOften = (path: string, recorded: number, method: Method) =>
+  refused(
+    method,
+    `the cassette ${path} holds this request ${recorded === 1 ? "once" : `${recorded} times`}, and it was sent once more. `
+  )
+
 const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: Schema.Json, method: Method) => {
   const compared = exchanges.map((exchange, index) => {
     const patch = JsonPatch.get(exchange.request, request)
@@ -285,16 +301,9 @@ const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: 
   })
   const found =
     closest === undefined
-      ? "it has no exchanges"
+      ? "it has no exchanges. "
       : `the closest of its ${exchanges.length} exchanges, number ${closest.index + 1}, differs in ${closest.patch.length === 1 ? "one place" : `${closest.patch.length} places`}:${lines.join("")}\n`
-  return AiError.make({
-    module: "ModelCassette",
-    method,
-    reason: new AiError.UnknownError({
-      description: `this request is not in the cassette ${path}; ${found}Record the file again with ModelCassette.layerRecord`,
-      metadata: { [plainJson.publicDescription]: true }
-    })
-  })
+  return refused(method, `this request is not in the cassette ${path}; ${found}`)
 }
 
 /**
@@ -304,10 +313,10 @@ const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: 
  *
  * A request is found by the digest of its canonical JSON: prompt, tools with their JSON Schemas, tool choice, schema of
  * the object, and method. Requests may come in another order than they were recorded. Answers to equal requests are given in
- * the order of the file, and the last one again and again.
+ * the order of the file.
  *
  * A request that is not in the file fails with an `AiError` that is not retryable; its message lists the differences to the
- * closest request of the file. A file that is no cassette fails the layer with a `PayloadError`.
+ * closest request of the file. A request that is sent more often than it was recorded fails in the same way. A file that is no cassette fails the layer with a `PayloadError`.
  *
  * `limits` are those of decoding the file, `Limits.defaults` if absent.
  *
@@ -363,8 +372,9 @@ export const layerReplay = (
         const recorded = plainJson.own(answers, digest)
         const count = used.get(digest) ?? 0
         used.set(digest, count + 1)
-        const exchange = recorded?.[count] ?? recorded?.at(-1)
-        return exchange === undefined ? yield* notRecorded(path, exchanges, request, method) : exchange.answer
+        if (recorded === undefined) return yield* notRecorded(path, exchanges, request, method)
+        const exchange = recorded[count]
+        return exchange === undefined ? yield* sentTooOften(path, recorded.length, method) : exchange.answer
       })
 
       return yield* makeModel({

@@ -135,14 +135,19 @@ describe("MODEL-5 cassette of a model", () => {
   })
 
   test(
-    "equal requests are answered in the order of the file, then with the last answer",
+    "equal requests are answered in the order of the file, and one more fails (case keep 45)",
     NodeFileSystem.layer,
     function* () {
       const { path } = yield* inFolder
       const ask = Effect.map(LanguageModel.generateText({ prompt: "Roll a die" }), ({ text }) => text)
       yield* Effect.provide(Effect.all([ask, ask]), record(path, [{ text: "3" }, { text: "5" }]))
-      const texts = yield* Effect.provide(Effect.all([ask, ask, ask]), ModelCassette.layerReplay(path))
-      assert.deepStrictEqual(texts, ["3", "5", "5"])
+      const replay = Effect.gen(function* () {
+        return { texts: yield* Effect.all([ask, ask]), error: yield* Effect.flip(ask) }
+      })
+      const { error, texts } = yield* Effect.provide(replay, ModelCassette.layerReplay(path))
+      assert.deepStrictEqual(texts, ["3", "5"])
+      assert.isFalse(error.isRetryable)
+      assert.include(error.message, "holds this request 2 times, and it was sent once more. Record the file again")
     }
   )
 
