@@ -1,4 +1,5 @@
 /** A process that measures one row. It does what `harness.ts` asks for, one request at a time. */
+import { Session, type Profiler } from "node:inspector"
 import { setTimeout as sleep } from "node:timers/promises"
 import { PerformanceObserver } from "node:perf_hooks"
 import type { Request, Sample } from "./harness.ts"
@@ -92,6 +93,32 @@ const committed = async (runs: number): Promise<Sample> => {
   throw new Error("one run fills the log of the database")
 }
 
+// Code that was loaded before the coverage begins is not counted well
+const inspector = process.env["BENCH_CALLS"] === undefined ? undefined : new Session()
+inspector?.connect()
+inspector?.post("Profiler.enable")
+inspector?.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false })
+
+/** The calls of functions of this library and of Effect since the last look. */
+const takeCalls = (): number => {
+  let scripts: ReadonlyArray<Profiler.ScriptCoverage> = []
+  // The inspector answers before it returns
+  inspector?.post("Profiler.takePreciseCoverage", (_, { result }) => {
+    scripts = result
+  })
+  const ours = scripts.filter(({ url }) => url.includes("/dist/"))
+  return ours
+    .flatMap(({ functions }) => functions.map(({ ranges }) => ranges[0]?.count ?? 0))
+    .reduce((sum, count) => sum + count, 0)
+}
+
+/** Calls of functions per run. */
+const called = async (runs: number): Promise<Sample> => {
+  takeCalls()
+  for (let index = 0; index < runs; index++) await run()
+  return { memory: takeCalls() / runs }
+}
+
 const respond = async (request: Request): Promise<unknown> => {
   switch (request.type) {
     case "start":
@@ -106,6 +133,8 @@ const respond = async (request: Request): Promise<unknown> => {
       return heldBy(request.runs)
     case "commits":
       return committed(request.runs)
+    case "calls":
+      return called(request.runs)
     case "peak":
       return process.resourceUsage().maxRSS / 1024
     case "gate":

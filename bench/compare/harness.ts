@@ -11,7 +11,11 @@ import type { Case, Metric, Workload } from "./workloads.ts"
 export type Request =
   | { readonly type: "start"; readonly module: string; readonly options: unknown; readonly together: number }
   | { readonly type: "warm"; readonly runs: number; readonly milliseconds: number; readonly limit: number }
-  | { readonly type: "time" | "allocation" | "held" | "commits"; readonly runs: number; readonly milliseconds: number }
+  | {
+      readonly type: "time" | "allocation" | "held" | "commits" | "calls"
+      readonly runs: number
+      readonly milliseconds: number
+    }
   | { readonly type: "peak" }
   | { readonly type: "gate"; readonly module: string }
 
@@ -64,9 +68,9 @@ export const environment = {
   OPENAI_AGENTS_DISABLE_TRACING: "1"
 }
 
-const makeChild = (flags: ReadonlyArray<string> = []) => {
+const makeChild = (flags: ReadonlyArray<string> = [], variables: Readonly<Record<string, string>> = {}) => {
   const child: ChildProcess = fork(fileURLToPath(new URL("child.ts", import.meta.url)), {
-    env: environment,
+    env: { ...environment, ...variables },
     execArgv: ["--disable-warning=ExperimentalWarning", ...flags],
     serialization: "advanced"
   })
@@ -95,7 +99,7 @@ export const gate = async (module: string): Promise<string> => {
 }
 
 const flagsOf = ({ measure }: Workload): ReadonlyArray<string> =>
-  measure === "time" || measure === "commits"
+  measure === "time" || measure === "commits" || measure === "calls"
     ? []
     : measure === "held"
       ? ["--expose-gc"]
@@ -117,7 +121,7 @@ export const median = (values: ReadonlyArray<number>): number => {
 const metrics = ["wall", "cpu", "memory"] as const
 
 const startRow = async (workload: Workload, measured: Case, row: string) => {
-  const child = makeChild(flagsOf(workload))
+  const child = makeChild(flagsOf(workload), workload.measure === "calls" ? { BENCH_CALLS: "true" } : {})
   const module = workload.rows[row]
   const type = workload.measure
   if (module === undefined || type === "program") throw new Error(`${workload.id} has no row ${row}`)
@@ -195,7 +199,11 @@ export const summarize = (
   return { date: new Date().toISOString(), commit, load: round(load), rounds, measured }
 }
 
-export const measure = async (workload: Workload, options: Options): Promise<Results> => {
+/** The samples of all rows, in all cases. */
+export const measureSamples = async (workload: Workload, options: Options) =>
+  (await measureRounds(workload, options)).started
+
+const measureRounds = async (workload: Workload, options: Options) => {
   const started: Array<Awaited<ReturnType<typeof startRow>>> = []
   const loads: Array<number> = []
   try {
@@ -214,5 +222,10 @@ export const measure = async (workload: Workload, options: Options): Promise<Res
   } finally {
     for (const row of started) await row.end()
   }
-  return summarize(workload, started, median(loads), options.rounds)
+  return { started, load: median(loads) }
+}
+
+export const measure = async (workload: Workload, options: Options): Promise<Results> => {
+  const { load, started } = await measureRounds(workload, options)
+  return summarize(workload, started, load, options.rounds)
 }

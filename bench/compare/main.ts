@@ -1,11 +1,13 @@
 /**
  * Compares this library with its peers. `npm run bench` measures everything, `npm run bench -- W1 W5 --rows
- * emissary,hybrid,ai-sdk --rounds 20` a part; `--write` puts what was measured into `bench/RESULTS.md`.
+ * emissary,hybrid,ai-sdk --rounds 20` a part; `--write` puts what was measured into `bench/RESULTS.md`. `--against <commit>`
+ * compares with an earlier build of this library instead.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, statSync, symlinkSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
+import { compare } from "./against.ts"
 import { gate, measure } from "./harness.ts"
 import { measurePrograms } from "./programs.ts"
 import * as report from "./report.ts"
@@ -29,7 +31,8 @@ const { positionals, values } = parseArgs({
   options: {
     rows: { type: "string" },
     rounds: { type: "string", default: "10" },
-    write: { type: "boolean", default: false }
+    write: { type: "boolean", default: false },
+    against: { type: "string" }
   }
 })
 
@@ -40,6 +43,11 @@ for (const id of positionals)
 const picked = workloads.filter(({ id }) => positionals.length === 0 || positionals.includes(id))
 const rowsOf = ({ rows }: Workload): ReadonlyArray<string> =>
   Object.keys(rows).filter((row) => values.rows === undefined || values.rows.split(",").includes(row))
+
+if (values.against !== undefined) {
+  const isFine = await compare(values.against, picked, { rounds: Number(values.rounds), rows: values.rows?.split(",") })
+  process.exit(isFine ? 0 : 1)
+}
 
 const refused = new Set<string>()
 for (const row of new Set(picked.filter(({ rows }) => rows === agents).flatMap(rowsOf))) {

@@ -32,9 +32,10 @@ export interface Workload {
   readonly unit: { readonly time: string; readonly memory?: string; readonly microseconds?: boolean }
   /**
    * `allocation` measures what a run allocates, `held` what its result keeps, `commits` the commits to the file of its module,
-   * all instead of times. `program` bundles and starts programs (`programs.ts`).
+   * all instead of times. `calls` counts the functions of this library and of Effect that a run calls (`against.ts`). `program`
+   * bundles and starts programs (`programs.ts`).
    */
-  readonly measure: "time" | "allocation" | "held" | "commits" | "program"
+  readonly measure: "time" | "allocation" | "held" | "commits" | "calls" | "program"
   /** A module, whose function `make`, or the one after `#`, gets the options of a case and returns one run. */
   readonly rows: Readonly<Record<string, string>>
   /** The row that is this library. */
