@@ -23,6 +23,20 @@ describe("HOUSE-3 exports", () => {
     assert.strictEqual(publicNames(figures), text("test/package/public-names.txt"))
   })
 
+  it("KEEP-1 KEEP-4 sessions keep a run, from a room of their own, and no other store of runs or chats is public", () => {
+    const names = new Set(publicNames(figures).split("\n"))
+    assert.isTrue(namespaces.has("Session") && existsSync(join(root, "src/session/Session.ts")))
+    for (const gone of ["ConversationStore", "Checkpoint", "Durable"]) {
+      assert.isFalse(namespaces.has(gone), gone)
+      assert.isFalse(
+        [...names].some((name) => name.split(".").includes(gone)),
+        gone
+      )
+    }
+    assert.isFalse(existsSync(join(root, "src/durable")))
+    assert.isTrue(existsSync(join(root, "src/store")) && existsSync(join(root, "src/workflow")))
+  })
+
   it("HOUSE-3 each public namespace is used in README, docs or an example", () => {
     assert.deepStrictEqual(
       [...namespaces].filter((name) => !new RegExp(`\\b${name}\\.[A-Za-z]`).test(shown)),

@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { onTestFinished } from "vitest"
 import { measure, type Figures } from "../../scripts/house.ts"
+import config from "../../vitest.config.ts"
 import { glob, parse, read, walk, type Source } from "../../scripts/sources.ts"
 
 /** `npm run house -- --details` prints the figures of the house and what is behind each: files have no limit. */
@@ -16,6 +17,15 @@ describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
 
   it("no file name occurs twice", () => {
     assert.deepStrictEqual(figures.duplicates, [])
+  })
+
+  it("MEND-1 a test has time for a machine with ten times the work of its cores", () => {
+    assert.isAtLeast(Number(config.test?.testTimeout), 300_000)
+    assert.isAtLeast(Number(config.test?.hookTimeout), 300_000)
+    const timed = glob("test/**/*.test.ts").filter((path) =>
+      /assert\.\w+\([^)]*performance\.now\(\)/.test(readFileSync(path, "utf8"))
+    )
+    assert.deepStrictEqual(timed, [])
   })
 
   it("KEEP-5 no function is longer than 150 lines", () => {

@@ -102,7 +102,7 @@ interface Report {
 const configuration = async (): Promise<string> =>
   (await readFile(join(root, ".oxlintrc.json"), "utf8")).replaceAll(/("house\/[a-z-]+"): "off"/g, `$1: "error"`)
 
-describe("house style", () => {
+describe("KEEP-1 house style, and rooms that import in one direction", () => {
   let folder: string
   const found = new Map<string, Array<string>>()
 
