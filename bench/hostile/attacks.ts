@@ -26,6 +26,7 @@ import * as ToolContract from "#src/tool/ToolContract.ts"
 import * as ToolResolver from "#src/tool/ToolResolver.ts"
 import * as ToolResult from "#src/tool/ToolResult.ts"
 import * as ToolRuntime from "#src/tool/ToolRuntime.ts"
+import { circular, shared, walkers } from "./walkers.ts"
 
 /** One row of the table. */
 export interface Attack {
@@ -1516,8 +1517,32 @@ const masked: { readonly [name: string]: Attack } = {
   )
 }
 
+/** Values that no codec has copied, for each function that walks them. */
+const foreign: { readonly [name: string]: Attack } = Object.fromEntries(
+  Object.entries(walkers).flatMap(([name, walk]) => [
+    [
+      `walk: ${name}: shared parts`,
+      row(
+        "RIGHT-14",
+        (n) => n,
+        (levels: number) => walk(shared(levels)),
+        60
+      )
+    ],
+    [
+      `walk: ${name}: a circle`,
+      row(
+        "RIGHT-14",
+        () => 1,
+        () => walk(circular()),
+        1
+      )
+    ]
+  ])
+)
+
 export const attacks: { readonly [name: string]: Attack } = Object.fromEntries(
-  Object.entries<Attack>({ ...definitions, ...kinds, ...plans, ...histories, ...texts, ...masked }).map(
+  Object.entries<Attack>({ ...definitions, ...kinds, ...plans, ...histories, ...texts, ...masked, ...foreign }).map(
     ([name, one]) => [name, { ...one, attack: (input: never) => Effect.provide(one.attack(input), Re2.layer) }]
   )
 )

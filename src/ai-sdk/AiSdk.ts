@@ -263,7 +263,8 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       })
       annotateRequest(request, languageModel, settings)
       yield* warn(sdkRequest.systemWarnings(request.prompt, dialect).map(warningText))
-      return { prepared, size: sdkResponse.counter(yield* Limits) }
+      const limits = yield* Limits
+      return { prepared, limits, size: sdkResponse.counter(limits) }
     })
 
     const call = <A>(
@@ -279,9 +280,11 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
 
     const generateText = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions) {
       const method = "generateText"
-      const { prepared, size } = yield* prepare(request, method)
+      const { limits, prepared, size } = yield* prepare(request, method)
       const result = yield* call(method, (abortSignal) => languageModel.doGenerate({ ...prepared, abortSignal }))
       yield* warn(yield* read(method, () => result.warnings.map(warningText)))
+      const unreadable = sdkResponse.unreadable([result.content, result.providerMetadata], limits)
+      if (unreadable !== undefined) return yield* unusable(method, unreadable)
       const parts = yield* read(method, () => sdkResponse.toParts(result, asked(request)))
       const problem = size(parts)
       if (problem !== undefined) return yield* unusable(method, problem)
@@ -292,7 +295,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
     const streamText = (request: LanguageModel.ProviderOptions) =>
       Effect.gen(function* () {
         const method = "streamText"
-        const { prepared, size } = yield* prepare(request, method)
+        const { limits, prepared, size } = yield* prepare(request, method)
         const controller = yield* Effect.acquireRelease(
           Effect.sync(() => new AbortController()),
           (controller) => Effect.sync(() => controller.abort())
@@ -317,8 +320,9 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
             if (part.finishReason.unified === "interrupted") return cutOff
             finished = true
           }
-          const made = sdkResponse.toStreamParts(part, expected)
-          const problem = size(made)
+          const unreadable = sdkResponse.unreadable(part, limits)
+          const made = unreadable === undefined ? sdkResponse.toStreamParts(part, expected) : []
+          const problem = unreadable ?? size(made)
           if (problem !== undefined) return Stream.fail(unusable(method, problem))
           made.forEach((each) => annotateResponse(request, each))
           return Stream.fromIterable(made)

@@ -32,7 +32,8 @@ interface Frame {
  *
  * Equal values have equal texts; `-0` is `0`. Fails with `Invalid` for a string
  * or key that holds a lone surrogate, which RFC 8785 forbids, and for anything
- * that is not plain JSON.
+ * that is not plain JSON, and with `TooLarge` for more than about 64 MiB, or more than 250,000
+ * values of which one is deeper than 1,000 levels.
  *
  * **Example** (The order of keys does not matter)
  *
@@ -50,10 +51,14 @@ interface Frame {
  */
 export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadError.PayloadError> => {
   // Only a trap of a Proxy can throw here, and the copier reports it.
-  const written = Result.try(() => writeCanonical(json, 1000))
+  const written = Result.try(() =>
+    plainJson.weigh(json, maxSize.maxBytes, maxDepth, "anything") > maxSize.maxBytes
+      ? { text: "", path: "" }
+      : writeCanonical(json, maxDepth)
+  )
   if (Result.isSuccess(written) && written.success.path === undefined) return Result.succeed(written.success.text)
   return Result.mapError(
-    Result.flatMap(plainJson.copyJson(json, plainJson.unlimited), (copy) => {
+    Result.flatMap(plainJson.copyJson(json, maxSize), (copy) => {
       const { path, text } = writeCanonical(copy, Number.POSITIVE_INFINITY)
       if (path === undefined) return Result.succeed(text)
       return Result.fail(PayloadError.invalid([{ path, expected: "well-formed Unicode", found: "a lone surrogate" }]))
@@ -61,6 +66,11 @@ export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadEr
     (reason) => new PayloadError.PayloadError({ what: "canonical JSON", reason })
   )
 }
+
+/** Few objects can refer to each other along any number of paths, each of which is in the text. */
+const maxSize: plainJson.Limits = { ...plainJson.unlimited, maxNodes: 250_000, maxBytes: 64 * 1024 * 1024 }
+
+const maxDepth = 1000
 
 interface Written {
   readonly text: string

@@ -246,14 +246,25 @@ const deltaSize = 4
 /** The levels of a part that are counted. Arguments of more are refused here, and of fewer where they are checked. */
 const maxLevels = 1000
 
+const tooLarge = (maxBytes: number): string => `expected plain JSON of at most ${maxBytes} bytes, got more`
+
 /** Counts one answer, part by part. It returns the problem of an answer that is too large. */
 export const counter = ({ maxBytes }: Limits) => {
   let size = 0
   return (parts: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>): string | undefined => {
-    for (const part of parts) size += "delta" in part ? part.delta.length + deltaSize : weigh(part, maxLevels)
-    return size > maxBytes ? `expected plain JSON of at most ${maxBytes} bytes, got more` : undefined
+    for (const part of parts) {
+      size += "delta" in part ? part.delta.length + deltaSize : weigh(part, maxBytes - size, maxLevels)
+    }
+    return size > maxBytes ? tooLarge(maxBytes) : undefined
   }
 }
+
+/**
+ * The problem of what the client returned, if that is too large to be read. It is a value of the client's code, whose parts
+ * may refer to each other in any way.
+ */
+export const unreadable = (received: unknown, { maxBytes }: Limits): string | undefined =>
+  weigh(received, maxBytes, maxLevels, "anything") > maxBytes ? tooLarge(maxBytes) : undefined
 
 /** A request: the names of its tools, and whether it asks for a structured output. */
 export interface Asked {

@@ -24,7 +24,7 @@ import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
 import { replacedBy, replacing } from "../../payload/internal/messageOrder.ts"
-import { defined, equalsJson, isArray, isForbiddenKey, isPlainObject } from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson, maxWeight, weigh } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -199,21 +199,8 @@ const maxDepth = Limits.defaults.maxDepth / 2
  * keeps a run from being stored: such arguments stay text, and the tool's validation
  * rejects them.
  */
-export const isStorable = (json: unknown, depth: number = 1): json is Schema.Json => {
-  if (json === null || typeof json === "string" || typeof json === "boolean") return true
-  // `JSON.parse` reads 1e400 as Infinity
-  if (typeof json === "number") return Number.isFinite(json)
-  if (typeof json !== "object" || depth > maxDepth) return false
-  if (isArray(json)) {
-    for (const item of json) if (!isStorable(item, depth + 1)) return false
-    return true
-  }
-  if (!isPlainObject(json, false)) return false
-  for (const [key, member] of Object.entries(json)) {
-    if (isForbiddenKey(key, member) || !isStorable(member, depth + 1)) return false
-  }
-  return true
-}
+export const isStorable = (json: unknown): json is Schema.Json =>
+  weigh(json, maxWeight, maxDepth, "json") < Number.POSITIVE_INFINITY
 
 /** True for a call without argument text, and where the text is that of the arguments. */
 export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean =>
@@ -664,6 +651,9 @@ const isContainer = (value: object): value is Container => {
   return prototype === Object.prototype || prototype === null
 }
 
+/** The containers of a message that are copied without a look at what was copied before: most messages have fewer. */
+const maxUnshared = 1000
+
 /**
  * Freezes a fresh object and the containers below it, or copies of them. Iterative, because the JSON in a tool result may be
  * nested deeper than the stack.
@@ -671,10 +661,16 @@ const isContainer = (value: object): value is Container => {
 const freezeBelow = (fresh: object, copies: boolean): void => {
   // Sound: read and written under its own keys only
   const open: Array<Container> = [fresh as Container]
+  let taken = 0
+  let copied: Map<Container, Container> | undefined
   const take = (value: unknown): unknown => {
     if (typeof value !== "object" || value === null || !isContainer(value) || Own.has(value)) return value
+    const known = copied?.get(value)
+    if (known !== undefined) return known
     const inner = !copies ? value : Array.isArray(value) ? [...value] : { ...value }
     open.push(inner)
+    // From here on each is copied once, whatever refers to it
+    if (++taken > maxUnshared) (copied ??= new Map()).set(value, inner)
     return inner
   }
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

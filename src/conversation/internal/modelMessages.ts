@@ -66,12 +66,21 @@ const callArguments = (params: unknown): Option.Option<history.CallArguments> =>
   return Option.map(Option.flatMap(toJson(params), stringifyJson), history.textArguments)
 }
 
+/** The levels of a value that is shown as text. */
+const maxLevels = 1000
+
+/** Tests that writing a value takes no longer than the greatest value that is kept. */
+const isLight = (value: unknown): boolean =>
+  plainJson.weigh(value, plainJson.maxWeight, maxLevels, "anything") < Number.POSITIVE_INFINITY
+
 /** The text of a value that is not JSON. */
 const textOf = (value: unknown): string =>
-  Result.getOrElse(
-    Result.try(() => format(value)),
-    () => "not JSON"
-  )
+  isLight(value)
+    ? Result.getOrElse(
+        Result.try(() => format(value)),
+        () => "not JSON"
+      )
+    : "not JSON"
 
 /** The result of a tool that the provider ran; a value that cannot be stored becomes its JSON text. */
 const resultValue = (value: unknown): Option.Option<Schema.Json> =>
@@ -81,9 +90,9 @@ const resultValue = (value: unknown): Option.Option<Schema.Json> =>
       ? Option.some(value)
       : Option.flatMap(toJson(value), stringifyJson)
 
-/** `None` where the value is nested deeper than the stack. */
+/** `None` where the value is too large, or nested too deep. */
 export const stringifyJson = (json: Schema.Json): Option.Option<string> =>
-  Result.getSuccess(Result.try(() => JSON.stringify(json)))
+  isLight(json) ? Result.getSuccess(Result.try(() => JSON.stringify(json))) : Option.none()
 
 // Notes of lossless prompts
 
@@ -661,11 +670,13 @@ export const tooLarge = (maxBytes: number): string =>
  */
 export const unstorable = (answer: ResponseContent, limits: Limits): string | undefined => {
   const { content, model, response } = answer
-  const kept = { content, ...defined({ model, response }) }
+  // A time has a bounded size, and is no JSON yet
+  const kept = { content, ...defined({ model, id: response?.id, metadata: response?.metadata }) }
   const { maxArrayLength, maxBytes, maxDepth, maxKeys, maxNodes, maxStringLength } = limits
   const values = Math.min(maxArrayLength, maxKeys, maxNodes / 8)
   // However its characters are written, and whatever it is made of, such a light answer fits
-  if (plainJson.weigh(kept) <= Math.min(maxBytes / 32, maxStringLength, values * plainJson.nodeWeight)) return undefined
+  const light = Math.min(maxBytes / 32, maxStringLength, values * plainJson.nodeWeight)
+  if (plainJson.weigh(kept, light) <= light) return undefined
   const calls = content.filter(({ type }) => type === "tool-call")
   const half = { maxBytes: maxBytes / 2, maxNodes: maxNodes / 2, maxDepth: maxDepth / 2 + levelsAround }
   const within = { ...limits, ...half }

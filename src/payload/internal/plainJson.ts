@@ -639,22 +639,45 @@ export const isForbiddenKey = (key: string | number, value: unknown): boolean =>
 /** Each value counts this much in {@link weigh}, for the quotes and separators around it. */
 export const nodeWeight = 32
 
-/** About as many bytes as JSON takes; infinite for what is deeper than `depth`, or no JSON of ours. */
-export const weigh = (value: unknown, depth: number = defaultLimits.maxDepth / 2): number => {
-  if (typeof value === "string") return nodeWeight + value.length
-  if (typeof value === "number") return Number.isFinite(value) ? nodeWeight : Number.POSITIVE_INFINITY
-  if (typeof value !== "object" || value === null) return nodeWeight
-  if (depth === 0) return Number.POSITIVE_INFINITY
+/**
+ * The greatest weight of one value of a model or a tool that is read. Few objects can refer to each other along any number of
+ * paths, so each walk over a value that no codec has copied stops at a weight.
+ */
+export const maxWeight = 2 * defaultLimits.maxBytes
+
+/**
+ * About as many bytes as JSON takes; infinite for more than `limit` and for what is deeper than `depth`. With `what: "ours"`
+ * infinite for numbers and keys that are refused, too, and with `"json"` for everything that is no JSON.
+ */
+export const weigh = (
+  value: unknown,
+  limit: number,
+  depth: number = defaultLimits.maxDepth / 2,
+  what: "anything" | "ours" | "json" = "ours"
+): number => {
   let total = nodeWeight
-  if (Array.isArray(value)) {
-    for (const item of value) total += weigh(item, depth - 1)
-    return total
+  if (typeof value === "string") total += value.length
+  else if (typeof value === "number") {
+    if (what !== "anything" && !Number.isFinite(value)) return Number.POSITIVE_INFINITY
+  } else if (typeof value !== "object" || value === null) {
+    if (what === "json" && typeof value !== "boolean" && value !== null) return Number.POSITIVE_INFINITY
+  } else if (depth === 0) return Number.POSITIVE_INFINITY
+  else if (Array.isArray(value)) {
+    for (const item of value) {
+      total += weigh(item, limit - total, depth - 1, what)
+      if (total > limit) break
+    }
+  } else if (what === "json" && !isPlainObject(value, false)) return Number.POSITIVE_INFINITY
+  else if (ArrayBuffer.isView(value)) total += value.byteLength
+  else {
+    for (const key of Object.keys(value)) {
+      const member: unknown = Reflect.get(value, key)
+      if (what !== "anything" && isForbiddenKey(key, member)) return Number.POSITIVE_INFINITY
+      total += key.length + weigh(member, limit - total - key.length, depth - 1, what)
+      if (total > limit) break
+    }
   }
-  for (const key of Object.keys(value)) {
-    const member: unknown = Reflect.get(value, key)
-    total += isForbiddenKey(key, member) ? Number.POSITIVE_INFINITY : key.length + weigh(member, depth - 1)
-  }
-  return total
+  return total > limit ? Number.POSITIVE_INFINITY : total
 }
 
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>

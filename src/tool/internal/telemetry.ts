@@ -14,7 +14,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as maskSecrets from "../../payload/internal/maskSecrets.ts"
-import { defined, isObject, Limits } from "../../payload/internal/plainJson.ts"
+import { defined, isObject, Limits, weigh } from "../../payload/internal/plainJson.ts"
 import type * as ToolResult from "../ToolResult.ts"
 import * as callContext from "./callContext.ts"
 
@@ -136,7 +136,7 @@ export const measureCall = (
 export const logUnexpected = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.contextWith((context: Context.Context<never>) => {
     const shown = Result.getOrElse(
-      Result.try(() => maskCause(cause, fuel.make(Context.get(context, Limits).maxFuel))),
+      Result.try(() => maskCause(readable(cause), fuel.make(Context.get(context, Limits).maxFuel))),
       () => Cause.empty
     )
     const span = Context.getOrUndefined(context, Tracer.ParentSpan)
@@ -144,6 +144,24 @@ export const logUnexpected = (message: string, cause: Cause.Cause<unknown>): Eff
     // A line of the log becomes an event of the current span, with its cause
     return span === undefined ? logged : Effect.provideService(logged, Tracer.ParentSpan, Tracer.externalSpan(span))
   })
+
+/** The greatest weight of an object in the log that is no Error. */
+const maxLogged = 1024 * 1024
+
+/** Whatever was thrown is written into the log, and the reasons behind it: code may throw any object. */
+const isReadable = (thrown: unknown, reasons = 20): boolean => {
+  if (typeof thrown !== "object" || thrown === null || reasons === 0) return true
+  const isShort = thrown instanceof Error || weigh(thrown, maxLogged, 1000, "anything") <= maxLogged
+  return isShort && isReadable(Reflect.get(thrown, "cause"), reasons - 1)
+}
+
+/** The cause with a text in place of objects that are too large to be written. */
+const readable = (cause: Cause.Cause<unknown>): Cause.Cause<unknown> => {
+  const isWhole = cause.reasons.every((reason) =>
+    Cause.isFailReason(reason) ? isReadable(reason.error) : !Cause.isDieReason(reason) || isReadable(reason.defect)
+  )
+  return isWhole ? cause : Cause.die("an object that is too large for the log")
+}
 
 const maskCause = (cause: Cause.Cause<unknown>, tank: fuel.Fuel): Cause.Cause<unknown> => {
   let isMasked = false
