@@ -39,7 +39,7 @@
  * | `ConversationFitted` | sets the view; later messages enter it, too | when `next` is a model call |
  * | `StepStarted` | notes the step | when `next` is that step |
  * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), progress dropped | in a step |
- * | `AnswerDiscarded` | usage added | in a step |
+ * | `AnswerDiscarded` | usage added, progress dropped | in a step, or with progress |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |
  * | `PlanEvent` | event added to the progress, decisions that it records taken, the limit set, usage added | in a step |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval`; `Approved`, too, where the approval no longer holds | |
@@ -233,8 +233,8 @@ export {
    *   in the conversation. `output` is present when the agent has an output schema and this
    *   answer was read as its output. `outputCall` is the id of the call of the synthetic
    *   output tool. `contracts` are those of called tools that no earlier event has.
-   * - `AnswerDiscarded`: an answer cannot be used, because the request broke off or the provider's adapter refused it.
-   *   `usage` is what it cost. An error of which no tokens were reported makes no event.
+   * - `AnswerDiscarded`: an answer cannot be used, because the request broke off or the provider's adapter refused it. Of a
+   *   plan: the steps that have not run do not run any more. `usage` is what it cost. An error of which no tokens were reported makes no event.
    * - `ModelMistaken`: the provider's adapter refused the answer, for an unknown tool or
    *   malformed arguments. The answer is not stored; `problem` is part of the next request.
    * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a

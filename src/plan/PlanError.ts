@@ -42,6 +42,7 @@ import type * as planRunParts from "../agent/internal/planRunParts.ts"
  * - `JournalFailed`: the journal of the run or the memory of an agent could not be written, or
  *   another owner has the run. The run stopped at once.
  * - `InputInvalid`: the payload of the input is no JSON. Nothing ran, and there is no state.
+ * - `ContextDiffers`: the run was to be resumed with another `RunContext` than it began with. Nothing ran.
  *
  * These types of `StepFailed` are those of the plan itself:
  *

@@ -292,8 +292,9 @@ export {
    * **Details**
    *
    * The new session has the agent, the conversation, the title, the metadata and the usage of the session at that place, and its
-   * events count from 1: the first one is `SessionForked`. It is idle. Messages and decisions that waited are not in it. A call
-   * without a result is `denied` or `interrupted` there and never runs there; a plan that waits asks there, too.
+   * events count from 1: the first one is `SessionForked`. It is idle. Messages and decisions that waited are not in it, and its
+   * `RunContext` is that of a message without one. A call without a result is `denied` or `interrupted` there and never runs
+   * there. A plan keeps the steps that have finished: `resume` runs the others, and a step that waited asks again, for the fork alone.
    *
    * A place before the events that are kept is `EventsPruned`, one that the session has not is `EventsUnknown`, and a session
    * under the id `to` is `Exists`.
@@ -327,7 +328,7 @@ export {
    *   begin, it begins with the messages that wait. Does nothing while a turn is under way.
    * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Calls that
    *   wait for approval are denied. Returns whether there was a turn or such a call. Messages that wait are answered next. Calls
-   *   that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
+   *   and steps that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
    *   message as soon as a turn begins.
    * - `events`: the events after the one with the cursor or sequence number `after` (default 0: all), then those that happen. The
    *   stream does not end. A slow reader does not slow the session. Without `after` it waits for a session that does not exist

@@ -69,7 +69,7 @@ describe("KEEP-8 forks", () => {
   })
 
   test.live(
-    "KEEP-8 a plan that waits is decided in the fork by itself, and finished steps do not run again",
+    "KEEP-8 RIGHT-24 a plan that waits asks again in the fork, and finished steps do not run again",
     function* () {
       const ran: Array<string> = []
       const plan = yield* Plan.make(
@@ -85,6 +85,8 @@ describe("KEEP-8 forks", () => {
       yield* t.until(sessions, "a", "waiting")
       yield* sessions.fork("a", { to: "b" })
       for (const id of ["a", "b"]) {
+        if (id === "b") yield* sessions.resume(id)
+        yield* t.until(sessions, id, "waiting")
         const { requests } = yield* t.stateOf(sessions, id)
         yield* sessions.decide(
           id,

@@ -38,7 +38,7 @@ import type * as agentTypes from "./agentTypes.ts"
 import * as definitionChange from "./definitionChange.ts"
 import * as durability from "./durability.ts"
 import type * as planRunParts from "./planRunParts.ts"
-import type * as runParts from "./runParts.ts"
+import * as runParts from "./runParts.ts"
 import * as runRecorder from "./runRecorder.ts"
 import * as runSpans from "./runSpans.ts"
 import * as runTransition from "./runTransition.ts"
@@ -605,7 +605,7 @@ function* firstState(
   const first: runParts.EventOf<"RunStarted"> = {
     _tag: "RunStarted",
     at: yield* DateTime.now,
-    runId: `run_${(yield* yield* Message.MessageId).replace(/^msg_/, "")}`,
+    runId: yield* runParts.newRunId,
     agent,
     definition: prepared.digest,
     depth,
@@ -669,20 +669,22 @@ const openRun = Effect.fnUntraced(function* (
 ) {
   const { decisions } = options
   const ownSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
+  const resumed: Array<runParts.Event> = []
   if (state === undefined) recorder.begin()
   else {
     // An agent inside has the context of its own state
     const context = Equal.equals(given.context, state.context) ? undefined : given.context
-    yield* recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps: ownSteps, context, change }) })
+    resumed.push({ _tag: "RunResumed", at: recorder.now(), ...defined({ maxSteps: ownSteps, context, change }) })
   }
   if (decisions !== undefined && decisions.length > 0) {
+    yield* recorder.record(...resumed.splice(0))
     yield* performer.ask(new Set(decisions.map(({ callId }) => callId)))
     const decided = runTransition.decide(recorder.state, decisions, recorder.now())
     for (const event of yield* Effect.mapError(Effect.fromResult(decided), (reason) => recorder.fail(reason)))
       yield* recorder.record(event)
   }
   // Also when the hook has stopped the run already: the message must not be lost.
-  if (input === undefined) return
+  if (input === undefined) return yield* recorder.record(...resumed)
   const message = yield* Message.user(input, { id: isHanded(given) ? given[handedKey].inputId : undefined })
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
@@ -690,8 +692,10 @@ const openRun = Effect.fnUntraced(function* (
   const waiting = pending.findLast(({ instructions }) => instructions !== undefined)?.instructions
   const known = waiting ?? history.asHistory(view).instructions
   const instructions = now === undefined ? undefined : yield* history.changedInstructions(known, now)
-  yield* recorder.recordNow({
+  // Together with the message: nothing else runs with its context
+  yield* recorder.record(...resumed, {
     _tag: "InputAdded",
+    at: recorder.now(),
     message,
     maxSteps: ownSteps ?? maxStepsOf(maxSteps),
     ...defined({ instructions })

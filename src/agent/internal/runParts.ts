@@ -152,7 +152,6 @@ const OwnPlanEvent = Schema.TaggedUnion({
   PlanResumed: {
     at,
     maxIterations: Schema.optionalKey(Schema.Int),
-    context: Schema.optionalKey(runValues.Context),
     change: Schema.optionalKey(planRunParts.PlanChange)
   }
 })
@@ -184,7 +183,7 @@ interface NestedChanged {
  * | `StepDecided` | the decision about a step that paused, with the `callId` and the digest that it names; decisions about calls inside an agent are its `ApprovalDecided` |
  * | `PlanInterrupted` | the run was stopped: nothing starts any more, what runs may still end |
  * | `PlanFinished` | the run ended; it can continue after a `PlanResumed`, unless it completed |
- * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` or `context` stays as it was; `change` is present if the run continues under an edited definition |
+ * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` stays as it was; `change` is present if the run continues under an edited definition |
  *
  * @category models
  * @since 0.1.0
@@ -423,6 +422,12 @@ const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
 
 const bodyOf = ({ calls, ...state }: State): StateBody =>
   defined({ ...state, calls: calls.map(({ part, ...call }) => ({ callId: part.id, ...call })) })
+
+/** The id of a run that begins. */
+export const newRunId = Effect.flatMap(
+  Message.MessageId,
+  Effect.map((id) => `run_${id.replace(/^msg_/, "")}`)
+)
 
 /**
  * The digest of a request: of the contract of its tool, of its arguments, and of the place that asks, so that no other

@@ -362,8 +362,12 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
       return applyStepStarted(self, event)
     case "ModelAnswered":
       return applyModelAnswered(self, event)
-    case "AnswerDiscarded":
-      return inStep(self, event, () => ({ usage: addUsage(self.usage, event.usage) }))
+    case "AnswerDiscarded": {
+      const usage = addUsage(self.usage, event.usage)
+      return self.progress === undefined
+        ? inStep(self, event, () => ({ usage }))
+        : updateState(self, event, { usage, progress: undefined, limited: false, step: undefined })
+    }
     case "ModelMistaken":
       return inStep(self, event, () => ({ mistakes: [...self.mistakes, event.problem] }))
     case "PlanEvent":

@@ -7,6 +7,7 @@ import type * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -14,7 +15,6 @@ import * as driver from "../../agent/internal/driver.ts"
 import * as runRecorder from "../../agent/internal/runRecorder.ts"
 import * as durability from "../../agent/internal/durability.ts"
 import * as runSpans from "../../agent/internal/runSpans.ts"
-import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
@@ -27,6 +27,7 @@ import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planRunParts from "../../agent/internal/planRunParts.ts"
+import * as runParts from "../../agent/internal/runParts.ts"
 import * as planTransition from "./planTransition.ts"
 
 /** Runs inside a step may outlast the run by this, to stop by themselves and report it. */
@@ -50,6 +51,7 @@ export const drive = (
 const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =>
   Effect.gen(function* () {
     const { bound } = rules
+    if (begin._tag === "Resume") yield* checkContext(bound, begin.state, options)
     if (begin._tag === "Resume") yield* learnNested(rules, begin.state)
     const change = begin._tag === "Resume" ? yield* planChange.judge(rules, begin.state, options) : undefined
     const services = yield* Effect.context<never>()
@@ -59,7 +61,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     const maxDepth = around?.maxDepth ?? driver.defaultMaxDepth
     const deadline = driver.deadlineOf(services, options.timeouts?.total, options.handed?.deadline)
     const context =
-      options.context ?? (begin._tag === "Start" ? callContext.inheritedContext(services) : begin.state.context)
+      begin._tag === "Resume" ? begin.state.context : (options.context ?? callContext.inheritedContext(services))
     const from =
       begin._tag === "Start" ? yield* planStarted(bound, begin.input, { ...options, context }, depth) : begin.state
     const state = from instanceof PlanRun.State ? from : undefined
@@ -96,6 +98,16 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     return result
   }).pipe(rules.bound.within, runSpans.inWorkflow(rules.bound, begin._tag === "Resume" ? begin.state.usage : {}))
 
+/** The steps of a run have one context: what began with the rights of one user does not continue with those of another one. */
+const checkContext = (
+  { definition }: livePlan.BoundPlan,
+  state: PlanRun.State,
+  { context }: performStep.DriveOptions
+): Effect.Effect<void, PlanError.PlanError> =>
+  context === undefined || Equal.equals(context, state.context)
+    ? Effect.void
+    : Effect.fail(new PlanError.PlanError({ plan: definition.name, reason: { _tag: "ContextDiffers" }, state }))
+
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
   input: planRunParts.Input,
@@ -105,7 +117,7 @@ const planStarted = Effect.fnUntraced(function* (
   return {
     _tag: "PlanStarted",
     at: yield* DateTime.now,
-    runId: `run_${(yield* yield* Message.MessageId).replace(/^msg_/, "")}`,
+    runId: yield* runParts.newRunId,
     plan: bound.definition.name,
     digest: bound.digest,
     depth,
@@ -128,12 +140,8 @@ const openRun = Effect.fnUntraced(function* (
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return
-  const { context, maxIterations } = options
-  yield* recorder.record({
-    _tag: "PlanResumed",
-    at: yield* DateTime.now,
-    ...defined({ maxIterations, context, change })
-  })
+  const { maxIterations } = options
+  yield* recorder.record({ _tag: "PlanResumed", at: yield* DateTime.now, ...defined({ maxIterations, change }) })
 })
 
 const perform = (run: performStep.ActiveRun, action: planTransition.Action): Effect.Effect<void, PlanError.PlanError> =>

@@ -482,7 +482,7 @@ export type Journal = (
  * - `interruptWhen`: called before each turn, those of nested plans included; an
  *   `Interruption` ends the run there.
  * - `context`: the `RunContext` of functions, tools and agents; by default that of the
- *   caller, and on a resume that of the run.
+ *   caller. A run that is resumed has its own, and fails with `ContextDiffers` for another one.
  *
  * An interrupted fiber interrupts every running step, waits for them, writes that the run
  * was interrupted, and stays interrupted.

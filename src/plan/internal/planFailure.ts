@@ -49,7 +49,8 @@ export const Reason = Schema.TaggedUnion({
     waiting: Schema.Array(Schema.Struct({ callId: Schema.String, path: Schema.Array(Schema.String) }))
   },
   JournalFailed: { problem: Schema.String },
-  InputInvalid: { problem: Schema.String }
+  InputInvalid: { problem: Schema.String },
+  ContextDiffers: {}
 })
 
 export type Reason = typeof Reason.Type
@@ -77,6 +78,8 @@ export const explain = (reason: Reason, hasText: (failure: planRunParts.StepFail
       `Step ${quote(step)} returned an output that does not fit the output schema of the plan: ${failure.message}`,
     InvalidDecision: explainDecision,
     JournalFailed: ({ problem }) => problem,
+    ContextDiffers: () =>
+      "expected to resume with the RunContext that the run began with, got another one. Leave out the context, or begin another run.",
     InputInvalid: ({ problem }) =>
       `${problem}. Encode the input with a schema, Schema.toCodecJson for example, before you pass it to the plan.`
   })

@@ -749,12 +749,12 @@ const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResu
   if (outcome?._tag === "Completed" || outcome?._tag === "Concluded") {
     return rejectUnexpected(event, "a run that can be resumed", `one that ended ${outcome._tag}`)
   }
-  const { change, context, maxIterations } = event
+  const { change, maxIterations } = event
   return updateState(self, event, {
     outcome: undefined,
     interrupted: undefined,
     turn: self.turn === undefined ? undefined : makeTurn(self.turn.members.map(reopenMember)),
-    ...defined({ maxIterations, context }),
+    ...defined({ maxIterations }),
     ...(change && { basis: change.basis, cursor: change.cursor })
   })
 }

@@ -15,18 +15,16 @@ import * as sessionTypes from "./sessionTypes.ts"
 import type { Reason, SessionError } from "./sessionTypes.ts"
 import * as turnEvents from "./turnEvents.ts"
 
-/** The state that a fork begins with. It has received nothing: what waited in the other session waits there. */
-const beginningOf = Effect.fnUntraced(function* ({
-  agent,
-  conversation,
-  definition,
-  isInstructed,
-  metadata,
-  model,
-  run,
-  title
-}: Memory) {
-  const closed = run === undefined ? undefined : yield* turnEvents.closed(run)
+/**
+ * The state that a fork begins with. It has received nothing: what waited in the other session waits there. Its `RunContext` is
+ * that of a message without one.
+ */
+const beginningOf = Effect.fnUntraced(function* (
+  self: Turns,
+  { agent, conversation, definition, isInstructed, metadata, model, run, title }: Memory
+) {
+  const context = (yield* sessionInbox.contextFor(self, undefined)) ?? {}
+  const closed = run === undefined ? undefined : yield* turnEvents.closed(run, context)
   const beginning: Memory = {
     ...sessionEvents.empty(agent),
     title,
@@ -67,7 +65,7 @@ export const fork = (self: Turns, from: string, at: number | string | undefined)
       yield* own.refresh
       if (own.stored !== undefined) return yield* refuse
       const { cursor, memory } = yield* sourceOf(self, from, at)
-      const beginning = yield* beginningOf(memory)
+      const beginning = yield* beginningOf(self, memory)
       const now = yield* DateTime.now
       const event: Event = { _tag: "SessionForked", at: now, from, cursor }
       if (yield* own.create(memory.agent, now, [event], beginning)) return

@@ -26,6 +26,7 @@ import type * as AgentError from "../../agent/AgentError.ts"
 import * as Run from "../../agent/Run.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import * as driver from "../../agent/internal/driver.ts"
+import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -194,44 +195,16 @@ const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the
   outcome: "not_executed"
 })
 
-/**
- * The events that settle the calls which a turn had not started when it was interrupted: the next message is no reason to run
- * them. Where that message has another `RunContext`, no call of the turn before runs with it.
- */
-export const settlingOf = (state: Run.State, message: Queued) => {
-  const left = state.calls.filter(({ status }) => status._tag === "Requested" || status._tag === "Approved")
-  const isDue = state.outcome?._tag === "Interrupted" || sessionEvents.isOfOther(state, message)
-  if (!isDue || left.length === 0) return Effect.undefined
-  return eventsOf(state, (run) =>
-    Effect.andThen(
-      run.recorder.recordNow({ _tag: "RunResumed" }),
-      Effect.forEach(
-        left,
-        ({ part }) => driver.recordToolFinished(run, { callId: part.id, name: part.name, result: stoppedCall }),
-        { discard: true }
-      )
-    )
-  )
-}
-
-/**
- * The state of a run that ended here, for another session. Calls that have no result yet get one, so that none runs there: it may
- * have run here since. A plan keeps its progress.
- */
-export const closed = (state: Run.State): Effect.Effect<Run.State> => {
-  const hasCalls = state.progress === undefined && state.calls.length > 0
-  const closing = eventsOf(
+/** The events that close what a turn has left: calls without a result get one, and the rest of a plan is given up. */
+const closing = (state: Run.State, denial: string) =>
+  eventsOf(
     state,
     Effect.fnUntraced(function* (run) {
       const { recorder } = run
-      const denials = hasCalls
-        ? Run.approvalRequests(state).map(denialOf("The call was not run: the session was forked."))
-        : []
-      const decided = Run.decide(state, denials, recorder.now())
+      const decided = Run.decide(state, Run.approvalRequests(state).map(denialOf(denial)), recorder.now())
       for (const event of Result.getOrElse(decided, () => [])) yield* recorder.record(event)
-      if (state.outcome === undefined) yield* driver.interrupt(run, undefined)
-      if (!hasCalls) return
       yield* recorder.recordNow({ _tag: "RunResumed" })
+      if (state.progress !== undefined) yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage: {} })
       for (const { part, status } of recorder.state.calls) {
         const started = status._tag === "Started" ? runTransition.lostCall : stoppedCall
         const result = status._tag === "Settled" ? status.result : started
@@ -240,7 +213,47 @@ export const closed = (state: Run.State): Effect.Effect<Run.State> => {
       yield* driver.interrupt(run, undefined)
     })
   )
-  return Effect.map(closing, ({ run }) => run)
+
+/** The reason of calls that are denied because another message comes. */
+const passedBy = "The call was denied: the user sent another message."
+
+/**
+ * The events that close what a turn has left, before a message is taken: where that turn was interrupted, the message is no
+ * reason to continue. Where the message has another `RunContext`, nothing of the turn before runs with it.
+ */
+export const settlingOf = (state: Run.State, message: Queued) => {
+  const isLeft = state.calls.length > 0 || state.progress !== undefined
+  const isDue = state.outcome?._tag === "Interrupted" || sessionEvents.isOfOther(state, message)
+  return isLeft && isDue ? closing(state, passedBy) : Effect.undefined
+}
+
+/**
+ * The state of a run that ended here, for another session. Calls that have no result yet get one, so that none runs there: it may
+ * have run here since. A plan keeps the steps that have finished, under the id of another run, so that no decision counts for
+ * both. Nothing there has the `RunContext` of this session.
+ */
+export const closed = Effect.fnUntraced(function* (state: Run.State, context: Run.State["context"]) {
+  const { calls, outcome, progress } = state
+  const isOpen = calls.length > 0 || progress !== undefined || outcome === undefined
+  const { run } = isOpen ? yield* closing(state, "The call was not run: the session was forked.") : { run: state }
+  const of = { runId: yield* runParts.newRunId, context }
+  return new runParts.State({ ...run, ...of, progress: progress && finishedSteps(progress, of) })
+})
+
+/** Events of a plan about no step that is under way. */
+const isAboutPlan = new Set(["PlanStarted", "PlanResumed", "RouteTaken"])
+
+/** The progress of a plan in another run, with the steps that have finished and the routes after them. */
+const finishedSteps = ({ events }: runParts.Progress, of: Pick<Run.State, "context" | "runId">): runParts.Progress => {
+  const last = new Map<string, number>()
+  const all = Chunk.toReadonlyArray(events)
+  for (const [index, event] of all.entries()) if (event._tag === "StepFinished") last.set(event.record.step, index)
+  const isKept = (event: runParts.PlanRunEvent, index: number) =>
+    isAboutPlan.has(event._tag) ||
+    ("step" in event && index < (last.get(event.step) ?? 0)) ||
+    event._tag === "StepFinished"
+  const kept = all.filter(isKept).map((event) => (event._tag === "PlanStarted" ? { ...event, ...of } : event))
+  return { events: Chunk.fromIterable(kept), decisions: [] }
 }
 
 /** The decisions of a turn with a message. Any message that waits may come in the place of those that are missing. */
@@ -255,7 +268,7 @@ export const decisionsFor = (
   const open = Run.approvalRequests(run).filter(
     (request) => !decisions.some((decision) => runTransition.concerns(decision, request))
   )
-  return [...decisions, ...open.map(denialOf("The call was denied: the user sent another message."))]
+  return [...decisions, ...open.map(denialOf(passedBy))]
 }
 
 /** Failures of turns whose agent is not there. */
