@@ -29,6 +29,7 @@ import * as Model from "effect/ai/Model"
 import type * as Response from "effect/ai/Response"
 import * as Telemetry from "effect/ai/Telemetry"
 import type * as Json from "../payload/Json.ts"
+import * as base from "../payload/internal/base.ts"
 import { defined, Limits, own } from "../payload/internal/plainJson.ts"
 import * as sdkError from "./internal/sdkError.ts"
 import * as sdkRequest from "./internal/sdkRequest.ts"
@@ -182,9 +183,6 @@ const warningText = (warning: SharedV4Warning): string => {
   }
 }
 
-/** The most warnings of a model that are remembered, and so logged. */
-const maxWarnings = 256
-
 /**
  * Makes the `LanguageModel` service of a model of the AI SDK.
  *
@@ -226,16 +224,12 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       laterSystem: sdkRequest.laterSystemOf(known, options.laterSystem)
     }
     const settings = settingsOf(languageModel, options)
-    const warned = new Set<string>()
+    const warnOnce = base.warnOnce()
 
     const warn = (warnings: ReadonlyArray<string>): Effect.Effect<void> =>
       Effect.forEach(
         warnings,
-        (text) => {
-          if (warned.has(text) || warned.size >= maxWarnings) return Effect.void
-          warned.add(text)
-          return Effect.logWarning(`AiSdk: ${languageModel.provider} ${languageModel.modelId}: ${text}`)
-        },
+        (text) => warnOnce(`AiSdk: ${languageModel.provider} ${languageModel.modelId}: ${text}`),
         { discard: true }
       )
 

@@ -619,6 +619,7 @@ class Server {
   private isDown = false
   private readonly services: Context.Context<never>
   private readonly scope: Scope.Scope
+  private readonly warn = base.warnOnce()
 
   constructor(name: string, options: StdioServer | HttpServer, services: Context.Context<never>, scope: Scope.Scope) {
     this.name = name
@@ -783,11 +784,12 @@ class Server {
           taken.add(boundTool.encodeName(made.success.tool.name))
         } else refused.push({ server: this.name, ...made.failure })
       }
-      const [first] = refused
-      if (first !== undefined && invalidTools === "fail") {
-        const reason = { _tag: "InvalidTool", tool: first.tool, problem: first.problem } as const
-        return yield* errorOf(this.name, reason, "one of its tools is not acceptable")
-      }
+      const errors = refused.map(({ problem, tool }) =>
+        errorOf(this.name, { _tag: "InvalidTool", tool, problem }, "one of its tools is not acceptable")
+      )
+      yield* Effect.forEach(errors, ({ message }) => this.warn(message), { discard: true })
+      const [first] = errors
+      if (first !== undefined && invalidTools === "fail") return yield* first
       this.refused = refused
       return entries
     })
@@ -845,7 +847,13 @@ class Server {
       })
       const needsApproval = (typeof approval === "function" ? approval : floors[approval])(contract)
       const output =
-        outputSchema === undefined ? undefined : yield* JsonSchema.make(outputSchema, { what: "output schema", limits })
+        outputSchema === undefined
+          ? undefined
+          : yield* Effect.provideService(
+              JsonSchema.make(outputSchema, { what: "output schema", limits }),
+              plainJson.IsCheckedAgain,
+              true
+            )
       const tool = Tool.dynamic(name, {
         description,
         parameters: inputSchema,
@@ -855,13 +863,15 @@ class Server {
       })
         .annotateMerge(boundTool.toToolAnnotations(annotations))
         .annotate(ToolSettings.Timeout, timeout)
+        .annotate(plainJson.IsCheckedAgain, true)
       const entry: Entry = {
         ...parts,
         output,
         tool: ownTool(tool, (params, context) => this.call(entry, params, context))
       }
       // Compiles the parameters, so that a schema that is refused is refused here
-      yield* boundTool.makeStub(contract)
+      const { parameters, result } = yield* boundTool.stubFor(tool, contract)
+      yield* Effect.forEach(boundTool.uncheckedNotes(name, [parameters, result]), this.warn, { discard: true })
       return entry
     })
   }

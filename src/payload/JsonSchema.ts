@@ -11,7 +11,13 @@ import { appendToken, fingerprint, isArray, isObject, kindOf, own, type JsonObje
 
 export { codec, fromSchema, toSchema } from "./internal/convertSchema.ts"
 export { JsonSchemaError, make } from "./internal/compileSchema.ts"
-export { accepts, validate, type JsonSchema, type ValidateOptions } from "./internal/interpret.ts"
+export {
+  accepts,
+  validate,
+  type JsonSchema,
+  type UncheckedPattern,
+  type ValidateOptions
+} from "./internal/interpret.ts"
 
 type StrictResult<A> = Result.Result<A, Refusal>
 

@@ -16,7 +16,7 @@ import * as JsonSchema from "../payload/JsonSchema.ts"
 import * as compareSchemas from "../payload/internal/compareSchemas.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
 import { truncateText } from "../payload/internal/base.ts"
-import { defined, inheritedNames } from "../payload/internal/plainJson.ts"
+import { defined, inheritedNames, IsCheckedAgain } from "../payload/internal/plainJson.ts"
 import * as contractDigest from "./internal/contractDigest.ts"
 import * as ToolSettings from "./ToolSettings.ts"
 
@@ -371,7 +371,9 @@ const resultOf = (
   what: string
 ): Effect.Effect<JsonObject | undefined, JsonSchema.JsonSchemaError> => {
   if (convertSchema.isUninformative(schema)) return Effect.undefined
-  return convertSchema.isVoid(schema) ? Effect.succeed({ type: "null" }) : JsonSchema.fromSchema(schema, { what })
+  return convertSchema.isVoid(schema)
+    ? Effect.succeed({ type: "null" })
+    : Effect.provideService(JsonSchema.fromSchema(schema, { what }), IsCheckedAgain, true)
 }
 
 const approvalOf = (tool: Tool.Any): ToolContract["approval"] => {

@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
+import * as base from "../payload/internal/base.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as contractDigest from "./internal/contractDigest.ts"
@@ -216,17 +217,29 @@ export interface StubOptions {
 export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => {
   const { approval = "unlessReadonly" } = options ?? {}
   const needsApproval = typeof approval === "function" ? approval : floors[approval]
-  return Layer.succeed(
-    ToolResolver,
-    ToolResolver.of({
+  return Layer.sync(ToolResolver, () => {
+    const log = logs()
+    return ToolResolver.of({
       resolve: (contract) => {
         const isRaised = contract.approval === "never" && needsApproval(contract)
         // Its digest is made here: servers believe it
         const made = ToolContract.make(isRaised ? contractDigest.raised(contract) : contract)
-        return refuseInvalid(Effect.flatMap(made, boundTool.makeStub))
+        return log(refuseInvalid(Effect.flatMap(made, boundTool.makeStub)))
       }
     })
-  )
+  })
+}
+
+/** Each tool that is refused, and each pattern that is not checked, is logged once by a resolver. */
+const logs = () => {
+  const warn = base.warnOnce()
+  return (resolved: Effect.Effect<boundTool.BoundTool, BindError>) =>
+    resolved.pipe(
+      Effect.tapError((error) => warn(`ToolResolver: ${error.message}`)),
+      Effect.tap(({ contract, parameters, result }) =>
+        Effect.forEach(boundTool.uncheckedNotes(contract.name, [parameters, result]), warn, { discard: true })
+      )
+    )
 }
 
 const floors = {
@@ -246,8 +259,9 @@ const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
 
 const makeResolver = (tools: Effect.Success<ReturnType<typeof entriesOf>>): ToolResolver["Service"] => {
   const byName = new Map(tools.map((entry) => [entry.contract.name, entry]))
+  const log = logs()
   return ToolResolver.of({
-    resolve: Effect.fnUntraced(function* (contract) {
+    resolve: Effect.fnUntraced(function* (contract: ToolContract.ToolContract) {
       const { name } = contract
       const entry = byName.get(name)
       if (entry === undefined) {
@@ -260,7 +274,7 @@ const makeResolver = (tools: Effect.Success<ReturnType<typeof entriesOf>>): Tool
       return yield* refuseInvalid(
         Option.isSome(handler) ? boundTool.fromHandler(contract, tool, handler.value) : boundTool.fromProviderTool(tool)
       )
-    })
+    }, log)
   })
 }
 

@@ -7,6 +7,7 @@ import { McpTools } from "effect-emissary/mcp"
 import { fileURLToPath } from "node:url"
 import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
+import { logged } from "../logged.ts"
 import { agent, calling, results, runCalls, typeOf, valueOf } from "./support.ts"
 
 const script = fileURLToPath(new URL("./fixtures/sdk-server.ts", import.meta.url))
@@ -22,14 +23,16 @@ describe("MCP-1 a server of the official SDK over standard streams", () => {
         const tools = yield* McpTools.toolkit
         assert.deepStrictEqual(
           tools.map(({ name }) => name),
-          "echo picture sum fail steps crash exit hang seen change large".split(" ").map((name) => `demo/${name}`)
+          "echo picture sum fail steps crash exit hang seen change large lookahead"
+            .split(" ")
+            .map((name) => `demo/${name}`)
         )
         const refused = yield* McpTools.refused
         assert.deepStrictEqual(
           refused.map(({ tool }) => tool),
-          ["two\nlines", "hidden", "lookahead", "cyclic", "echo", "untyped", "", "as-task"]
+          ["two\nlines", "hidden", "cyclic", "echo", "untyped", "", "as-task"]
         )
-        assert.match(refused[2]?.problem ?? "", /pattern/)
+        assert.match(refused[2]?.problem ?? "", /a reference that consumes a part/)
       })
     )
 
@@ -187,4 +190,20 @@ describe("MEND-3 a program that is no server", () => {
       assert.match(error.message, why)
     })
   }
+
+  test.live("RIGHT-3 each tool that is left out is logged once by server, name and reason", function* () {
+    const { layer: logger, lines } = logged()
+    yield* Effect.gen(function* () {
+      yield* McpTools.toolkit
+      yield* McpTools.toolkit
+      const refused = (yield* McpTools.refused).map(({ problem, tool }) => [tool, problem] as const)
+      assert.lengthOf(refused, 7)
+      for (const [tool, problem] of refused) {
+        const about = lines.filter((line) => line.includes(`"demo" lists the tool ${JSON.stringify(tool)}, `))
+        assert.deepStrictEqual(about, [
+          `Warn The MCP server "demo" lists the tool ${JSON.stringify(tool)}, which is refused: ${problem}`
+        ])
+      }
+    }).pipe(Effect.provide(servers({}, "bad")), Effect.provide(logger))
+  })
 })

@@ -19,7 +19,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
-import { defined, isArray, kindOf, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
+import { defined, IsCheckedAgain, isArray, kindOf, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -146,7 +146,9 @@ const stubTools = ({ toolkit }: AnyConfig, runEffects: boolean): BoundTools =>
 
 /** The tool keeps the annotation by which an agent is found. */
 const stubOf = (tool: Tool.Any) =>
-  Effect.map(Effect.flatMap(ToolContract.fromTool(tool), boundTool.makeStub), (stub) => ({ ...stub, tool }))
+  Effect.flatMap(ToolContract.fromTool(tool), (contract) =>
+    Effect.map(boundTool.stubFor(tool, contract), (stub) => ({ ...stub, tool }))
+  )
 
 const bindTools = ({ toolkit }: AnyConfig): BoundTools =>
   Effect.flatMap(readTools(toolkit), (tools) =>
@@ -205,7 +207,11 @@ const describe = Effect.fnUntraced(function* (
     reasoning: config.reasoning,
     perRun: perRunOf(config),
     tools: yield* Effect.forEach(bound, (tool) => describeTool(tool, { inside: around, runEffects: isWhole }))
-  }).pipe(Effect.mapError(invalidDefinition))
+  }).pipe(
+    // Its tools were checked when they were bound, and so was its output
+    Effect.provideService(IsCheckedAgain, true),
+    Effect.mapError(invalidDefinition)
+  )
   return { ...offered, definition }
 })
 

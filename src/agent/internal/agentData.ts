@@ -192,10 +192,11 @@ interface Check {
 const schemaIssues = (
   check: Check,
   path: string,
-  json: JsonObject | undefined
+  json: JsonObject | undefined,
+  isResult = false
 ): ReadonlyArray<PayloadError.Problem> => {
   if (json === undefined || check.emptyAt !== undefined) return []
-  const made = compileSchema.makeBehind(check.door, json)
+  const made = compileSchema.makeBehind(isResult ? { ...check.door, isCheckedAgain: true } : check.door, json)
   if (Result.isSuccess(made)) return []
   const error = new JsonSchema.JsonSchemaError({ what: "JSON Schema", ...made.failure })
   const place = path + error.path
@@ -264,8 +265,8 @@ const toolIssues = (check: Check, tool: Tool, path: string, places: WirePaths): 
     ...textIssues(`${path}/description`, expected, description, places.needs.description),
     ...(agent === undefined ? timeoutIssues(`${path}/timeout`, timeout, places) : agentCallIssues(path, tool)),
     ...schemaIssues(check, `${path}/${places.parameters}`, parameters),
-    ...schemaIssues(check, `${path}/success`, success),
-    ...schemaIssues(check, `${path}/failure`, failure),
+    ...schemaIssues(check, `${path}/success`, success, true),
+    ...schemaIssues(check, `${path}/failure`, failure, true),
     ...(check.emptyAt === undefined ? digestIssues(path, tool) : [])
   ]
 }

@@ -3,6 +3,7 @@
  */
 
 import { sha256 } from "@noble/hashes/sha2.js"
+import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 
 export const truncateText = (text: string, max: number = 120): string => {
@@ -52,4 +53,18 @@ export const hideContent = (error: Error, ...fields: ReadonlyArray<string>): voi
   for (const field of fields) if (field in error) Object.defineProperty(error, field, { enumerable: false })
   const toJSON = (): object => Object.assign({ message: error.message }, error)
   Object.defineProperty(error, "toJSON", { value: toJSON, enumerable: false })
+}
+
+/** The most texts that one place logs. */
+const maxWarnings = 256
+
+/** Makes a function that logs each text once, as a warning. */
+export const warnOnce = (): ((text: string) => Effect.Effect<void>) => {
+  const warned = new Set<string>()
+  return (text) =>
+    Effect.suspend(() => {
+      if (warned.has(text) || warned.size >= maxWarnings) return Effect.void
+      warned.add(text)
+      return Effect.logWarning(text)
+    })
 }

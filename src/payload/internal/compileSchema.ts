@@ -36,7 +36,9 @@ import {
   type Run,
   sameValueNodes,
   spend,
-  type Test
+  type Test,
+  type UncheckedPattern,
+  verdictOf
 } from "./interpret.ts"
 import * as Patterns from "./patterns.ts"
 import * as plainJson from "./plainJson.ts"
@@ -67,7 +69,6 @@ const refusalReasons = [
   "UnsupportedDialect",
   "UnsupportedKeyword",
   "UnsupportedType",
-  "UnsupportedFormat",
   "UnsupportedPattern",
   "InvalidKeyword",
   "UnresolvedReference",
@@ -209,10 +210,16 @@ const enumReader: Reader = (value, keyword) => {
     (run.problems !== undefined && report(run, at, name, expected(), `another ${plainJson.typeOf(found)}`))
 }
 
+/** The check of a pattern that no engine runs. */
+const unsureOfText: Check = (value, _, run) => {
+  if (typeof value === "string") run.isUnsure = true
+  return true
+}
+
 const patternReader: Reader = (source, keyword) => {
   if (typeof source !== "string") return keyword.invalid("a string", source)
   const pattern = keyword.pattern(source)
-  if (pattern === undefined) return undefined
+  if (pattern === undefined) return unsureOfText
   const expected = `text that matches the pattern ${base.truncateText(JSON.stringify(source), 200)}`
   return (value, at, run) =>
     typeof value !== "string" ||
@@ -223,13 +230,8 @@ const patternReader: Reader = (source, keyword) => {
 const formatReader: Reader = (name, keyword) => {
   if (typeof name !== "string") return keyword.invalid("a string", name)
   const check = Patterns.formatChecks.get(name)
-  if (check === undefined) {
-    return keyword.refuse(
-      "UnsupportedFormat",
-      `one of ${[...Patterns.formatChecks.keys()].join(", ")}`,
-      base.quote(name)
-    )
-  }
+  // An annotation, as JSON Schema has it
+  if (check === undefined) return undefined
   return (value, at, run) =>
     typeof value !== "string" ||
     (spend(run, Patterns.formatCost(name, value)) && check(value)) ||
@@ -313,8 +315,13 @@ const containsReader: Reader = (value, keyword) => {
   return (items, at, run) => {
     if (!isArray(items)) return true
     let found = 0
-    for (const item of items) if (fits(node, item, run)) found++
-    if (found >= min && found <= max) return true
+    let unsure = 0
+    for (const item of items) {
+      const verdict = verdictOf(node, item, run)
+      if (verdict === true) found++
+      if (verdict === undefined) unsure++
+    }
+    if (found + unsure >= min && found <= max) return true
     const bound = found < min ? `at least ${min}` : `at most ${max}`
     return report(run, at, "contains", `${bound} of the items in the form of "contains"`, String(found))
   }
@@ -389,9 +396,10 @@ const patternPropertiesReader: Reader = (value, keyword) => {
   const members: Array<Node> = []
   const sources = readNamed(value, keyword, (_, member) => members.push(member))
   if (sources === undefined) return undefined
-  node.patterns = sources.flatMap((source, index) => {
+  node.patterns = sources.map((source, index) => {
     const pattern = keyword.pattern(source, source)
-    return pattern === undefined ? [] : [[pattern, members[index] ?? anyValue] as const]
+    // A key that an unknown pattern may name is declared, and its value may be any
+    return pattern === undefined ? [Patterns.everyText, anyValue] : [pattern, members[index] ?? anyValue]
   })
   const test: Test<string, JsonObject> = (key, found, at, run) => {
     if (!spend(run, patternCost(node, key))) return false
@@ -517,10 +525,15 @@ const anyOfReader = combinationReader("anyOf", (nodes) => (value, at, run) => {
 
 const oneOfReader = combinationReader("oneOf", (nodes) => (value, at, run) => {
   let fitting = 0
-  for (const node of nodes) if (fits(node, value, run)) fitting++
-  if (fitting === 0) return reportNoMatch(nodes, "oneOf", value, at, run)
+  let unsure = 0
+  for (const node of nodes) {
+    const verdict = verdictOf(node, value, run)
+    if (verdict === true) fitting++
+    if (verdict === undefined) unsure++
+  }
+  if (fitting + unsure === 0) return reportNoMatch(nodes, "oneOf", value, at, run)
   const expected = `exactly one of ${nodes.length} alternatives`
-  return fitting === 1 || report(run, at, "oneOf", expected, `a value that fits ${fitting}`)
+  return fitting <= 1 || report(run, at, "oneOf", expected, `a value that fits ${fitting}`)
 })
 
 /** `not`, `if`, `then` and `else`; the last two are checked by `if`. */
@@ -536,12 +549,13 @@ const partReader =
 const notReader = partReader(
   "not",
   (part) => (value, at, run) =>
-    !fits(part, value, run) || report(run, at, "not", `a value that "not" admits`, plainJson.typeOf(value))
+    verdictOf(part, value, run) !== true || report(run, at, "not", `a value that "not" admits`, plainJson.typeOf(value))
 )
 
 const ifReader = partReader("if", (condition, node) => (value, at, run) => {
-  const branch = fits(condition, value, run) ? node.parts.then : node.parts.else
-  return branch === undefined || evaluate(branch, value, at, run)
+  const verdict = verdictOf(condition, value, run)
+  const branch = verdict === true ? node.parts.then : node.parts.else
+  return verdict === undefined || branch === undefined || evaluate(branch, value, at, run)
 })
 
 const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
@@ -695,7 +709,8 @@ const compile = (
   if (compiler.refusal === undefined) compiler.findChains()
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, compiler.refusal?.path ?? ""))
   if (compiler.refusal !== undefined) return Result.fail(compiler.refusal)
-  const schema = new CompiledSchema(json, dialect, root, cost ?? { units: tank.spent - before, isWellFormed: false })
+  const newCost = { units: tank.spent - before, isWellFormed: false }
+  const schema = new CompiledSchema(json, dialect, root, cost ?? newCost, compiler.unchecked)
   tank.paid.add(costOf(schema))
   return Result.succeed(schema)
 }
@@ -726,6 +741,7 @@ class Compiler {
   readonly holders = new Set<Schema.Json | undefined>()
   readonly references: Array<readonly [node: Node, ref: string]> = []
   readonly patterns = new Map<string, Result.Result<Patterns.CompiledPattern, string>>()
+  readonly unchecked: Array<UncheckedPattern> = []
 
   constructor(dialect: Dialect, tank: fuel.Fuel, engine: Engine) {
     this.dialect = dialect
@@ -826,9 +842,8 @@ class Compiler {
     this.patterns.set(source, compiled)
     if (Result.isSuccess(compiled)) return compiled.success
     if (!this.spend(0, place)) return undefined
-    const found = `one that cannot run: ${base.truncateText(compiled.failure, 300)}`
-    const fix = "Rewrite it without look-around and back references"
-    return this.refuse("UnsupportedPattern", place, "a regular expression that runs in linear time", found, fix)
+    this.unchecked.push({ path: toPointer(place), pattern: source, problem: base.truncateText(compiled.failure, 300) })
+    return undefined
   }
 
   reference(ref: Schema.Json, keyword: Keyword): void {
@@ -936,8 +951,9 @@ const schemaKeywords: ReadonlySet<string> = new Set(
  * - keywords that would not be enforced: misspelt ones, and `$id`, `$anchor`,
  *   `$dynamicRef`, `unevaluatedItems` and `unevaluatedProperties`; notes of your own
  *   are welcome under `x-` names;
- * - unknown values of `type` and `format`;
- * - a `pattern` that cannot run in linear time (look-around, back references), or only under `Re2.layer`;
+ * - unknown values of `type`;
+ * - a `pattern` that cannot run in linear time (look-around, back references), or only under `Re2.layer`, unless
+ *   `maxUncheckedPatterns` of the limits allows to leave it unchecked;
  * - a `$ref` that leaves the document, points to nothing, or leads back to
  *   itself without consuming a part of the value;
  * - assertions beside `$ref` in draft-07, where they would be ignored.
@@ -949,7 +965,7 @@ const schemaKeywords: ReadonlySet<string> = new Set(
  * Make a new object rather than changing one that was compiled.
  * Formats are assertions here: `date-time`, `date`, `time`, `duration`, `email`,
  * `hostname`, `ipv4`, `ipv6`, `uri`, `uri-reference`, `uuid`, `json-pointer` and
- * `regex`. All others are refused.
+ * `regex`. All others are annotations.
  *
  * **Example** (Checking arguments against a JSON Schema from a database)
  *
@@ -997,6 +1013,7 @@ export interface Door {
   readonly engine: Engine
   /** The documents were read or copied within the limits, and no other code has them yet. */
   readonly isOwn: boolean
+  readonly isCheckedAgain: boolean
 }
 
 /** The door around, or one with limits of its own. */
@@ -1007,7 +1024,8 @@ export const doorOf = (override?: Partial<plainJson.Limits>): Effect.Effect<Door
     const current = override?.maxFuel === undefined ? fiber.getRef(fuel.Current) : undefined
     const isOwn = fiber.getRef(plainJson.IsOwnData) && override === undefined && limits.maxDepth <= maxDocumentDepth
     const engine = fiber.getRef(Patterns.PatternEngine)
-    return Effect.succeed({ limits, tank: current ?? fuel.make(limits.maxFuel), engine, isOwn })
+    const isCheckedAgain = fiber.getRef(plainJson.IsCheckedAgain)
+    return Effect.succeed({ limits, tank: current ?? fuel.make(limits.maxFuel), engine, isOwn, isCheckedAgain })
   })
 
 /** {@link make} as a part of a door. */
@@ -1015,15 +1033,36 @@ export const makeBehind = (door: Door, json: unknown): Result.Result<JsonSchema,
   const { engine, isOwn, limits, tank } = door
   const before = isKnownKey(json) ? knownObjects.get(json) : undefined
   if (before?.limits === limits && before.engine === engine) {
-    return pay(costOf(before.document), tank) ? Result.succeed(before.document) : Result.fail(refuseWork(tank, ""))
+    return pay(costOf(before.document), tank)
+      ? refuseUnchecked(before.document, door)
+      : Result.fail(refuseWork(tank, ""))
   }
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, ""))
   const found =
     isOwn && isObject(json)
       ? compileOnce(json, door, true)
       : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, door))
-  if (Result.isSuccess(found) && isKnownKey(json)) knownObjects.set(json, { limits, engine, document: found.success })
-  return found
+  const kept = Result.flatMap(found, (document) => refuseUnchecked(document, door))
+  if (Result.isSuccess(kept) && isKnownKey(json)) knownObjects.set(json, { limits, engine, document: kept.success })
+  return kept
+}
+
+/** Refuses a document with more patterns that no engine runs than may be left unchecked. */
+export const refuseUnchecked = (
+  document: JsonSchema,
+  { isCheckedAgain, limits }: Pick<Door, "isCheckedAgain" | "limits">
+): Result.Result<JsonSchema, Refusal> => {
+  const [first] = document.unchecked
+  if (first === undefined || isCheckedAgain || document.unchecked.length <= limits.maxUncheckedPatterns) {
+    return Result.succeed(document)
+  }
+  return Result.fail({
+    reason: "UnsupportedPattern",
+    path: first.path,
+    expected: "a regular expression that runs in linear time",
+    found: `one that cannot run: ${first.problem}`,
+    fix: "Rewrite it without look-around and back references"
+  })
 }
 
 /** Anything else was refused before; asking whether a Proxy is an array could fail. */
@@ -1084,7 +1123,8 @@ export const compileOnce = (
   const known = knownTexts.get(text)
   if (known?.engine !== engine || known === undefined) {
     const compiled = compile(json, tank, engine)
-    if (Result.isFailure(compiled)) return compiled
+    // Another engine may run what this one does not
+    if (Result.isFailure(compiled) || compiled.success.unchecked.length > 0) return compiled
     // JSON text holds a lone surrogate as an escape
     costOf(compiled.success).isWellFormed = !text.includes("\\ud")
     remember(text, { engine, cost: costOf(compiled.success), document: shared ? undefined : compiled.success })
@@ -1110,8 +1150,8 @@ export const compileOnce = (
  * - `UnsupportedDialect`: `$schema` names neither draft 2020-12 nor draft-07.
  * - `UnsupportedKeyword`: a keyword that would change which values are accepted and is not enforced, or a
  *   misspelling of one that is, with a value of its form. Any other unknown keyword is an annotation and stays.
- * - `UnsupportedType`, `UnsupportedFormat`, `UnsupportedPattern`: a `type`,
- *   `format` or regular expression that cannot be enforced.
+ * - `UnsupportedType`, `UnsupportedPattern`: a `type` or a regular expression
+ *   that cannot be enforced.
  * - `InvalidKeyword`: a keyword with a value it cannot have.
  * - `UnresolvedReference`, `ReferenceCycle`: a `$ref` that leaves the document,
  *   points to nothing, or comes back to itself without consuming anything.

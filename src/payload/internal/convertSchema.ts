@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
-import { compileOnce, copyDocument, doorOf, JsonSchemaError } from "./compileSchema.ts"
+import { compileOnce, copyDocument, doorOf, JsonSchemaError, refuseUnchecked } from "./compileSchema.ts"
 import * as interpret from "./interpret.ts"
 import * as plainJson from "./plainJson.ts"
 import { type JsonObject, appendToken, isArray, isObject } from "./plainJson.ts"
@@ -300,7 +300,8 @@ export const fromSchema = Effect.fnUntraced(function* (
   const { $defs: definitions, ...root } = document.success
   const named = Object.entries(definitions ?? {}).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
   const json = tidyDocument(inlineDefinitions(root, named))
-  const compiled = compileOnce(json, yield* doorOf())
+  const door = yield* doorOf()
+  const compiled = Result.flatMap(compileOnce(json, door), (made) => refuseUnchecked(made, door))
   if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
   return json
 }) satisfies (

@@ -117,6 +117,24 @@ export interface JsonSchema {
   readonly json: JsonObject
   /** The version of JSON Schema that `$schema` names. */
   readonly dialect: "2020-12" | "draft-07"
+  /** The patterns that no engine runs in linear time, which are therefore not checked. */
+  readonly unchecked: ReadonlyArray<UncheckedPattern>
+}
+
+/**
+ * A pattern that is not checked: its place in the document as a JSON Pointer, and why no engine runs it.
+ *
+ * **Details**
+ *
+ * See `maxUncheckedPatterns` of the limits. A value that only such a pattern could refuse is accepted, also below `not`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface UncheckedPattern {
+  readonly path: string
+  readonly pattern: string
+  readonly problem: string
 }
 
 /** The cost of compiling a document. Documents of the same text share it, and a door pays it once. */
@@ -130,11 +148,13 @@ export class CompiledSchema implements JsonSchema {
   readonly [TypeId] = TypeId
   readonly json: JsonObject
   readonly dialect: Dialect
+  readonly unchecked: ReadonlyArray<UncheckedPattern>
   readonly #root: Node
   readonly #cost: Cost
-  constructor(json: JsonObject, dialect: Dialect, root: Node, cost: Cost) {
+  constructor(json: JsonObject, dialect: Dialect, root: Node, cost: Cost, unchecked: ReadonlyArray<UncheckedPattern>) {
     this.json = json
     this.dialect = dialect
+    this.unchecked = unchecked
     this.#root = root
     this.#cost = cost
   }
@@ -177,6 +197,8 @@ export interface Run {
   readonly coerce: boolean
   /** While a default is completed, the defaults in it are not copied: it is copied as a whole. */
   isFilling: boolean
+  /** Set when a pattern that is not checked could have refused what was accepted. */
+  isUnsure: boolean
 }
 
 /** Subschemas inside one another at run time; far from the end of the stack. */
@@ -244,6 +266,16 @@ export const evaluateApart = (
 
 export const fits = (node: Node, value: Schema.Json, run: Run): boolean =>
   evaluateApart(undefined, node, value, undefined, run)
+
+/** {@link fits} where the answer may also be that nobody knows, because of a pattern that is not checked. */
+export const verdictOf = (node: Node, value: Schema.Json, run: Run): boolean | undefined => {
+  const before = run.isUnsure
+  run.isUnsure = false
+  const ok = fits(node, value, run)
+  const isUnsure = run.isUnsure
+  run.isUnsure ||= before
+  return ok && isUnsure ? undefined : ok
+}
 
 /** True when a value has everything a schema asks for, by JSON Schema alone: nothing is filled in or left out. */
 export const evaluate = (node: Node, value: Schema.Json, at: Location | undefined, run: Run): boolean => {
@@ -475,8 +507,9 @@ const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
     if (combined.anyOf.length > 0) value = completeChoice(combined.anyOf, false, value, run)
     if (combined.oneOf.length > 0) value = completeChoice(combined.oneOf, true, value, run)
     if (parts.if !== undefined) {
-      const branch = fits(parts.if, value, run) ? parts.then : parts.else
-      if (branch !== undefined) value = complete(branch, value, run)
+      const verdict = verdictOf(parts.if, value, run)
+      const branch = verdict === true ? parts.then : parts.else
+      if (verdict !== undefined && branch !== undefined) value = complete(branch, value, run)
     }
     if (dependents.length === 0) continue
     if (!spend(run, dependents.length)) break
@@ -545,7 +578,8 @@ const checkValue = (
     maxIssues: Math.max(1, options.maxIssues ?? plainJson.defaultLimits.maxIssues),
     strict: options.strict ?? false,
     coerce: options.coerce ?? false,
-    isFilling: false
+    isFilling: false,
+    isUnsure: false
   }
   const value = mayComplete ? complete(root, copied.success, run) : copied.success
   const ok = evaluate(root, value, undefined, run)

@@ -273,6 +273,9 @@ const compileElsewhere = (
   )
 }
 
+/** In place of a pattern that no engine runs, where the text is a key. */
+export const everyText: CompiledPattern = { source: "", weight: 0, cost: () => 1, test: () => true }
+
 type FormatCheck = (text: string) => boolean
 
 /** A day that does not exist is read as another one, or not at all. */
@@ -378,7 +381,7 @@ const isRegex: FormatCheck = (text) => Result.isSuccess(Result.try(() => new Reg
 export const formatCost = (name: string, text: string): number =>
   name === "regex" ? 1 + text.length + propertyWeight * countProperties(text) : 4 + 2 * fuel.ofText(text.length)
 
-/** The formats that are checked; all others are refused by name. Every check is linear. */
+/** The formats that are checked; all others are annotations. Every check is linear. */
 export const formatChecks: ReadonlyMap<string, FormatCheck> = new Map<string, FormatCheck>([
   ["date-time", isDateTime],
   ["date", isDate],

@@ -238,6 +238,11 @@ export interface Limits {
   readonly maxIssues: number
   /** Work of one decode of an artefact, one validation, or one choice among routes, in units of about 250 nanoseconds. */
   readonly maxFuel: number
+  /**
+   * Patterns of one JSON Schema that no engine runs in linear time, such as those with look-around: they are not checked. A
+   * document with more of them is refused, except where the other side checks values again (tools of MCP servers, results).
+   */
+  readonly maxUncheckedPatterns: number
 }
 
 /**
@@ -257,6 +262,7 @@ export interface Limits {
  * | `maxMessages` | 10,000 |
  * | `maxIssues` | 50 |
  * | `maxFuel` | 600,000 |
+ * | `maxUncheckedPatterns` | 0 |
  *
  * `maxFuel` bounds work that the size of the data does not: compiling JSON Schemas and patterns, validation, and the
  * conditions of routes. One unit is about 250 nanoseconds, so the default is about a seventh of a second. All schemas of an
@@ -276,7 +282,8 @@ export const defaultLimits: Limits = {
   maxTools: 256,
   maxMessages: 10_000,
   maxIssues: 50,
-  maxFuel: 600_000
+  maxFuel: 600_000,
+  maxUncheckedPatterns: 0
 }
 
 /**
@@ -304,6 +311,11 @@ export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("effe
   defaultValue: () => defaultLimits
 })
 
+/** True where the other side checks values again: patterns that no engine here runs are left to it, whatever the limits are. */
+export const IsCheckedAgain = Context.Reference<boolean>("effect-emissary/payload/IsCheckedAgain", {
+  defaultValue: () => false
+})
+
 /** True where the data was read or copied by a codec, and no other code has it yet. */
 export const IsOwnData = Context.Reference<boolean>("effect-emissary/payload/IsOwnData", { defaultValue: () => false })
 
@@ -324,7 +336,8 @@ export const overrideLimits = (limits: Limits, override: Partial<Limits>): Limit
   maxTools: limitOf(override.maxTools, limits.maxTools),
   maxMessages: limitOf(override.maxMessages, limits.maxMessages),
   maxIssues: limitOf(override.maxIssues, limits.maxIssues),
-  maxFuel: limitOf(override.maxFuel, limits.maxFuel)
+  maxFuel: limitOf(override.maxFuel, limits.maxFuel),
+  maxUncheckedPatterns: limitOf(override.maxUncheckedPatterns, limits.maxUncheckedPatterns)
 })
 
 /** Nothing is larger than NaN, so NaN would be no limit at all. */

@@ -70,6 +70,12 @@ export interface WithOwnHandler<out R> {
   readonly [OwnHandlerTypeId]: { readonly _R: Types.Covariant<R> }
 }
 
+/** Compiles the schemas of a tool, which may have the annotation that the other side checks its arguments again. */
+const asAnnotated = <A, E>({ annotations }: Tool.Any, compiled: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Context.get(annotations, plainJson.IsCheckedAgain)
+    ? Effect.provideService(compiled, plainJson.IsCheckedAgain, true)
+    : compiled
+
 /** The services that the tools of a union require which bring their handlers along. */
 export type OwnServices<T> = T extends WithOwnHandler<infer R> ? R : never
 
@@ -206,7 +212,7 @@ export const fromHandler = Effect.fnUntraced(function* (
   return yield* bindContract(contract, {
     kind: "local",
     tool,
-    own: given === here ? undefined : yield* compileSchema(here, "parameters", here.parameters),
+    own: given === here ? undefined : yield* asAnnotated(tool, compileSchema(here, "parameters", here.parameters)),
     result: undefined,
     needsApproval: makeApproval(contract, tool, handler.context),
     normalize: makeNormalizer(contract, tool, handler.context),
@@ -228,11 +234,10 @@ const stricterOf = (given: ToolContract.ToolContract, here: ToolContract.ToolCon
 export const approvals = ToolContract.ToolContract.fields.approval.literals
 
 const bindContract = (contract: ToolContract.ToolContract, rest: Omit<BoundTool, "contract" | "parameters">) =>
-  Effect.map(compileSchema(contract, "parameters", contract.parameters), (parameters): BoundTool => ({
-    contract,
-    parameters,
-    ...rest
-  }))
+  Effect.map(
+    asAnnotated(rest.tool, compileSchema(contract, "parameters", contract.parameters)),
+    (parameters): BoundTool => ({ contract, parameters, ...rest })
+  )
 
 /**
  * Binds a tool to its handler under the tool's own contract.
@@ -334,6 +339,10 @@ export const makeStub = (
       : Effect.succeed(stubOf(contract, parameters.success, result.success))
   })
 
+/** The stub of a tool that is here. */
+export const stubFor = (tool: Tool.Any, contract: ToolContract.ToolContract): ReturnType<typeof makeStub> =>
+  asAnnotated(tool, makeStub(contract))
+
 /** The Schema of a tool that shows its document itself: a provider's adapter reads arguments with it, as the call does. */
 const readBy = (parameters: JsonSchema.JsonSchema) =>
   convertSchema.checkedBy(parameters, { type: "object" }, { coerce: true })
@@ -370,19 +379,31 @@ const compileSchema = (
 ): Effect.Effect<JsonSchema.JsonSchema, ToolContract.ToolContractError> =>
   Effect.flatMap(schemas.doorOf(), (door) => Effect.fromResult(compileBehind(door, contract, part, json)))
 
+/** A line for the log about each pattern of a tool's schemas that is not checked here. */
+export const uncheckedNotes = (name: string, schemas: ReadonlyArray<JsonSchema.JsonSchema | undefined>) =>
+  schemas.flatMap((schema) =>
+    (schema?.unchecked ?? []).map(
+      ({ path, pattern, problem }) =>
+        `Tool ${base.quote(name)}: the pattern ${base.quote(pattern)} at ${base.truncateText(path, 200)} is not checked here, because ${problem}.`
+    )
+  )
+
 const compileBehind = (
   door: schemas.Door,
   { name: tool }: ToolContract.ToolContract,
   part: "parameters" | "success",
   json: Json.JsonObject
 ): Result.Result<JsonSchema.JsonSchema, ToolContract.ToolContractError> =>
-  Result.mapError(schemas.makeBehind(door, json), (refusal) => {
-    const { message, path } = new JsonSchema.JsonSchemaError({
-      what: `${part} of tool ${JSON.stringify(tool)}`,
-      ...refusal
-    })
-    return new ToolContract.ToolContractError({ tool, part, path, problem: message })
-  })
+  Result.mapError(
+    schemas.makeBehind(part === "success" ? { ...door, isCheckedAgain: true } : door, json),
+    (refusal) => {
+      const { message, path } = new JsonSchema.JsonSchemaError({
+        what: `${part} of tool ${JSON.stringify(tool)}`,
+        ...refusal
+      })
+      return new ToolContract.ToolContractError({ tool, part, path, problem: message })
+    }
+  )
 
 /** The stricter of the contract's approval and the tool's. */
 const makeApproval = (

@@ -291,7 +291,6 @@ describe("CODEC-4 refusals", () => {
     ["$dynamicRef", { items: { $dynamicRef: "#x" } }, "/items/$dynamicRef", "UnsupportedKeyword"],
     ["nullable of OpenAPI", { type: "string", nullable: true }, "/nullable", "UnsupportedKeyword"],
     ["an unknown type", { anyOf: [{ type: "float" }] }, "/anyOf/0/type", "UnsupportedType"],
-    ["an unknown format", { format: "phone" }, "/format", "UnsupportedFormat"],
     ["an unknown dialect", { $schema: "http://json-schema.org/draft-04/schema#" }, "/$schema", "UnsupportedDialect"],
     ["a remote reference", { $ref: "https://example.com/a.json" }, "/$ref", "UnresolvedReference"],
     ["a dangling reference", { $ref: "#/$defs/a" }, "/$ref", "UnresolvedReference"],

@@ -15,9 +15,9 @@ const answers = (reason: string, ...places: ReadonlyArray<string>): ReadonlyArra
   places.map((place) => ({ place, what: "answer", reason }))
 
 const remote = "A reference may not leave the document (PAY-C); nothing is ever fetched, meta-schemas included."
-const idn = "The format needs the tables of IDNA 2008, so it is refused by name (CODEC-4)."
+const idn = "The format needs the tables of IDNA 2008, so it is an annotation (RIGHT-3)."
 const proto = "The key __proto__ is refused everywhere (L2)."
-const byName = "A format that is not checked is refused by name (CODEC-4)."
+const unknown = "A format that is not checked is an annotation (RIGHT-3)."
 
 /** Keywords that no tool has, refused by name wherever they are (DESIGN 8.6). */
 export const refusedKeywords = "$id $anchor $dynamicAnchor $dynamicRef unevaluatedItems unevaluatedProperties".split(
@@ -26,15 +26,10 @@ export const refusedKeywords = "$id $anchor $dynamicAnchor $dynamicRef unevaluat
 
 const common: ReadonlyArray<Deviation> = [
   ...refused(remote, "refRemote", "ref > remote ref, containing refs itself"),
-  ...refused(idn, "format > idn-email format", "format > idn-hostname format"),
-  ...refused(idn, "optional/format/idn-email", "optional/format/idn-hostname"),
-  ...refused(
-    byName,
-    "optional/format/unknown",
-    ...["iri-reference", "iri", "uri-template", "relative-json-pointer"].flatMap((name) => [
-      `format > ${name} format`,
-      `optional/format/${name}`
-    ])
+  ...answers(idn, "optional/format/idn-email", "optional/format/idn-hostname"),
+  ...answers(
+    unknown,
+    ...["iri-reference", "iri", "uri-template", "relative-json-pointer"].map((name) => `optional/format/${name}`)
   ),
   ...refused(proto, "properties > properties whose names are Javascript object property names"),
   ...answers(proto, "required > required properties whose names are Javascript object property names > all present"),

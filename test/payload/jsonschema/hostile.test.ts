@@ -158,7 +158,7 @@ describe("PAY-C schemas and values that swell", () => {
     dialect: { $schema: long },
     reference: { $ref: `#/${long}` },
     keyword: { [`$${long}`]: 1 },
-    format: { format: long },
+    type: { type: long },
     place: { properties: { [long]: 1 } }
   })) {
     test(`PAY-C the message about a long ${what} stays short`, function* () {
