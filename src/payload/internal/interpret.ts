@@ -267,7 +267,7 @@ export const evaluateApart = (
 export const fits = (node: Node, value: Schema.Json, run: Run): boolean =>
   evaluateApart(undefined, node, value, undefined, run)
 
-/** {@link fits} where the answer may also be that nobody knows, because of a pattern that is not checked. */
+/** {@link fits}, and `undefined` where a pattern that is not checked could decide otherwise. */
 export const verdictOf = (node: Node, value: Schema.Json, run: Run): boolean | undefined => {
   const before = run.isUnsure
   run.isUnsure = false

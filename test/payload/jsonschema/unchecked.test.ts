@@ -12,7 +12,7 @@ const other = "(?<!c)d"
 
 const lenient = Limits.layer({ maxUncheckedPatterns: 2 })
 
-/** Each schema with values that it takes for all that is known, and values that it refuses whatever the pattern says. */
+/** Each schema with values that it takes for all that is known, and values that it refuses with any pattern. */
 const schemas: Readonly<
   Record<string, readonly [schema: object, takes: ReadonlyArray<unknown>, refuses: ReadonlyArray<unknown>]>
 > = {
