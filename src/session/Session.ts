@@ -88,6 +88,7 @@ import * as localSessions from "./internal/localSessions.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
 import * as sessionProgress from "./internal/sessionProgress.ts"
+import * as sessionMessage from "./internal/sessionMessage.ts"
 import * as sessionRun from "./internal/sessionRun.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
 
@@ -109,7 +110,8 @@ export {
    *   conversation or the store, or has not the `RunContext` that the agent reads. Its id is free again.
    * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
    *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
-   * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example.
+   * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example. Of a
+   *   plan, `plan` has the tag of the reason of its `PlanError`, and the step with the type of its failure.
    *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
    *   message if the turn could not take it. `isHeld`: the turn could not even begin, so all messages of the queue, and the
    *   decisions, wait for the next message, decision or `resume`.
@@ -836,6 +838,10 @@ export const answer = Effect.fn("Session.answer")(function* (
   )
 })
 
+const policies = ["fail", "resume", "restart"] as const
+
+const isPolicy = Schema.is(Schema.Literals(policies))
+
 /**
  * Runs an agent or a bound plan once under an id, and returns its typed result.
  *
@@ -907,6 +913,10 @@ export const run = Effect.fn("Session.run")(function* <A>(
   const sessions = yield* Session
   const { context, conversation, definition, id, ifExists = "fail", input, model } = options
   const agentName = sessionRun.nameOf(agent)
+  if (!isPolicy(ifExists)) {
+    const problem = sessionMessage.unknownIfExists(ifExists, policies)
+    return yield* new sessionTypes.SessionError({ id, reason: { _tag: "InputInvalid", problem } })
+  }
   const receipt = yield* sessions.send(id, input, {
     agent: agentName,
     context,

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Logger, type Schema } from "effect"
 import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
 import { failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
@@ -163,6 +163,54 @@ describe("agent wire version 1", () => {
     const again = yield* AgentDefinition.codec.encode(definition, { version: 1, allowLoss: ["/output/schema/**"] })
     assert.strictEqual(JSON.stringify(again["structured_output"]), JSON.stringify(odd))
     assert.include(JSON.stringify(again["tools"]), JSON.stringify(odd))
+  })
+
+  test("RIGHT-21 an object with the key properties is closed in an output schema, as Riffer reads it", function* () {
+    const lossesOf = (o: Readonly<Record<string, Schema.Json>>) => {
+      const output = { type: "object", properties: { o }, required: [], additionalProperties: false }
+      return Effect.match(
+        Effect.flatMap(AgentDefinition.codec.decode({ ...minimal1, structured_output: output }), (definition) =>
+          AgentDefinition.codec.encode(definition, { version: 1 })
+        ),
+        {
+          onFailure: (error) => (error._tag === "LossyEncoding" ? error.losses.map(({ path }) => path) : [error._tag]),
+          onSuccess: () => []
+        }
+      )
+    }
+    const path = "/output/schema/properties/o"
+    for (const [schema, losses] of [
+      [{ type: "object", properties: {}, required: [], additionalProperties: false }, []],
+      [{ type: "object", properties: {} }, [`${path}/additionalProperties`]],
+      [{ type: "object", properties: {}, additionalProperties: true }, [`${path}/additionalProperties`]],
+      [{ type: "object" }, []],
+      [{ type: "object", additionalProperties: true }, []],
+      [{ type: "object", additionalProperties: false }, [`${path}/additionalProperties`]],
+      [{ type: "array", items: { type: "object", properties: {} } }, [`${path}/items/additionalProperties`]]
+    ] as const) {
+      assert.deepStrictEqual(yield* lossesOf(schema), [...losses], JSON.stringify(schema))
+    }
+  })
+
+  test("RIGHT-21 the log names guardrails, skills and configurations of MCP that an agent runs without", function* () {
+    const lines: Array<string> = []
+    const logger = Logger.layer([Logger.make(({ message }) => lines.push(String(message)))])
+    const tool = { name: "t", description: "T", parameters_schema: schema }
+    const read = (more: Readonly<Record<string, Schema.Json>>) =>
+      Effect.map(Effect.provide(AgentDefinition.codec.decode({ ...minimal1, identifier: "a", ...more }), logger), () =>
+        lines.splice(0).map((line) => line.replace(/: expected .*/, ""))
+      )
+    const named = (...parts: ReadonlyArray<string>) => [`agent "a" of version 1 runs without ${parts.join(", ")}`]
+    assert.deepStrictEqual(yield* read({ guardrails: { before: [{ name: "pii" }] } }), named("/guardrails"))
+    assert.deepStrictEqual(
+      yield* read({ skills: [{ name: "pdf" }], mcp_configs: [{ tags: ["x"] }] }),
+      named("/skills", "/mcp_configs")
+    )
+    assert.deepStrictEqual(
+      yield* read({ tools: [tool, { ...tool, name: "u", guardrails: ["x"] }] }),
+      named("/tools/1/guardrails")
+    )
+    assert.deepStrictEqual(yield* read({ guardrails: {}, skills: [], mcp_configs: null, tools: [tool] }), [])
   })
 
   test("L2 hostile data is refused at the door", function* () {

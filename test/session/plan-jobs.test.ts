@@ -1,6 +1,6 @@
 /** KEEP-3: plans under a key, as LazyBridge keeps them, are jobs. */
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Option, Scope, Stream } from "effect"
 import { VersionedStore } from "effect-emissary"
 import type { Plan } from "effect-emissary/plan"
 import { Step, When } from "effect-emissary/plan"
@@ -146,6 +146,129 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
       assert.strictEqual(text(yield* Fiber.join(running)), "go a b")
       assert.deepStrictEqual(ran, ["a", "b"])
     }).pipe(hosting(plan))
+  })
+
+  test("RIGHT-21 that used up maxIterations continues with a larger one", function* () {
+    let count = 0
+    const looping = (maxIterations: number) =>
+      planOf(
+        { name: "looping", maxIterations },
+        Step.make("count", {
+          target: () => Effect.sync(() => ({ n: ++count })),
+          routes: [["count", When.field("n").lessThan(5)]]
+        }),
+        Step.make("end", { target: () => Effect.succeed("done") })
+      )
+    const small = yield* looping(3)
+    const large = yield* looping(100)
+    const resumed = Session.run(large, { ...job, ifExists: "resume" })
+    for (const again of [
+      resumed,
+      Effect.gen(function* () {
+        yield* (yield* Session.Session).resume(job.id)
+        return yield* Session.result(large, job.id)
+      })
+    ]) {
+      count = 0
+      yield* Effect.gen(function* () {
+        assert.strictEqual(text(yield* hosting(small)(Session.run(small, job))), "MaxSteps")
+        assert.strictEqual(text(yield* hosting(small)(Session.run(small, { ...job, ifExists: "resume" }))), "MaxSteps")
+        assert.strictEqual(count, 3)
+        assert.strictEqual(text(yield* hosting(large)(again)), "done")
+        assert.strictEqual(count, 5)
+        assert.strictEqual(text(yield* hosting(large)(resumed)), "done")
+        assert.strictEqual(count, 5)
+      }).pipe(Effect.provide(VersionedStore.layerMemory))
+    }
+  })
+
+  test("RIGHT-21 inside of which a plan used up maxIterations continues with a larger one of it", function* () {
+    let count = 0
+    const nesting = Effect.fnUntraced(function* (maxIterations: number) {
+      const inner = yield* planOf(
+        { name: "inner", maxIterations },
+        Step.make("count", {
+          target: () => Effect.sync(() => ({ n: ++count })),
+          routes: [["count", When.field("n").lessThan(5)]]
+        })
+      )
+      return yield* planOf({ name: "outer" }, Step.make("inner", { target: inner }))
+    })
+    const small = yield* nesting(3)
+    const large = yield* nesting(100)
+    yield* Effect.gen(function* () {
+      yield* Effect.exit(hosting(small)(Session.run(small, job)))
+      assert.strictEqual(count, 3)
+      assert.deepStrictEqual(text(yield* hosting(large)(Session.run(large, { ...job, ifExists: "resume" }))), { n: 5 })
+      assert.strictEqual(count, 5)
+    }).pipe(Effect.provide(VersionedStore.layerMemory), Effect.provide(Logger.layer([])))
+  })
+
+  for (const how of ["run", "resume"] as const) {
+    test(`RIGHT-21 whose step paused is asked again by ${how}, and not by a message`, function* () {
+      const ran: Array<string> = []
+      let isOpen = false
+      const plan = yield* planOf(
+        { name: "shop" },
+        Step.make("prepare", { target: () => Effect.sync(() => ran.push("prepare")) }),
+        Step.make("gate", {
+          target: () => {
+            ran.push("gate")
+            return isOpen ? Effect.succeed("open") : Step.pause("the shop is closed")
+          }
+        })
+      )
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        const ask =
+          how === "run"
+            ? Session.run(plan, { ...job, ifExists: "resume" })
+            : Effect.andThen(sessions.resume(job.id), Session.result(plan, job.id))
+        assert.strictEqual(text(yield* Session.run(plan, job)), "AwaitingApproval")
+        assert.strictEqual(text(yield* ask), "AwaitingApproval")
+        assert.deepStrictEqual(ran, ["prepare", "gate", "gate"])
+        yield* sessions.send(job.id, "are you open?")
+        assert.strictEqual(text(yield* Session.result(plan, job.id)), "AwaitingApproval")
+        assert.deepStrictEqual(ran, ["prepare", "gate", "gate"])
+        isOpen = true
+        yield* ask
+        assert.deepStrictEqual(ran.slice(0, 4), ["prepare", "gate", "gate", "gate"])
+      }).pipe(hosting(plan), Effect.provide(VersionedStore.layerMemory))
+    })
+  }
+
+  test("RIGHT-21 that failed has the step and the kind of failure as data", function* () {
+    const step = Step.make("print", { target: () => Effect.fail({ _tag: "NoPaper" }) })
+    const inner = yield* planOf({ name: "inner" }, step)
+    const plan = yield* planOf({ name: "nightly" }, Step.make("inner", { target: inner }))
+    yield* Effect.gen(function* () {
+      const error = yield* Effect.flip(Session.run(plan, job))
+      assert(error.reason._tag === "TurnFailed")
+      assert.deepStrictEqual(error.reason.failure.plan, {
+        reason: "StepFailed",
+        step: { name: "print", path: ["inner"], type: "NoPaper" }
+      })
+      const stored = Option.getOrThrow(yield* (yield* Session.Session).state(job.id))
+      assert.deepStrictEqual(stored.failure?.plan, error.reason.failure.plan)
+    }).pipe(hosting(plan), Effect.provide(VersionedStore.layerMemory), Effect.provide(Logger.layer([])))
+  })
+
+  test("RIGHT-21 has one of the known policies, or is refused before anything is stored", function* () {
+    const { plan, ran } = yield* counting()
+    yield* Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      for (const ifExists of ["resum", "continue", "RESUME", "", 3, null]) {
+        // Sound: a policy of a configuration that is not checked
+        const error = yield* Effect.flip(Session.run(plan, { ...job, ifExists: ifExists as never }))
+        assert.strictEqual(error.reason._tag, "InputInvalid")
+        assert.include(error.message, 'expected ifExists "fail", "resume", "restart" or none, got ')
+        if (ifExists === "continue") continue
+        const refused = yield* Effect.flip(sessions.send(job.id, "go", { ifExists: ifExists as never }))
+        assert.strictEqual(refused.reason._tag, "InputInvalid")
+      }
+      assert.isTrue(Option.isNone(yield* sessions.state(job.id)))
+      assert.deepStrictEqual(ran, [])
+    }).pipe(hosting(plan), Effect.provide(VersionedStore.layerMemory))
   })
 
   test("costs per step the size of one step, however many there are (L10)", function* () {

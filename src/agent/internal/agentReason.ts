@@ -7,6 +7,13 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as runTransition from "./runTransition.ts"
 
+/** The step of a plan that failed, the steps of the plans around it, and the type of its failure. */
+export const FailedStep = Schema.Struct({
+  name: Schema.String,
+  path: Schema.Array(Schema.String),
+  type: Schema.optionalKey(Schema.String)
+})
+
 export const PlainReason = Schema.TaggedUnion({
   ModelFailed: {
     error: Schema.String,
@@ -39,7 +46,11 @@ export const PlainReason = Schema.TaggedUnion({
   BudgetFailed: { problem: Schema.String },
   MaxDepth: { limit: Schema.Int },
   OptionsInvalid: { problem: Schema.String },
-  DelegateFailed: { error: Schema.String, problem: Schema.optionalKey(Schema.String) }
+  DelegateFailed: {
+    error: Schema.String,
+    problem: Schema.optionalKey(Schema.String),
+    step: Schema.optionalKey(FailedStep)
+  }
 })
 
 export const Reason = Schema.Union([PlainReason, runTransition.DefinitionChanged, runTransition.InvalidDecision])

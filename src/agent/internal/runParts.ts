@@ -266,7 +266,12 @@ const PlanEvents: Schema.Codec<Chunk.Chunk<PlanRunEvent>, unknown> = Schema.Arra
 )
 
 /** The plan that answers in place of a model: its events so far, and decisions that are no events of it yet. */
-const Progress = Schema.Struct({ events: PlanEvents, decisions: Schema.Array(runValues.Decision) })
+/** `isAskedAgain`: the run was resumed, so that its steps that paused run again. */
+const Progress = Schema.Struct({
+  events: PlanEvents,
+  decisions: Schema.Array(runValues.Decision),
+  isAskedAgain: Schema.optionalKey(Schema.Literal(true))
+})
 
 export type Progress = typeof Progress.Type
 

@@ -409,6 +409,7 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
         step: undefined,
         mistakes: [],
         fresh: true,
+        progress: hasPauses(self) ? { ...self.progress, isAskedAgain: true } : self.progress,
         maxSteps: event.maxSteps ?? self.maxSteps,
         context: event.context ?? self.context,
         ...(event.change && changedFields(self, event.change))
@@ -463,9 +464,9 @@ const settleCall = (part: Message.ToolCallPart, result: ToolResult.ToolResult): 
 })
 
 /** One decision is enough for an answer in progress to continue. */
-const nextInProgress = (self: State, { decisions }: runParts.Progress): Action => {
+const nextInProgress = (self: State, { decisions, isAskedAgain }: runParts.Progress): Action => {
   const requests = approvalRequests(self)
-  return decisions.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
+  return decisions.length === 0 && isAskedAgain !== true && Arr.isReadonlyArrayNonEmpty(requests)
     ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
     : nextModelCall(self, "answer")
 }
@@ -631,7 +632,9 @@ const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult
   const fits: Result.Result<unknown, EventError> = isAnswering(self)
     ? appendTo(Conversation.empty, event, message)
     : Result.void
-  return Result.flatMap(fits, () => updateState(self, event, { pending, limited: false }))
+  // A message waits for a step that has paused, and does not run it again
+  const progress = self.progress && { events: self.progress.events, decisions: self.progress.decisions }
+  return Result.flatMap(fits, () => updateState(self, event, { pending, limited: false, progress }))
 }
 
 const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted">): ApplyResult => {
@@ -894,6 +897,12 @@ const requestsInProgress = ({ decisions, events }: runParts.Progress): ReadonlyA
         .requestsOf(last.outcome)
         .filter((request) => !decisions.some((decision) => concerns(decision, request)))
     : []
+}
+
+/** True while a step of a plan waits that has paused by itself. */
+export const hasPauses = (self: State): self is State & { readonly progress: runParts.Progress } => {
+  const last = self.progress && Option.getOrUndefined(Chunk.last(self.progress.events))
+  return last?._tag === "PlanFinished" && last.outcome._tag === "Paused" && last.outcome.pauses.length > 0
 }
 
 /** A decision about something that the plan waits for. The path of the event is that of the request. */

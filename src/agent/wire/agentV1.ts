@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import { quote } from "../../payload/internal/base.ts"
 import { appendToken, defined, isArray, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
 import * as contractDigest from "../../tool/internal/contractDigest.ts"
 import * as agentData from "../internal/agentData.ts"
@@ -26,8 +27,25 @@ const Wire = Schema.Struct({
   structured_output: anything,
   structured_output_strategy: anything,
   reasoning: anything,
-  tools: anything
+  tools: anything,
+  // Riffer announces them, and they restrict or extend an agent: what is there is named in the log
+  guardrails: anything,
+  skills: anything,
+  mcp_configs: anything
 })
+
+const unsupported = ["guardrails", "skills", "mcp_configs"] as const
+
+const isEmpty = (json: Schema.Json | undefined): boolean =>
+  json === undefined || json === null || json === false || (typeof json === "object" && Object.keys(json).length === 0)
+
+/** The parts that the agent runs without. */
+const unsupportedIn = (wire: typeof Wire.Type): ReadonlyArray<string> => [
+  ...unsupported.filter((name) => !isEmpty(wire[name])).map((name) => `/${name}`),
+  ...(wire.tools !== undefined && isArray(wire.tools) ? wire.tools : []).flatMap((tool, index) =>
+    isObject(tool) && !isEmpty(own(tool, "guardrails")) ? [`/tools/${index}/guardrails`] : []
+  )
+]
 
 const wirePaths: agentData.WirePaths = {
   name: "/identifier",
@@ -131,7 +149,14 @@ const toCurrent = (wire: typeof Wire.Type) => {
     maxSteps: readMaxSteps(read, wire.max_steps),
     tools: tools.map((tool, index) => readTool(read, tool, `/tools/${index}`))
   }
-  return agentData.check(definition, wirePaths, read.issues)
+  const without = unsupportedIn(wire)
+  return Effect.tap(agentData.check(definition, wirePaths, read.issues), () =>
+    without.length === 0
+      ? Effect.void
+      : Effect.logWarning(
+          `agent ${quote(definition.name ?? "")} of version 1 runs without ${without.join(", ")}: expected parts that this library has. Remove them, or add tools that do the same`
+        )
+  )
 }
 
 const lossIf = (isLost: boolean, path: string, what: string): ReadonlyArray<PayloadError.Loss> =>
@@ -166,7 +191,8 @@ const schemaLosses = (
   }
   const properties = named(schema["properties"])
   const names = isArray(required) ? required : []
-  const isClosed = place === "root" || Object.keys(properties).length > 0
+  // Riffer reads an object with the key as closed, also without a property
+  const isClosed = place === "root" || isObject(schema["properties"] ?? null)
   const isAsRead = isClosed ? additionalProperties === false : (additionalProperties ?? true) === true
   const unread = Object.keys(schema).filter((name) => !readKeywords[place].has(name))
   return [

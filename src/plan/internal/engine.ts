@@ -140,7 +140,10 @@ const openRun = Effect.fnUntraced(function* (
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return
-  const { maxIterations } = options
+  // A plan that has used up its limit continues with the larger one that it has now
+  const { maxIterations: limit } = run.bound.definition
+  const raised = state.outcome?._tag === "LimitReached" && limit > state.maxIterations ? limit : undefined
+  const { maxIterations = raised } = options
   yield* recorder.record({ _tag: "PlanResumed", at: yield* DateTime.now, ...defined({ maxIterations, change }) })
 })
 

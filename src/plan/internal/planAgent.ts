@@ -295,6 +295,12 @@ const failureProblem = (error: PlanError.PlanError): string | undefined => {
   }
 }
 
+const failedStep = (reason: PlanError.PlanError["reason"]) => {
+  if (!("step" in reason)) return undefined
+  const path = reason._tag === "StepFailed" ? reason.path : []
+  return { name: reason.step, path, ...("failure" in reason && { type: reason.failure.type }) }
+}
+
 const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.Reason => {
   const { reason } = error
   // Too deep is too deep for all of the nest, as among agents.
@@ -305,6 +311,6 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
     const { changes, expected, found } = reason
     return new runTransition.DefinitionChanged({ expected: found, found: expected, changes })
   }
-  const details = { error: reason._tag, ...defined({ problem: failureProblem(error) }) }
+  const details = { error: reason._tag, ...defined({ problem: failureProblem(error), step: failedStep(reason) }) }
   return agentReason.makeReason("DelegateFailed", details, error)
 }

@@ -572,7 +572,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
       const { agent, context, definition, model, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
-      yield* Effect.mapError(sessionMessage.read(messageId, input, { context, conversation }), refused)
+      yield* Effect.mapError(sessionMessage.read(messageId, input, { context, conversation, ifExists }), refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
       if (definition !== undefined) yield* Effect.mapError(sessionDefinitions.check(definition), refused)
       const body = {

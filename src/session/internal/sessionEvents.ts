@@ -16,6 +16,7 @@ import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import type { JsonObject } from "../../payload/Json.ts"
+import * as agentReason from "../../agent/internal/agentReason.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 
@@ -59,7 +60,12 @@ const Summary = Schema.Struct(summary)
 export type Summary = typeof Summary.Type
 
 /** An error as readers of a session see it. */
-export const Failure = Schema.Struct({ reason: Schema.String, category: Category, message: Schema.String })
+export const Failure = Schema.Struct({
+  reason: Schema.String,
+  category: Category,
+  message: Schema.String,
+  plan: Schema.optionalKey(Schema.Struct({ reason: Schema.String, step: Schema.optionalKey(agentReason.FailedStep) }))
+})
 
 export type Failure = typeof Failure.Type
 

@@ -243,7 +243,14 @@ const resumeFirst = Effect.fnUntraced(function* (
   digest: string
 ) {
   if (first.digest !== digest) return yield* self.own.fail({ _tag: "InputDiffers" })
-  const isStopped = memory.failure !== undefined || memory.run?.outcome?._tag === "Interrupted"
+  const { failure, run } = memory
+  const outcome = run?.outcome?._tag
+  // A limit may be larger now, and a step that has paused finds out whether it may continue
+  const isStopped =
+    failure !== undefined ||
+    outcome === "Interrupted" ||
+    outcome === "MaxSteps" ||
+    (run !== undefined && outcome === "AwaitingApproval" && runTransition.hasPauses(run))
   const isWaiting = sessionEvents.isWaiting(memory, first.messageId)
   if (isStopped && !isWaiting && !sessionEvents.hasWork(memory)) yield* receiveResume(self)
   return yield* again(self, memory, first)

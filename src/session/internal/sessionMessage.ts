@@ -10,9 +10,9 @@ import * as history from "../../conversation/internal/history.ts"
 import * as Digest from "../../payload/Digest.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, kindOf } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import type { Input, Reason, SendOptions } from "./sessionTypes.ts"
+import { IfExists, type Input, type Reason, type SendOptions } from "./sessionTypes.ts"
 
 const Body = Schema.Struct({
   input: ToolResult.NonEmptyContent,
@@ -22,6 +22,12 @@ const Body = Schema.Struct({
 })
 
 const codec = VersionedCodec.single({ what: "message to a session", value: Body })
+
+const isIfExists = Schema.is(IfExists)
+
+/** The problem of a value of `ifExists`, which may come from a configuration. */
+export const unknownIfExists = (found: unknown, known: ReadonlyArray<string> = IfExists.literals): string =>
+  `expected ifExists ${known.map((name) => base.quote(name)).join(", ")} or none, got ${typeof found === "string" ? base.quote(found) : kindOf(found)}`
 
 const isContent = Schema.is(ToolResult.NonEmptyContent)
 
@@ -38,11 +44,17 @@ const problemOf = (conversation: unknown): string | undefined => {
 export const read = Effect.fnUntraced(function* (
   messageId: string,
   input: Input,
-  { context, conversation, model }: Pick<SendOptions, "context" | "conversation" | "model">,
+  {
+    context,
+    conversation,
+    ifExists = "continue",
+    model
+  }: Pick<SendOptions, "context" | "conversation" | "ifExists" | "model">,
   definition?: string
 ) {
   const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "InputInvalid", problem })
   if (!Schema.is(Schema.String)(messageId)) return yield* refuse("expected a text as messageId")
+  if (!isIfExists(ifExists)) return yield* refuse(unknownIfExists(ifExists))
   const content = typeof input === "string" ? ([ToolResult.textPart(input)] as const) : input
   if (!isContent(content)) return yield* refuse("expected a text, or a list of text and file parts")
   const unfit = conversation === undefined ? undefined : problemOf(conversation)

@@ -45,6 +45,7 @@ export interface RunOptions {
    * | a turn under way, or calls that wait | `Exists` | the result of the turn, or `AwaitingApproval` | begins again |
    * | a result | `Exists` | the recorded result | begins again |
    * | a turn that failed or was interrupted | `Exists` | continues the turn | begins again |
+   * | `MaxSteps`, or a step that paused | `Exists` | continues under the limit of today, or runs the step again | begins again |
    * | another input or context | `Exists` | `InputDiffers` | begins again |
    *
    * `"restart"` interrupts a turn under way and removes the session first. Who waits for its result gets `Interrupted`, or an error.

@@ -291,8 +291,11 @@ export const failureOf = (error: AgentError.AgentError | sessionTypes.SessionErr
   message: (error._tag === "SessionError"
     ? error.message
     : `Agent ${JSON.stringify(error.agent)}: ${agentReason.explain(error.reason, "session")}`
-  ).slice(0, longestMessage)
+  ).slice(0, longestMessage),
+  ...(error.reason._tag === "DelegateFailed" && { plan: planOf(error.reason) })
 })
+
+const planOf = ({ error, step }: agentReason.ReasonOf<"DelegateFailed">) => ({ reason: error, ...defined({ step }) })
 
 const categoryOf = (reason: AgentError.AgentError["reason"]): sessionEvents.Category => {
   switch (reason._tag) {
