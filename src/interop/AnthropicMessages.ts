@@ -39,8 +39,9 @@
  * The options are those of Effect's provider for Anthropic.
  *
  * A `search_result`, a `tool_reference`, a `browser_state` and a `compaction` are read as their text, a `document` of blocks as plain text.
- * They are written as they were read. A block of another type, or a key of a request such as `container`, is
- * refused by its name.
+ * They are written as they were read. A block of a type that is newer than this version is kept in the option `anthropic.unknown`, is
+ * written again as it was, and is `[<type> omitted]` for other providers. A key of a request such as `container` is refused by its name.
+ * An answer behind calls that wait for their results is joined to the answer of the calls, as Anthropic does.
  *
  * **Gotchas**
  *
@@ -314,7 +315,16 @@ const BrowserStateBlock = Schema.Struct({
 
 const CompactionBlock = Schema.Struct({ type: Schema.Literal("compaction"), content: Schema.String, ...cacheFields })
 
-const ContentBlock = Schema.Union([TextBlock, ImageBlock, DocumentBlock, SearchResultBlock, ContainerUploadBlock])
+const { UnknownBlock } = foreignMessages
+
+const ContentBlock = Schema.Union([
+  TextBlock,
+  ImageBlock,
+  DocumentBlock,
+  SearchResultBlock,
+  ContainerUploadBlock,
+  UnknownBlock
+])
 
 const ResultBlock = Schema.Union([
   TextBlock,
@@ -322,7 +332,8 @@ const ResultBlock = Schema.Union([
   DocumentBlock,
   SearchResultBlock,
   ToolReferenceBlock,
-  BrowserStateBlock
+  BrowserStateBlock,
+  UnknownBlock
 ])
 
 type Block = typeof ContentBlock.Type | typeof ResultBlock.Type | typeof CompactionBlock.Type
@@ -357,7 +368,7 @@ const ServerToolUseBlock = Schema.Struct({ type: Schema.Literal("server_tool_use
 const McpToolUseBlock = Schema.Struct({ type: Schema.Literal("mcp_tool_use"), ...useBlock })
 
 /** Blocks that ask for a tool which the provider runs itself. */
-const serverCallTypes: ReadonlyArray<string> = ["server_tool_use", "mcp_tool_use"]
+const serverCallTypes: ReadonlySet<string> = new Set(["server_tool_use", "mcp_tool_use"])
 
 /** Blocks that hold the result of such a tool. */
 const serverResultTypes = [
@@ -380,7 +391,20 @@ const serverResultBlocks = serverResultTypes.map((type) =>
   })
 )
 
-type ServerResultBlock = (typeof serverResultBlocks)[number]["Type"]
+/** The result of a tool of the provider in a block that is newer than this version. */
+const NewerResultBlock = Schema.Struct({
+  type: Schema.Literal("newer_tool_result"),
+  is: Schema.String,
+  tool_use_id: Schema.String,
+  content: Schema.optionalKey(Schema.Json),
+  is_error: Schema.optionalKey(Schema.Boolean),
+  ...cacheFields
+})
+
+/** The types of all those, also of the ones that are newer than this version. */
+const newerResult = /^\w{1,100}_tool_result$/
+
+type ServerResultBlock = (typeof serverResultBlocks)[number]["Type"] | typeof NewerResultBlock.Type
 
 const AssistantBlock = Schema.Union([
   TextBlock,
@@ -391,12 +415,14 @@ const AssistantBlock = Schema.Union([
   ToolUseBlock,
   ServerToolUseBlock,
   McpToolUseBlock,
-  ...serverResultBlocks
+  ...serverResultBlocks,
+  NewerResultBlock,
+  UnknownBlock
 ])
 
 type AssistantBlock = typeof AssistantBlock.Type
 
-const SystemContent = Schema.Union([Schema.String, Schema.NonEmptyArray(TextBlock)])
+const SystemContent = Schema.Union([Schema.String, Schema.NonEmptyArray(Schema.Union([TextBlock, UnknownBlock]))])
 
 const toolChange = { tool: Schema.Struct({ type: Schema.Literal("tool_reference"), name: Schema.String }) }
 
@@ -404,7 +430,7 @@ const ToolAdditionBlock = Schema.Struct({ type: Schema.Literal("tool_addition"),
 
 const ToolRemovalBlock = Schema.Struct({ type: Schema.Literal("tool_removal"), ...toolChange })
 
-const SystemBlock = Schema.Union([TextBlock, ToolAdditionBlock, ToolRemovalBlock])
+const SystemBlock = Schema.Union([TextBlock, ToolAdditionBlock, ToolRemovalBlock, UnknownBlock])
 
 const LaterSystemContent = Schema.Union([Schema.String, Schema.NonEmptyArray(SystemBlock)])
 
@@ -441,9 +467,7 @@ const readOptions = (
 const readSystem = (content: typeof LaterSystemContent.Type): foreignMessages.MessageBody => {
   if (typeof content === "string") return { role: "system", content }
   const texts = content.filter((block) => block.type === "text")
-  const changes = content.flatMap((block) =>
-    block.type === "text" ? [] : [{ type: block.type, toolName: block.tool.name }]
-  )
+  const changes = content.flatMap((block) => ("tool" in block ? [{ type: block.type, toolName: block.tool.name }] : []))
   const [first = {}] = texts.length === 1 ? texts : []
   return {
     role: "system",
@@ -459,6 +483,8 @@ const readUser = (content: typeof UserContent.Type): foreignMessages.MessageBody
 
 const readBlock = (block: Block): ToolResult.Content => {
   switch (block.type) {
+    case "unknown":
+      return foreignMessages.readUnknown("anthropic", block)
     case "text":
       return { type: "text", text: block.text, ...readOptions(block) }
     case "search_result": {
@@ -559,6 +585,7 @@ const readAssistantBlock = (block: AssistantBlock): Message.AssistantPart => {
     case "text":
     case "compaction":
     case "container_upload":
+    case "unknown":
       return readBlock(block)
     case "thinking": {
       const info = block.signature === undefined ? undefined : { type: "thinking", signature: block.signature }
@@ -582,13 +609,13 @@ const readAssistantBlock = (block: AssistantBlock): Message.AssistantPart => {
         id: block.tool_use_id,
         name: "",
         result,
-        ...readOptions(block, { block: block.type })
+        ...readOptions(block, { block: "is" in block ? block.is : block.type })
       }
     }
   }
 }
 
-const readServerResult = ({ content, is_error: isError }: ServerResultBlock): ToolResult.ToolResult => {
+const readServerResult = ({ content = null, is_error: isError }: ServerResultBlock): ToolResult.ToolResult => {
   const code = isObject(content) ? content["error_code"] : undefined
   if (typeof code === "string") return ToolResult.failure(code, code, content)
   const success = ToolResult.success(content)
@@ -660,7 +687,7 @@ const writePart = (part: SentPart): Json.JsonObject => ({ ...writeBlock(part), .
 const writeBlock = (part: SentPart): Json.JsonObject => {
   switch (part.type) {
     case "text":
-      return { type: "text", text: part.text }
+      return foreignMessages.writeUnknown("anthropic", part) ?? { type: "text", text: part.text }
     case "file":
       return writeFile(part)
     case "reasoning":
@@ -739,8 +766,9 @@ const writeThinking = (part: Message.ReasoningPart): Json.JsonObject | undefined
 /** The type of the block for a tool that Anthropic ran itself, if it was Anthropic. */
 const serverTypeOf = (part: Message.ToolCallPart | Message.ToolResultPart): string | undefined => {
   const { block } = optionsOf(part)
-  const types: ReadonlyArray<string> = part.type === "tool-call" ? serverCallTypes : serverResultTypes
-  return types.find((type) => type === block)
+  if (typeof block !== "string") return undefined
+  const isKnown = part.type === "tool-call" ? serverCallTypes.has(block) : newerResult.test(block)
+  return isKnown ? block : undefined
 }
 
 const withoutRefused = (json: Schema.Json, written: Schema.Json): Schema.Json => {
@@ -771,16 +799,70 @@ const withoutBlankResult = (
   return { ...block, ...defined({ content: isEmpty ? (written ?? none) : sent }) }
 }
 
-const makeReader = <T>(schema: Schema.Decoder<T>, read: (value: T) => foreignMessages.MessageBody) => {
+const makeReader = <T>(
+  schema: Schema.Decoder<T>,
+  mark: (json: Schema.Json) => Schema.Json,
+  read: (value: T) => foreignMessages.MessageBody
+) => {
   const decode = Schema.decodeUnknownOption(schema)
-  return (json: Schema.Json) => Option.getOrUndefined(Option.map(decode(json), read))
+  return (json: Schema.Json) => Option.getOrUndefined(Option.map(decode(mark(json)), read))
+}
+
+/** Not an image or document of a kind that is newer than this version. */
+const isKnownSource = ({ source = null, type }: Json.JsonObject): boolean => {
+  const kinds = type === "image" ? ["base64", "url", "file"] : ["base64", "url", "file", "text", "content"]
+  return (type !== "image" && type !== "document") || kinds.includes(foreignMessages.typeOf(source) ?? "url")
+}
+
+const blockTypes = {
+  system: foreignMessages.typesOf(SystemBlock.members),
+  user: foreignMessages.typesOf(UserBlock.members),
+  assistant: foreignMessages.typesOf(AssistantBlock.members),
+  result: foreignMessages.typesOf(ResultBlock.members)
+}
+
+/** Calls and results of the application: as data they would leave others without their call or result. */
+const exchangeTypes = ["tool_use", "tool_result"]
+
+/** The ids of the calls that a provider ran, and of blocks that are newer than this version. */
+interface CallIds {
+  readonly known: Set<Schema.Json | undefined>
+  readonly newer: Set<Schema.Json | undefined>
+}
+
+/** The content of a message or result with blocks that are newer than this version as data. */
+const markContent = (
+  content: Schema.Json,
+  role: keyof typeof blockTypes,
+  { known, newer }: CallIds = { known: new Set(), newer: new Set() }
+): Schema.Json => {
+  if (!isArray(content)) return content
+  const types = new Set<string>([...blockTypes[role], ...exchangeTypes])
+  const marked = content.map((block) => {
+    const type = foreignMessages.typeOf(block)
+    if (!isObject(block) || type === undefined) return block
+    if (type === "tool_result") return markResult(block)
+    if (serverCallTypes.has(type)) known.add(block["id"])
+    else if (!types.has(type) && block["id"] !== undefined) newer.add(block["id"])
+    const isNewerResult = role === "assistant" && !types.has(type) && newerResult.test(type)
+    return isNewerResult && known.has(block["tool_use_id"]) ? { ...block, type: "newer_tool_result", is: type } : block
+  })
+  return foreignMessages.markUnknown(marked, (type, block) => {
+    if (type === "newer_tool_result") return known.has(block["tool_use_id"])
+    return types.has(type) && isKnownSource(block) && !(newerResult.test(type) && newer.has(block["tool_use_id"]))
+  })
+}
+
+const markResult = (block: Schema.Json): Schema.Json => {
+  const { content = null } = isObject(block) ? block : {}
+  return isObject(block) && isArray(content) ? { ...block, content: markContent(content, "result") } : block
 }
 
 const readers = {
-  system: makeReader(LaterSystemContent, readSystem),
-  user: makeReader(UserContent, readUser),
-  assistant: makeReader(AssistantContent, readAssistant),
-  tool: makeReader(ToolResultBlock, readToolResult)
+  system: makeReader(LaterSystemContent, (json) => markContent(json, "system"), readSystem),
+  user: makeReader(UserContent, (json) => markContent(json, "user"), readUser),
+  assistant: makeReader(AssistantContent, (json) => markContent(json, "assistant"), readAssistant),
+  tool: makeReader(ToolResultBlock, markResult, readToolResult)
 }
 
 const format: foreignMessages.Format = {
@@ -851,19 +933,43 @@ const splitUser = (
   return all.length === 0 ? [[readUser([]), json]] : all
 }
 
-const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
-  const { content, role } = isObject(message) ? message : {}
-  const blocks = role === "assistant" ? AssistantBlock : role === "system" ? SystemBlock : UserBlock
-  const types = foreignMessages.typesOf(blocks.members)
-  const resultTypes = foreignMessages.typesOf(ResultBlock.members)
-  return [
-    ...foreignMessages.foreignBlocks(content, types, path),
-    ...(isArray(content) ? content : []).flatMap((block, index) =>
-      isObject(block) && block["type"] === "tool_result"
-        ? foreignMessages.foreignBlocks(block["content"], resultTypes, `${path}/${index}/content`)
-        : []
-    )
-  ]
+const roleOf = (message: Schema.Json): "user" | "assistant" | "system" => {
+  const { role } = isObject(message) ? message : {}
+  return role === "assistant" || role === "system" ? role : "user"
+}
+
+/** Blocks of calls and results in messages of another role. */
+const misplacedBlocks = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
+  const { content } = isObject(message) ? message : {}
+  const isExchange = (block: Schema.Json) => exchangeTypes.includes(foreignMessages.typeOf(block) ?? "")
+  const blocks = isArray(content) ? content.map((block) => (isExchange(block) ? block : null)) : []
+  return foreignMessages.foreignBlocks(blocks, blockTypes[roleOf(message)], path)
+}
+
+const markMessage = (message: Schema.Json, calls: CallIds): Schema.Json =>
+  isObject(message) && message["content"] !== undefined
+    ? { ...message, content: markContent(message["content"], roleOf(message), calls) }
+    : message
+
+interface Received {
+  readonly message: WireMessage
+  readonly json: Schema.Json | undefined
+  readonly index: number
+}
+
+/** Two answers as one, if the first one has calls. */
+const joinAnswer = (open: Received, next: Received): Received | undefined => {
+  const [answer, other] = [open.message, next.message]
+  if (answer.role !== "assistant" || other.role !== "assistant" || !isObject(open.json) || !isObject(next.json)) return
+  const content = foreignMessages.asBlocks(answer.content)
+  if (!content.some(({ type }) => type === "tool_use")) return
+  const contentOf = ({ content = "" }: Json.JsonObject) =>
+    foreignMessages.asBlocks(isArray(content) || typeof content === "string" ? content : [])
+  return {
+    message: { role: "assistant", content: [...content, ...foreignMessages.asBlocks(other.content)] },
+    json: { ...open.json, ...next.json, content: [...contentOf(open.json), ...contentOf(next.json)] },
+    index: open.index
+  }
 }
 
 const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
@@ -879,14 +985,23 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
   if (keys.length === 0) {
     yield* foreignMessages.checkMessages(items, ["user", "assistant", "system"], { ...options, path: "/messages" })
   }
-  const issues = [...keys, ...items.flatMap((item, index) => foreignBlocksOf(item, `/messages/${index}/content`))]
+  const issues = [...keys, ...items.flatMap((item, index) => misplacedBlocks(item, `/messages/${index}/content`))]
   yield* foreignMessages.refuse(issues, options)
-  const wire = yield* Json.decode(WireHistory, options)(json)
+  const calls: CallIds = { known: new Set(), newer: new Set() }
+  const marked = defined({
+    system: system === undefined ? undefined : markContent(system, "system"),
+    messages: isArray(messages ?? null) ? items.map((item) => markMessage(item, calls)) : undefined
+  })
+  const wire = yield* Json.decode(WireHistory, options)({ ...json, ...marked })
+  const received = foreignMessages.joinAnswers(
+    wire.messages.map((message, index): Received => ({ message, json: items[index], index })),
+    joinAnswer
+  )
   const [first, ...rest] = [
     ...(wire.system === undefined || wire.system === null
       ? []
       : [foreignMessages.readMessage(format, readSystem(wire.system), system, 0)]),
-    ...wire.messages.flatMap((message, index) => readMessage(message, items[index], index))
+    ...received.flatMap(({ index, json, message }) => readMessage(message, json, index))
   ]
   if (first === undefined) return []
   return [system === undefined ? { ...first, note: { ...first.note, withoutSystem: true as const } } : first, ...rest]

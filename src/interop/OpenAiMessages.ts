@@ -32,8 +32,12 @@
  * | text with option `openai.refusal` | `refusal` |
  * | reasoning with option `openai.reasoningField` | `reasoning_content` or `reasoning`, as compatible servers name it |
  * | argument text as received, else compact JSON | `function.arguments` |
+ * | file or reasoning with option `openai.part` | `document_url`, `video_url`, `thinking`, as Mistral and OpenRouter name them |
+ * | text with option `openai.unknown` | the part of a type that is not known, as it was read; `[<type> omitted]` for other providers |
  * | tool call with option `openai.custom`, argument `input` | `custom` |
  * | tool call and result with option `openai.functionCall` | the older `function_call` and role `function` |
+ *
+ * An answer behind calls that wait for their results is joined to the answer of the calls, as servers do that accept it.
  *
  * **Gotchas**
  *
@@ -211,7 +215,26 @@ const RefusalBlock = Schema.Struct({ type: Schema.Literal("refusal"), refusal: S
 
 const ImageBlock = Schema.Struct({
   type: Schema.Literal("image_url"),
-  image_url: Schema.Struct({ url: Schema.String, detail: Schema.optionalKey(Schema.String) })
+  // Mistral takes a URL here, too
+  image_url: Schema.Union([
+    Schema.String,
+    Schema.Struct({ url: Schema.String, detail: Schema.optionalKey(Schema.String) })
+  ])
+})
+
+const linked = Schema.Union([Schema.String, Schema.Struct({ url: Schema.String })])
+
+const DocumentBlock = Schema.Struct({
+  type: Schema.Literal("document_url"),
+  document_url: linked,
+  document_name: OptionalText
+})
+
+const VideoBlock = Schema.Struct({ type: Schema.Literal("video_url"), video_url: linked })
+
+const ThinkingBlock = Schema.Struct({
+  type: Schema.Literal("thinking"),
+  thinking: Schema.Union([Schema.String, Schema.Array(Schema.Json)])
 })
 
 const AudioBlock = Schema.Struct({
@@ -229,9 +252,19 @@ const FileBlock = Schema.Struct({
   ])
 })
 
-const AnswerBlock = Schema.Union([TextBlock, RefusalBlock])
+const { UnknownBlock } = foreignMessages
 
-const ContentBlock = Schema.Union([TextBlock, ImageBlock, AudioBlock, FileBlock])
+const AnswerBlock = Schema.Union([TextBlock, RefusalBlock, ThinkingBlock, UnknownBlock])
+
+const ContentBlock = Schema.Union([
+  TextBlock,
+  ImageBlock,
+  AudioBlock,
+  FileBlock,
+  DocumentBlock,
+  VideoBlock,
+  UnknownBlock
+])
 
 type ContentBlock = typeof ContentBlock.Type
 
@@ -258,7 +291,7 @@ const WireCall = Schema.Union([NativeCall, FlatCall, CustomCall])
 
 type WireCall = typeof WireCall.Type
 
-const instructionFields = Schema.Union([Schema.String, Schema.NonEmptyArray(TextBlock)])
+const instructionFields = Schema.Union([Schema.String, Schema.NonEmptyArray(Schema.Union([TextBlock, UnknownBlock]))])
 
 // Two structs, because a union distinguishes its members by single literals
 const SystemMessage = Schema.Struct({ role: Schema.Literal("system"), content: instructionFields })
@@ -322,7 +355,7 @@ const readMessage = (message: WireMessage, functionId: string): foreignMessages.
   switch (message.role) {
     case "system":
     case "developer":
-      return { role: "system", content: foreignMessages.readInstructions(message.content) }
+      return { role: "system", content: readInstructions(message.content) }
     case "user":
       return { role: "user", content: foreignMessages.readContent(message.content, readBlock) }
     case "assistant":
@@ -338,14 +371,35 @@ const readMessage = (message: WireMessage, functionId: string): foreignMessages.
   }
 }
 
+const readInstructions = (content: typeof instructionFields.Type): string =>
+  foreignMessages.readInstructions(
+    typeof content === "string" ? content : content.filter((block) => block.type === "text")
+  )
+
+const urlOf = (given: string | { readonly url: string }): string => (typeof given === "string" ? given : given.url)
+
 const readBlock = (block: ContentBlock): ToolResult.Content => {
   switch (block.type) {
+    case "unknown":
+      return foreignMessages.readUnknown("openai", block)
     case "text":
       return ToolResult.textPart(block.text)
     case "image_url": {
-      const { detail, url } = block.image_url
-      return { ...foreignMessages.readFile(url, "image/*"), ...makeOptions({ imageDetail: detail }) }
+      const { image_url: image } = block
+      const imageDetail = typeof image === "string" ? undefined : image.detail
+      return { ...foreignMessages.readFile(urlOf(image), "image/*"), ...makeOptions({ imageDetail }) }
     }
+    case "document_url":
+      return {
+        ...foreignMessages.readFile(urlOf(block.document_url), "application/pdf"),
+        ...defined({ fileName: block.document_name ?? undefined }),
+        ...makeOptions({ part: block.type })
+      }
+    case "video_url":
+      return {
+        ...foreignMessages.readFile(urlOf(block.video_url), "video/*"),
+        ...makeOptions({ part: block.type })
+      }
     case "input_audio": {
       const { data, format } = block.input_audio
       return { type: "file", mediaType: audioTypes[format], data: { type: "base64", base64: data } }
@@ -412,8 +466,31 @@ const writeAudio = (part: ToolResult.FilePart): Json.JsonObject | undefined => {
 const readText = <Part>(text: string | null | undefined, read: (text: string) => Part): ReadonlyArray<Part> =>
   text === undefined || text === null || text === "" ? [] : [read(text)]
 
-const readAnswer = (block: typeof AnswerBlock.Type): ToolResult.TextPart =>
-  block.type === "text" ? ToolResult.textPart(block.text) : readRefusal(block.refusal)
+const readAnswer = (block: typeof AnswerBlock.Type): Message.AssistantPart => {
+  switch (block.type) {
+    case "text":
+      return ToolResult.textPart(block.text)
+    case "refusal":
+      return readRefusal(block.refusal)
+    case "unknown":
+      return foreignMessages.readUnknown("openai", block)
+    case "thinking": {
+      const { thinking } = block
+      const textOf = (part: Schema.Json) => (isObject(part) && typeof part["text"] === "string" ? part["text"] : "")
+      const text = typeof thinking === "string" ? thinking : thinking.map(textOf).join("")
+      return { type: "reasoning", text, ...makeOptions({ part: block.type }) }
+    }
+  }
+}
+
+/** The part of Mistral or OpenRouter that a file was. */
+const partOf = (part: ToolResult.FilePart): "document_url" | "video_url" | undefined => {
+  const { part: type } = foreignMessages.readOptions("openai", part)
+  return type === "document_url" || type === "video_url" ? type : undefined
+}
+
+const isThinking = (part: Message.AssistantPart): part is Message.ReasoningPart =>
+  part.type === "reasoning" && foreignMessages.readOptions("openai", part)["part"] === "thinking"
 
 const makeOptions = (given: { readonly [key: string]: Schema.Json | undefined }) =>
   foreignMessages.providerOptions("openai", given)
@@ -450,8 +527,13 @@ const writeMessage = (body: foreignMessages.MessageBody, form: foreignMessages.F
 const writeText = (text: string): Json.JsonObject => ({ type: "text", text })
 
 const writeBlock = (part: ToolResult.Content): Json.JsonObject => {
-  if (part.type === "text") return writeText(part.text)
+  if (part.type === "text") return foreignMessages.writeUnknown("openai", part) ?? writeText(part.text)
   const { data, fileName: filename, mediaType } = part
+  const type = partOf(part)
+  if (type === "video_url") return { type, video_url: { url: foreignMessages.writeUrl(part) } }
+  if (type === "document_url") {
+    return { type, document_url: foreignMessages.writeUrl(part), ...defined({ document_name: filename }) }
+  }
   if (data.type === "url" && foreignMessages.isFileId(data.url)) {
     return { type: "file", file: { ...defined({ filename }), file_id: data.url } }
   }
@@ -471,7 +553,7 @@ const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
   const { data, mediaType } = part
   if (foreignMessages.isElsewhere("openai", part)) return "the id of a file that another provider keeps"
   if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
-  if (data.type === "url" && foreignMessages.isFileId(data.url)) return undefined
+  if (partOf(part) !== undefined || (data.type === "url" && foreignMessages.isFileId(data.url))) return undefined
   if (mediaType.startsWith("image/")) return undefined
   if (data.type === "url") return `a link to a file of type ${mediaType}`
   const isRefused =
@@ -479,8 +561,7 @@ const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
   return isRefused ? `a file of type ${mediaType}` : undefined
 }
 
-const isRefusal = (part: ToolResult.TextPart): boolean =>
-  foreignMessages.readOptions("openai", part)["refusal"] === true
+const isRefusal = (part: AnswerPart): boolean => foreignMessages.readOptions("openai", part)["refusal"] === true
 
 const reasoningFieldOf = (part: Message.ReasoningPart): string | undefined => {
   const { reasoningField } = foreignMessages.readOptions("openai", part)
@@ -488,24 +569,25 @@ const reasoningFieldOf = (part: Message.ReasoningPart): string | undefined => {
 }
 
 const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: foreignMessages.Form): Json.JsonObject => {
-  const texts: Array<ToolResult.TextPart> = []
+  const texts: Array<AnswerPart> = []
   const calls: Array<Json.JsonObject> = []
   const reasoning: Record<string, string> = {}
   let audio: Json.JsonObject | undefined
   let older: Json.JsonObject | undefined
   for (const part of parts) {
     if (part.type === "file") audio = writeAudio(part)
-    if (part.type === "text" && part.text !== "") texts.push(part)
+    if ((part.type === "text" && part.text !== "") || isThinking(part)) texts.push(part)
     if (part.type === "tool-call" && isOlder(part)) older = writeFunction(part)
     else if (part.type === "tool-call") calls.push(writeCall(part))
     const field = part.type === "reasoning" ? reasoningFieldOf(part) : undefined
     if (field !== undefined && part.type === "reasoning") reasoning[field] = (reasoning[field] ?? "") + part.text
   }
-  const refused = form === "blocks" ? [] : texts.filter(isRefusal)
-  const content = form === "blocks" ? texts : texts.filter((part) => !isRefusal(part))
+  const isBlocks = form === "blocks" || texts.some((part) => isThinking(part) || unknownOf(part) !== undefined)
+  const refused = isBlocks ? [] : texts.filter(isRefusal)
+  const content = isBlocks ? texts : texts.filter((part) => !isRefusal(part))
   return {
     role: "assistant",
-    content: content.length === 0 ? null : form === "blocks" ? content.map(writeAssistantBlock) : joinTexts(content),
+    content: content.length === 0 ? null : isBlocks ? content.map(writeAssistantBlock) : joinTexts(content),
     ...(refused.length === 0 ? undefined : { refusal: joinTexts(refused) }),
     ...reasoning,
     ...defined({ audio, function_call: older }),
@@ -513,10 +595,16 @@ const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: forei
   }
 }
 
-const writeAssistantBlock = (part: ToolResult.TextPart): Json.JsonObject =>
-  isRefusal(part) ? { type: "refusal", refusal: part.text } : writeText(part.text)
+type AnswerPart = ToolResult.TextPart | Message.ReasoningPart
 
-const joinTexts = (texts: ReadonlyArray<ToolResult.TextPart>): string => texts.map(({ text }) => text).join("")
+const unknownOf = (part: AnswerPart) => foreignMessages.writeUnknown("openai", part)
+
+const writeAssistantBlock = (part: AnswerPart): Json.JsonObject => {
+  if (isThinking(part)) return { type: "thinking", thinking: [writeText(part.text)] }
+  return isRefusal(part) ? { type: "refusal", refusal: part.text } : (unknownOf(part) ?? writeText(part.text))
+}
+
+const joinTexts = (texts: ReadonlyArray<AnswerPart>): string => texts.map(({ text }) => text).join("")
 
 const isOlder = (part: { readonly options?: Json.JsonObject }): boolean =>
   foreignMessages.readOptions("openai", part)["functionCall"] === true
@@ -582,7 +670,8 @@ const WireMessages = Schema.Array(WireMessage)
 
 const format: foreignMessages.Format = {
   key: "openai",
-  read: (json) => Option.getOrUndefined(Option.map(decodeMessage(json), (message) => readMessage(message, "call"))),
+  read: (json) =>
+    Option.getOrUndefined(Option.map(decodeMessage(markMessage(json)), (message) => readMessage(message, "call"))),
   write: writeMessage,
   formOf: (json) => (isObject(json) && isArray(json["content"]) ? "blocks" : undefined),
   withoutRefused,
@@ -592,7 +681,7 @@ const format: foreignMessages.Format = {
   supportedFiles: "text, an image, a wav or mp3 recording, or a file of another kind with its data or file id",
   keepsFile: (part) => writeAudio(part) !== undefined,
   hasResultFiles: false,
-  keepsReasoning: (part) => reasoningFieldOf(part) !== undefined,
+  keepsReasoning: (part) => isThinking(part) || reasoningFieldOf(part) !== undefined,
   supportedReasoning: "none, because Chat Completions has no place for it",
   keepsProviderTool: () => false,
   supportedTools: "tools that the application runs"
@@ -610,13 +699,54 @@ const foreignMembers = (json: Schema.Json | undefined, body: foreignMessages.Mes
           found: "a key that is not known"
         }))
 
-const foreignBlocksOf = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> => {
-  if (!isObject(message)) return []
-  const blocks = message["role"] === "assistant" ? AnswerBlock : ContentBlock
-  return [
-    ...foreignMessages.foreignBlocks(message["content"], foreignMessages.typesOf(blocks.members), `${path}/content`),
-    ...foreignMessages.foreignBlocks(message["tool_calls"], ["function", "custom"], `${path}/tool_calls`)
-  ]
+const blockTypes = {
+  instructions: ["text"],
+  answer: foreignMessages.typesOf(AnswerBlock.members),
+  other: foreignMessages.typesOf(ContentBlock.members)
+}
+
+/** A message with parts of types that are not known as data. */
+const markMessage = (message: Schema.Json): Schema.Json => {
+  const { content, role } = isObject(message) ? message : {}
+  if (!isObject(message) || content === undefined) return message
+  const known = role === "assistant" ? "answer" : role === "system" || role === "developer" ? "instructions" : "other"
+  return { ...message, content: foreignMessages.markUnknown(content, (type) => blockTypes[known].includes(type)) }
+}
+
+const foreignCalls = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> =>
+  isObject(message)
+    ? foreignMessages.foreignBlocks(message["tool_calls"], ["function", "custom"], `${path}/tool_calls`)
+    : []
+
+interface Received {
+  readonly message: WireMessage
+  readonly json: Schema.Json
+  readonly index: number
+}
+
+/** Two answers as one, if the first one has calls. */
+const joinAnswer = (open: Received, next: Received): Received | undefined => {
+  const [first, second] = [open.json, next.json]
+  const calls = open.message.role === "assistant" ? (open.message.tool_calls ?? []) : []
+  if (calls.length === 0 || next.message.role !== "assistant" || !isObject(first) || !isObject(second)) return undefined
+  const contents = [first, second]
+    .map(({ content = null }) => (typeof content === "string" || isArray(content) ? content : ""))
+    .filter((content) => content.length > 0)
+  const [only = null, other] = contents
+  const texts = ["refusal", ...reasoningFields].flatMap((field) => {
+    const said = [first[field], second[field]].filter((text) => typeof text === "string" && text !== "")
+    return said.length === 0 ? [] : [[field, said.join("\n\n")] as const]
+  })
+  const callsOf = ({ tool_calls: made = null }: Json.JsonObject) => (isArray(made) ? made : [])
+  const json = {
+    ...first,
+    ...second,
+    ...Object.fromEntries(texts),
+    content: other === undefined ? only : contents.flatMap((one) => foreignMessages.asBlocks<Schema.Json>(one)),
+    tool_calls: [...callsOf(first), ...callsOf(second)]
+  }
+  const message = Option.getOrUndefined(decodeMessage(markMessage(json)))
+  return message === undefined ? undefined : { message, json, index: open.index }
 }
 
 const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
@@ -624,15 +754,20 @@ const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Par
   const json = yield* Json.check(input, options)
   const items = isArray(json) ? json : []
   yield* foreignMessages.checkMessages(items, ["system", "developer", "user", "assistant", "tool", "function"], options)
-  const foreign = items.flatMap((item, index) => foreignBlocksOf(item, `/${index}`))
+  const foreign = items.flatMap((item, index) => foreignCalls(item, `/${index}`))
   yield* foreignMessages.refuse(foreign, options)
-  const messages = yield* Json.decode(WireMessages, options)(json)
+  const messages = yield* Json.decode(WireMessages, options)(isArray(json) ? items.map(markMessage) : json)
   let functionId = ""
-  const bodies = messages.map((message, index) => {
-    if (message.role === "assistant" && isObject(message.function_call ?? null)) functionId = `function_call_${index}`
-    return readMessage(message, functionId)
-  })
-  const unknown = bodies.flatMap((body, index) => foreignMembers(items[index], body, `/${index}`))
+  const received = foreignMessages
+    .joinAnswers(
+      messages.map((message, index): Received => ({ message, json: items[index] ?? null, index })),
+      joinAnswer
+    )
+    .map(({ index, json, message }) => {
+      if (message.role === "assistant" && isObject(message.function_call ?? null)) functionId = `function_call_${index}`
+      return { index, json, body: readMessage(message, functionId) }
+    })
+  const unknown = received.flatMap(({ body, index, json }) => foreignMembers(json, body, `/${index}`))
   yield* foreignMessages.refuse(unknown, options)
-  return bodies.map((body, index) => foreignMessages.readMessage(format, body, items[index], index))
+  return received.map(({ body, index, json }) => foreignMessages.readMessage(format, body, json, index))
 })

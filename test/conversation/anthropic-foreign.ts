@@ -37,8 +37,15 @@ const Document = block("document", {
   title: Schema.optionalKey(Said)
 })
 
+/** A block, a source and a result that this version does not know. */
+const Newer = Schema.Union([
+  block("hologram", { depth: Said }),
+  block("image", { source: Schema.Struct({ type: Schema.Literal("cloud"), key: Said }) })
+])
+
 const Content = Schema.Union([
   Text,
+  Newer,
   SearchResult,
   Document,
   block("image", { source: Schema.Union([base64(["image/png", "image/webp"]), ...elsewhere]) }),
@@ -83,7 +90,7 @@ const Server = Schema.Union([
   Schema.Struct({
     call: Schema.Struct({ type: Schema.Literal("server_tool_use"), ...search }),
     result: Schema.Struct({
-      type: Schema.Literals(["web_search_tool_result", "code_execution_tool_result"]),
+      type: Schema.Literals(["web_search_tool_result", "code_execution_tool_result", "advisor_tool_result"]),
       content: Schema.Union([
         Schema.Struct({
           type: Schema.Literal("web_search_tool_result_error"),
@@ -107,6 +114,7 @@ const Upload = block("container_upload", { file_id: Schema.Literal("file_1") })
 
 const Before = Schema.Union([
   Text,
+  Newer,
   Upload,
   block("compaction", { content: Said }),
   Schema.Struct({ type: Schema.Literal("thinking"), thinking: Schema.String, signature: Said, ...extras }),

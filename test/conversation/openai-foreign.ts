@@ -26,8 +26,26 @@ const File = Schema.Union([
   })
 ])
 
+/** A part that this version does not know. */
+const Newer = Schema.Struct({ type: Schema.Literal("reference"), reference_ids: list(Schema.Int, 2), ...extras })
+
+const link = Schema.Literals(["https://example.com/a", "data:application/x;base64,AQID"])
+
 const Part = Schema.Union([
   Text,
+  Newer,
+  Schema.Struct({
+    type: Schema.Literal("document_url"),
+    document_url: link,
+    document_name: Schema.optionalKey(Schema.NullOr(Said)),
+    ...extras
+  }),
+  Schema.Struct({ type: Schema.Literal("video_url"), video_url: Schema.Struct({ url: link }), ...extras }),
+  Schema.Struct({
+    type: Schema.Literal("image_url"),
+    image_url: Schema.Literal("https://example.com/a.png"),
+    ...extras
+  }),
   Schema.Struct({ type: Schema.Literal("image_url"), image_url: Image, ...extras }),
   Schema.Struct({ type: Schema.Literal("input_audio"), input_audio: Audio, ...extras }),
   Schema.Struct({ type: Schema.Literal("file"), file: File, ...extras })
@@ -54,9 +72,18 @@ const Call = Schema.Struct({
   })
 })
 
+const Thinking = Schema.Struct({
+  type: Schema.Literal("thinking"),
+  thinking: Schema.Union([Schema.String, list(Text, 2)]),
+  closed: Schema.optionalKey(Schema.Boolean)
+})
+
+/** Text, and before it what the model of Mistral thought or referred to. */
+const Blocks = Schema.Struct({ before: list(Schema.Union([Thinking, Newer]), 2), texts: list(Text, 2, 1) })
+
 const assistant = {
   role: Schema.Literal("assistant"),
-  content: Schema.optionalKey(Schema.Union([Said, Schema.Null, list(Text, 2, 1)])),
+  content: Schema.optionalKey(Schema.Union([Said, Schema.Null, Blocks])),
   refusal: Schema.optionalKey(Schema.NullOr(Said)),
   audio: Schema.optionalKey(
     Schema.NullOr(
@@ -109,9 +136,12 @@ const history = ({ order, system, turns }: typeof History.Type): Json => {
   let count = 0
   for (const { answers, before, later, user } of turns) {
     messages.push(...before, user, ...later)
-    for (const { calls, message, reversed } of answers) {
+    for (const { calls, message: given, reversed } of answers) {
+      const { content: said = null, ...members } = given
+      const blocks = typeof said === "string" || said === null ? said : [...said.before, ...said.texts]
+      const message = "content" in given ? { ...members, content: blocks } : members
       const ids = calls.map(() => `call_${count++}`)
-      const isSilent = (message.content ?? message.refusal ?? message.audio ?? null) === null
+      const isSilent = (blocks ?? message.refusal ?? message.audio ?? null) === null
       const called = { ...message, tool_calls: calls.map(({ call }, n) => ({ ...call, id: ids[n] ?? "" })) }
       messages.push(calls.length > 0 ? called : isSilent ? { ...message, content: "Well." } : message)
       const results = calls.map(({ result }, n) => ({ ...result, tool_call_id: ids[n] ?? "" }))

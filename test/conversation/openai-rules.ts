@@ -57,6 +57,7 @@ const said = (content: unknown, say: Say): void => {
   for (const part of content) {
     if (!isObject(part)) say("a part that is no object")
     else if (part["type"] === "text" && (typeof part["text"] !== "string" || part["text"] === "")) say("empty text")
+    else if (part["type"] === "image_url" && typeof part["image_url"] === "string") continue
     else if (part["type"] === "image_url" && !hasText(part["image_url"], "url")) say("an image without a URL")
     else if (part["type"] === "input_audio" && !hasText(part["input_audio"], "data")) say("a recording without data")
     else if (part["type"] === "file" && !hasText(part["file"], "file_data") && !hasText(part["file"], "file_id")) {

@@ -163,8 +163,8 @@ describe("CONV-4 foreign OpenAI histories", () => {
   })
 
   test("TRUST-3 an error lists the first problems of a message, and counts the others", function* () {
-    const content = Array.from({ length: 100 }, () => ({ type: "unknown" }))
-    const messages = [{ role: "user", content }]
+    const calls = Array.from({ length: 100 }, () => ({ type: "unknown" }))
+    const messages = [{ role: "assistant", tool_calls: calls }]
     const error = yield* Effect.flip(OpenAiMessages.toConversation(messages, { limits: { maxIssues: 3 } }))
     assert(error._tag === "PayloadError" && error.reason._tag === "Invalid")
     assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [3, 97])
@@ -193,7 +193,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
       [[user, { ...asks, function_call: { name: "f" } }], "/1/function_call/arguments"],
       [[user, { ...asks, tool_calls: [7] }], "/1/tool_calls/0"],
       [[user, { role: "assistant", tool_calls: [{ id: "a", type: "magic" }] }], "/1/tool_calls/0/type"],
-      [[user, { role: "assistant", content: [{ type: "output_audio" }] }], "/1/content/0/type"],
+      [[user, { role: "assistant", content: [{ type: "refusal" }] }], "/1/content/0/refusal"],
       [[user, { role: "assistant", content: null, video: { id: "v" } }], "/1/video"]
     ],
     [user, user]

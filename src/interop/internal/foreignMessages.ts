@@ -19,6 +19,7 @@ import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { Limits } from "../../payload/Limits.ts"
 import { invalid, PayloadError, type Problem } from "../../payload/PayloadError.ts"
+import * as base from "../../payload/internal/base.ts"
 import { defined, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -256,16 +257,51 @@ export const refuse = (
         return Effect.fail(new PayloadError({ what, reason }))
       })
 
-/** The types of blocks. */
+/** The types of blocks, without the marks of types that are not known. */
 export const typesOf = (
   blocks: ReadonlyArray<{ readonly fields: { readonly type: { readonly literal: string } } }>
-): ReadonlyArray<string> => blocks.map(({ fields }) => fields.type.literal)
+): ReadonlyArray<string> =>
+  blocks.map(({ fields }) => fields.type.literal).filter((type) => type !== "unknown" && type !== "newer_tool_result")
 
-/** The blocks of another type than these: the schema of the blocks would name the expected types only. */
+/** A block of a type that this version does not know: its JSON is kept as data. */
+export const UnknownBlock = Schema.Struct({
+  type: Schema.Literal("unknown"),
+  block: Schema.Record(Schema.String, Schema.Json)
+})
+
+/** The type of a block, if it has one. */
+export const typeOf = (block: unknown): string | undefined => {
+  const type = isObject(block) ? own(block, "type") : undefined
+  return typeof type === "string" ? type : undefined
+}
+
+/** Blocks, of which those of types that are not known are {@link UnknownBlock}. */
+export const markUnknown = (blocks: Schema.Json, isKnown: (type: string, block: JsonObject) => boolean): Schema.Json =>
+  plainJson.isArray(blocks)
+    ? blocks.map((block) => {
+        const type = typeOf(block)
+        return type === undefined || !isObject(block) || isKnown(type, block) ? block : { type: "unknown", block }
+      })
+    : blocks
+
+/** A block that is not known, as text that names its type to other providers. */
+export const readUnknown = (key: Key, { block }: typeof UnknownBlock.Type): ToolResult.TextPart => ({
+  type: "text",
+  text: `[${base.truncateText(typeOf(block) ?? "", 40)} omitted]`,
+  ...providerOptions(key, { unknown: block })
+})
+
+/** The block that is not known, for the provider that it is from. */
+export const writeUnknown = (key: Key, part: { readonly options?: JsonObject }): JsonObject | undefined => {
+  const { unknown } = readOptions(key, part)
+  return isObject(unknown) ? unknown : undefined
+}
+
+/** The blocks of other types than these: the schema of the blocks would name the expected types only. */
 export const foreignBlocks = (blocks: unknown, types: ReadonlyArray<string>, path: string): ReadonlyArray<Problem> =>
   (Array.isArray(blocks) ? blocks : []).flatMap((block: unknown, index) => {
-    const type = isObject(block) ? own(block, "type") : undefined
-    return typeof type !== "string" || types.includes(type)
+    const type = typeOf(block)
+    return type === undefined || types.includes(type)
       ? []
       : [
           {
@@ -275,6 +311,29 @@ export const foreignBlocks = (blocks: unknown, types: ReadonlyArray<string>, pat
           }
         ]
   })
+
+/** Joins an answer to the one before it while the calls of that one wait for their results, as providers do. */
+export const joinAnswers = <Received>(
+  all: ReadonlyArray<Received>,
+  join: (open: Received, next: Received) => Received | undefined
+): ReadonlyArray<Received> => {
+  const joined: Array<Received> = []
+  for (const one of all) {
+    const last = joined.at(-1)
+    const both = last === undefined ? undefined : join(last, one)
+    if (both === undefined) joined.push(one)
+    else joined[joined.length - 1] = both
+  }
+  return joined
+}
+
+/** Text as a block, for a list of blocks. */
+export const asBlocks = <Block>(
+  content: string | ReadonlyArray<Block>
+): ReadonlyArray<Block | { readonly type: "text"; readonly text: string }> => {
+  if (typeof content !== "string") return content
+  return content === "" ? [] : [{ type: "text", text: content }]
+}
 
 /** Options of readers. */
 export interface ReadOptions extends history.ReadOptions {
