@@ -76,7 +76,7 @@ const problem = { category: sessionEvents.Category, message: Schema.String }
  * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval. `output` is the output of a plan, or of an
  *   agent with an `output` schema.
  * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
- *   did not take. With `isHeld` the turn could not begin, and the next one waits for a message, a decision or `resume`.
+ *   did not take. With `isHeld` the turn could not begin, and the messages `held` wait: `withdraw` drops one.
  * - `MessageDropped`: a message was received, but cannot be part of the conversation. It is not answered.
  * - `ConversationRewound`: a message was edited. It and everything after it are no longer part of the conversation: remove
  *   them from the page. The new message follows.
@@ -135,7 +135,8 @@ export const ChatEvent = Schema.TaggedUnion({
     at,
     ...problem,
     messageId: Schema.optionalKey(Schema.String),
-    isHeld: Schema.optionalKey(Schema.Literal(true))
+    isHeld: Schema.optionalKey(Schema.Literal(true)),
+    held: Schema.optionalKey(Schema.NonEmptyArray(Schema.String))
   },
   MessageDropped: { at, messageId: Schema.String, ...problem },
   ConversationRewound: { at, messageId: Schema.String },
@@ -285,10 +286,10 @@ const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined
         ? { _tag: "MessageTaken", at: event.event.at, messageId: event.messageId }
         : ofRun(event.event, undefined, options)
     case "TurnFailed": {
-      const { at, error, isHeld, messageId } = event
+      const { at, error, held, isHeld, messageId } = event
       return error.reason === sessionEvents.interrupted
         ? { _tag: "TurnFinished", at, outcome: "Interrupted" }
-        : { _tag: "TurnFailed", at, ...problemOf(error), ...defined({ messageId, isHeld }) }
+        : { _tag: "TurnFailed", at, ...problemOf(error), ...defined({ messageId, isHeld, held }) }
     }
     case "MessageDropped":
       return { _tag: "MessageDropped", at: event.at, messageId: event.messageId, ...problemOf(event.error) }

@@ -19,8 +19,10 @@
  * that comes while calls wait for approval enters the conversation when these calls are decided, or denies them
  * (`pending: "deny"`).
  *
- * A message that was stored is kept. A turn that cannot begin (its instructions, tools or model are not available, or its
- * definition has changed) leaves all messages in the queue, and the next message, decision or `resume` tries again. An event
+ * A message that was stored is kept. One whose turn cannot begin (its instructions, tools or model are not available, or its
+ * definition has changed) is held: `TurnFailed` has the reason, and later messages are taken before it. It is tried again
+ * with the next message of the same `context`, `model` and `definition`, with a decision, a new definition, `resume`, the same
+ * `messageId`, and once in each process that opens the session, such as the one after a deploy. `withdraw` drops it. An event
  * reports the messages and decisions that are given up: `MessageDropped`, `DecisionsDropped`.
  *
  * An edited agent continues its sessions, see `onChange` of `Agent.ResumeOptions`. Edited tools, models and limits hold
@@ -101,20 +103,21 @@ export {
    * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`, which
    *   the message has in the conversation, too.
    * - `DecisionsReceived`: decisions about calls that wait are stored.
-   * - `ResumeReceived`: a turn without a message is to begin.
+   * - `ResumeReceived`: a turn without a message is to begin, or these messages (`messageIds`), which were held, are tried again.
    * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there.
    * - `SessionUpdated`: the title, the metadata or both are set.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
    *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
    * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
-   *   conversation or the store, or has not the `RunContext` that the agent reads. Its id is free again.
+   *   conversation or the store, or has not the `RunContext` that the agent reads. Or it was edited (`MessageEdited`) or withdrawn
+   *   (`Withdrawn`) before its turn. Its id is free again.
    * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
    *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
    * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example. Of a
    *   plan, `plan` has the tag of the reason of its `PlanError`, and the step with the type of its failure.
    *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
-   *   message if the turn could not take it. `isHeld`: the turn could not even begin, so all messages of the queue, and the
-   *   decisions, wait for the next message, decision or `resume`.
+   *   message if the turn could not take it. `isHeld`: the turn could not even begin. `held` are the messages that would begin
+   *   like it, and are held with it; without `held` the turn had no message, and decisions wait for the next message or `resume`.
    *
    * A turn ends with a `RunEvent` of `RunFinished`, or with `TurnFailed`.
    *
@@ -321,13 +324,15 @@ export {
    * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
    *   content, or the same again. A turn that is under way is stopped. See {@link EditOptions}; {@link answer} waits for the turn.
    *   Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run, and usage stays counted.
+   * - `withdraw`: drops a message that no turn has taken, such as one that is held, with the event `MessageDropped`. Returns
+   *   whether it waited: `false` for a message in the conversation, which `interrupt` or `edit` stops, and for an unknown one.
    * - `fork`: makes the session `to`, which continues this one from the place `at`, and leaves this one as it is. See
    *   {@link ForkOptions}.
    * - `decide`: stores decisions about calls that wait: a request of `state` with `approved` added. Fails with
    *   `InvalidDecision` if one is not about a request of `state`, or is no decision. A decision that the session has
    *   received already is no error, if it is the same one; after a turn that could not begin, it tries again. An empty list does nothing.
-   * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. After a turn that could not
-   *   begin, it begins with the messages that wait. Does nothing while a turn is under way.
+   * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. Messages that are held are
+   *   tried again. Does nothing while a turn is under way.
    * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Calls that
    *   wait for approval are denied. Returns whether there was a turn or such a call. Messages that wait are answered next. Calls
    *   and steps that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
@@ -761,8 +766,7 @@ const endOf = Effect.fnUntraced(function* (
  *
  * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` (also where the turn was stopped before it
  * began) and `MaxSteps`, too. A turn that failed
- * is an error with the reason `TurnFailed`, also where that was the turn of an earlier message and could not begin: then no
- * message is answered, and all of them wait. While the store fails it
+ * is an error with the reason `TurnFailed`, also where it could not begin: then the message is held. While the store fails it
  * waits, for 90 seconds, because the session continues by itself.
  *
  * @category combinators
@@ -780,7 +784,7 @@ export const ask = Effect.fn("Session.ask")(function* (
     cursor,
     (event) =>
       ("messageId" in event && event._tag !== "MessageReceived" && event.messageId === messageId) ||
-      (event._tag === "TurnFailed" && event.isHeld === true)
+      (event._tag === "TurnFailed" && event.isHeld === true && (event.held?.includes(messageId) ?? true))
   )
 })
 

@@ -694,6 +694,31 @@ const decisions: ReadonlyArray<Rule> = [
 ]
 
 const edits: ReadonlyArray<Rule> = [
+  rule("RIGHT-11 a message that waits is withdrawn, and the turn before it is left alone", function* (sessions, input) {
+    const { expectNext, fixture, id } = input
+    yield* expectReason("no session", "NotFound", sessions.withdraw(id, "a"))
+    yield* send(sessions, id, "think a", { messageId: "a" })
+    yield* expectNext("the model to be asked")
+    yield* Deferred.await(fixture.gate("a").reached)
+    const waiting = yield* Effect.forkScoped(Effect.flip(ask(sessions, id, "reply b", { messageId: "b" })))
+    yield* expectNext("the next message to be stored")
+    yield* Effect.repeat(Effect.andThen(Effect.sleep("5 millis"), existing(sessions, id)), {
+      until: ({ queue }) => queue.length === 1
+    })
+    yield* expectNext("the message to be withdrawn")
+    const answers = Effect.forEach(["b", "b", "a", "x"], (messageId) => sessions.withdraw(id, messageId))
+    yield* expectEqual("withdraw", [true, false, false, false], yield* answers)
+    yield* expectNext("an error for the caller of the message")
+    const { reason } = yield* Fiber.join(waiting)
+    yield* expectEqual("the error", "Withdrawn", reason._tag === "TurnFailed" ? reason.failure.reason : reason._tag)
+    yield* Deferred.succeed(fixture.gate("a").opened, undefined)
+    yield* expectNext("the turn to end")
+    const { queue } = yield* untilStatus(sessions, input, "idle")
+    yield* expectEqual("queue", [], queue)
+    yield* expectLines(sessions, id, ["user think a", "assistant a"])
+    const tags = (yield* everyEntry(sessions, id)).map(({ event }) => event._tag)
+    yield* expectEqual("events", 1, tags.filter((tag) => tag === "MessageDropped").length)
+  }),
   rule("KEEP-8 an edited message is answered again, and what came after it is gone", function* (sessions, input) {
     const { fixture, id } = input
     yield* expectReason("no session", "NotFound", sessions.edit(id, { messageId: "a" }))

@@ -33,6 +33,7 @@ export interface LiveSession {
     options?: sessionTypes.SendOptions
   ) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
   readonly edit: (options: sessionTypes.EditOptions) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
+  readonly withdraw: (messageId: string) => Effect.Effect<boolean, sessionTypes.SessionError>
   readonly fork: (from: string, at: number | string | undefined) => Effect.Effect<void, sessionTypes.SessionError>
   readonly decide: (decisions: sessionTypes.Decisions) => Effect.Effect<void, sessionTypes.SessionError>
   readonly resume: Effect.Effect<void, sessionTypes.SessionError>
@@ -56,11 +57,13 @@ export const open = Effect.fnUntraced(function* (
   const turns = yield* sessionTurn.make(host, id)
   const { own } = turns
   yield* sessionTurn.start(turns)
+  yield* Effect.forkIn(sessionInbox.tryHeld(turns), turns.scope)
   const looked = own.alone(own.refresh)
   const untilIdle = sessionReaders.untilIdle(turns)
   return {
     send: (input, options) => sessionInbox.send(turns, input, options),
     edit: (options) => sessionEdit.edit(turns, options),
+    withdraw: (messageId) => sessionInbox.withdraw(turns, messageId),
     fork: (from, at) => sessionFork.fork(turns, from, at),
     decide: (decisions) => sessionInbox.decide(turns, decisions),
     resume: sessionInbox.resume(turns),

@@ -117,6 +117,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,
+      tried: new Set(),
       patience: Duration.times(leaseTime, 3),
       definitions: sessionDefinitions.make(store, namespace, { agents, decode }),
       models: options.models ?? [],
@@ -358,6 +359,9 @@ export const make = Effect.fnUntraced(function* (
     ),
     edit: Effect.fn("Session.edit")((id, options) => untilFree(using(id, ({ edit }) => edit(options)))),
     fork: Effect.fn("Session.fork")((id, { at, to }) => untilFree(using(to, ({ fork }) => fork(id, at)))),
+    withdraw: Effect.fn("Session.withdraw")((id, messageId) =>
+      untilFree(using(id, ({ withdraw }) => withdraw(messageId)))
+    ),
     decide: Effect.fn("Session.decide")((id, decisions) =>
       Effect.flatMap(
         sessionTypes.checkDecisions(id, decisions, untilFree(using(id, ({ state }) => state))),

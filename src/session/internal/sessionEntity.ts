@@ -94,6 +94,11 @@ const EditBody = VersionedCodec.single({
   data: ["/input", "/context"]
 }).schema
 
+const WithdrawBody = VersionedCodec.single({
+  what: "call to withdraw a message",
+  value: Schema.Struct({ ...Call.fields, messageId: Schema.String })
+}).schema
+
 const ForkBody = VersionedCodec.single({
   what: "fork of a session",
   value: Schema.Struct({
@@ -193,6 +198,7 @@ const entityOf = (namespace: string) =>
   Entity.make(`effect-emissary/Session/${nameOf(namespace, 100)}`, [
     Rpc.make("Send", { ...keyed(SendBody), success: receipt, error }).annotateMerge(delivered),
     Rpc.make("Edit", { ...keyed(EditBody), success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Withdraw", { ...keyed(WithdrawBody), success: Schema.Boolean, error }).annotateMerge(delivered),
     Rpc.make("Fork", { ...keyed(ForkBody), error }).annotateMerge(delivered),
     Rpc.make("Decide", { ...keyed(DecideBody), error }).annotateMerge(delivered),
     Rpc.make("Resume", { ...keyed(call), error }).annotateMerge(delivered),
@@ -394,6 +400,11 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
           body: { id, ...options }
         }
       }) => use(id, (session) => session.edit(options)),
+      Withdraw: ({
+        payload: {
+          body: { id, messageId }
+        }
+      }) => use(id, (session) => session.withdraw(messageId)),
       Fork: ({
         payload: {
           body: { at, from, id }
@@ -591,6 +602,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const body = { id, messageId, newMessageId, ...defined({ context, input, model }) }
       return yield* keyedCall(id, (session, key) => session.Edit({ key, body }))
     }),
+    withdraw: (id, messageId) => keyedCall(id, (session, key) => session.Withdraw({ key, body: { id, messageId } })),
     fork: (id, { at, to }) =>
       Effect.andThen(
         sessionTypes.checkAfter(id, at),

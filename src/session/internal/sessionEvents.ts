@@ -88,7 +88,7 @@ export const Event = Schema.TaggedUnion({
     conversation: Schema.optionalKey(runParts.History)
   },
   DecisionsReceived: { at, decisions: Schema.NonEmptyArray(runParts.Decision) },
-  ResumeReceived: { at },
+  ResumeReceived: { at, messageIds: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)) },
   SessionUpdated: { at, ...details },
   RunEvent: { event: runParts.Event, messageId: Schema.optionalKey(Schema.String) },
   SessionForked: { at, from: Schema.String, cursor: Schema.String },
@@ -98,7 +98,8 @@ export const Event = Schema.TaggedUnion({
     at,
     error: Failure,
     messageId: Schema.optionalKey(Schema.String),
-    isHeld: Schema.optionalKey(Schema.Literal(true))
+    isHeld: Schema.optionalKey(Schema.Literal(true)),
+    held: Schema.optionalKey(Schema.NonEmptyArray(Schema.String))
   }
 })
 
@@ -153,6 +154,11 @@ const Queued = Schema.Struct(message)
 
 export type Queued = typeof Queued.Type
 
+/** A message that could not begin, because of this error. */
+const Held = Schema.Struct({ ...message, error: Failure })
+
+export type Held = typeof Held.Type
+
 /** An array on the wire. In memory a message costs the same however many wait. */
 const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).pipe(
   Schema.decodeTo(Schema.Chunk(Schema.toType(Queued)), {
@@ -172,11 +178,13 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  *   among the events after `sequence`, and `digest` covers its content.
  * - `queue`: the messages that wait for their turns. `stopped`: those whose turns were interrupted before the run began. They are
  *   recorded when it begins, and are not answered, unless `resume` puts them back.
+ * - `held`: messages whose turns could not begin. Others are taken before them until something lets them be tried again.
  * - `decisions`: those that no turn has taken. `decided`: the newest ones of all.
  * - `isResumed`: a turn without a message was asked for.
  * - `model`: of the newest message that a turn took, in place of the agent's own.
  * - `definition`: the digest of the agent, where it is data: of the newest message with one that a turn took, or of the first message.
- * - `failure`: of the last turn, if that failed. `isHeld`: it could not even begin, so the next one waits for a new event.
+ * - `failure`: of the last turn, if that failed. `isHeld`: it had no message and could not begin, so the next one waits for a
+ *   new event.
  * - `failedAt`: the number of the newest failure of a turn that did not take its message.
  */
 export const Memory = Schema.Struct({
@@ -189,6 +197,7 @@ export const Memory = Schema.Struct({
   received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, digest: Schema.String })),
   queue: Queue,
   stopped: Queue,
+  held: Schema.Array(Held),
   decisions: Schema.Array(runParts.Decision),
   decided: Schema.Array(runParts.Decision),
   isResumed: Schema.Boolean,
@@ -211,6 +220,7 @@ export const empty = (agent: string): Memory => ({
   received: [],
   queue: Chunk.empty(),
   stopped: Chunk.empty(),
+  held: [],
   decisions: [],
   decided: [],
   isResumed: false,
@@ -243,11 +253,11 @@ const without = (queue: Chunk.Chunk<Queued>, messageId: string | undefined): Chu
 const afterFailures = ({ failedAt, received }: Memory, messageId: string | undefined): Memory["received"] =>
   received.map((one) => (one.messageId === messageId && one.sequence < failedAt ? { ...one, sequence: failedAt } : one))
 
-/** With the model, and the agent, of the message that a turn takes. */
-const withPartsOf = ({ model: _, ...memory }: Memory, messageId: string | undefined): Memory => {
-  const taken = Chunk.findFirst(waitingMessages(memory), (one) => one.messageId === messageId)
-  const { definition, model } = Option.getOrElse(taken, (): Partial<Queued> => ({}))
-  return { ...memory, ...defined({ definition, model }) }
+/** With the model, and the agent, of the message that a turn takes. Another agent lets messages that are held be tried again, with it. */
+const withPartsOf = ({ model: _, ...memory }: Memory, { definition, model }: Partial<Queued>): Memory => {
+  const next = { ...memory, ...defined({ definition, model }) }
+  if (definition === undefined || definition === memory.definition) return next
+  return release({ ...next, held: memory.held.map(({ definition: _, ...held }) => held) }, () => true)
 }
 
 const runAfter = (run: Run.State | undefined, event: Run.Event): Result.Result<Run.State, Run.EventError> =>
@@ -267,16 +277,30 @@ const applyRunEvent = (
     case "RunResumed":
       return Result.succeed(withoutFailure(next))
     case "InputAdded":
-      return Result.succeed({
-        ...withPartsOf(next, messageId),
-        received: afterFailures(memory, messageId),
-        queue: without(memory.queue, messageId),
-        stopped: without(memory.stopped, messageId)
-      })
+      return Result.succeed(
+        withPartsOf(
+          {
+            ...next,
+            received: afterFailures(memory, messageId),
+            queue: without(memory.queue, messageId),
+            stopped: without(memory.stopped, messageId)
+          },
+          Option.getOrElse(
+            Chunk.findFirst(dueMessages(memory), (one) => one.messageId === messageId),
+            () => ({})
+          )
+        )
+      )
     default:
-      return Result.succeed({ ...next, decisions: undecided(memory.decisions, event) })
+      return Result.succeed({ ...withoutCalls(memory, next), decisions: undecided(memory.decisions, event) })
   }
 }
+
+/** Messages that could not begin because of the calls of a changed agent are tried again when there are no such calls any more. */
+const withoutCalls = ({ run }: Memory, next: Memory): Memory =>
+  run !== undefined && run.calls.length > 0 && next.run?.calls.length === 0
+    ? release(next, ({ error }) => error.reason === "DefinitionChanged")
+    : next
 
 /** The decisions that an event does not record. The digest of a request is that of no other one. */
 const undecided = (decisions: ReadonlyArray<Run.Decision>, event: Run.Event): ReadonlyArray<Run.Decision> => {
@@ -292,18 +316,56 @@ type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
 export const interrupted = "Interrupted"
 
 /** A message whose turn was stopped before it was taken is not tried again by itself. */
-const applyFailure = (memory: Memory, { error, isHeld, messageId }: EventOf<"TurnFailed">): Memory => {
+const applyFailure = (memory: Memory, { error, held, isHeld, messageId }: EventOf<"TurnFailed">): Memory => {
   const { queue, stopped } = memory
   const rest = error.reason === interrupted ? without(queue, messageId) : queue
-  return {
+  const next: Memory = {
     ...memory,
     failure: error,
     isResumed: false,
-    isHeld: isHeld === true,
+    isHeld: isHeld === true && held === undefined,
     failedAt: isHeld === true || messageId !== undefined ? memory.sequence + 1 : memory.failedAt,
     queue: rest,
     stopped: rest === queue ? stopped : Chunk.appendAll(stopped, Chunk.take(queue, 1))
   }
+  return held === undefined ? next : hold(next, held, error)
+}
+
+const hold = (memory: Memory, ids: ReadonlyArray<string>, error: Failure): Memory => {
+  const isHeld = ({ messageId }: Queued) => ids.includes(messageId)
+  const found = Chunk.toReadonlyArray(Chunk.filter(dueMessages(memory), isHeld))
+  return {
+    ...memory,
+    held: [...memory.held, ...found.map((one) => ({ ...one, error }))],
+    queue: Chunk.filter(memory.queue, (one) => !isHeld(one)),
+    stopped: Chunk.filter(memory.stopped, (one) => !isHeld(one))
+  }
+}
+
+/** Messages that could not begin, before those that wait: they are tried again. */
+const release = (memory: Memory, isReleased: (held: Held) => boolean): Memory => {
+  const released = memory.held.filter(isReleased)
+  if (released.length === 0) return memory
+  const again = Chunk.fromIterable(released.map(({ error: _, ...message }) => message))
+  const held = memory.held.filter((one) => !isReleased(one))
+  return { ...memory, held, queue: Chunk.appendAll(again, memory.queue) }
+}
+
+/** True for messages whose turns begin with the same agent, model and context: if one of them cannot begin, none can. */
+const areAlike = (memory: Memory, one: Partial<Queued>, other: Partial<Queued>): boolean =>
+  one.model === other.model &&
+  (one.definition ?? memory.definition) === (other.definition ?? memory.definition) &&
+  Equal.equals(one.context, other.context)
+
+/** The messages that begin like this one, among those whose turns come, or among those that are held. */
+export const likeIn = (
+  memory: Memory,
+  messageId: string,
+  all: Iterable<Queued> = dueMessages(memory)
+): ReadonlyArray<string> => {
+  const messages = Array.from(all)
+  const found = messages.find((one) => one.messageId === messageId)
+  return found === undefined ? [] : messages.filter((one) => areAlike(memory, one, found)).map((one) => one.messageId)
 }
 
 const hasSystem = (conversation: Conversation.Conversation = Conversation.empty): boolean =>
@@ -313,30 +375,37 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
   switch (event._tag) {
     case "MessageReceived": {
       const { context, conversation, definition, digest, input, messageId, model, pending } = event
+      const queued = { messageId, input, ...defined({ context, definition, model, pending }) }
+      const before = release(memory, (held) => areAlike(memory, held, queued))
       return Result.succeed({
-        ...memory,
+        ...before,
         ...defined({ conversation, definition: memory.definition ?? definition }),
         ...(hasSystem(conversation) && { isInstructed: true as const }),
         isHeld: false,
         received: rememberMessage(memory.received, { messageId, sequence: memory.sequence + 1, digest }),
-        queue: Chunk.append(memory.queue, { messageId, input, ...defined({ context, definition, model, pending }) })
+        queue: Chunk.append(before.queue, queued)
       })
     }
     case "DecisionsReceived":
       return Result.succeed({
-        ...memory,
+        ...release(memory, () => true),
         isHeld: false,
         decisions: [...memory.decisions, ...event.decisions],
         decided: remember(memory.decided, event.decisions)
       })
-    case "ResumeReceived":
+    case "ResumeReceived": {
+      const { messageIds } = event
+      if (messageIds !== undefined)
+        return Result.succeed(release(memory, (held) => messageIds.includes(held.messageId)))
+      const before = release(memory, () => true)
       return Result.succeed({
-        ...memory,
+        ...before,
         isHeld: false,
         isResumed: true,
-        queue: Chunk.appendAll(memory.stopped, memory.queue),
+        queue: Chunk.appendAll(memory.stopped, before.queue),
         stopped: Chunk.empty()
       })
+    }
     case "SessionUpdated": {
       const { metadata, title } = event
       return Result.succeed({ ...memory, ...defined({ metadata, title }) })
@@ -351,7 +420,8 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
         ...memory,
         received: memory.received.filter(({ messageId }) => messageId !== event.messageId),
         queue: Chunk.filter(memory.queue, ({ messageId }) => messageId !== event.messageId),
-        stopped: Chunk.filter(memory.stopped, ({ messageId }) => messageId !== event.messageId)
+        stopped: Chunk.filter(memory.stopped, ({ messageId }) => messageId !== event.messageId),
+        held: memory.held.filter(({ messageId }) => messageId !== event.messageId)
       })
     case "DecisionsDropped":
       return Result.succeed({
@@ -398,7 +468,7 @@ export const isOfOther = (run: Run.State, message: Queued): boolean => !Equal.eq
  * decided, and until that turn has taken the decisions.
  */
 const waitsForCalls = (self: Memory): boolean => {
-  const message = Option.getOrUndefined(Chunk.head(waitingMessages(self)))
+  const message = Option.getOrUndefined(Chunk.head(dueMessages(self)))
   if (message === undefined || self.run === undefined) return false
   const areOpen = waitingDecisions(self).length > 0 || (Run.approvalRequests(self.run).length > 0 && !isDenying(self))
   return areOpen && isOfOther(self.run, message)
@@ -440,7 +510,7 @@ export const waitingDecisions = ({ decisions, run }: Memory): ReadonlyArray<Run.
 
 /** The message that the next turn takes: none while the turn before it has not ended, or its calls wait. */
 export const nextMessage = (self: Memory): Queued | undefined =>
-  isUnderWay(self) || waitsForCalls(self) ? undefined : Option.getOrUndefined(Chunk.head(waitingMessages(self)))
+  isUnderWay(self) || waitsForCalls(self) ? undefined : Option.getOrUndefined(Chunk.head(dueMessages(self)))
 
 /** True for a message whose turn was stopped: it is recorded, and not answered. */
 export const isStopped = ({ stopped }: Memory, messageId: string): boolean =>
@@ -450,8 +520,15 @@ export const isStopped = ({ stopped }: Memory, messageId: string): boolean =>
 export const isWaiting = (self: Memory, messageId: string | undefined): boolean =>
   Chunk.some(waitingMessages(self), (one) => one.messageId === messageId)
 
-/** The messages that no turn has taken, in the order of their turns. */
-export const waitingMessages = ({ queue, stopped }: Memory): Chunk.Chunk<Queued> => Chunk.appendAll(stopped, queue)
+/** The messages whose turns come, in their order. */
+const dueMessages = ({ queue, stopped }: Memory): Chunk.Chunk<Queued> => Chunk.appendAll(stopped, queue)
+
+/** The messages that no turn has taken: those whose turns come, after those that are held. */
+export const waitingMessages = ({ held, queue, stopped }: Memory): Chunk.Chunk<Queued> =>
+  Chunk.appendAll(
+    Chunk.fromIterable(held.length === 0 ? [] : held.map(({ error: _, ...message }) => message)),
+    Chunk.appendAll(stopped, queue)
+  )
 
 /** True if a message that waits denies the calls that wait. */
 export const isDenying = (self: Memory): boolean =>

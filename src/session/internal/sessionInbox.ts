@@ -33,6 +33,7 @@ import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTurn from "./sessionTurn.ts"
+import * as turnEvents from "./turnEvents.ts"
 import type { Turn, Turns } from "./sessionTurn.ts"
 import type { Decisions, Details, Input, Models, Reason, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
 
@@ -62,8 +63,29 @@ export const receiveBy = Effect.fnUntraced(function* (
 
 const receive = (self: Turns, event: Event) => receiveBy(self, event, Effect.as(self.own.write([event]), true))
 
-const receiveResume = (self: Turns) =>
-  Effect.flatMap(DateTime.now, (at) => receive(self, { _tag: "ResumeReceived", at }))
+const receiveResume = (self: Turns, messageIds?: Arr.NonEmptyReadonlyArray<string>) =>
+  Effect.flatMap(DateTime.now, (at) => receive(self, { _tag: "ResumeReceived", at, ...defined({ messageIds }) }))
+
+/**
+ * Tries the messages again that could not begin, once in each process that opens the session and has its agent: a deploy may have
+ * brought what they need.
+ */
+export const tryHeld = (self: Turns): Effect.Effect<void> => {
+  const { host, id, own } = self
+  return Effect.suspend(() => {
+    if (host.tried.has(id) || (own.stored?.memory.held.length ?? 0) === 0) return Effect.void
+    const again = Effect.gen(function* () {
+      yield* own.refresh
+      const memory = yield* own.memory
+      const held = memory.held.map(({ messageId }) => messageId)
+      const agent = yield* Effect.option(sessionTurn.agentOf(self, memory))
+      if (Option.isNone(agent) || !Arr.isReadonlyArrayNonEmpty(held)) return
+      host.tried.add(id)
+      yield* receiveResume(self, held)
+    })
+    return Effect.ignore(own.alone(again))
+  })
+}
 
 export const send = Effect.fnUntraced(function* (
   self: Turns,
@@ -288,7 +310,9 @@ export const again = Effect.fnUntraced(function* (
   { messageId, sequence }: Memory["received"][number]
 ) {
   if (!sessionEvents.isWaiting(memory, messageId)) return receiptOf(self, messageId, sequence)
-  if (memory.isHeld || sessionEvents.isStopped(memory, messageId)) yield* receiveResume(self)
+  const held = sessionEvents.likeIn(memory, messageId, memory.held)
+  if (Arr.isReadonlyArrayNonEmpty(held)) yield* receiveResume(self, held)
+  else if (memory.isHeld || sessionEvents.isStopped(memory, messageId)) yield* receiveResume(self)
   return receiptOf(self, messageId, Math.max(sequence, memory.failedAt))
 })
 
@@ -384,8 +408,7 @@ const cancelled = (self: Turns) =>
 export const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   const { own } = self
   // A message that was acknowledged is part of the conversation, also where its turn is stopped at once
-  const begun = Effect.timeoutOption(Deferred.await(turn.begun), patienceToBegin)
-  yield* Effect.raceFirst(begun, Deferred.await(turn.done))
+  yield* begins(turn)
   sessionTurn.halt(turn, { _tag: "Stopping" })
   yield* Deferred.await(turn.done)
   yield* own.ensureAlive
@@ -396,6 +419,39 @@ export const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Tur
   const wasLeft = yield* own.alone(cancelled(self))
   return sessionTurn.wasInterrupted(turn) || wasLeft === true
 })
+
+/** Drops a message that no turn has taken. Returns whether it waited. */
+export const withdraw = (self: Turns, messageId: string): Effect.Effect<boolean, SessionError> => {
+  const { own } = self
+  const drop = Effect.gen(function* () {
+    yield* own.refresh
+    const memory = yield* own.memory
+    if (self.current?.message === messageId || !sessionEvents.isWaiting(memory, messageId)) return false
+    const error = turnEvents.withdrawn
+    yield* own.write([{ _tag: "MessageDropped", at: yield* DateTime.now, messageId, error }])
+    return true
+  })
+  return paused(
+    self,
+    Effect.suspend(() => {
+      const { current } = self
+      const unprepared = current?.message === messageId ? unlessBegun(current) : Effect.void
+      return Effect.andThen(unprepared, own.alone(drop))
+    })
+  )
+}
+
+/** Ends a turn that does not begin soon. */
+const unlessBegun = Effect.fnUntraced(function* (turn: Turn) {
+  yield* begins(turn)
+  if (Deferred.isDoneUnsafe(turn.begun)) return
+  sessionTurn.halt(turn, { _tag: "Stopping" })
+  yield* Deferred.await(turn.done)
+})
+
+/** Waits a moment for a turn to take its message, or for its end. */
+const begins = (turn: Turn) =>
+  Effect.raceFirst(Effect.timeoutOption(Deferred.await(turn.begun), patienceToBegin), Deferred.await(turn.done))
 
 /** No turn begins meanwhile. */
 export const paused = <A>(self: Turns, effect: Effect.Effect<A, SessionError>): Effect.Effect<A, SessionError> =>

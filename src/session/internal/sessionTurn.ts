@@ -79,6 +79,7 @@ export const nextCourse = (self: Course, next: Course): Course =>
  * - `state`: of the run, after the events that are not written. `pending`: these events. `isPartial`: more events were recorded
  *   together with the last of them. `isTimed`: they are written soon.
  * - `unheard`: entries that the hooks of the host do not have yet. `stop`: the answer of its `interruptWhen`.
+ * - `message`: the id of the message that it takes.
  * - `begun`: set when it has begun. `stopped`: when it is no longer `Free`. `done`: when it has ended.
  * - `settled`: set when no tool is under way after the session began to close.
  */
@@ -91,6 +92,7 @@ export interface Turn {
   isTimed: boolean
   readonly unheard: Array<agentTypes.Entry>
   stop: agentTypes.Interruption | undefined
+  message: string | undefined
   readonly begun: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
   readonly settled: Deferred.Deferred<void>
@@ -106,6 +108,7 @@ const makeTurn = (state: Run.State | undefined): Turn => ({
   isTimed: false,
   unheard: [],
   stop: undefined,
+  message: undefined,
   begun: Deferred.makeUnsafe(),
   stopped: Deferred.makeUnsafe(),
   settled: Deferred.makeUnsafe(),
@@ -286,6 +289,7 @@ const runTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   if (own.stored === undefined || !own.hasWork()) return
   const message = sessionEvents.nextMessage(own.stored.memory)
   turn.state = own.stored.memory.run
+  turn.message = message?.messageId
   const agent = yield* Effect.exit(agentOf(self, own.stored.memory, message?.definition))
   if (Exit.isFailure(agent)) return yield* settle(self, turn, agent, message)
   if (message !== undefined) yield* settleCalls(self, message)

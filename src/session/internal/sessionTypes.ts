@@ -358,6 +358,7 @@ export const isStoreDown = ({ reason }: SessionError): boolean => reason._tag ==
 export interface Service {
   readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<Receipt, SessionError>
   readonly edit: (id: string, options: EditOptions) => Effect.Effect<Receipt, SessionError>
+  readonly withdraw: (id: string, messageId: string) => Effect.Effect<boolean, SessionError>
   readonly fork: (id: string, options: ForkOptions) => Effect.Effect<void, SessionError>
   readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<void, SessionError>
   readonly resume: (id: string) => Effect.Effect<void, SessionError>

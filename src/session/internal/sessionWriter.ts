@@ -53,6 +53,7 @@ import type { StepWrites } from "./stepWrites.ts"
  * - `models`: the models that messages may name.
  * - `maxQueue`: the number of messages that may wait in a session.
  * - `instructions`: see the options of the layer.
+ * - `tried`: the sessions whose held messages this process has tried again.
  * - `patience`: the time for which writes are tried again while the store fails.
  */
 export interface Host {
@@ -69,6 +70,7 @@ export interface Host {
   readonly leaseTime: Duration.Duration
   readonly drainTime: Duration.Duration
   readonly maxQueue: number
+  readonly tried: Set<string>
   readonly patience: Duration.Duration
   readonly definitions: Definitions
   readonly models: sessionTypes.Models

@@ -322,6 +322,12 @@ export const interrupted: sessionEvents.Failure = {
   message: "the turn was interrupted"
 }
 
+export const withdrawn: sessionEvents.Failure = {
+  reason: "Withdrawn",
+  category: "conflict",
+  message: "the message was withdrawn before its turn began"
+}
+
 export const died: sessionEvents.Failure = {
   reason: "Defect",
   category: "internal",
@@ -352,9 +358,17 @@ export const failing = (
   const isDue = isLeft || (waiting.length > 0 && !areDropped) || withoutAgent.has(error.reason)
   const isHeld = !isStop && !isDropped && !isMended && isDue
   const isTold = isLeft && (isStop || isDropped || isHeld)
+  const held = isTold && isHeld ? sessionEvents.likeIn(memory, messageId) : []
   const dropped: ReadonlyArray<Event> = [
     ...(isDropped ? [{ _tag: "MessageDropped" as const, at, messageId, error }] : []),
     ...(areDropped ? [{ _tag: "DecisionsDropped" as const, at, decisions: waiting, error }] : [])
   ]
-  return Arr.append(dropped, { _tag: "TurnFailed", at, error, ...(isTold && { messageId }), ...(isHeld && { isHeld }) })
+  return Arr.append(dropped, {
+    _tag: "TurnFailed",
+    at,
+    error,
+    ...(isTold && { messageId }),
+    ...(isHeld && { isHeld }),
+    ...(Arr.isReadonlyArrayNonEmpty(held) && { held })
+  })
 }
