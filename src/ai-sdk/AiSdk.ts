@@ -258,7 +258,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       annotateRequest(request, languageModel, settings)
       yield* warn(sdkRequest.systemWarnings(request.prompt, dialect).map(warningText))
       const limits = yield* Limits
-      return { prepared, limits, size: sdkResponse.counter(limits) }
+      return { prepared, limits, size: sdkResponse.counter(limits, failed(method).provider) }
     })
 
     const call = <A>(
@@ -277,11 +277,15 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       const { limits, prepared, size } = yield* prepare(request, method)
       const result = yield* call(method, (abortSignal) => languageModel.doGenerate({ ...prepared, abortSignal }))
       yield* warn(yield* read(method, () => result.warnings.map(warningText)))
-      const unreadable = sdkResponse.unreadable([result.content, result.providerMetadata], limits)
-      if (unreadable !== undefined) return yield* unusable(method, unreadable)
+      const unreadable = sdkResponse.unreadable(
+        [result.content, result.providerMetadata],
+        limits,
+        failed(method).provider
+      )
+      if (unreadable !== undefined) return yield* sdkError.tooLarge(failed(method), unreadable)
       const parts = yield* read(method, () => sdkResponse.toParts(result, asked(request)))
       const problem = size(parts)
-      if (problem !== undefined) return yield* unusable(method, problem)
+      if (problem !== undefined) return yield* sdkError.tooLarge(failed(method), problem)
       parts.forEach((part) => annotateResponse(request, part))
       return parts
     })
@@ -314,10 +318,10 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
             if (part.finishReason.unified === "interrupted") return cutOff
             finished = true
           }
-          const unreadable = sdkResponse.unreadable(part, limits)
+          const unreadable = sdkResponse.unreadable(part, limits, failed(method).provider)
           const made = unreadable === undefined ? sdkResponse.toStreamParts(part, expected) : []
           const problem = unreadable ?? size(made)
-          if (problem !== undefined) return Stream.fail(unusable(method, problem))
+          if (problem !== undefined) return Stream.fail(sdkError.tooLarge(failed(method), problem))
           made.forEach((each) => annotateResponse(request, each))
           return Stream.fromIterable(made)
         }

@@ -59,7 +59,7 @@ const odd: Record<string, Odd> = {
     answers: [{ ...text("x".repeat(1e6)), response: { id: "1", modelId: "m", timestamp: new Date(0) } }],
     taken: true
   },
-  "a text of 5 MB": { answers: [text("x".repeat(5e6))], taken: false },
+  "a text of 5 MB": { answers: [text("x".repeat(5e6))], taken: true },
   "a text of 9 MB": { answers: [text("x".repeat(9e6))], taken: false },
   "a text of 1,500,000 control characters": { answers: [text("\u0001".repeat(1_500_000))], taken: false },
   "2,500 texts, where an array has 2,000 items at most": {

@@ -30,8 +30,10 @@ import {
   getAt,
   isObject,
   Limits,
+  overLimit,
   own,
-  publicDescription
+  publicDescription,
+  tooLargeAnswer
 } from "../../payload/internal/plainJson.ts"
 import { quote } from "../../payload/internal/base.ts"
 import * as messageOrder from "../../payload/internal/messageOrder.ts"
@@ -70,10 +72,15 @@ const connectionProblem = (reason: AiError.AiErrorReason): string | undefined =>
     ? `the connection to ${new URL(reason.url).origin} failed`
     : undefined
 
+const isOverLimit = (reason: AiError.AiErrorReason): boolean =>
+  "metadata" in reason && reason.metadata[overLimit] === true
+
 const publicDescriptionOf = (reason: AiError.AiErrorReason): string | undefined =>
   "description" in reason && "metadata" in reason && reason.metadata[publicDescription] === true
     ? reason.description
     : undefined
+
+const isWorthRetrying = (error: AiError.AiError): boolean => error.isRetryable && !isOverLimit(error.reason)
 
 /** The reason for an error of `effect/ai`. */
 export const modelFailed = (error: AiError.AiError, model?: string): agentReason.ReasonOf<"ModelFailed"> => {
@@ -82,7 +89,7 @@ export const modelFailed = (error: AiError.AiError, model?: string): agentReason
   const retryAfterMillis = error.retryAfter && Duration.toMillis(error.retryAfter)
   return agentReason.makeReason(
     "ModelFailed",
-    { error: reason._tag, retryable: error.isRetryable, ...defined({ retryAfterMillis, model, problem }) },
+    { error: reason._tag, retryable: isWorthRetrying(error), ...defined({ retryAfterMillis, model, problem }) },
     error
   )
 }
@@ -286,7 +293,7 @@ const systemTextBefore = (self: agentBlueprint.Output<unknown>, purpose: runPart
 
 /** The problem that the provider's adapter found, if it was the model's mistake. */
 const mistakeOf = ({ reason }: AiError.AiError): string | undefined =>
-  modelMistakes.has(reason._tag) ? reason.message : undefined
+  modelMistakes.has(reason._tag) && !isOverLimit(reason) ? reason.message : undefined
 
 /** The part of a mistake that holds no text of the model but the name of a tool. */
 const shownMistake = ({ reason }: AiError.AiError): string | undefined =>
@@ -320,7 +327,7 @@ const requestWithRetries = (
         durability.asDelay(input.retryAfter === undefined ? duration : Duration.max(duration, input.retryAfter))
       ),
       while: (error) =>
-        error.isRetryable &&
+        isWorthRetrying(error) &&
         mistakeOf(error) === undefined &&
         (error.retryAfter === undefined || Duration.isLessThanOrEqualTo(error.retryAfter, maxPause))
     })
@@ -488,7 +495,11 @@ const streamAnswer = Effect.fnUntraced(function* (
   const { maxBytes } = yield* Limits
   yield* Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
     accumulator.add(part)
-    if (accumulator.size() > maxBytes) return Effect.fail(invalidAnswer("streamText", modelMessages.tooLarge(maxBytes)))
+    const size = accumulator.size()
+    if (size > maxBytes) {
+      const problem = tooLargeAnswer("the model", `at most ${maxBytes} bytes`, `at least ${size}`)
+      return Effect.fail(invalidAnswer("streamText", { problem, overLimit: true }))
+    }
     if (part.type === "text-delta") return recorder.emit({ _tag: "TextDelta", delta: part.delta })
     if (part.type === "reasoning-delta") return recorder.emit({ _tag: "ReasoningDelta", delta: part.delta })
     return part.type === "error" ? Effect.fail(streamError(part.error)) : Effect.void
@@ -542,8 +553,10 @@ const errorIn = (
   return problem === undefined ? undefined : invalidAnswer(method, problem)
 }
 
-const invalidAnswer = (method: string, description: string) =>
-  failRequest(method, new AiError.InvalidOutputError({ description, metadata: { [publicDescription]: true } }))
+const invalidAnswer = (method: string, { overLimit: isOver, problem }: modelMessages.Unstorable) => {
+  const metadata = { [publicDescription]: true, ...(isOver && { [overLimit]: true }) }
+  return failRequest(method, new AiError.InvalidOutputError({ description: problem, metadata }))
+}
 
 /** A connection that was cut before the first part looks like this. */
 const emptyAnswer = new AiError.InternalProviderError({

@@ -299,6 +299,12 @@ export const invalidOutput = ({ method, provider }: Failed, problem: string): Ai
   return AiError.make({ module: "AiSdk", method, reason })
 }
 
+/** The error of an answer that passes a limit: the same one would come again. */
+export const tooLarge = ({ method }: Failed, description: string): AiError.AiError => {
+  const metadata = { ...shown.metadata, [plainJson.overLimit]: true }
+  return AiError.make({ module: "AiSdk", method, reason: new AiError.InvalidOutputError({ description, metadata }) })
+}
+
 /** The error of a request that the model cannot take. Its description may be shown. */
 export const invalidRequest = ({ method }: Failed, description: string): AiError.AiError =>
   AiError.make({ module: "AiSdk", method, reason: new AiError.InvalidRequestError({ description, ...shown }) })

@@ -24,7 +24,7 @@ import * as Schema from "effect/Schema"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as Base64 from "effect/encoding/Base64"
-import { defined, weigh, type Limits } from "../../payload/internal/plainJson.ts"
+import { defined, tooLargeAnswer, weigh, type Limits } from "../../payload/internal/plainJson.ts"
 import { kindKey, type Kind } from "./sdkRequest.ts"
 
 const toJson = Schema.decodeUnknownOption(Schema.Json)
@@ -246,16 +246,17 @@ const deltaSize = 4
 /** The levels of a part that are counted. Arguments of more are refused here, and of fewer where they are checked. */
 const maxLevels = 1000
 
-const tooLarge = (maxBytes: number): string => `expected plain JSON of at most ${maxBytes} bytes, got more`
+const tooLarge = (maxBytes: number, provider: string): string =>
+  tooLargeAnswer(provider, `at most ${maxBytes} bytes of plain JSON`, "more")
 
 /** Counts one answer, part by part. It returns the problem of an answer that is too large. */
-export const counter = ({ maxBytes }: Limits) => {
+export const counter = ({ maxBytes }: Limits, provider: string) => {
   let size = 0
   return (parts: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>): string | undefined => {
     for (const part of parts) {
       size += "delta" in part ? part.delta.length + deltaSize : weigh(part, maxBytes - size, maxLevels)
     }
-    return size > maxBytes ? tooLarge(maxBytes) : undefined
+    return size > maxBytes ? tooLarge(maxBytes, provider) : undefined
   }
 }
 
@@ -263,8 +264,8 @@ export const counter = ({ maxBytes }: Limits) => {
  * The problem of what the client returned, if that is too large to be read. It is a value of the client's code, whose parts
  * may refer to each other in any way.
  */
-export const unreadable = (received: unknown, { maxBytes }: Limits): string | undefined =>
-  weigh(received, maxBytes, maxLevels, "anything") > maxBytes ? tooLarge(maxBytes) : undefined
+export const unreadable = (received: unknown, { maxBytes }: Limits, provider: string): string | undefined =>
+  weigh(received, maxBytes, maxLevels, "anything") > maxBytes ? tooLarge(maxBytes, provider) : undefined
 
 /** A request: the names of its tools, and whether it asks for a structured output. */
 export interface Asked {

@@ -661,14 +661,17 @@ export interface StreamAccumulator {
   readonly size: () => number
 }
 
-export const tooLarge = (maxBytes: number): string =>
-  `expected an answer of at most ${maxBytes} bytes, got more. Ask for a shorter one`
+/** The reason why an answer is not kept. It is no mistake of the model if it is `overLimit`. */
+export interface Unstorable {
+  readonly problem: string
+  readonly overLimit: boolean
+}
 
 /**
- * The problem of an answer that could not be stored. A state has its calls up to three times more, and more messages beside
- * it, so one answer may have half of what the limits permit.
+ * The problem of an answer that could not be stored. Events and states have more levels around it, and its calls up to three
+ * times more.
  */
-export const unstorable = (answer: ResponseContent, limits: Limits): string | undefined => {
+export const unstorable = (answer: ResponseContent, limits: Limits): Unstorable | undefined => {
   const { content, model, response } = answer
   // A time has a bounded size, and is no JSON yet
   const kept = { content, ...defined({ model, id: response?.id, metadata: response?.metadata }) }
@@ -678,14 +681,29 @@ export const unstorable = (answer: ResponseContent, limits: Limits): string | un
   const light = Math.min(maxBytes / 32, maxStringLength, values * plainJson.nodeWeight)
   if (plainJson.weigh(kept, light) <= light) return undefined
   const calls = content.filter(({ type }) => type === "tool-call")
-  const half = { maxBytes: maxBytes / 2, maxNodes: maxNodes / 2, maxDepth: maxDepth / 2 + levelsAround }
-  const within = { ...limits, ...half }
+  const within = {
+    ...limits,
+    maxBytes: Math.floor(maxBytes * partOfAnswer),
+    maxNodes: maxNodes / 2,
+    maxDepth: maxDepth / 2 + levelsAround
+  }
   const written = Result.flatMap(plainJson.copyJson([kept, calls, calls, calls], within), (json) =>
     plainJson.writeText(json, within, undefined)
   )
   if (Result.isSuccess(written)) return undefined
-  return new PayloadError.PayloadError({ what: "the answer of the model", reason: written.failure }).message
+  const { failure } = written
+  const error = new PayloadError.PayloadError({ what: "the answer of the model", reason: failure })
+  const [one] = error.problems
+  return one !== undefined && (failure._tag === "TooLarge" || failure._tag === "TooDeep")
+    ? {
+        problem: plainJson.tooLargeAnswer(`the model${one.path && ` at ${one.path}`}`, one.expected, one.found),
+        overLimit: true
+      }
+    : { problem: error.message, overLimit: false }
 }
+
+/** The rest is for the event around an answer. */
+const partOfAnswer = 0.9
 
 /** The levels from an answer to the arguments and the metadata in it. */
 const levelsAround = 6

@@ -255,7 +255,7 @@ export interface Limits {
  * | `maxBytes` | 8 MiB (8,388,608) |
  * | `maxDepth` | 64 |
  * | `maxNodes` | 100,000 |
- * | `maxStringLength` | 4 MiB (4,194,304 UTF-16 code units) |
+ * | `maxStringLength` | 8 MiB (8,388,608 UTF-16 code units) |
  * | `maxArrayLength` | 20,000 |
  * | `maxKeys` | 10,000 |
  * | `maxTools` | 256 |
@@ -276,7 +276,7 @@ export const defaultLimits: Limits = {
   maxBytes: 8 * 1024 * 1024,
   maxDepth: 64,
   maxNodes: 100_000,
-  maxStringLength: 4 * 1024 * 1024,
+  maxStringLength: 8 * 1024 * 1024,
   maxArrayLength: 20_000,
   maxKeys: 10_000,
   maxTools: 256,
@@ -986,6 +986,13 @@ export const SecretNames: Context.Reference<ReadonlySet<string>> = Context.Refer
  * key, of a model's name or of a URL.
  */
 export const publicDescription = "effect-emissary/publicDescription"
+
+/** On an error about an answer that passes a limit: it is no mistake of the model, and the same answer would come again. */
+export const overLimit = "effect-emissary/overLimit"
+
+/** The problem of such an answer. */
+export const tooLargeAnswer = (of: string, expected: string, found: string): string =>
+  `the answer of ${of}: expected ${expected}, got ${found}. Raise this limit with Limits.layer around the agent, or ask for less`
 
 const separators = /[^\p{L}\p{N}]/gu
 
