@@ -130,7 +130,7 @@ const reports = values.room.flatMap((room): ReadonlyArray<{ readonly room: strin
   return []
 })
 summarize()
-if (values.write) write()
+if (values.write && reports.length > 0) write()
 
 /** Prints how many mutants of each room have which status. `Ignored` ones run at load only and are in no percentage. */
 function summarize() {

@@ -27,7 +27,7 @@ const users = (id) =>
   })
 export default Effect.gen(function* () {
   const sessions = yield* Session.Session
-
+  yield* Session.ask("o", "1", { messageId: "m1" })
   const two = yield* Session.ask("o", "2", { messageId: "m2" })
   yield* Session.ask("o", "3", { messageId: "m3" })
   yield* sessions.fork("o", { at: two.cursor, to: "f" })

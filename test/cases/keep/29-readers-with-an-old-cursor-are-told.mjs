@@ -16,7 +16,17 @@ export default Effect.gen(function* () {
   const sessions = yield* Session.Session
   const first = yield* sessions.send("s", "0")
   const seen = []
-
+  yield* Effect.forkChild(
+    Effect.gen(function* () {
+      let after = 0
+      for (;;) {
+        // cuts itself off after 7 events
+        const some = yield* Stream.runCollect(Stream.take(sessions.events("s", { after }), 7))
+        for (const e of some) seen.push(e.sequence)
+        after = some.at(-1).cursor
+      }
+    })
+  )
   for (let i = 1; i < 300; i++) yield* Session.ask("s", String(i))
   yield* Effect.sleep(100)
   const newest = Option.getOrThrow(yield* sessions.state("s")).sequence

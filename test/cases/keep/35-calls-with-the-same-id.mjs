@@ -48,6 +48,7 @@ const turns = (tool) => {
     const sessions = yield* Session.Session
     ran.length = 0
     for (let i = 0; i < 10; i++) {
+      yield* Session.ask("s", `m${i}`)
       if (tool === "pay") {
         const state = Option.getOrThrow(yield* sessions.state("s"))
         same(
