@@ -768,29 +768,56 @@ const conversationText = (conversation: history.Conversation): string =>
  * The last output of the agent, kept under a key of the `VersionedStore`, for this run
  * and later ones. Of several writers at once the last one wins.
  *
+ * **Details**
+ *
+ * A key that is a text is one memory for all runs of the plan, of whatever user or tenant. An Effect finds the key in each run,
+ * for example in its `RunContext`.
+ *
  * **Gotchas**
  *
  * The key is taken as it is: keep it apart from keys of sessions,
  * which share the store.
  *
+ * **Example** (A memory for each tenant)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { RunContext } from "effect-emissary"
+ * import { Plan } from "effect-emissary/plan"
+ *
+ * const Tenant = Schema.Struct({ tenant: Schema.String })
+ *
+ * export const memory = Plan.memoryInStore(
+ *   Effect.map(RunContext.read(Tenant), ({ tenant }) => `memories/${encodeURIComponent(tenant)}/writer`)
+ * )
+ * ```
+ *
  * @category constructors
  * @since 0.1.0
  */
-export const memoryInStore = (key: string): livePlan.AgentMemory<VersionedStore.VersionedStore> => ({
-  output: Effect.gen(function* () {
+export const memoryInStore: {
+  (key: string): livePlan.AgentMemory<VersionedStore.VersionedStore>
+  <R>(key: Effect.Effect<string, unknown, R>): livePlan.AgentMemory<VersionedStore.VersionedStore | R>
+} = <R = never>(
+  key: string | Effect.Effect<string, unknown, R>
+): livePlan.AgentMemory<VersionedStore.VersionedStore | R> => {
+  const found = Effect.gen(function* () {
     const store = yield* VersionedStore.VersionedStore
-    return Option.getOrUndefined(Option.map(yield* store.get(key), ({ value }) => value))
-  }),
-  save: Effect.fnUntraced(
-    function* (output) {
-      const store = yield* VersionedStore.VersionedStore
-      const found = yield* store.get(key)
-      const expected = Option.map(found, ({ version }) => version)
-      yield* store.compareAndSet(key, expected, output)
-    },
-    Effect.retry({ while: (error) => error._tag === "VersionConflict" })
-  )
-})
+    const place = Effect.isEffect(key) ? yield* key : key
+    return { store, place, kept: yield* store.get(place) }
+  })
+  return {
+    output: Effect.map(found, ({ kept }) => Option.getOrUndefined(Option.map(kept, ({ value }) => value))),
+    save: (output) =>
+      Effect.flatMap(found, ({ kept, place, store }) =>
+        store.compareAndSet(
+          place,
+          Option.map(kept, ({ version }) => version),
+          output
+        )
+      ).pipe(Effect.retry({ while: Predicate.isTagged("VersionConflict") }))
+  }
+}
 
 /**
  * A class made by {@link Service}: the key of the plan in a context, with the layer that

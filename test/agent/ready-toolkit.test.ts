@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Schema, Stream, Tracer } from "effect"
+import { Context, Effect, Layer, Schema, Stream, Tracer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, ToolFailure } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -105,4 +105,36 @@ describe("MCP-1 a toolkit with its handlers", () => {
       ]
     )
   })
+})
+
+describe("RIGHT-24 the services of handlers", () => {
+  class Db extends Context.Service<Db, { readonly of: string }>()("test/Db") {}
+  const Read = Tool.make("read", { success: Schema.String })
+  const toolkit = Toolkit.make(Read)
+  const of = (name: string) => Layer.succeed(Db, { of: name })
+  const named = Effect.map(Effect.serviceOption(Db), (db) => (db._tag === "Some" ? db.value.of : "none"))
+  const handlers = Layer.provide(toolkit.toLayer(Effect.as(Db, { read: () => named })), of("the layer of the handlers"))
+  const model = ScriptedModel.layer(({ messages }) =>
+    messages.at(-1)?.role === "tool" ? { text: messages.at(-1)?.text ?? "" } : { toolCalls: [call("c1", "read", {})] }
+  )
+  const forms = {
+    "a toolkit": toolkit,
+    "an Effect of a toolkit": Effect.succeed(toolkit),
+    "an Effect of a toolkit with its handlers": Effect.gen(function* () {
+      return yield* toolkit
+    })
+  }
+  for (const [form, tools] of Object.entries(forms)) {
+    test(`${form}: they are those of their layer, in every call`, Layer.mergeAll(handlers, model), function* () {
+      const agent = Agent.make("reader", { toolkit: tools })
+      const kept = Effect.provideService(agent.ask("Go"), Db, { of: "the caller" })
+      assert.include(yield* kept, "the layer of the handlers")
+      class Reader extends Agent.Service<Reader>()("reader", { toolkit: tools }) {}
+      const asked = Effect.flatMap(Reader, (reader) => reader.ask("Go")).pipe(
+        Effect.provideService(Db, { of: "the caller" }),
+        Effect.provide(Layer.provide(Reader.layer, of("the layer of the agent")))
+      )
+      assert.include(yield* asked, "the layer of the handlers")
+    })
+  }
 })

@@ -193,7 +193,8 @@ const bound = Plan.bind(made, {
   agents: { helper, Writer },
   memories: {
     helper: Plan.memoryFromConversation(Effect.flatMap(Chats, (chats) => chats.history)),
-    writer: Plan.memoryInStore("writer")
+    writer: Plan.memoryInStore("writer"),
+    reader: Plan.memoryInStore(Effect.map(Db, () => "reader"))
   }
 })
 type BindError = PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError

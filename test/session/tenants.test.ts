@@ -5,7 +5,7 @@ import { TestRunner } from "effect/cluster"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, RunContext, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
-import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
@@ -220,6 +220,34 @@ describe("RIGHT-24 the context of a run of a plan", () => {
     assert(error.reason._tag === "DelegateFailed")
     assert.strictEqual(error.reason.error, "ContextDiffers")
     assert.deepStrictEqual(take(), [])
+  })
+})
+
+describe("RIGHT-24 the memory of a plan", () => {
+  test("has a key that may depend on the context: a tenant reads its own", VersionedStore.layerMemory, function* () {
+    const Tenant = Schema.Struct({ tenant: Schema.String })
+    const plan = yield* Plan.make(
+      Step.make("ask", { target: "writer" }),
+      Step.make("recall", { task: Reference.fromAgent("writer"), target: ({ task }) => Effect.succeed(task) })
+    )
+    const before = yield* Plan.make(
+      Step.make("recall", { task: Reference.fromAgent("writer"), target: ({ task }) => Effect.succeed(task) })
+    )
+    const writer = Plan.memoryInStore(Effect.map(RunContext.read(Tenant), ({ tenant }) => `memories/${tenant}`))
+    const asking = yield* Plan.bind(plan, { agents: { writer: Agent.make("writer", {}) }, memories: { writer } })
+    const reading = yield* Plan.bind(before, { memories: { writer } })
+    const said = Effect.fnUntraced(function* (bound: Plan.Bound<unknown, never>, input: string, tenant: string) {
+      const result = yield* Plan.run(bound, input, { context: { tenant } })
+      assert(result.outcome === "Completed")
+      return result.output
+    })
+    const model = ScriptedModel.layer(t.echo)
+    // Sound: what the plans require is around the test
+    const [ask, read] = [asking, reading] as unknown as [Plan.Bound<unknown, never>, Plan.Bound<unknown, never>]
+    assert.strictEqual(yield* Effect.provide(said(ask, "secretA", "A"), model), "re: secretA")
+    assert.strictEqual(yield* said(read, "x", "B"), "")
+    assert.strictEqual(yield* Effect.provide(said(ask, "secretB", "B"), model), "re: secretB")
+    assert.strictEqual(yield* said(read, "x", "A"), "re: secretA")
   })
 })
 

@@ -125,7 +125,9 @@ const isToolkit = (tools: agentTypes.Tools): tools is Toolkit.Any => Predicate.h
 const readTools = (tools: agentTypes.Tools = []): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
   if (isToolkit(tools)) return Effect.succeed(Object.values(tools.tools))
   if (readyToolkit.isReadyToolkit(tools)) return Effect.succeed(readyToolkit.toolsOf(tools))
-  return Effect.isEffect(tools) ? Effect.flatMap(prepare("toolkit", tools), readTools) : rejectDuplicates(tools)
+  return Effect.isEffect(tools)
+    ? Effect.flatMap(prepare("toolkit", readyToolkit.withOwnServices(tools)), readTools)
+    : rejectDuplicates(tools)
 }
 
 /** A list may hold a name twice; a Toolkit keeps the last. */

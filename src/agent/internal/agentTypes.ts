@@ -255,6 +255,9 @@ export type Text = string | Effect.Effect<string, unknown, unknown>
  *
  * `Toolkit.make` keeps the last of two tools with one name; a list is refused
  * with an error that names the duplicate.
+ *
+ * Handlers keep the services that their layer was built with. A `Toolkit.WithHandler` that was made elsewhere and is passed as a
+ * value runs them with those of the caller, as `Toolkit.handle` of Effect does: pass the toolkit, or the Effect that makes it.
  */
 export type Tools = StaticTools | Effect.Effect<StaticTools, unknown, unknown>
 

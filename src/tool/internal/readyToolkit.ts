@@ -2,6 +2,7 @@
  * Toolkits that have their handlers: `Toolkit.WithHandler`, as an `effect/ai` Toolkit and `McpClient.toolkit` return it.
  */
 
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -10,6 +11,7 @@ import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import * as Tool from "effect/ai/Tool"
 import * as boundTool from "./boundTool.ts"
+import * as callContext from "./callContext.ts"
 
 /** A toolkit with its handlers, of any tools. */
 export interface ReadyToolkit {
@@ -44,6 +46,28 @@ export const toolsOf = (toolkit: ReadyToolkit): ReadonlyArray<Tool.Any> => {
   known.set(toolkit, tools)
   return tools
 }
+
+const isHandler = (u: unknown): u is Tool.Handler<string> =>
+  Predicate.hasProperty(u, "handler") && Predicate.hasProperty(u, "context") && Context.isContext(u.context)
+
+/**
+ * Runs an Effect that may return a toolkit with the handlers in the context. They keep the services of the layer that made
+ * them: the toolkit's own `handle` has those of its caller in their place.
+ */
+export const withOwnServices = <A, E, R>(find: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.updateContext(find, (context: Context.Context<R>) => {
+    const map = new Map<string, unknown>(context.mapUnsafe)
+    for (const [key, entry] of map) {
+      if (!isHandler(entry)) continue
+      const { context, handler } = entry
+      const over = callContext.over(context)
+      map.set(key, {
+        ...entry,
+        handler: (params: never, call: never) => Effect.updateContext(handler(params, call), over)
+      })
+    }
+    return Context.makeUnsafe<R>(map)
+  })
 
 const handlerOf = (toolkit: ReadyToolkit, tool: Tool.Any): boundTool.HandlerFunction => {
   // Sound: the services of the tool's schemas are required by the run, and so are those that `handle` requires
