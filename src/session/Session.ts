@@ -344,8 +344,8 @@ export {
    *   but a number does not show of which session it is.
    * - `state`: the state of a session, `None` if there is none.
    * - `history`: the whole conversation. Where a stored event cannot be read it fails with `Unreadable` or `Damaged`, as all
-   *   other operations do, and with `untilDamage: true` (default false) returns the conversation up to that event. The
-   *   conversation does not show whether it is whole: use the option only after a plain `history` has failed. A
+   *   other operations do, and with `untilDamage: true` (default false) returns the conversation up to that event, with
+   *   the messages that wait then. The conversation does not show whether it is whole: use the option only after a plain `history` has failed. A
    *   damaged snapshot, which has the events before it, remains an error. Nothing is changed: copy what is worth keeping, and
    *   `remove` the session.
    * - `update`: sets the title, the metadata or both. Fails with `Refused` for a secret, and for too long ones. A turn that is

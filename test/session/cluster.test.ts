@@ -81,6 +81,27 @@ describe("MEND-7 a reader whose runner died", () => {
   )
 })
 
+describe("RIGHT-13 a reader on a fleet", () => {
+  it.effect("asks again where another process has taken the session over", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const elsewhere = new Session.SessionError({ id: "a", reason: { _tag: "Elsewhere", owner: "another" } })
+      const events = sessionEntity.follow({
+        id: "a",
+        after: sessionEvents.start,
+        timeout: Duration.seconds(30),
+        ask: () =>
+          asked++ === 0
+            ? Stream.fail(elsewhere)
+            : Stream.fromIterable(
+                sessionEvents.entriesFrom("abcdefghij", 1, [{ _tag: "ResumeReceived", at: DateTime.makeUnsafe(0) }])
+              )
+      })
+      assert.deepStrictEqual(sequences(yield* passing(Stream.runCollect(Stream.take(events, 1)))), [1])
+    })
+  )
+})
+
 describe("DUR-4 Session.layerCluster in one process", () => {
   it.live("answers messages of any session, and shows all events", () =>
     Effect.gen(function* () {

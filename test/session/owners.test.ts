@@ -1,6 +1,6 @@
 /** MEND-7: processes that share sessions, or come after another one: owners, leases, and the end of a process. */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Deferred, type Duration, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
+import { DateTime, Deferred, type Duration, Effect, Exit, Fiber, Layer, Logger, Option, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
@@ -119,6 +119,36 @@ describe("MEND-7 a session that another process takes", () => {
       }).pipe(Effect.scoped)
     )
   }
+})
+
+describe("RIGHT-13 a turn that goes on elsewhere", () => {
+  it.effect("is no error in the log of the process that lost it", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const began = yield* Deferred.make<void>()
+      const lines: Array<string> = []
+      const logger = Logger.layer([Logger.make(({ logLevel, message }) => void lines.push(`${logLevel} ${message}`))])
+      const sessions = yield* t.sessionsOf(
+        Session.layer([worker]).pipe(
+          Layer.provide(store),
+          Layer.provide(handlers(() => Effect.andThen(Deferred.succeed(began, undefined), Effect.never))),
+          Layer.provide(ScriptedModel.layer(calling)),
+          Layer.provide(logger)
+        )
+      )
+      yield* sessions.send("a", "one")
+      yield* Deferred.await(began)
+      // The search for turns waits for the end of this one
+      yield* TestClock.adjust("1 second")
+      yield* Effect.provide(steal("a", "0 seconds"), store)
+      yield* TestClock.adjust("5 seconds")
+      yield* Effect.repeat(Effect.yieldNow, { times: 200 })
+      assert.deepStrictEqual(
+        lines.filter((line) => /^(Error|Fatal)/.test(line)),
+        []
+      )
+    }).pipe(Effect.scoped)
+  )
 })
 
 describe("MEND-7 an owner that was paused", () => {

@@ -15,7 +15,7 @@ import {
   type Schema
 } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, VersionedStore } from "effect-emissary"
+import { Agent, Conversation, Message, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as storage from "#src/store/internal/storage.ts"
@@ -185,6 +185,47 @@ describe("MEND-7 a damaged session", () => {
       }).pipe(Effect.scoped)
     )
   }
+
+  it.live("RIGHT-13 L11 keeps the messages that waited before the damage", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const began = yield* Deferred.make<void>()
+      const { agent, handlers } = t.withTool("worker")
+      const layer = Session.layer([agent], { drainTime: "1 millis" }).pipe(
+        Layer.provide(store),
+        Layer.provide(handlers(() => Effect.andThen(Deferred.succeed(began, undefined), Effect.never))),
+        Layer.provide(ScriptedModel.layer(() => t.call(1)))
+      )
+      yield* Effect.gen(function* () {
+        const sessions = yield* t.sessionsOf(layer)
+        yield* sessions.send("a", "one")
+        yield* sessions.send("b", "one")
+        yield* Deferred.await(began)
+        yield* sessions.send("b", "two")
+        yield* sessions.send("b", "three")
+        yield* sessions.interrupt("b")
+      }).pipe(Effect.scoped)
+      const values = yield* Effect.provide(VersionedStore.VersionedStore, store)
+      const batches = (id: string) =>
+        Effect.map(values.list({ prefix: `session/journal/1:${id}/` }), ({ keys }) =>
+          keys.filter((key) => !key.endsWith("/input")).toSorted((a, b) => a.length - b.length || (a < b ? -1 : 1))
+        )
+      const textsOf = Effect.fnUntraced(function* (id: string, damaged: string) {
+        for (const key of yield* batches(id)) {
+          const found = Option.getOrThrow(yield* values.get(key))
+          if (!JSON.stringify(found.value).includes(damaged)) continue
+          yield* values.delete(key)
+          break
+        }
+        const sessions = yield* t.sessionsOf(layer)
+        return Conversation.messages(yield* sessions.history(id, { untilDamage: true })).map((message) =>
+          message.role === "user" ? Message.text(message) : message.role
+        )
+      }, Effect.scoped)
+      assert.deepStrictEqual(yield* textsOf("a", "RunStarted"), ["one"])
+      assert.deepStrictEqual(yield* textsOf("b", "RunInterrupted"), ["one", "assistant", "tool", "two", "three"])
+    }).pipe(Effect.scoped)
+  )
 
   it.live("whose head is ahead of its journal is not taken for a whole one", () =>
     Effect.gen(function* () {

@@ -4,6 +4,7 @@
  */
 
 import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -15,11 +16,12 @@ import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import type * as Conversation from "../../conversation/Conversation.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as liveSession from "./liveSession.ts"
 import * as sessionDefinitions from "./sessionDefinitions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -28,6 +30,7 @@ import * as sessionLog from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type * as sessionWriter from "./sessionWriter.ts"
 import * as stepWrites from "./stepWrites.ts"
+import * as turnEvents from "./turnEvents.ts"
 
 interface LocalOptions extends sessionTypes.Options {
   readonly leaseTime?: Duration.Input | undefined
@@ -177,6 +180,18 @@ export const removing =
   (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>
     Effect.catchIf(removed, isDamaged, () => Effect.mapError(sessions.remove(id), failOf(id)))
 
+/** The conversation of a session, with the messages that wait behind it. A call without a result gets one. */
+const withWaiting = Effect.fnUntraced(function* (memory: sessionEvents.Memory) {
+  const waiting = sessionEvents.waitingMessages(memory)
+  if (Chunk.isEmpty(waiting)) return sessionEvents.conversationOf(memory)
+  const run = memory.run === undefined ? undefined : yield* turnEvents.closed(memory.run)
+  return yield* Effect.reduce(
+    waiting,
+    () => sessionEvents.conversationOf({ ...memory, ...defined({ run }) }),
+    (conversation, { input, messageId }) => Conversation.addUser(conversation, input, { id: messageId })
+  )
+})
+
 /** The conversation of a session; with `untilDamage` the part of it before the first damaged event. */
 export const readingUntilDamage =
   (sessions: sessionLog.SessionLog, id: string, isAskedFor: boolean | undefined) =>
@@ -189,7 +204,10 @@ export const readingUntilDamage =
       (error) =>
         Effect.matchEffect(sessions.readable(id), {
           onFailure: () => Effect.fail(error),
-          onSuccess: Option.match({ onNone: () => Effect.fail(error), onSome: Effect.succeed })
+          onSuccess: Option.match({
+            onNone: () => Effect.fail(error),
+            onSome: (memory) => Effect.mapError(withWaiting(memory), () => error)
+          })
         })
     )
 

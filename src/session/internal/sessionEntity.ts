@@ -532,7 +532,10 @@ export const follow = <E extends SessionError | ClusterError>(options: {
     Stream.retry(
       tryingFor(options.timeout).pipe(
         Schedule.setInputType<SessionError | ClusterError>(),
-        Schedule.while(({ input }) => canRetry(input) || (!isClusterError(input) && sessionTypes.isStoreDown(input)))
+        Schedule.while(
+          ({ input }) =>
+            canRetry(input) || (!isClusterError(input) && (sessionTypes.isStoreDown(input) || isElsewhere(input)))
+        )
       )
     ),
     Stream.mapError(unreachable(options.id)),

@@ -162,7 +162,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
       // A new generation began since the head was read
     }).pipe(Effect.catch((error) => (error._tag === "Conflict" ? load(id) : Effect.fail(error))))
 
-  /** The conversation up to the first event that cannot be read. */
+  /** The state before the first event that cannot be read. */
   const readable = Effect.fnUntraced(function* (id: string) {
     const at = yield* log.head(id)
     if (Option.isNone(at)) return Option.none()
@@ -171,9 +171,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
       const read = yield* Effect.result(log.batches(at.value, { from, count: 1 }))
       const [batch] = Result.getOrElse(read, () => [])
       const folded = batch === undefined ? undefined : sessionEvents.applyAll(memory, batch.events)
-      if (folded === undefined || Result.isFailure(folded)) {
-        return Option.some(sessionEvents.conversationOf(memory))
-      }
+      if (folded === undefined || Result.isFailure(folded)) return Option.some(memory)
       memory = folded.success
     }
   })
