@@ -31,6 +31,9 @@
  * While sessions use {@link layerStore}, each process has an empty file with a lock beside the database,
  * `<filename>-process-<name>`. It is removed after the process has ended, however that ended.
  *
+ * A database file that is deleted or replaced under a running process is noticed: from then on each statement fails, and the log has
+ * one line.
+ *
  * A write-ahead log needs shared memory, so the file must not be on a network file system.
  *
  * Node 22 prints an `ExperimentalWarning` when this module is loaded, Node 24 does not.
@@ -53,9 +56,10 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import { SqlError, classifySqliteError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
-import { existsSync, readdirSync, rmSync } from "node:fs"
+import { existsSync, readdirSync, rmSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
+import * as base from "../payload/internal/base.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as storage from "../store/internal/storage.ts"
 
@@ -140,20 +144,28 @@ const lock = (filename: string): Effect.Effect<unknown, SqlError, Scope.Scope> =
     attempt("lock", () => database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE"))
   )
 
-/** The processes on a database file. Each has a file beside it, locked and with its name, for as long as it uses it. */
-const processesOf = Effect.fnUntraced(function* (path: string) {
+/**
+ * The processes on a database file. Each has a file beside it, locked and with its name, for as long as it uses it. A process whose
+ * file was removed makes it again.
+ */
+const processesOf = Effect.fnUntraced(function* (path: string, ensureThere: Effect.Effect<void, SqlError>) {
   const prefix = `${path}-process-`
   const remove = (filename: string) => Effect.ignore(attempt("remove", () => rmSync(filename, { force: true })))
+  const ended = new Set<string>()
 
   /** The file of a process that has ended is removed with its lock, so that no process locks it afterwards. */
-  const isGone = (name: string) =>
+  const look = (name: string) =>
     Effect.suspend(() => {
       const file = prefix + name
-      if (!existsSync(file)) return Effect.succeed(true)
-      return Effect.as(Effect.andThen(lock(file), remove(file)), true)
+      if (!existsSync(file)) return Effect.succeed(ended.has(name) ? ("gone" as const) : ("missing" as const))
+      ended.add(name)
+      return Effect.as(Effect.andThen(lock(file), remove(file)), "gone" as const)
     }).pipe(
       Effect.scoped,
-      Effect.orElseSucceed(() => false)
+      Effect.orElseSucceed(() => {
+        ended.delete(name)
+        return "alive" as const
+      })
     )
 
   const claim: Effect.Effect<string, SqlError, Scope.Scope> = Effect.gen(function* () {
@@ -166,11 +178,39 @@ const processesOf = Effect.fnUntraced(function* (path: string) {
   })
 
   const own = yield* claim
+  const relocked = Effect.suspend(() => (existsSync(prefix + own) ? Effect.void : lock(prefix + own)))
+  yield* Effect.forkScoped(
+    Effect.forever(
+      Effect.andThen(Effect.sleep("1 second"), Effect.andThen(Effect.ignore(ensureThere), Effect.ignore(relocked)))
+    )
+  )
   const files = yield* attempt("look for processes", () => readdirSync(dirname(path)))
   const others = files.filter((file) => file.startsWith(basename(prefix)))
-  yield* Effect.forEach(others, (file) => isGone(file.slice(basename(prefix).length)), { discard: true })
-  return Option.some<storage.Processes>({ own, isGone })
+  yield* Effect.forEach(others, (file) => look(file.slice(basename(prefix).length)), { discard: true })
+  return Option.some<storage.Processes>({ own, look })
 })
+
+/** Fails where the database file is no longer the one that was opened: what is written then is in no file of this name. */
+const presenceOf = (path: string) => {
+  const idOf = () => statSync(path, { bigint: true, throwIfNoEntry: false })?.ino
+  const opened = idOf()
+  let isMissing = false
+  const ensureThere = Effect.flatMap(attempt("look for the file", idOf), (found) => {
+    const wasMissing = isMissing
+    isMissing = found !== opened
+    if (!isMissing) return Effect.void
+    const problem = `the database file ${base.quote(path)} was deleted or replaced while it was open`
+    const cause = Object.assign(new Error(problem), { errno: 1032, code: "SQLITE_READONLY" })
+    const error = new SqlError({ reason: classifySqliteError(cause, { message: problem, operation: "execute" }) })
+    const logged = Effect.logError(
+      `${problem}. Nothing is stored in it any more: put it back, or start the process again`
+    )
+    return Effect.andThen(wasMissing ? Effect.void : logged, Effect.fail(error))
+  })
+  return { ensureThere, isMissing: () => isMissing }
+}
+
+type Presence = ReturnType<typeof presenceOf>
 
 /** Prepares statements and keeps those that were used last. */
 const statementCache = (database: DatabaseSync) => {
@@ -195,10 +235,21 @@ const toInput = (value: unknown): SQLInputValue => {
   return value as SQLInputValue
 }
 
-const connect = (database: DatabaseSync, retry: ReturnType<typeof untilUnlocked>): Connection => {
+const connect = (
+  database: DatabaseSync,
+  retry: ReturnType<typeof untilUnlocked>,
+  presence: Presence | undefined
+): Connection => {
   const prepare = statementCache(database)
 
-  const run = <A>(sql: string, read: (statement: StatementSync) => A): Effect.Effect<A, SqlError> =>
+  /** What was written counts only if the file is there afterwards. */
+  const run = <A>(sql: string, read: (statement: StatementSync) => A): Effect.Effect<A, SqlError> => {
+    const done = execute(sql, read)
+    const isChecked = presence !== undefined && (presence.isMissing() || !sql.startsWith("SELECT"))
+    return isChecked ? Effect.tap(done, presence.ensureThere) : done
+  }
+
+  const execute = <A>(sql: string, read: (statement: StatementSync) => A): Effect.Effect<A, SqlError> =>
     Effect.flatMap(SqlClient.SafeIntegers, (safeIntegers) =>
       attempt("execute", () => {
         const statement = prepare(sql)
@@ -221,12 +272,12 @@ const connect = (database: DatabaseSync, retry: ReturnType<typeof untilUnlocked>
       return statement.all(...params.map(toInput)) as ReadonlyArray<object> as ReadonlyArray<ReadonlyArray<unknown>>
     })
 
-  const execute: Connection["execute"] = (sql, params, transformRows) =>
+  const executed: Connection["execute"] = (sql, params, transformRows) =>
     transformRows === undefined ? rows(sql, params) : Effect.map(rows(sql, params), transformRows)
 
   return {
-    execute,
-    executeUnprepared: execute,
+    execute: executed,
+    executeUnprepared: executed,
     executeValues: values,
     executeValuesUnprepared: values,
     executeRaw: (sql, params) =>
@@ -235,7 +286,7 @@ const connect = (database: DatabaseSync, retry: ReturnType<typeof untilUnlocked>
         const input = params.map(toInput)
         return statement.columns().length > 0 ? statement.all(...input) : statement.run(...input)
       }),
-    executeStream: (sql, params, transformRows) => Stream.fromIterableEffect(execute(sql, params, transformRows))
+    executeStream: (sql, params, transformRows) => Stream.fromIterableEffect(executed(sql, params, transformRows))
   }
 }
 
@@ -246,8 +297,10 @@ const make = Effect.fnUntraced(function* (options: Options) {
   // Another process that opens, recovers or closes the file may hold it
   yield* retry(attempt("open", () => database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")))
 
+  const path = database.location()
+  const presence = path === null ? undefined : presenceOf(path)
   const acquirers = SqlClient.makeSqliteAcquirers({
-    connection: Effect.succeed(connect(database, retry)),
+    connection: Effect.succeed(connect(database, retry, presence)),
     semaphore: yield* Semaphore.make(1),
     isTransaction
   })
@@ -260,8 +313,10 @@ const make = Effect.fnUntraced(function* (options: Options) {
     releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
     prepareTransactionControls: true
   })
-  const path = database.location()
-  const processes = path === null ? Effect.succeedNone : Effect.orElseSucceed(processesOf(path), Option.none)
+  const processes =
+    path === null || presence === undefined
+      ? Effect.succeedNone
+      : Effect.orElseSucceed(processesOf(path, presence.ensureThere), Option.none)
   return Context.make(SqlClient.SqlClient, client).pipe(Context.add(storage.FileProcesses, processes))
 })
 

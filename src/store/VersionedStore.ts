@@ -159,11 +159,12 @@ const processesOfPostgres = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     return Effect.succeedNone
   }
 
-  const isGone = Effect.fnUntraced(function* (name: string) {
-    if ((yield* Clock.currentTimeMillis) < trustedFrom) return false
-    return (yield* holder(name)).length === 0
+  // Whoever lost only the connection with the lock has it again soon
+  const look = Effect.fnUntraced(function* (name: string) {
+    if ((yield* Clock.currentTimeMillis) < trustedFrom) return "alive"
+    return (yield* holder(name)).length === 0 ? "missing" : "alive"
   })
-  const processes: storage.Processes = { own, isGone: (name) => Effect.orElseSucceed(isGone(name), () => false) }
+  const processes: storage.Processes = { own, look: (name) => Effect.orElseSucceed(look(name), () => "alive") }
   return Effect.sync(() => (isHeld ? Option.some(processes) : Option.none()))
 })
 

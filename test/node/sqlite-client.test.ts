@@ -1,10 +1,10 @@
 import { assert, describe } from "@effect/vitest"
-import { Context, Deferred, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Logger, Option, Schedule, Stream } from "effect"
 import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 
 import { SqlClient, SqlError } from "effect/sql"
-import { existsSync, writeFileSync } from "node:fs"
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { makeDirectory } from "../store/directory.ts"
@@ -325,4 +325,60 @@ describe("MEND-7 names of errors", () => {
       assert.strictEqual(error.reason.error, `UnknownError, ${name}`)
     })
   }
+})
+
+describe("RIGHT-13 a file of the database that goes", () => {
+  test.live("while the process runs is an error of each operation, and one line in the log", function* () {
+    const lines: Array<string> = []
+    const log = Logger.layer([
+      Logger.make(({ logLevel, message }) => void lines.push(`${logLevel} ${String(message)}`))
+    ])
+    const filename = newFile()
+    yield* Effect.gen(function* () {
+      const store = yield* VersionedStore.VersionedStore
+      yield* store.compareAndSet("a", Option.none(), 1)
+      renameSync(filename, `${filename}.away`)
+      for (const key of ["b", "c"]) {
+        const error = yield* Effect.flip(store.compareAndSet(key, Option.none(), 1))
+        assert(error._tag === "VersionedStoreError" && error.reason._tag === "Unavailable")
+        assert.include(error.reason.error, "SQLITE_READONLY")
+      }
+      assert.strictEqual((yield* Effect.flip(store.get("a")))._tag, "VersionedStoreError")
+      // Another file under its name is not the one that was opened
+      writeFileSync(filename, "")
+      assert.strictEqual((yield* Effect.flip(store.get("a")))._tag, "VersionedStoreError")
+      assert.strictEqual(lines.length, 1)
+      assert.match(lines[0] ?? "", /^Error the database file .* was deleted or replaced/)
+      renameSync(`${filename}.away`, filename)
+      yield* store.compareAndSet("d", Option.none(), 1)
+      assert.deepStrictEqual(
+        Option.map(yield* store.get("a"), ({ value }) => value),
+        Option.some(1)
+      )
+    }).pipe(Effect.provide(Layer.provide(SqliteClient.layerStore({ filename }), log)), Effect.provide(log))
+  })
+
+  test.live("with the lock of a process is made again by it, and shows no end of it", function* () {
+    const filename = newFile()
+    const processesOf = Effect.gen(function* () {
+      const built = yield* Layer.build(Layer.fresh(SqliteClient.layerStore({ filename })))
+      const { processes = Effect.succeedNone } = Context.get(built, VersionedStore.VersionedStore)
+      return Option.getOrThrow(yield* processes)
+    })
+    const other = yield* processesOf
+    const own = yield* Effect.scoped(
+      Effect.gen(function* () {
+        const { own } = yield* processesOf
+        assert.strictEqual(yield* other.look(own), "alive")
+        rmSync(`${filename}-process-${own}`)
+        assert.strictEqual(yield* other.look(own), "missing")
+        yield* Effect.repeat(other.look(own), {
+          until: (found) => found === "alive",
+          schedule: Schedule.spaced("20 millis")
+        })
+        return own
+      })
+    )
+    assert.strictEqual(yield* other.look(own), "missing")
+  })
 })

@@ -6,6 +6,7 @@ import { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Limits } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
+import * as leases from "#src/store/internal/leases.ts"
 import * as storage from "#src/store/internal/storage.ts"
 import * as sessionLog from "#src/session/internal/sessionLog.ts"
 import { changed } from "../store/changed.ts"
@@ -117,6 +118,50 @@ describe("MEND-7 a session that another process takes", () => {
         assert.isTrue(Exit.isSuccess(read), String(read))
         yield* Scope.close(scope, Exit.void)
       }).pipe(Effect.scoped)
+    )
+  }
+})
+
+describe("RIGHT-13 a process whose lock is missing", () => {
+  const rests = Effect.fnUntraced(function* (
+    looks: ReadonlyArray<"alive" | "missing" | "gone">,
+    pause: Duration.Input
+  ) {
+    const store = yield* VersionedStore.VersionedStore
+    let asked = 0
+    const look = () => Effect.sync(() => looks[asked++] ?? "alive")
+    const process = "0123456789abcdef"
+    const owners = leases.ownersOf({ ...store, processes: Effect.succeedSome({ own: "another", look }) })
+    const sessions = yield* logs
+    const updated = yield* DateTime.now
+    const lease = DateTime.add(updated, { seconds: 60 })
+    const claim = { owner: `${process}.${process}`, updated, lease }
+    const { at } = yield* sessions.create("a", "worker", claim)
+    const found: Array<number> = []
+    for (const _ of looks) {
+      found.push(yield* owners.rest(at))
+      yield* TestClock.adjust(pause)
+    }
+    return found
+  })
+
+  const cases = [
+    ["is waited for once more, and is gone then", ["missing", "missing"], "4 seconds", [4000, 0]],
+    [
+      "is not gone at two looks that are close together",
+      ["missing", "missing", "missing"],
+      "1 second",
+      [4000, 3000, 2000]
+    ],
+    ["that has its lock again lives", ["missing", "alive", "missing"], "4 seconds", [4000, 56_000, 4000]],
+    ["long ago is waited for again", ["missing", "missing"], "30 seconds", [4000, 4000]],
+    ["for certain is gone at once", ["gone"], "1 second", [0]]
+  ] as const
+  for (const [name, looks, pause, expected] of cases) {
+    it.effect(name, () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* rests(looks, pause), [...expected])
+      }).pipe(Effect.provide(VersionedStore.layerMemory))
     )
   }
 })

@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
+import { Context, Deferred, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import { VersionedStore } from "effect-emissary"
-import { Conformance } from "effect-emissary/testing"
+import { Conversation, VersionedStore } from "effect-emissary"
+import { Session } from "effect-emissary/session"
+import { Conformance, ScriptedModel } from "effect-emissary/testing"
+import * as sessions from "../session/sessions.ts"
 
 import { makeDirectory } from "./directory.ts"
 import * as layers from "./layers.ts"
@@ -63,13 +65,13 @@ describe.each(postgres)("MEND-7 the processes of a PostgreSQL database", ({ clie
     Effect.gen(function* () {
       const other = Option.getOrThrow(yield* yield* processesOf(client))
       const own = yield* Effect.gen(function* () {
-        const { isGone, own } = Option.getOrThrow(yield* yield* processesOf(client))
-        assert.isFalse(yield* other.isGone(own))
-        assert.isFalse(yield* isGone(other.own))
-        assert.isFalse(yield* isGone(own))
+        const { look, own } = Option.getOrThrow(yield* yield* processesOf(client))
+        assert.strictEqual(yield* other.look(own), "alive")
+        assert.strictEqual(yield* look(other.own), "alive")
+        assert.strictEqual(yield* look(own), "alive")
         return own
       }).pipe(Effect.scoped)
-      yield* Effect.repeat(other.isGone(own), { until: (isGone) => isGone })
+      yield* Effect.repeat(other.look(own), { until: (found) => found === "missing" })
     }).pipe(Effect.scoped)
   )
 
@@ -87,6 +89,52 @@ describe.each(postgres)("MEND-7 the processes of a PostgreSQL database", ({ clie
       assert.isTrue(Option.isSome(yield* processes))
       isShared = true
       yield* Effect.repeat(processes, { until: Option.isNone })
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("RIGHT-13 a process that loses only the connection with its lock keeps its turns", () =>
+    Effect.gen(function* () {
+      const { agent, handlers } = sessions.withTool("worker")
+      const opened = yield* Deferred.make<void>()
+      const began = yield* Deferred.make<void>()
+      const work = () => Effect.as(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(opened)), "done")
+      const model: ScriptedModel.TurnFunction = ({ messages }) =>
+        messages.at(-1)?.role === "user" ? sessions.call(1) : { text: "answered" }
+      const start = Effect.gen(function* () {
+        const store = yield* Layer.build(Layer.fresh(layers.database(Layer.fresh(client))))
+        const layer = Session.layer([agent]).pipe(
+          Layer.provide([Layer.succeedContext(store), handlers(work), ScriptedModel.layer(model)])
+        )
+        return { store: Context.get(store, VersionedStore.VersionedStore), service: yield* sessions.sessionsOf(layer) }
+      })
+      const first = yield* start
+      const second = yield* start
+      yield* first.service.send("a", "go")
+      yield* Deferred.await(began)
+      const { own } = Option.getOrThrow(yield* first.store.processes ?? Effect.succeedNone)
+      const { look } = Option.getOrThrow(yield* second.store.processes ?? Effect.succeedNone)
+      const sql = Context.get(yield* Layer.build(client), SqlClient.SqlClient)
+      const holder = (find: "pid" | "pg_terminate_backend(pid)") =>
+        sql.unsafe(
+          `SELECT ${find} FROM pg_locks, hashtextextended($1, 0) AS key WHERE locktype = 'advisory' AND granted
+            AND classid = ((key >> 32) & 4294967295)::oid AND objid = (key & 4294967295)::oid`,
+          [`effect-emissary/process/${own}`]
+        )
+      yield* holder("pg_terminate_backend(pid)")
+      yield* Effect.repeat(holder("pid"), { until: (found) => found.length === 0 })
+      let looks = 0
+      // Each look of the other process finds it in its turn, also while the lock is away
+      while (looks++ < 3 || (yield* look(own)) !== "alive") {
+        const sent = yield* Effect.flip(second.service.send("a", "hello", { whenBusy: "reject" }))
+        assert.strictEqual(sent.reason._tag, "Busy")
+      }
+      yield* Deferred.succeed(opened, undefined)
+      yield* sessions.turns(first.service, "a", 1)
+      const results = Conversation.messages(yield* first.service.history("a")).filter(({ role }) => role === "tool")
+      assert.deepStrictEqual(
+        results.map((message) => message.role === "tool" && message.result._tag),
+        ["Success"]
+      )
     }).pipe(Effect.scoped)
   )
 })

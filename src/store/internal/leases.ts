@@ -5,7 +5,7 @@
  * changes by compare-and-set: the owner before writes nothing more, because its next append fails.
  *
  * A lease ends when its time has come by the clock of the process that waits, or when the head did not change for as long as
- * the lease was given: the clock of its owner may have been wrong. It ends at once where the store knows that the process of
+ * the lease was given: the clock of its owner may have been wrong. It ends sooner where the store knows that the process of
  * its owner has ended ({@link ownersOf}).
  */
 
@@ -43,19 +43,38 @@ export interface Owners {
 /** The logs of other processes whose versions are remembered. A log that is forgotten is waited for once more. */
 const watched = 1000
 
+/** A process that lives and has lost its lock has it again after less than this many milliseconds. */
+const reconnection = 4000
+
+/** Two looks that are further apart than this do not belong together. */
+const longestPause = 4 * reconnection
+
 const ownerPattern = /^([0-9a-z]{16})\.[0-9a-z]{16}$/
+
+const forgetOldest = <A>(values: Map<string, A>): void => {
+  const [oldest = ""] = values.keys()
+  if (values.size > watched) values.delete(oldest)
+}
 
 export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service): Owners => {
   const seen = new Map<string, { readonly version: string; readonly since: number }>()
 
-  const isGone = (owner: string): Effect.Effect<boolean> => {
+  const missing = new Map<string, number>()
+
+  /** For how many milliseconds the process of an owner is believed to live. */
+  const believed = Effect.fnUntraced(function* (owner: string, now: number) {
     const [, process] = ownerPattern.exec(owner) ?? []
-    if (process === undefined) return Effect.succeed(false)
-    return Effect.flatMap(
-      processes,
-      Option.match({ onNone: () => Effect.succeed(false), onSome: ({ isGone }) => isGone(process) })
-    )
-  }
+    const known = process === undefined ? Option.none() : yield* processes
+    if (process === undefined || Option.isNone(known)) return Number.POSITIVE_INFINITY
+    const found = yield* known.value.look(process)
+    const before = missing.get(process) ?? now
+    missing.delete(process)
+    if (found !== "missing") return found === "gone" ? 0 : Number.POSITIVE_INFINITY
+    const since = before <= now && now - before <= longestPause ? before : now
+    missing.set(process, since)
+    forgetOldest(missing)
+    return Math.max(0, since + reconnection - now)
+  })
 
   return {
     next: Effect.flatMap(storage.nonce, (nonce) =>
@@ -64,15 +83,15 @@ export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service): O
     rest: Effect.fnUntraced(function* ({ head: { lease, owner, updated }, key, version }) {
       const before = seen.get(key)
       seen.delete(key)
-      if (lease === undefined || (yield* isGone(owner))) return 0
+      if (lease === undefined) return 0
       const now = DateTime.toEpochMillis(yield* DateTime.now)
+      const believedFor = yield* believed(owner, now)
       const since = before?.version === version ? Math.min(before.since, now) : now
       const given = Duration.toMillis(DateTime.distance(updated, lease))
-      const rest = Math.min(DateTime.toEpochMillis(lease), since + given) - now
+      const rest = Math.min(DateTime.toEpochMillis(lease) - now, since + given - now, believedFor)
       if (rest <= 0) return 0
       seen.set(key, { version, since })
-      const [oldest = key] = seen.keys()
-      if (seen.size > watched) seen.delete(oldest)
+      forgetOldest(seen)
       return rest
     })
   }

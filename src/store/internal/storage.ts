@@ -294,14 +294,16 @@ export interface Page {
  * **Details**
  *
  * - `own`: the name of this process: 16 letters and digits, which no other process has or had.
- * - `isGone`: returns whether the process with a name has ended, however it ended. `false` if that is not known.
+ * - `look`: whether the process with a name lives. `"gone"`: it has ended, however it ended. `"missing"`: nothing of it is there, which
+ *   may be because it has lost its lock. It is taken for gone where it is missing again some seconds later. `"alive"`, also if nothing
+ *   is known.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Processes {
   readonly own: string
-  readonly isGone: (name: string) => Effect.Effect<boolean>
+  readonly look: (name: string) => Effect.Effect<"alive" | "missing" | "gone">
 }
 
 /**
