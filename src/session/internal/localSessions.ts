@@ -184,7 +184,7 @@ export const removing =
 const withWaiting = Effect.fnUntraced(function* (memory: sessionEvents.Memory) {
   const waiting = sessionEvents.waitingMessages(memory)
   if (Chunk.isEmpty(waiting)) return sessionEvents.conversationOf(memory)
-  const run = memory.run === undefined ? undefined : yield* turnEvents.closed(memory.run)
+  const run = memory.run === undefined ? undefined : yield* turnEvents.closed(memory.run, memory.run.context)
   return yield* Effect.reduce(
     waiting,
     () => sessionEvents.conversationOf({ ...memory, ...defined({ run }) }),
