@@ -242,7 +242,7 @@ const connect = (
 ): Connection => {
   const prepare = statementCache(database)
 
-  /** What was written counts only if the file is there afterwards. */
+  /** A write that the file does not show afterwards has failed. */
   const run = <A>(sql: string, read: (statement: StatementSync) => A): Effect.Effect<A, SqlError> => {
     const done = execute(sql, read)
     const isChecked = presence !== undefined && (presence.isMissing() || !sql.startsWith("SELECT"))

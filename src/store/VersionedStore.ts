@@ -159,7 +159,7 @@ const processesOfPostgres = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     return Effect.succeedNone
   }
 
-  // Whoever lost only the connection with the lock has it again soon
+  // A process that lost only the connection with its lock has it again soon
   const look = Effect.fnUntraced(function* (name: string) {
     if ((yield* Clock.currentTimeMillis) < trustedFrom) return "alive"
     return (yield* holder(name)).length === 0 ? "missing" : "alive"

@@ -166,7 +166,7 @@ describe("RIGHT-13 a process whose lock is missing", () => {
   }
 })
 
-describe("RIGHT-13 a turn that goes on elsewhere", () => {
+describe("RIGHT-13 a turn that continues elsewhere", () => {
   it.effect("is no error in the log of the process that lost it", () =>
     Effect.gen(function* () {
       const store = yield* t.store
