@@ -69,6 +69,7 @@
  * @since 0.1.0
  */
 
+import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -82,6 +83,7 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import * as Message from "../conversation/Message.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import type { PlanError } from "../plan/PlanError.ts"
 import type * as PlanRun from "../plan/PlanRun.ts"
 import type { Bound } from "../plan/internal/livePlan.ts"
@@ -151,6 +153,7 @@ export {
    * - `created`, `updated`: the time of the beginning, and of the newest event.
    * - `messages`: the number of messages of the conversation. Messages that wait for their turns are not among them.
    * - `sequence`, `cursor`: the number and the cursor of the newest event.
+   * - `requestsOf`: the id of the message whose calls the `requests` are about.
    * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
    * - `outcome`: the end of the last turn, unless that failed with `failure`.
    * - `definition`: the digest of the agent, where it is data.
@@ -309,7 +312,8 @@ export {
    */
   type ForkOptions,
   /**
-   * A message is stored. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer.
+   * A message is stored. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer. `isWaiting`:
+   * calls wait for approval, and the turn of the message comes after their decision.
    *
    * @category models
    * @since 0.1.0
@@ -698,6 +702,10 @@ export const layerClient = (options?: {
  * `text` is empty where the model only called tools, before an approval for example. The output of a plan, and of an agent
  * with an `output` schema, is in the outcome `Completed` as JSON. `sequence` and `cursor` name the last event of the turn.
  *
+ * `waitsBehind`: the message has no turn yet, because calls of the message with this id wait for approval and the turns have
+ * different contexts, or a message before it waits for that. The `requests` of the outcome are about these calls, and the message
+ * stays in the queue: once they are decided, the same `messageId` finds its answer.
+ *
  * @category models
  * @since 0.1.0
  */
@@ -705,7 +713,8 @@ export const Answer = Schema.Struct({
   text: Schema.String,
   outcome: Run.Outcome,
   sequence: runParts.Count,
-  cursor: Schema.String
+  cursor: Schema.String,
+  waitsBehind: Schema.optionalKey(Schema.String)
 })
 
 /** The end of a turn. */
@@ -717,42 +726,61 @@ interface Watched {
   readonly text: string
 }
 
-/** Finds the end of the first turn with an event of which `isOurs` is true. */
+type Found = Effect.Effect<Option.Option<Answer>, sessionTypes.SessionError>
+
+/**
+ * Finds the end of the first turn with an event of which `isOurs` is true. `look` is asked at the end of each other one, after which
+ * ours may wait for a person.
+ */
 const watch =
-  (id: string, isOurs: (event: Entry["event"]) => boolean) =>
-  (
-    before: Watched,
-    { cursor, event, sequence }: Entry
-  ): readonly [Watched, ReadonlyArray<Effect.Effect<Answer, sessionTypes.SessionError>>] => {
+  (id: string, isOurs: (event: Entry["event"]) => boolean, look: Found) =>
+  (before: Watched, { cursor, event, sequence }: Entry): readonly [Watched, ReadonlyArray<Found>] => {
     const seen = isOurs(event) ? { isOurs: true, text: "" } : before
     if (event._tag === "TurnFailed" && seen.isOurs && event.error.reason === sessionEvents.interrupted) {
-      return [seen, [Effect.succeed({ text: "", outcome: { _tag: "Interrupted" }, sequence, cursor })]]
+      return [seen, [Effect.succeedSome({ text: "", outcome: { _tag: "Interrupted" }, sequence, cursor })]]
     }
     // A message that was dropped belongs to no turn
     if ((event._tag === "TurnFailed" && seen.isOurs) || (event._tag === "MessageDropped" && isOurs(event))) {
       const reason = { _tag: "TurnFailed" as const, failure: event.error }
       return [seen, [Effect.fail(new sessionTypes.SessionError({ id, reason }))]]
     }
+    if (event._tag === "TurnFailed" || event._tag === "MessageDropped") return [seen, [look]]
     if (event._tag !== "RunEvent") return [seen, []]
     const { event: own } = event
     if (own._tag === "ModelAnswered") return [{ ...seen, text: Message.text(own.message) }, []]
-    return own._tag === "RunFinished" && seen.isOurs
-      ? [seen, [Effect.succeed({ text: seen.text, outcome: own.outcome, sequence, cursor })]]
-      : [seen, []]
+    if (own._tag !== "RunFinished") return [seen, []]
+    const { outcome } = own
+    return [seen, [seen.isOurs ? Effect.succeedSome({ text: seen.text, outcome, sequence, cursor }) : look]]
   }
 
 const endOf = Effect.fnUntraced(function* (
   id: string,
   after: number | string,
-  isOurs: (event: Entry["event"]) => boolean
+  isOurs: (event: Entry["event"]) => boolean,
+  look: Found = Effect.succeedNone
 ) {
   const sessions = yield* Session
   const found = yield* sessions.events(id, { after }).pipe(
-    Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, isOurs)),
+    Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, isOurs, look)),
+    Stream.mapEffect((found) => found),
+    Stream.filter(Option.isSome),
     Stream.runHead
   )
   // The events do not end
-  return yield* Option.getOrElse(found, () => Effect.die(new Error("the events of a session ended")))
+  return yield* Effect.fromOption(Option.flatten(found)).pipe(
+    Effect.catch(() => Effect.die(new Error("the events of a session ended")))
+  )
+})
+
+/** The answer for a message that waits until calls of another one are decided, `None` where it does not. */
+const waitingFor = Effect.fnUntraced(function* (sessions: sessionTypes.Service, id: string, messageId: string) {
+  const found = yield* sessions.state(id)
+  if (Option.isNone(found)) return Option.none<Answer>()
+  const { cursor, queue, requests, requestsOf: waitsBehind, sequence, status } = found.value
+  const isWaiting = status === "waiting" && queue.includes(messageId)
+  if (!isWaiting || !Arr.isReadonlyArrayNonEmpty(requests)) return Option.none<Answer>()
+  const outcome = { _tag: "AwaitingApproval" as const, requests }
+  return Option.some<Answer>({ text: "", outcome, sequence, cursor, ...defined({ waitsBehind }) })
 })
 
 /**
@@ -763,6 +791,9 @@ const endOf = Effect.fnUntraced(function* (
  * The turn continues when the caller leaves. With the same `messageId` the same answer is found again, as long as the session
  * remembers the id and keeps the events of the turn (`keepEvents`). For a job use {@link run}. After an approval the same `messageId` finds the end of the first turn again, `AwaitingApproval`: the
  * turn that took the decisions is found by {@link answer}.
+ *
+ * It returns when calls wait for approval, also calls of another message, behind which this one waits: `AwaitingApproval` then has
+ * their requests, and `waitsBehind` of {@link Answer} names the other message.
  *
  * Unlike `agent.ask`, it succeeds with any outcome: `AwaitingApproval`, `Interrupted` (also where the turn was stopped before it
  * began) and `MaxSteps`, too. A turn that failed
@@ -778,13 +809,17 @@ export const ask = Effect.fn("Session.ask")(function* (
   options?: sessionTypes.SendOptions
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
-  const { cursor, messageId } = yield* sessions.send(id, input, options)
+  const { cursor, isWaiting, messageId } = yield* sessions.send(id, input, options)
+  const look = waitingFor(sessions, id, messageId)
+  const waiting = isWaiting === true ? yield* look : Option.none()
+  if (Option.isSome(waiting)) return waiting.value
   return yield* endOf(
     id,
     cursor,
     (event) =>
       ("messageId" in event && event._tag !== "MessageReceived" && event.messageId === messageId) ||
-      (event._tag === "TurnFailed" && event.isHeld === true && (event.held?.includes(messageId) ?? true))
+      (event._tag === "TurnFailed" && event.isHeld === true && (event.held?.includes(messageId) ?? true)),
+    look
   )
 })
 

@@ -44,7 +44,7 @@ const agentTool = (agent: Json.JsonObject): Json.JsonObject => ({
   agent
 })
 
-/** Definitions that no host runs, and what the error says. */
+/** Definitions that no host runs, and the text of the error. */
 const hostile: ReadonlyArray<readonly [string, unknown, RegExp]> = [
   ["a secret", { ...good, model_options: { api_key: "sk-1" } }, /at \/model_options\/api_key: expected no secret/],
   ["a header", { ...good, model_options: { headers: { authorization: "Bearer 1" } } }, /headers\/authorization/],

@@ -79,7 +79,7 @@ describe("RIGHT-11 L11 a message that cannot begin", () => {
             assert.deepStrictEqual(yield* heldEvents(sessions), [["ModelRegistryFailed", ["gone"]]])
             const { queue, status } = yield* t.stateOf(sessions, "a")
             assert.deepStrictEqual([queue, status], [["gone"], "idle"])
-            // Sent again, it is tried again, and the sender is told
+            // Sent again, it is tried again, and fails for its sender
             assert.strictEqual(yield* t.reasonOf(within(ask(sessions, "gone", { model: "other/large" }))), "TurnFailed")
             assert.strictEqual(yield* within(ask(sessions, "four")), "re: four")
           })

@@ -436,6 +436,27 @@ describe("MEND-6 a deploy", () => {
   }
 })
 
+describe("RIGHT-12 a deploy that broke a call which waits, also with an approval of it", () => {
+  it.live("a caller with another context returns, and so does one behind it", () =>
+    Effect.gen(function* () {
+      for (const kind of ["changed a tool", "removed it"] as const) {
+        const { broken, fitting } = yield* makeDeploys
+        const bob = { context: { user: "bob" } }
+        yield* Effect.scoped(Effect.flatMap(fitting, (sessions) => ask(sessions, "pay", { messageId: "p", ...bob })))
+        const sessions = yield* broken[kind]
+        yield* sessions.decide("a", yield* decisionsOf(sessions, "a", true))
+        for (const options of [{}, bob, {}]) {
+          const { outcome, waitsBehind } = yield* ask(sessions, "one", options)
+          assert.deepStrictEqual([outcome._tag, waitsBehind], ["AwaitingApproval", "p"])
+        }
+        yield* sessions.decide("a", yield* decisionsOf(sessions, "a", false))
+        yield* t.eventually(Effect.map(t.stateOf(sessions, "a"), ({ queue }) => queue.length === 0))
+        assert.deepStrictEqual(yield* users(sessions, "a"), ["pay", "one", "one", "one"])
+      }
+    }).pipe(Effect.scoped)
+  )
+})
+
 describe("MEND-6 an approval that no turn can take", () => {
   it.live("fails once, also before a message that waits, and is about a conversation that has changed", () =>
     Effect.gen(function* () {

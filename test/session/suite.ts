@@ -694,6 +694,71 @@ const decisions: ReadonlyArray<Rule> = [
   )
 ]
 
+const awaiting = (answer: Session.Answer): unknown => [
+  answer.outcome._tag,
+  answer.outcome._tag === "AwaitingApproval" ? answer.outcome.requests.map(({ name }) => name) : [],
+  answer.waitsBehind
+]
+
+const asks: ReadonlyArray<Rule> = [
+  rule(
+    "RIGHT-12 a caller returns where calls of another context wait, and so does one behind it",
+    function* (sessions, input) {
+      const { expectNext, fixture, id } = input
+      const bob = { context: { user: "bob" } }
+      yield* ask(sessions, id, "pay a", { messageId: "a", ...bob })
+      const waiting = ["AwaitingApproval", ["pay"], "a"]
+      yield* expectNext("the answer for a message with another context")
+      const b = { messageId: "b" }
+      yield* expectEqual("b", waiting, awaiting(yield* ask(sessions, id, "reply b", b)))
+      yield* expectNext("the answers of messages behind it")
+      const others: ReadonlyArray<Session.SendOptions> = [
+        bob,
+        {},
+        { ...bob, whenBusy: "reject" },
+        { whenBusy: "reject" }
+      ]
+      for (const options of others) {
+        yield* expectEqual("behind b", waiting, awaiting(yield* ask(sessions, id, "reply c", options)))
+      }
+      yield* expectEqual("b again", waiting, awaiting(yield* ask(sessions, id, "reply b", b)))
+      const { queue } = yield* existing(sessions, id)
+      yield* expectEqual("messages that wait", 5, queue.length)
+      const { request } = yield* requestOf(sessions, input)
+      yield* sessions.decide(id, [{ ...request, approved: true }])
+      yield* expectNext("the answer of the message that waited")
+      yield* expectEqual("answer", "b", (yield* ask(sessions, id, "reply b", b)).text)
+      yield* untilStatus(sessions, input, "idle")
+      yield* expectEqual("calls", ["pay a"], fixture.calls())
+      const replies = [1, 2, 3, 4].flatMap(() => ["user reply c", "assistant c"])
+      const lines = ["user pay a", "tool success", "assistant after pay a", "user reply b", "assistant b", ...replies]
+      yield* expectLines(sessions, id, lines)
+    }
+  ),
+  rule(
+    "RIGHT-12 a caller returns when calls begin to wait before the turn of its message",
+    function* (sessions, input) {
+      const { expectNext, fixture, id } = input
+      const bob = { context: { user: "bob" } }
+      yield* send(sessions, id, "think z", { messageId: "z", ...bob })
+      yield* expectNext("the model to be asked")
+      yield* Deferred.await(fixture.gate("z").reached)
+      yield* send(sessions, id, "pay a", { messageId: "a", ...bob })
+      const asking = yield* Effect.forkScoped(ask(sessions, id, "reply b", { messageId: "b" }))
+      yield* Effect.repeat(Effect.andThen(Effect.sleep("5 millis"), existing(sessions, id)), {
+        until: ({ queue }) => queue.includes("b")
+      })
+      yield* Deferred.succeed(fixture.gate("z").opened, undefined)
+      yield* expectNext("the answer for the message behind the call")
+      yield* expectEqual("b", ["AwaitingApproval", ["pay"], "a"], awaiting(yield* Fiber.join(asking)))
+      yield* expectEqual("interrupt", true, yield* sessions.interrupt(id))
+      yield* expectNext("the answer of the message that waited")
+      yield* expectEqual("answer", "b", (yield* ask(sessions, id, "reply b", { messageId: "b" })).text)
+      yield* expectEqual("calls", [], fixture.calls())
+    }
+  )
+]
+
 const edits: ReadonlyArray<Rule> = [
   rule("RIGHT-11 a message that waits is withdrawn, and the turn before it is left alone", function* (sessions, input) {
     const { expectNext, fixture, id } = input
@@ -1040,7 +1105,7 @@ const durableRules: ReadonlyArray<Rule> = [
   }
 ]
 
-const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...edits, ...forks, ...ends]
+const rules: ReadonlyArray<Rule> = [...messages, ...readers, ...decisions, ...asks, ...edits, ...forks, ...ends]
 
 /** The agents that a layer of sessions hosts. */
 export type Agents = Fixture["agents"]

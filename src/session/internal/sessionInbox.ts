@@ -297,11 +297,14 @@ const ensureRoom = Effect.fnUntraced(function* (self: Turns, memory: Memory, { p
   }
 })
 
-export const receiptOf = ({ own }: Turns, messageId: string, sequence: number): Receipt => ({
-  messageId,
-  sequence,
-  cursor: sessionEvents.cursorOf(own.stored?.at.head.life ?? "", sequence)
-})
+export const receiptOf = ({ own }: Turns, messageId: string, sequence: number): Receipt => {
+  const { at, memory } = own.stored ?? {}
+  // It is taken after a decision, and no event shows that
+  const isWaiting =
+    memory !== undefined && sessionEvents.statusOf(memory) === "waiting" && sessionEvents.isWaiting(memory, messageId)
+  const cursor = sessionEvents.cursorOf(at?.head.life ?? "", sequence)
+  return { messageId, sequence, cursor, ...(isWaiting && { isWaiting }) }
+}
 
 /** The receipt of a message that was received before. It is the new event for a message that waits for one. */
 export const again = Effect.fnUntraced(function* (

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as Run from "../../agent/Run.ts"
-import type * as Conversation from "../../conversation/Conversation.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -19,8 +19,13 @@ import * as sessionTypes from "./sessionTypes.ts"
 import type { SessionError } from "./sessionTypes.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 
+/** The message whose calls wait: later ones are not in the conversation. */
+const askedBy = ({ conversation }: Run.State): string | undefined =>
+  Conversation.messages(conversation).findLast(({ role }) => role === "user")?.id
+
 const stateOf = ({ at, memory }: Stored, taken: string | undefined): sessionTypes.State => {
   const { agent, definition, failure, run, sequence } = memory
+  const requests = run === undefined ? [] : Run.approvalRequests(run)
   return {
     agent,
     ...at.head.summary,
@@ -28,7 +33,8 @@ const stateOf = ({ at, memory }: Stored, taken: string | undefined): sessionType
     sequence,
     cursor: sessionEvents.cursorOf(at.head.life, sequence),
     queue: Array.from(sessionEvents.waitingMessages(memory), ({ messageId }) => messageId).filter((id) => id !== taken),
-    requests: run === undefined ? [] : Run.approvalRequests(run),
+    requests,
+    ...(run !== undefined && requests.length > 0 && defined({ requestsOf: askedBy(run) })),
     ...defined({ outcome: failure === undefined ? run?.outcome : undefined, failure, definition }),
     steps: run?.totalSteps ?? 0,
     usage: run?.usage ?? {}

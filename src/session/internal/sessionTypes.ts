@@ -29,6 +29,7 @@ export const State = Schema.Struct({
   cursor: Schema.String,
   queue: Schema.Array(Schema.String),
   requests: Schema.Array(Run.ApprovalRequest),
+  requestsOf: Schema.optionalKey(Schema.String),
   outcome: Schema.optionalKey(Run.Outcome),
   failure: Schema.optionalKey(sessionEvents.Failure),
   definition: Schema.optionalKey(Schema.String),
@@ -321,7 +322,12 @@ export const IfExists = Schema.Literals(["continue", "fail", "resume", "restart"
 
 export type IfExists = typeof IfExists.Type
 
-export const Receipt = Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, cursor: Schema.String })
+export const Receipt = Schema.Struct({
+  messageId: Schema.String,
+  sequence: runParts.Count,
+  cursor: Schema.String,
+  isWaiting: Schema.optionalKey(Schema.Literal(true))
+})
 
 /** A message is stored. */
 export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
