@@ -53,7 +53,7 @@ import * as sessionEvents from "./internal/sessionEvents.ts"
 
 const at = runParts.Time
 
-/** The ids of the calls that run the agents around, from the outermost one; absent for the agent of the session. */
+/** The steps of plans and the ids of the calls that run the agents around, from the outermost one; absent for the session's own. */
 const path = Schema.optionalKey(Schema.Array(Schema.String))
 
 /** An error as users see it. */
@@ -66,7 +66,8 @@ const problem = { category: sessionEvents.Category, message: Schema.String }
  *
  * - `MessageReceived`: a message of the user is stored. `MessageTaken`: its turn has begun.
  * - `TurnStarted`: a turn begins, or continues after a crash.
- * - `AnswerStarted`: the model is asked.
+ * - `AnswerStarted`: the model is asked. It is sent after 100 milliseconds, or with what comes sooner; of an agent in a step of a
+ *   plan, too. Where the session's agent is a plan, one without a path is the beginning of the plan.
  * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id` is that
  *   of the message. `AnswerDiscarded`: the answer that was under way does not count, and another one follows.
  * - `ApprovalRequested`: a call of the tool `name` waits; an event from before names were recorded has none. `callId` is the id
@@ -83,7 +84,8 @@ const problem = { category: sessionEvents.Category, message: Schema.String }
  * - `SessionForked`: the session continues another one. The messages before are in `Session.history`.
  * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
  *
- * A plan records its requests and the decisions as facts of its own: `requests` of `TurnFinished` are all that it reports.
+ * The agents and plans in the steps of a plan are those of the session: what they do is shown, with the steps as `path`. A step that
+ * pauses, and a tool that is a step, is an `ApprovalRequested`; the `arguments` of a pause are its reason.
  *
  * @category models
  * @since 0.1.0
@@ -182,8 +184,6 @@ export interface Options {
   readonly subAgents?: boolean | undefined
 }
 
-type Around = readonly [string, ...Array<string>] | undefined
-
 const plainContent = ([first, ...others]: ToolResult.NonEmptyContent): ToolResult.NonEmptyContent => {
   const plain = ({ options: _, ...part }: ToolResult.Content): ToolResult.Content => part
   return [plain(first), ...others.map(plain)]
@@ -220,18 +220,53 @@ const ofOutcome = (outcome: Run.Outcome) => {
 
 const isDecision = ({ _tag }: Run.Event): boolean => _tag === "ApprovalRequested" || _tag === "ApprovalDecided"
 
+/** The path of an event. `isCalled`: one of the agents around is a tool. */
+interface Around {
+  readonly path: ReadonlyArray<string>
+  readonly isCalled: boolean
+}
+
+const inside = ({ isCalled, path }: Around, id: string, isCall: boolean): Around => ({
+  path: [...path, id],
+  isCalled: isCalled || isCall
+})
+
+/** A plan records a decision again when it continues: the first record is an event of the agent that the plan is. */
+const ofPlan = (event: runParts.PlanRunEvent, around: Around, options: Options): ChatEvent | undefined => {
+  switch (event._tag) {
+    case "AgentChanged":
+      return runTransition.isDecision(event.event)
+        ? undefined
+        : ofRun(event.event, inside(around, event.step, false), options)
+    case "NestedChanged":
+      return ofPlan(event.event, inside(around, event.step, false), options)
+    case "StepPaused": {
+      const { at, callId, question, step } = event
+      if (question === undefined || callId === undefined) return undefined
+      const { digest, reason, request = { name: step, arguments: { reason: reason ?? "" } } } = question
+      return { _tag: "ApprovalRequested", at, ...pathOf(around), callId, ...request, digest }
+    }
+    default:
+      return undefined
+  }
+}
+
+const pathOf = ({ path }: Around) => (path.length === 0 ? undefined : { path })
+
 /** An event of a later version. The compiler refuses one of this version. */
 const unknown = (_: never): undefined => undefined
 
 const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | undefined => {
-  if (event._tag === "ChildEvent") return ofRun(event.event, [...(around ?? []), event.callId], options)
-  if (around !== undefined && options.subAgents !== true && !isDecision(event)) return undefined
+  if (event._tag === "ChildEvent") return ofRun(event.event, inside(around, event.callId, true), options)
+  if (event._tag === "PlanEvent") return ofPlan(event.event, around, options)
+  if (around.isCalled && options.subAgents !== true && !isDecision(event)) return undefined
   const at = runTransition.timeOf(event)
-  const within = defined({ path: around })
+  const within = pathOf(around)
+  const isOutermost = around.path.length === 0
   switch (event._tag) {
     case "RunStarted":
     case "RunResumed":
-      return around === undefined ? { _tag: "TurnStarted", at } : undefined
+      return isOutermost ? { _tag: "TurnStarted", at } : undefined
     case "StepStarted":
       return { _tag: "AnswerStarted", at, ...within }
     case "ModelAnswered": {
@@ -256,13 +291,12 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
       return { _tag: "ToolFinished", at, ...within, callId, name, succeeded: result._tag === "Success", ...shown }
     }
     case "RunFinished":
-      return around === undefined ? { _tag: "TurnFinished", at, ...ofOutcome(event.outcome) } : undefined
+      return isOutermost ? { _tag: "TurnFinished", at, ...ofOutcome(event.outcome) } : undefined
     case "ConversationRewound":
-      return around === undefined ? { _tag: "ConversationRewound", at, messageId: event.messageId } : undefined
+      return isOutermost ? { _tag: "ConversationRewound", at, messageId: event.messageId } : undefined
     case "InputAdded":
     case "ConversationFitted":
     case "ModelMistaken":
-    case "PlanEvent":
     case "RunInterrupted":
       return undefined
     default:
@@ -284,7 +318,7 @@ const of = (event: sessionEvents.Event, options: Options): ChatEvent | undefined
     case "RunEvent":
       return event.event._tag === "InputAdded" && event.messageId !== undefined
         ? { _tag: "MessageTaken", at: event.event.at, messageId: event.messageId }
-        : ofRun(event.event, undefined, options)
+        : ofRun(event.event, { path: [], isCalled: false }, options)
     case "TurnFailed": {
       const { at, error, held, isHeld, messageId } = event
       return error.reason === sessionEvents.interrupted

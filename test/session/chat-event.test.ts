@@ -3,7 +3,9 @@ import { DateTime, Effect, Layer, Logger, Result, Schema, Stream } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, VersionedStore } from "effect-emissary"
 import { ChatEvent, Session } from "effect-emissary/session"
+import { Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+import { planOf } from "../plan/support.ts"
 import * as t from "./sessions.ts"
 
 /** Texts that only the server may see. */
@@ -166,6 +168,71 @@ describe("MEND-8 L12 events for a front end", () => {
       const finished = events.flatMap(({ event }) => (event._tag === "TurnFinished" ? (event.requests ?? []) : []))
       assert.deepStrictEqual(finished, requests)
     })
+  )
+
+  it.live(
+    "RIGHT-16 show what happens inside of plans: requests, tools, answers, and no decision without its request",
+    () =>
+      Effect.gen(function* () {
+        const clerk = Agent.make("clerk", { instructions: hidden.instructions, toolkit: Billing })
+        const inner = yield* planOf({ name: "inner" }, Step.make("check", { target: () => Step.pause("Is it right?") }))
+        const plan = yield* planOf(
+          { name: "shop" },
+          Step.make("clerk", { target: clerk }),
+          Step.make("inner", { target: inner })
+        )
+        const layer = Session.layer([plan]).pipe(
+          Layer.provide([
+            VersionedStore.layerMemory,
+            Billing.toLayer({ pay: ({ amount }) => Effect.succeed(`receipt ${amount}`) }),
+            ScriptedModel.layer([{ text: "I pay.", toolCalls: [pay("p1", 5)] }, { text: "Paid." }])
+          ])
+        )
+        const entries = yield* Effect.gen(function* () {
+          const service = yield* Session.Session
+          yield* Session.ask("a", "Please pay")
+          for (const approved of [true, false]) {
+            const { cursor, requests } = yield* t.stateOf(service, "a")
+            yield* service.decide(
+              "a",
+              requests.map((request) => ({ ...request, approved }))
+            )
+            yield* Effect.ignore(Session.answer("a", { after: cursor }))
+          }
+          return yield* t.stored(service, "a")
+        }).pipe(Effect.provide(layer), Effect.provide(Logger.layer([])))
+        const events = yield* projected(entries)
+        const ofPlan = events.flatMap(({ event }) =>
+          "path" in event && event.path !== undefined ? [`${event._tag} ${event.path.join("/")}`] : []
+        )
+        assert.deepStrictEqual(ofPlan, [
+          "AnswerStarted clerk",
+          "Answered clerk",
+          "ApprovalRequested clerk",
+          "ApprovalDecided clerk",
+          "ToolStarted clerk",
+          "ToolFinished clerk",
+          "AnswerStarted clerk",
+          "Answered clerk",
+          "ApprovalRequested inner",
+          "ApprovalDecided inner"
+        ])
+        // each decision is about a request before it, and each request is one that the end of a turn lists
+        const keyOf = ({ callId, path = [] }: { readonly callId: string; readonly path?: ReadonlyArray<string> }) =>
+          [...path, callId].join("/")
+        const asked: Array<string> = []
+        const listed: Array<string> = []
+        for (const { event } of events) {
+          if (event._tag === "ApprovalRequested") asked.push(`${keyOf(event)} ${event.digest}`)
+          if (event._tag === "ApprovalDecided") {
+            assert.isTrue(asked.some((key) => key.startsWith(`${keyOf(event)} `)))
+          }
+          if (event._tag === "TurnFinished")
+            listed.push(...(event.requests ?? []).map((one) => `${keyOf(one)} ${one.digest}`))
+        }
+        assert.deepStrictEqual(asked, listed)
+        assert.notInclude(yield* toJson(events), hidden.instructions)
+      })
   )
 
   it.effect("show a turn that a person stopped before it began as stopped, and not as failed", () =>

@@ -1,14 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Option, Redacted, Schema, Scope, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { SqlClient } from "effect/sql"
 import { Agent, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ChatEvent, Session } from "effect-emissary/session"
 import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { randomUUID } from "node:crypto"
 import { changed } from "../store/changed.ts"
+import * as t from "./sessions.ts"
 
 const url = process.env["EMISSARY_TEST_POSTGRES"]
 
@@ -67,6 +68,81 @@ describe("DUR-8 writes", () => {
       assert.deepStrictEqual(ofEvents(), Array.from({ length: 4 }, () => event).flat())
     }).pipe(Effect.provide(sessions))
   })
+
+  t.passing(
+    "RIGHT-16 readers see that a turn and a model call have begun, before a slow answer, at one more write",
+    () => {
+      const keys: Array<string> = []
+      const seen: Array<string> = []
+      const heads = () => keys.splice(0).filter((key) => key === "head").length
+      const slow = "2 seconds"
+      const script: ScriptedModel.Script = [
+        { text: "One.", delay: slow },
+        { toolCalls: [{ name: "find", params: {} }] },
+        { text: "Two.", delay: slow },
+        { text: "Lost.", delay: slow },
+        { text: "Three.", delay: slow },
+        { text: "Four.", delay: "20 millis" }
+      ]
+      return Effect.gen(function* () {
+        const store = yield* Layer.build(recorded(keys))
+        const model = yield* Layer.build(ScriptedModel.layer(script))
+        const opened = Layer.build(
+          Session.layer([desk]).pipe(
+            Layer.provide([
+              Layer.succeedContext(store),
+              Layer.succeedContext(model),
+              toolkit.toLayer({ find: () => Effect.succeed("parcel") })
+            ])
+          )
+        )
+        const read = (sessions: Session.Service, after: number | string) =>
+          sessions.events("a", { after }).pipe(
+            Stream.filterMap(ChatEvent.project()),
+            Stream.runForEach(({ event }) => Effect.sync(() => seen.push(event._tag))),
+            Effect.forkScoped
+          )
+        const first = yield* Scope.make()
+        const sessions = Context.get(yield* Scope.provide(opened, first), Session.Session)
+        const reader = yield* read(sessions, 0)
+        yield* sessions.send("a", "one")
+        yield* Effect.sleep("300 millis")
+        assert.deepStrictEqual(seen.splice(0), ["MessageReceived", "TurnStarted", "MessageTaken", "AnswerStarted"])
+        yield* Effect.sleep(slow)
+        assert.deepStrictEqual(seen.splice(0), ["Answered", "TurnFinished"])
+        // the message, the beginning, the end
+        assert.strictEqual(heads(), 3)
+
+        yield* sessions.send("a", "two")
+        yield* Effect.sleep("300 millis")
+        assert.deepStrictEqual(seen.splice(0).slice(-3), ["ToolStarted", "ToolFinished", "AnswerStarted"])
+        yield* Effect.sleep(slow)
+        assert.deepStrictEqual(seen.splice(0), ["Answered", "TurnFinished"])
+        // the message, the call with the answer before it, its end, the beginning of the second model call, the end
+        assert.strictEqual(heads(), 5)
+
+        // The process ends in a model call, and the next one continues the turn
+        const { cursor } = yield* sessions.send("a", "three")
+        yield* Effect.sleep("1 second")
+        yield* Fiber.interrupt(reader)
+        yield* Scope.close(first, Exit.void)
+        seen.length = 0
+        const later = Context.get(yield* opened, Session.Session)
+        const { cursor: newest } = Option.getOrThrow(yield* later.state("a"))
+        assert.notStrictEqual(newest, cursor)
+        yield* read(later, newest)
+        yield* Effect.sleep("300 millis")
+        assert.deepStrictEqual(seen.splice(0), ["TurnStarted", "AnswerStarted"])
+        yield* Effect.sleep(slow)
+        assert.deepStrictEqual(seen.splice(0).at(-1), "TurnFinished")
+        heads()
+
+        yield* later.send("a", "four")
+        yield* Effect.sleep(slow)
+        assert.strictEqual(heads(), 2)
+      }).pipe(Effect.scoped)
+    }
+  )
 
   for (const [name, layer] of layers) {
     it.live(

@@ -433,7 +433,8 @@ const stepPaused = Effect.fnUntraced(function* (
           })
         }
   const asked = question && countAsked(planTransition.memberOf(state, step), question)
-  return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ question, asked, input }) }
+  const callId = asked === undefined ? undefined : planTransition.requestId(state, { asked, step })
+  return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ question, asked, callId, input }) }
 })
 
 const inputOf = ({ content, context, payload, task }: Delivery): planRunParts.ResolvedInput => ({

@@ -308,7 +308,10 @@ export const writesFrom = (self: State, first: number): ReadonlyArray<planRunPar
 const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
 
 /** The id of what a step asks for: one for each time that it asks, so that a decision counts once. */
-const requestId = ({ depth, iterations, runId }: State, { asked = 1, step }: Member): string => {
+export const requestId = (
+  { depth, iterations, runId }: State,
+  { asked = 1, step }: Pick<Member, "asked" | "step">
+): string => {
   const id = asked === 1 ? `${step}:${iterations}` : `${step}:${iterations}:${asked}`
   // A plan inside of a step starts again in every turn of the step
   return depth === 0 ? id : `${id}@${runId}`

@@ -452,26 +452,30 @@ const flush = (self: Turns, turn: Turn): Effect.Effect<void> =>
     Effect.suspend(() => writePending(self, turn))
   )
 
-/** Writes the events that are not to wait for long, and those before them. */
-const flushUrgent = (self: Turns, turn: Turn): Effect.Effect<void> =>
+/** Writes the first of the events that are not written, if there are some that are chosen. */
+const flushFirst = (
+  self: Turns,
+  turn: Turn,
+  choose: (events: ReadonlyArray<Event>) => ReadonlyArray<Event>
+): Effect.Effect<void> =>
   Effect.suspend(() =>
-    turnEvents.urgent(turn.pending).length === 0
+    choose(turn.pending).length === 0
       ? Effect.void
       : store(
           self,
           turn,
-          Effect.suspend(() => writePending(self, turn, turnEvents.urgent(turn.pending)))
+          Effect.suspend(() => writePending(self, turn, choose(turn.pending)))
         )
   )
 
 const flushSoon = (self: Turns, turn: Turn): Effect.Effect<void> =>
   Effect.suspend(() => {
-    if (turn.isTimed || turnEvents.urgent(turn.pending).length === 0) return Effect.void
+    if (turn.isTimed || turnEvents.shown(turn.pending).length === 0) return Effect.void
     turn.isTimed = true
     const waited: Effect.Effect<void> = Effect.andThen(Effect.sleep(turnEvents.soon), () => {
       if (turn.isPartial) return waited
       turn.isTimed = false
-      return flushUrgent(self, turn)
+      return flushFirst(self, turn, turnEvents.shown)
     })
     return Effect.asVoid(Effect.forkIn(waited, self.scope))
   })
@@ -495,7 +499,7 @@ const settle = Effect.fnUntraced(function* (
   const { own } = self
   const isLost = () => turn.course._tag === "Muted"
   // A turn that failed had its message
-  if (!isLost()) yield* flushUrgent(self, turn)
+  if (!isLost()) yield* flushFirst(self, turn, turnEvents.urgent)
   if (isLost()) return
   const failed = Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) ? exit.cause : undefined
   const problem = turn.course._tag === "Refused" ? turn.course.cause : failed
@@ -605,7 +609,7 @@ const leave = (self: Turns, turn: Turn) => {
   const settled = isSettled ? Effect.void : Effect.timeoutOption(Deferred.await(turn.settled), host.drainTime)
   const isPaid = () => turnEvents.hasAnswer(turn.pending)
   const kept = Effect.suspend(() =>
-    isPaid() ? Effect.timeoutOption(flushUrgent(self, turn), host.drainTime) : Effect.void
+    isPaid() ? Effect.timeoutOption(flushFirst(self, turn, turnEvents.urgent), host.drainTime) : Effect.void
   )
   return Effect.raceFirst(settled, Deferred.await(turn.done)).pipe(
     Effect.andThen(kept),

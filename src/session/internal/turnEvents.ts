@@ -5,7 +5,7 @@
  *
  * | event                                        | is stored                                                            |
  * | -------------------------------------------- | -------------------------------------------------------------------- |
- * | the start of a run or of a model call        | with the next event: a process that died calls the model again       |
+ * | the start of a run or of a model call        | with the next event, or {@link soon}: readers see it while it waits  |
  * | a short message of the user                  | with the answer, or {@link soon}: until then it waits in the queue   |
  * | an answer that ends the run                  | with the end of the run                                              |
  * | an answer with calls that need no approval   | with the start of the first call, or {@link soon}                    |
@@ -64,15 +64,20 @@ const isLastAnswer = (self: Run.Event): boolean => {
 const startsAtOnce = (state: Run.State, callId: string): boolean =>
   runTransition.contractOf(state, runTransition.openCall(state, callId)?.contract)?.approval === "never"
 
-/** The events that are not to wait for long, and those before them. */
-export const urgent = (events: ReadonlyArray<Event>): ReadonlyArray<Event> => {
-  const last = events.findLastIndex(
-    (self) =>
-      self._tag === "RunEvent" &&
-      (self.event._tag === "InputAdded" || (self.event._tag === "ModelAnswered" && !isLastAnswer(self.event)))
-  )
-  return events.slice(0, last + 1)
-}
+const isUrgent = (event: Run.Event): boolean =>
+  event._tag === "InputAdded" || (event._tag === "ModelAnswered" && !isLastAnswer(event))
+
+/** The events that are kept also where the turn fails, and those before them. */
+export const urgent = (events: ReadonlyArray<Event>): ReadonlyArray<Event> => upTo(events, isUrgent)
+
+/** The events that are not to wait for long, because readers see that a turn or a model call has begun, and those before them. */
+export const shown = (events: ReadonlyArray<Event>): ReadonlyArray<Event> =>
+  upTo(events, (event) => isUrgent(event) || beginnings.has(runTransition.innermost(event).event._tag))
+
+const beginnings: ReadonlySet<Run.Event["_tag"]> = new Set(["RunStarted", "RunResumed", "StepStarted"])
+
+const upTo = (events: ReadonlyArray<Event>, is: (event: Run.Event) => boolean): ReadonlyArray<Event> =>
+  events.slice(0, events.findLastIndex((self) => self._tag === "RunEvent" && is(self.event)) + 1)
 
 /** The id of the message that a turn has taken, among events that are not written. */
 export const takenIn = (events: ReadonlyArray<Event>): string | undefined =>
