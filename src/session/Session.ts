@@ -88,6 +88,7 @@ import type { PlanError } from "../plan/PlanError.ts"
 import type * as PlanRun from "../plan/PlanRun.ts"
 import type { Bound } from "../plan/internal/livePlan.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
+import * as sessionArguments from "./internal/sessionArguments.ts"
 import * as localSessions from "./internal/localSessions.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
@@ -213,6 +214,7 @@ export {
    * | `DefinitionInvalid` | the layer takes no definitions, has none with this digest, or no turn could run this one: its tools, models, options, signature or name are refused, or it has a secret. Nothing was stored. The failure of a turn where the host can no longer make the agent |
    * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), its registry has not the model, or the session is one of a plan; nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
+   * | `ArgumentInvalid` | an argument has another type than the operation takes: an `id` that is no text, for example; nothing was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
    * | `InputDiffers` | the session has received a message with this id and another content, context or conversation, or without `messageId` began with another one; nothing was stored |
    * | `MessageUnknown` | no user message of the conversation, and none that waits, has this id; nothing was stored |
@@ -577,7 +579,7 @@ export const fromDefinitions = <R>(decode: sessionTypes.Definitions<R>["decode"]
  *
  * A session that another process left in a turn is resumed when the layer is built, or when that process has ended. The
  * stores of `SqliteClient.layerStore` and `VersionedStore.layerSql` know at once that it has, also after a kill. With other
- * stores, and for a process that hangs, the session is free when the lease has ended: `leaseTime`, default 10 seconds. A message
+ * stores, and for a process that hangs, the session is free when the lease has ended: `leaseTime`, default 10 seconds, and after ten times that whatever is stored. A message
  * that is sent meanwhile waits for that time, and `interrupt` fails with `Elsewhere`.
  *
  * When the layer is closed, tool calls under way have `drainTime` (default 10 seconds) to finish, and turns continue in the
@@ -597,7 +599,7 @@ export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
     Session,
     Effect.gen(function* () {
       const host = yield* localSessions.hostOf<Rs[number]>(yield* VersionedStore.VersionedStore, agents, options ?? {})
-      return yield* localSessions.make(host)
+      return sessionArguments.checked(yield* localSessions.make(host))
     })
   )
 
@@ -689,9 +691,11 @@ export const layerClient = (options?: {
 }): Layer.Layer<Session, never, Sharding> =>
   Layer.effect(
     Session,
-    Effect.flatMap(loadEntity, (entity) =>
-      entity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds")
-    )
+    Effect.gen(function* () {
+      const entity = yield* loadEntity
+      const made = yield* entity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds")
+      return sessionArguments.checked(made)
+    })
   )
 
 /**

@@ -1,6 +1,6 @@
 /** MEND-7: processes that share sessions, or come after another one: owners, leases, and the end of a process. */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Deferred, type Duration, Effect, Exit, Fiber, Layer, Logger, Option, Scope, Stream } from "effect"
+import { DateTime, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Option, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
@@ -131,7 +131,8 @@ describe("RIGHT-13 a process whose lock is missing", () => {
     let asked = 0
     const look = () => Effect.sync(() => looks[asked++] ?? "alive")
     const process = "0123456789abcdef"
-    const owners = leases.ownersOf({ ...store, processes: Effect.succeedSome({ own: "another", look }) })
+    const processes = Effect.succeedSome({ own: "another", look })
+    const owners = leases.ownersOf({ ...store, processes }, Duration.seconds(10))
     const sessions = yield* logs
     const updated = yield* DateTime.now
     const lease = DateTime.add(updated, { seconds: 60 })

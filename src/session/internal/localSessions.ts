@@ -116,7 +116,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
       context: withoutParent(yield* Effect.context<never>()),
       sessions: sessionLog.make(store, namespace, keepEvents),
       writes: stepWrites.make(store, namespace),
-      owners: leases.ownersOf(store),
+      owners: leases.ownersOf(store, leaseTime),
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,

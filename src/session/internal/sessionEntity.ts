@@ -20,6 +20,7 @@ import * as PubSub from "effect/PubSub"
 import * as RcRef from "effect/RcRef"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type {
   AlreadyProcessingMessage,
@@ -35,6 +36,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
@@ -194,7 +196,7 @@ const keyed = <S extends Schema.Top>(body: S) => ({
 const nameOf = (text: string, longest: number): string =>
   /^(?!sha256:)[\x21-\x7e]+$/.test(text) && text.length <= longest ? text : `sha256:${storage.digestKey(text)}`
 
-const entityOf = (namespace: string) =>
+export const entityOf = (namespace: string) =>
   Entity.make(`effect-emissary/Session/${nameOf(namespace, 100)}`, [
     Rpc.make("Send", { ...keyed(SendBody), success: receipt, error }).annotateMerge(delivered),
     Rpc.make("Edit", { ...keyed(EditBody), success: receipt, error }).annotateMerge(delivered),
@@ -265,6 +267,7 @@ const actorOf = Effect.fnUntraced(function* (
   sendTurn: (id: string) => Effect.Effect<void, storage.Reason>
 ) {
   const scope = yield* Effect.scope
+  const { entityId } = yield* Entity.CurrentAddress
   const hub = yield* PubSub.sliding<sessionEvents.Entry | Removed>(hubSize)
   let sessionId = ""
   let newest: Place | undefined
@@ -311,7 +314,12 @@ const actorOf = Effect.fnUntraced(function* (
     idleTimeToLive: idleTime
   })
 
-  const open = (id: string) => {
+  /** A call that was made by hand may name another session than the one that it was sent to. */
+  const open = (id: string): Effect.Effect<liveSession.LiveSession, SessionError, Scope.Scope> => {
+    if (entityIdOf(id) !== entityId) {
+      const problem = `expected the session that the call was sent to, got ${base.quote(id)}`
+      return Effect.fail(new sessionTypes.SessionError({ id, reason: { _tag: "ArgumentInvalid", problem } }))
+    }
     sessionId = id
     return RcRef.get(live)
   }
@@ -365,8 +373,8 @@ const actorOf = Effect.fnUntraced(function* (
       })
     }).pipe(
       Effect.tapError((error) => Effect.logWarning(`${error.message}. Its turn waits`)),
-      Effect.retry(reopening),
-      Effect.orDie
+      Effect.retry({ while: ({ reason }) => reason._tag !== "ArgumentInvalid", schedule: reopening }),
+      Effect.ignore
     )
 
   return {

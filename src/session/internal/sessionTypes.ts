@@ -83,7 +83,8 @@ export const Reason = Schema.TaggedUnion({
   Elsewhere: { owner: Schema.String },
   TurnFailed: { failure: sessionEvents.Failure },
   WriteFailed: { key: Schema.String, step: Schema.String, problem: Schema.String },
-  Unreachable: { problem: Schema.String }
+  Unreachable: { problem: Schema.String },
+  ArgumentInvalid: { problem: Schema.String }
 })
 
 export type Reason = typeof Reason.Type
@@ -139,6 +140,7 @@ const renderReason = Reason.match({
   TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
   WriteFailed: ({ key, problem, step }) =>
     `step ${base.quote(step)} is done, and its value was not written under ${base.quote(key)}: ${problem}. Resume the session: the value is written first, and the step does not run again`,
+  ArgumentInvalid: ({ problem }) => `the call is refused: ${problem}. Nothing was read or stored`,
   Unreachable: ({ problem }) => `the session cannot be reached: ${problem}. Try again with the same messageId`
 })
 
@@ -153,6 +155,7 @@ const categories: Readonly<
   >
 > = {
   InputInvalid: "invalid",
+  ArgumentInvalid: "invalid",
   ContextDiffers: "invalid",
   ModelRefused: "invalid",
   DefinitionInvalid: "invalid",
@@ -343,7 +346,7 @@ export const checkDecisions = (
   const all: ReadonlyArray<unknown> = Array.isArray(decisions) ? decisions : [decisions]
   if (all.every(isDecision)) return Effect.succeed(Option.liftPredicate(all, Arr.isReadonlyArrayNonEmpty))
   const wrong = all.find((decision) => !isDecision(decision))
-  const callId = Predicate.hasProperty(wrong, "callId") ? String(wrong.callId) : ""
+  const callId = Predicate.hasProperty(wrong, "callId") && Predicate.isString(wrong.callId) ? wrong.callId : ""
   const requests = Effect.match(state, {
     onFailure: () => [],
     onSuccess: (found) => Option.match(found, { onNone: () => [], onSome: (shown) => shown.requests })

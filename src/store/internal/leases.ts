@@ -5,7 +5,8 @@
  * changes by compare-and-set: the owner before writes nothing more, because its next append fails.
  *
  * A lease ends when its time has come by the clock of the process that waits, or when the head did not change for as long as
- * the lease was given: the clock of its owner may have been wrong. It ends sooner where the store knows that the process of
+ * the lease was given: the clock of its owner may have been wrong. A lease of many times the own
+ * lease time of that process is believed for ten times that: its owner renews it, and nothing stored holds a log. It ends sooner where the store knows that the process of
  * its owner has ended ({@link ownersOf}).
  */
 
@@ -56,7 +57,10 @@ const forgetOldest = <A>(values: Map<string, A>): void => {
   if (values.size > watched) values.delete(oldest)
 }
 
-export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service): Owners => {
+/** A process waits for so many of its own leases, while a head does not change. */
+const longestLease = 10
+
+export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service, leaseTime: Duration.Duration): Owners => {
   const seen = new Map<string, { readonly version: string; readonly since: number }>()
 
   const missing = new Map<string, number>()
@@ -87,7 +91,8 @@ export const ownersOf = ({ processes = Effect.succeedNone }: storage.Service): O
       const now = DateTime.toEpochMillis(yield* DateTime.now)
       const believedFor = yield* believed(owner, now)
       const since = before?.version === version ? Math.min(before.since, now) : now
-      const given = Duration.toMillis(DateTime.distance(updated, lease))
+      const longest = longestLease * Duration.toMillis(leaseTime)
+      const given = Math.min(Duration.toMillis(DateTime.distance(updated, lease)), longest)
       const rest = Math.min(DateTime.toEpochMillis(lease) - now, since + given - now, believedFor)
       if (rest <= 0) return 0
       seen.set(key, { version, since })

@@ -579,7 +579,8 @@ export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
-const Epoch = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
+/** Every log that can be read can be taken: the next epoch is a safe integer, too. */
+const Epoch = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2 ** 52 }))
 
 /** The batches that one owner wrote, numbered from 0. */
 const Segment = Schema.Struct({ epoch: Epoch, owner: Schema.String, batches: Count })
