@@ -21,12 +21,13 @@ import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as liveSession from "./liveSession.ts"
 import * as sessionDefinitions from "./sessionDefinitions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionList from "./sessionList.ts"
 import * as sessionLog from "./sessionLog.ts"
+import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type * as sessionWriter from "./sessionWriter.ts"
 import * as stepWrites from "./stepWrites.ts"
@@ -187,7 +188,7 @@ const withWaiting = Effect.fnUntraced(function* (memory: sessionEvents.Memory) {
   const run = memory.run === undefined ? undefined : yield* turnEvents.closed(memory.run, memory.run.context)
   return yield* Effect.reduce(
     waiting,
-    () => sessionEvents.conversationOf({ ...memory, ...defined({ run }) }),
+    () => sessionEvents.conversationOf({ ...memory, ...plainJson.defined({ run }) }),
     (conversation, { input, messageId }) => Conversation.addUser(conversation, input, { id: messageId })
   )
 })
@@ -301,6 +302,21 @@ export const make = Effect.fnUntraced(function* (
 ): Effect.fn.Return<sessionTypes.Service, never, Scope.Scope> {
   const scope = yield* Effect.scope
   const marks = makeMarks(local)
+  /** The limits of the layer hold for all that is stored and read. */
+  const limits = Context.get(local.host.context, plainJson.Limits)
+  const ofLayer = Effect.provideService(plainJson.Limits, limits)
+
+  /** Those of a call hold for its input, too. */
+  const checkInput = (
+    id: string,
+    input: sessionTypes.Input | undefined,
+    options: sessionTypes.SendOptions | undefined
+  ) =>
+    Effect.contextWith((context: Context.Context<never>) =>
+      input === undefined || (context.mapUnsafe.get(plainJson.Limits.key) ?? limits) === limits
+        ? Effect.void
+        : Effect.mapError(sessionMessage.read("", input, options ?? {}), failOf(id))
+    )
   const resident = new Set<liveSession.LiveSession>()
 
   const host: sessionWriter.Host = {
@@ -341,7 +357,7 @@ export const make = Effect.fnUntraced(function* (
   const using = <A>(
     id: string,
     use: (session: liveSession.LiveSession) => Effect.Effect<A, sessionTypes.SessionError>
-  ): Effect.Effect<A, sessionTypes.SessionError> => Effect.scoped(Effect.flatMap(RcMap.get(sessions, id), use))
+  ): Effect.Effect<A, sessionTypes.SessionError> => ofLayer(Effect.scoped(Effect.flatMap(RcMap.get(sessions, id), use)))
 
   /** Waits while another process has the session in a turn. */
   const untilFree = <A>(effect: Effect.Effect<A, sessionTypes.SessionError>, options?: sessionTypes.SendOptions) =>
@@ -370,12 +386,20 @@ export const make = Effect.fnUntraced(function* (
 
   return {
     send: Effect.fn("Session.send")((id, input, options) =>
-      untilFree(
-        using(id, ({ send }) => send(input, options)),
-        options
+      Effect.andThen(
+        checkInput(id, input, options),
+        untilFree(
+          using(id, ({ send }) => send(input, options)),
+          options
+        )
       )
     ),
-    edit: Effect.fn("Session.edit")((id, options) => untilFree(using(id, ({ edit }) => edit(options)))),
+    edit: Effect.fn("Session.edit")((id, options) =>
+      Effect.andThen(
+        checkInput(id, options.input, { context: options.context }),
+        untilFree(using(id, ({ edit }) => edit(options)))
+      )
+    ),
     fork: Effect.fn("Session.fork")((id, { at, to }) => untilFree(using(to, ({ fork }) => fork(id, at)))),
     withdraw: Effect.fn("Session.withdraw")((id, messageId) =>
       untilFree(using(id, ({ withdraw }) => withdraw(messageId)))
@@ -427,8 +451,8 @@ export const make = Effect.fnUntraced(function* (
       )
     ),
     update: Effect.fn("Session.update")((id, details) => untilFree(using(id, ({ update }) => update(details)))),
-    read: Effect.fn("Session.read")((key) => Effect.mapError(local.host.writes.read(key), failOf(key))),
-    list: Effect.fn("Session.list")((options) => sessionList.page(local.host.sessions, options ?? {})),
+    read: Effect.fn("Session.read")((key) => ofLayer(Effect.mapError(local.host.writes.read(key), failOf(key)))),
+    list: Effect.fn("Session.list")((options) => ofLayer(sessionList.page(local.host.sessions, options ?? {}))),
     remove: Effect.fn("Session.remove")((id) =>
       using(id, ({ remove }) => remove).pipe(removing(local.host.sessions, id))
     )

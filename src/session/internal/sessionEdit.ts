@@ -15,6 +15,7 @@ import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import type { Turns } from "./sessionTurn.ts"
+import * as sessionTypes from "./sessionTypes.ts"
 import type { EditOptions, Receipt, SessionError } from "./sessionTypes.ts"
 
 /** An edit whose new message has an id. */
@@ -56,19 +57,20 @@ const removing = ({ dropped, isTaken }: Found, messageId: string, at: DateTime.U
 const look = Effect.fnUntraced(function* (self: Turns, edit: Edit) {
   const { input, messageId, model, newMessageId } = edit
   const { own } = self
+  const refused = sessionTypes.refusedByLayer(self.id)
   yield* own.refresh
   const memory = yield* own.memory
   const known = sessionInbox.knownMessage(memory, newMessageId, "")
   if (known !== undefined) {
     const read = sessionMessage.read(newMessageId, input ?? "", edit)
-    const digest = input === undefined ? known.digest : (yield* Effect.mapError(read, own.fail)).digest
+    const digest = input === undefined ? known.digest : (yield* Effect.mapError(read, refused)).digest
     return digest === known.digest
       ? { _tag: "Made" as const, receipt: yield* sessionInbox.again(self, memory, known) }
       : yield* own.fail({ _tag: "InputDiffers", messageId: newMessageId })
   }
   const found = find(memory, messageId)
   if (found === undefined) return yield* own.fail({ _tag: "MessageUnknown", messageId })
-  const message = yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? found.input, edit), own.fail)
+  const message = yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? found.input, edit), refused)
   const agent = yield* sessionInbox.agentFor(self, memory)
   const context = yield* sessionInbox.contextFor(self, edit.context)
   yield* sessionInbox.checkModel(self, agent, model, context)

@@ -35,6 +35,7 @@ import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTurn from "./sessionTurn.ts"
 import * as turnEvents from "./turnEvents.ts"
 import type { Turn, Turns } from "./sessionTurn.ts"
+import * as sessionTypes from "./sessionTypes.ts"
 import type { Decisions, Details, Input, Models, Reason, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
 
 /** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
@@ -98,7 +99,7 @@ export const send = Effect.fnUntraced(function* (
   const made =
     definition === undefined ? undefined : yield* Effect.mapError(self.host.definitions.read(definition), own.fail)
   const read = sessionMessage.read(messageId, input, options, made?.digest)
-  const { content, digest } = yield* Effect.mapError(read, own.fail)
+  const { content, digest } = yield* Effect.mapError(read, sessionTypes.refusedByLayer(self.id))
   const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
   const message = { messageId, input: content, digest }
   if (options.ifExists === "restart") yield* removeOther(self, messageId, options, made)

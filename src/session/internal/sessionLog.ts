@@ -115,12 +115,25 @@ const batchOf = (firsts: ReadonlyArray<number>, sequence: number): number => {
   return Math.max(0, low - 1)
 }
 
-/** Each event of a session was within the limits. Their fold, which is its snapshot, may be larger. */
-const ofAnySize = Effect.provideService(plainJson.Limits, {
+const anySize: plainJson.Limits = {
   ...plainJson.unlimited,
   maxMessages: Number.POSITIVE_INFINITY,
   maxFuel: Number.POSITIVE_INFINITY
-})
+}
+
+/** Each event of a session was within the limits. Their fold, which is its snapshot, may be larger. */
+const ofAnySize = Effect.provideService(plainJson.Limits, anySize)
+
+/** So may a batch of events, also where the limits are lower now than they were. */
+const asStored = Effect.updateService(plainJson.Limits, ({ maxDepth }) => ({ ...anySize, maxDepth }))
+
+/** Each of so many events may be as large as the limits allow. */
+const eachWithin = ({ length }: ReadonlyArray<Event>) =>
+  Effect.updateService(plainJson.Limits, (limits) => {
+    const { maxBytes, maxFuel, maxNodes } = limits
+    const count = Math.max(1, length)
+    return { ...limits, maxBytes: maxBytes * count, maxNodes: maxNodes * count, maxFuel: maxFuel * count }
+  })
 
 const firstsOf = (batches: ReadonlyArray<Pick<Batch, "first">>) => batches.map(({ first }) => first)
 
@@ -140,7 +153,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
 
   const read = Effect.fnUntraced(function* (at: StoredHead) {
     const { memory: before, older } = yield* ofAnySize(log.input(at))
-    const batches = yield* log.batches(at)
+    const batches = yield* asStored(log.batches(at))
     const folded = sessionEvents.applyAll(
       before,
       batches.flatMap(({ events }) => events)
@@ -168,7 +181,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
     if (Option.isNone(at)) return Option.none()
     let { memory } = yield* ofAnySize(log.input(at.value))
     for (let from = 0; ; from++) {
-      const read = yield* Effect.result(log.batches(at.value, { from, count: 1 }))
+      const read = yield* Effect.result(asStored(log.batches(at.value, { from, count: 1 })))
       const [batch] = Result.getOrElse(read, () => [])
       const folded = batch === undefined ? undefined : sessionEvents.applyAll(memory, batch.events)
       if (folded === undefined || Result.isFailure(folded)) return Option.some(memory)
@@ -180,7 +193,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
   const readOlder = Effect.fnUntraced(function* (at: StoredHead, { generation, segments }: Older, from: number) {
     const there = { ...at, head: { ...at.head, generation, segments } }
     const firstOf = (batch: number) =>
-      Effect.map(log.batches(there, { from: batch, count: 1 }), ([found]) => found?.first ?? 0)
+      Effect.map(asStored(log.batches(there, { from: batch, count: 1 })), ([found]) => found?.first ?? 0)
     let low = 0
     let high = segments.reduce((count, { batches }) => count + batches, 0)
     while (low < high) {
@@ -188,7 +201,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
       if ((yield* firstOf(middle)) <= from) low = middle + 1
       else high = middle
     }
-    return yield* log.batches(there, { from: Math.max(0, low - 1), count: pageSize })
+    return yield* asStored(log.batches(there, { from: Math.max(0, low - 1), count: pageSize }))
   })
 
   /** Some of the events from a number on, at least one if there is one. The number is not less than that of the first one kept. */
@@ -196,7 +209,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
     const old = from > base ? undefined : older.findLast(({ first }) => first <= from)
     const batches =
       old === undefined
-        ? yield* log.batches(at, { from: batchOf(firsts, from), count: pageSize })
+        ? yield* asStored(log.batches(at, { from: batchOf(firsts, from), count: pageSize }))
         : yield* readOlder(at, old, from)
     const entries = batches.flatMap(({ events, first }) => sessionEvents.entriesFrom(at.head.life, first, events))
     return entries.filter(({ sequence }) => sequence >= from)
@@ -243,12 +256,12 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     agent: string,
     claim: Pick<Head, "owner" | "updated"> & Partial<Pick<Head, "lease">>,
     { events, marking, memory }: Addition = { events: [], memory: sessionEvents.empty(agent) },
-    before: Memory = sessionEvents.empty(agent)
+    before?: Memory
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const { sequence } = memory
     const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first: 1, events }] : []
-    const at = yield* log.begin(id, Option.none(), {
-      input: (generation) => ({ generation, memory: before, older: [] }),
+    const begun = log.begin(id, Option.none(), {
+      input: (generation) => ({ generation, memory: before ?? sessionEvents.empty(agent), older: [] }),
       head: (fields) => {
         const life = fields.generation.slice(0, lifeLength)
         const { updated } = claim
@@ -258,6 +271,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       batches,
       marking
     })
+    const at = yield* before === undefined ? eachWithin(events)(begun) : ofAnySize(begun)
     return { at, memory, base: 0, firsts: firstsOf(batches), older: [] }
   })
 
@@ -316,7 +330,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
             ? stored.at.head.summary
             : sessionEvents.summaryOf(memory, { created, updated: changed.updated })
         const next = { ...changed, summary }
-        const written = log.append(stored.at, () => next, batches, marking)
+        const written = eachWithin(events)(log.append(stored.at, () => next, batches, marking))
         const at = yield* Effect.catchTag(written, "Conflict", (conflict) => {
           const found = Option.getOrUndefined(conflict.found)
           const isWritten =

@@ -89,13 +89,26 @@ export const Reason = Schema.TaggedUnion({
 
 export type Reason = typeof Reason.Type
 
+/** A text about a value that passes the limits of the layer: those of a call are no help. */
+const ofLayer = (text: string): string =>
+  text.replaceAll("in the limits of this call", "with Limits.layer around the layer of the sessions")
+
+/** The error of a message that the layer refuses. */
+export const refusedByLayer =
+  (id: string) =>
+  (reason: Reason): SessionError =>
+    new SessionError({
+      id,
+      reason: reason._tag === "InputInvalid" ? { ...reason, problem: ofLayer(reason.problem) } : reason
+    })
+
 const quoteAll = (all: ReadonlyArray<string>): string => (all.length === 0 ? "(none)" : all.map(base.quote).join(", "))
 
 const renderReason = Reason.match({
   StoreFailed: storage.renderReason,
   Unreadable: storage.renderReason,
   Damaged: storage.renderReason,
-  Refused: storage.renderReason,
+  Refused: (reason) => ofLayer(storage.renderReason(reason)),
   Busy: ({ limit, status }) =>
     limit !== undefined
       ? `expected at most ${limit} messages that wait (maxQueue), got one more. Send it again when a turn has ended, or calls that wait for approval are decided`

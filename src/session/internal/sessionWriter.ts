@@ -299,10 +299,10 @@ const create = Effect.fnUntraced(function* (
   agent: string,
   updated: DateTime.Utc,
   events: Arr.NonEmptyReadonlyArray<Event>,
-  before: Memory
+  before: Memory | undefined
 ) {
   const { host, id, owner } = self
-  const folded = sessionEvents.applyAll(before, events)
+  const folded = sessionEvents.applyAll(before ?? sessionEvents.empty(agent), events)
   if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
   const memory = folded.success
   const isBusy = sessionEvents.hasWork(memory)
@@ -386,7 +386,7 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     claim: (forTurn: boolean) => claim(self, forTurn),
     write: (events: Arr.NonEmptyReadonlyArray<Event>, run?: Run.State | undefined) => write(self, events, run),
     create: (agent: string, updated: DateTime.Utc, events: Arr.NonEmptyReadonlyArray<Event>, before?: Memory) =>
-      create(self, agent, updated, events, before ?? sessionEvents.empty(agent)),
+      create(self, agent, updated, events, before),
     release: release(self),
     remove: remove(self),
     verify: verify(self),

@@ -18,6 +18,7 @@ import * as Tracer from "effect/Tracer"
 import type * as Types from "effect/Types"
 import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import type * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
@@ -366,6 +367,29 @@ const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult
   )
 }
 
+/** The rest is for the event around a result. */
+const partOfResult = 0.9
+
+/** The result, or a failure in the place of one that no event could hold: value and content count, and so do files. */
+const withinLimits = (
+  { contract }: BoundCall,
+  result: ToolResult.ToolResult,
+  limits: plainJson.Limits
+): ToolResult.ToolResult => {
+  const light = limits.maxBytes / 32
+  if (plainJson.weigh(result, light, limits.maxDepth, "anything") <= light) return result
+  const within = { ...limits, maxBytes: Math.floor(limits.maxBytes * partOfResult) }
+  const written = Result.flatMap(plainJson.copyJson(result, within), (json) =>
+    plainJson.writeText(json, within, undefined)
+  )
+  if (Result.isSuccess(written)) return result
+  const reason = written.failure
+  if (reason._tag !== "TooLarge" && reason._tag !== "TooDeep") return result
+  const error = new PayloadError.PayloadError({ what: "result", reason })
+  const name = JSON.stringify(contract.name)
+  return ToolResult.failure("execution_error", `Tool ${name} returned more than Limits allow. ${error.message}`)
+}
+
 const hasForm = Schema.is(ToolResult.ToolResult)
 
 /** A runtime of a user may return anything. The result of a body is one. */
@@ -402,7 +426,9 @@ const close = (
 ): Exit.Exit<ToolResult.ToolResult> => {
   const closed = Result.try((): Exit.Exit<ToolResult.ToolResult> => {
     const checked = Exit.map(exit, (result) =>
-      isResult(result, ofBody) ? checkResult(call, result) : wrongResult(call.contract.name)
+      isResult(result, ofBody)
+        ? withinLimits(call, checkResult(call, result), Context.get(around, plainJson.Limits))
+        : wrongResult(call.contract.name)
     )
     const isTimed = Context.get(around, References.TracerTimingEnabled)
     const now = isTimed ? Context.get(around, Clock.Clock).currentTimeNanosUnsafe() : 0n
