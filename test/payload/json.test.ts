@@ -273,7 +273,7 @@ describe("PAY-A L2 limits", () => {
       ["TooDeep", `{"a":`.repeat(1_000_000)],
       ["TooLarge", `[${"0,".repeat(1_000_000)}0]`],
       ["TooLarge", `{${Array.from({ length: 300_000 }, (_, i) => `"k${i}":0`).join()}}`],
-      ["TooLarge", `"${"x".repeat(5_000_000)}"`],
+      ["TooLarge", `"${"x".repeat(8_388_609)}"`],
       ["TooLarge", " ".repeat(9_000_000)],
       ["Invalid", "[1e999]"]
     ]

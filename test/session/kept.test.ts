@@ -730,7 +730,7 @@ describe("MEND-15 writes of a session", () => {
         yield* t.eventually(Effect.map(marks, (keys) => keys.length === 0))
         const [decision] = yield* decisionsOf(sessions, "a", true)
         assert(decision !== undefined)
-        const huge = { ...decision, reason: "x".repeat(5_000_000) }
+        const huge = { ...decision, reason: "x".repeat(9_000_000) }
         assert.strictEqual(yield* t.reasonOf(sessions.decide("a", [huge])), "Refused")
         assert.deepStrictEqual(yield* marks, [])
       }).pipe(Effect.provide(layer))
