@@ -17,6 +17,7 @@ export default defineConfig({
     testNamePattern: /^(?!.*body that is given up)/,
     // a mutant that hangs is ended by Stryker, and a dry run on a busy machine is slow
     testTimeout: 300_000,
+    setupFiles: config.test?.setupFiles ?? [],
     silent: true,
     isolate: false,
     maxWorkers: 1

@@ -400,7 +400,7 @@ describe("DUR-1 turns that fail", () => {
   )
 
   it.live(
-    "RIGHT-10 an answer beyond the limits is one model call and an error with size and limit, and the session goes on",
+    "RIGHT-10 an answer beyond the limits is one model call and an error with size and limit, and the session continues",
     () =>
       Effect.gen(function* () {
         const sessions = yield* Session.Session
