@@ -313,7 +313,10 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         ): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> => {
           if (part.type === "error") return Stream.fromEffect(fail(method, part.error))
           if (part.type === "stream-start") return Stream.fromEffectDrain(warn(part.warnings.map(warningText)))
-          if (!sdkResponse.isStreamed(part)) return Stream.empty
+          if (!sdkResponse.isStreamed(part)) {
+            const problem = size([], part)
+            return problem === undefined ? Stream.empty : Stream.fail(sdkError.tooLarge(failed(method), problem))
+          }
           if (part.type === "finish") {
             if (part.finishReason.unified === "interrupted") return cutOff
             finished = true

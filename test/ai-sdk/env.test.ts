@@ -306,7 +306,8 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
       )
       const error = yield* Effect.flip(ask("mine/m", { MINE_BASE_URL: url, MINE_API_KEY: password }))
       assert.lengthOf(received, 2)
-      assert.include(error.message, "does not exist for Bearer [redacted]")
+      assert.include(error.message, "does not know the model")
+      assert.notInclude(JSON.stringify(error), "does not exist")
       assert.notInclude(error.message, "hunter")
       const other = yield* Effect.flip(ask("mine/m", { MINE_BASE_URL: moved.url, MINE_API_KEY: password }))
       assert.lengthOf(moved.received, 2)
@@ -335,14 +336,14 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
           status: 401,
           json: { error: { message: `Incorrect API key provided: ${key}.`, type: "invalid_request_error" } }
         },
-        "openai refused the API key (status 401): Incorrect API key provided: [redacted]. Check OPENAI_API_KEY"
+        "openai refused the API key (status 401). Check OPENAI_API_KEY"
       ],
       [
         "anthropic/claude",
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_BASE_URL",
         { status: 401, json: { type: "error", error: { type: "authentication_error", message: "invalid x-api-key" } } },
-        "anthropic refused the API key (status 401): invalid x-api-key. Check ANTHROPIC_API_KEY"
+        "anthropic refused the API key (status 401). Check ANTHROPIC_API_KEY"
       ],
       [
         "google/gemini-2.5-flash",
@@ -354,7 +355,7 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
             error: { code: 400, message: "API key not valid. Please pass a valid one.", status: "INVALID_ARGUMENT" }
           }
         },
-        "google refused the API key (status 400): API key not valid. Please pass a valid one. Check GEMINI_API_KEY"
+        "google refused the API key (status 400). Check GEMINI_API_KEY"
       ]
     ]
     for (const [model, keyVariable, urlVariable, reply, sentence] of cases) {
@@ -382,7 +383,7 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
     for (const { message } of errors) {
       assert.strictEqual(
         message,
-        'Agent "a": expected an answer from the model "openai/gpt-52", got InvalidRequestError: openai does not know the model: The model `gpt-52` does not exist. Did you mean "gpt-5.2"?'
+        'Agent "a": expected an answer from the model "openai/gpt-52", got InvalidRequestError: openai does not know the model. Did you mean "gpt-5.2"?'
       )
     }
     const asked = received.filter(({ method }) => method === "GET")
@@ -401,7 +402,7 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
       json: method === "GET" ? {} : { error: { message: `model "qwen9" not found, try pulling it first` } }
     }))
     const error = yield* Effect.flip(ask("ollama/qwen9", { OLLAMA_BASE_URL: url }))
-    assert.include(error.message, `ollama does not know the model: model "qwen9" not found, try pulling it first`)
+    assert.include(error.message, `ollama does not know the model`)
     assert.notInclude(error.message, "Did you mean")
   })
 

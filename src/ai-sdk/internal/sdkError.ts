@@ -156,6 +156,9 @@ const statusOfCode: Readonly<Record<string, number>> = {
 /** Marks a description that may be shown: it quotes no message of the conversation. */
 const shown = { metadata: { [plainJson.publicDescription]: true } }
 
+/** The sentence apart from a description that may be shown: a gateway repeats the prompt in it. */
+const withBody = ({ http, sentence }: Facts) => defined({ http: http && { ...http, ...defined({ body: sentence }) } })
+
 const withSentence = (text: string, { sentence }: Facts): string =>
   sentence === undefined ? text : `${text}: ${sentence}`
 
@@ -165,9 +168,9 @@ const refusedKey = (facts: Facts, kind: AiError.AuthenticationError["kind"]) => 
   const refused = `${provider} refused the API key${status === undefined ? "" : ` (status ${status})`}`
   return new AiError.AuthenticationError({
     kind,
-    description: `${withSentence(refused, facts).replace(/(?<![.\s])[.\s]*$/, "")}. ${where}`,
+    description: `${refused}. ${where}`,
     ...shown,
-    ...defined({ http: facts.http })
+    ...withBody(facts)
   })
 }
 
@@ -184,9 +187,9 @@ const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => 
   if ((status === 404 || status === 400) && matches(facts, unknownModel)) {
     return new AiError.InvalidRequestError({
       parameter: "model",
-      description: withSentence(`${provider} does not know the model`, facts),
+      description: `${provider} does not know the model`,
       ...shown,
-      ...common
+      ...withBody(facts)
     })
   }
   if (status === 404 && matches(facts, wrongUrl)) {

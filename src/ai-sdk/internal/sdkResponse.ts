@@ -249,10 +249,11 @@ const maxLevels = 1000
 const tooLarge = (maxBytes: number, provider: string): string =>
   tooLargeAnswer(provider, `at most ${maxBytes} bytes of plain JSON`, "more")
 
-/** Counts one answer, part by part. It returns the problem of an answer that is too large. */
+/** Counts one answer, part by part, with the parts that are ignored. It returns the problem of an answer that is too large. */
 export const counter = ({ maxBytes }: Limits, provider: string) => {
   let size = 0
-  return (parts: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>): string | undefined => {
+  return (parts: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>, ignored?: unknown) => {
+    if (ignored !== undefined) size += deltaSize + weigh(ignored, maxBytes - size, maxLevels, "anything")
     for (const part of parts) {
       size += "delta" in part ? part.delta.length + deltaSize : weigh(part, maxBytes - size, maxLevels)
     }
