@@ -137,6 +137,8 @@ export const walkers: { readonly [name: string]: Walk } = {
   "Digest.canonicalize": call((value) => Digest.canonicalize(value)),
   "JsonSchema.make": (value) => Effect.result(JsonSchema.make({ default: value })),
   "JsonSchema.validate": (value) => Effect.map(JsonSchema.make({}), (schema) => JsonSchema.validate(schema, value)),
+  "plainJson.wellFormedness": call(plainJson.wellFormedness),
+  "history.mend": call(history.mend),
   "history.isStorable": call(history.isStorable),
   "history.freeze, metadata of a message": (value) => Message.user("x", { metadata: { value: value as never } }),
   "modelMessages.accumulator, arguments": answered("tool-call"),

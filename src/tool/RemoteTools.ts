@@ -64,6 +64,7 @@ import * as Digest from "../payload/Digest.ts"
 import * as Json from "../payload/Json.ts"
 import type * as Limits from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
+import * as base from "../payload/internal/base.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import * as RunContext from "./RunContext.ts"
 import * as ToolContract from "./ToolContract.ts"
@@ -756,7 +757,7 @@ const failedCall = (
 /** No more than a sentence or two of the server's own words reach the model, and never the token. */
 const quoteMessage = (message: string, token: Redacted.Redacted<string>): string => {
   const text = message.replaceAll(Redacted.value(token), "<token>")
-  return text.length <= 500 ? text : `${text.slice(0, 500)}... (${text.length} characters)`
+  return text.length <= 500 ? text : `${base.firstUnits(text, 500)}... (${text.length} characters)`
 }
 
 type RefusalTag = (typeof remoteProtocol.Refusal.Type)["_tag"]

@@ -8,6 +8,13 @@ export type Json = { readonly [key: string]: unknown }
 export const isObject = (value: unknown): value is Json =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
+/** False for half a character in any text or key. */
+export const isWellFormed = (value: unknown): boolean => {
+  if (typeof value === "string") return value.isWellFormed()
+  if (typeof value !== "object" || value === null) return true
+  return Object.entries(value).every(([key, member]) => key.isWellFormed() && isWellFormed(member))
+}
+
 export const objectOf = (value: unknown): Json => (isObject(value) ? value : {})
 
 export const listOf = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.map(objectOf) : [])
@@ -116,6 +123,8 @@ export const serve = (dialect: Dialect, script: Script) =>
       const body = parse(await readBody(message))
       if (!isObject(body)) return refuse({ status: 400, body: dialect.error(400, "The request is no JSON object") })
       state.bodies.push(body)
+      // The real ones refuse a body with half a character as no JSON
+      if (!isWellFormed(body)) return refuse({ status: 400, body: dialect.error(400, "no low surrogate in string") })
       const turn: Turn = { index: state.requests.length, body, stored }
       const refusal = dialect.refuse(turn)
       if (refusal !== undefined) return refuse(refusal)

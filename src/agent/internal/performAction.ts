@@ -443,7 +443,8 @@ const askModel = Effect.fnUntraced(function* (
   const answer = accumulator.result()
   const error = Result.isFailure(sent) ? sent.failure : errorIn(answer, sent.success, limits)
   // A durable program could not store it
-  return { answer: error?.reason._tag === "InvalidOutputError" ? { ...answer, content: [] } : answer, error }
+  const isStored = error?.reason._tag !== "InvalidOutputError"
+  return { answer: { ...answer, content: isStored ? history.mend(answer.content) : [] }, error }
 })
 
 const recordDiscarded = ({ recorder }: Step, usage: Message.TokenUsage | undefined): Effect.Effect<void> =>

@@ -53,7 +53,7 @@ export const maskSentence = (text: string, secrets: ReadonlyArray<string> = []):
     )
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
-  return line.length > maxSentence ? `${line.slice(0, maxSentence)}...` : line
+  return line.length > maxSentence ? `${base.firstUnits(line, maxSentence)}...` : line
 }
 
 const textOf = (value: unknown, key: string): string | undefined => {

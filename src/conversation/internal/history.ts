@@ -24,7 +24,7 @@ import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
 import { replacedBy, replacing } from "../../payload/internal/messageOrder.ts"
-import { defined, equalsJson, maxWeight, weigh } from "../../payload/internal/plainJson.ts"
+import { defined, equalsJson, maxUnshared, maxWeight, weigh, wellFormedness } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -184,12 +184,19 @@ export const parseCallArguments = (text: string): CallArguments => {
     Result.try((): Schema.Json => JSON.parse(text)),
     {
       onFailure: () => textArguments(text),
-      onSuccess: (json) => (isStorable(json) ? { arguments: json, text } : textArguments(text))
+      onSuccess: (json) => (isStorable(json) ? withText(json, text) : textArguments(text))
     }
   )
 }
 
-export const textArguments = (text: string): CallArguments => ({ arguments: text, text })
+export const textArguments = (text: string): CallArguments => {
+  const mended = text.toWellFormed()
+  return { arguments: mended, text: mended }
+}
+
+/** Arguments with half a character are others than their text says. */
+const withText = (json: Schema.Json, text: string): CallArguments =>
+  wellFormedness(json) === "well-formed" ? { arguments: json, text } : { arguments: mend(json) }
 
 // The rest is for the JSON around it: messages, events, events of children
 const maxDepth = Limits.defaults.maxDepth / 2
@@ -200,11 +207,14 @@ const maxDepth = Limits.defaults.maxDepth / 2
  * rejects them.
  */
 export const isStorable = (json: unknown): json is Schema.Json =>
-  weigh(json, maxWeight, maxDepth, "json") < Number.POSITIVE_INFINITY
+  weigh(json, maxWeight, maxDepth, "json") < Number.POSITIVE_INFINITY && wellFormedness(json) !== "equal keys"
 
 /** True for a call without argument text, and where the text is that of the arguments. */
-export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean =>
-  text === undefined || text === args || equalsJson(parseCallArguments(text).arguments, args)
+export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean => {
+  if (text === undefined || text === args) return true
+  const parsed = parseCallArguments(text).arguments
+  return equalsJson(parsed, args) || equalsJson(parsed, mend(args))
+}
 
 const textOfArguments = Schema.makeFilter<CallArguments>((call) =>
   textFitsArguments(call) ? undefined : { path: ["text"], issue: "the JSON text of the arguments of the call" }
@@ -651,11 +661,35 @@ const isContainer = (value: object): value is Container => {
   return prototype === Object.prototype || prototype === null
 }
 
-/** The containers of a message that are copied without a look at what was copied before: most messages have fewer. */
-const maxUnshared = 1000
+/** Where keys become equal, the later ones get more of the character that takes the place of a half. */
+const mendKeys = (container: Record<string, unknown>): void => {
+  for (const key of Object.keys(container)) {
+    if (key.isWellFormed()) continue
+    let mended = key.toWellFormed()
+    while (Object.hasOwn(container, mended)) mended += "\ufffd"
+    container[mended] = container[key]
+    delete container[key]
+  }
+}
+
+/** The value, or a copy of it with U+FFFD for each half of a character in a text or a key. */
+export const mend = <A>(value: A): A => (wellFormedness(value) === "well-formed" ? value : own({ value }).value)
+
+/** A message as models and other systems receive it. One that was stored may have halves of characters. */
+export const sendable = <M extends Message>(message: M): M => {
+  const isMade = Own.has(message) && !Decoded.has(message)
+  if (isMade || wellFormedness(message) === "well-formed") return message
+  const mended: Message = own<Message>({ ...message })
+  if (mended.role !== "assistant") return { ...message, ...mended }
+  // The text of a call may have them as escapes
+  const content = mended.content.map((part) => (part.type === "tool-call" ? withoutText(part) : part))
+  return { ...message, ...mended, content }
+}
+
+const withoutText = ({ text: _, ...call }: ToolCallPart): ToolCallPart => call
 
 /**
- * Freezes a fresh object and the containers below it, or copies of them. Iterative, because the JSON in a tool result may be
+ * Freezes a fresh object and the containers below it, or copies of them with well-formed texts. Iterative, because the JSON in a tool result may be
  * nested deeper than the stack.
  */
 const freezeBelow = (fresh: object, copies: boolean): void => {
@@ -664,6 +698,7 @@ const freezeBelow = (fresh: object, copies: boolean): void => {
   let taken = 0
   let copied: Map<Container, Container> | undefined
   const take = (value: unknown): unknown => {
+    if (typeof value === "string") return copies ? value.toWellFormed() : value
     if (typeof value !== "object" || value === null || !isContainer(value) || Own.has(value)) return value
     const known = copied?.get(value)
     if (known !== undefined) return known
@@ -680,6 +715,7 @@ const freezeBelow = (fresh: object, copies: boolean): void => {
         if (inner !== next[index]) next[index] = inner
       }
     } else {
+      if (copies) mendKeys(next)
       for (const key in next) {
         const member = next[key]
         const inner = take(member)

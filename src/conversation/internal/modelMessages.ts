@@ -62,7 +62,7 @@ export const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.dec
 const callArguments = (params: unknown): Option.Option<history.CallArguments> => {
   if (params === undefined) return Option.some({ arguments: {} })
   if (typeof params === "string") return Option.some(history.parseCallArguments(params))
-  if (history.isStorable(params)) return Option.some({ arguments: params })
+  if (history.isStorable(params)) return Option.some({ arguments: history.mend(params) })
   return Option.map(Option.flatMap(toJson(params), stringifyJson), history.textArguments)
 }
 
@@ -260,7 +260,8 @@ const maxPrompts = 3
 
 /** Extends the prompt of an older conversation of the line. The results behind its head are apart, because more may arrive. */
 const convert = (self: History, last: Node, writer: Writer, known: Converted | undefined): Converted => {
-  const unanswered = writer.lossless ? undefined : self.unanswered
+  const { lossless, name: toolName } = writer
+  const unanswered = lossless ? undefined : self.unanswered
   const usable = known?.unanswered === unanswered ? known : undefined
   if (usable?.last === last) return usable
   const newer: Array<Node> = []
@@ -286,19 +287,17 @@ const convert = (self: History, last: Node, writer: Writer, known: Converted | u
     const { message } = node
     if (message.role === "tool") {
       newest = node
-      results.push(message)
+      results.push(lossless ? message : history.sendable(message))
     } else {
       const answered = answer()
       if (answered !== undefined) content.push(answered)
-      content.push(
-        ...promptMessage(omitted === undefined ? message : history.withoutUnanswered(omitted, message), writer)
-      )
+      const kept = omitted === undefined ? message : history.withoutUnanswered(omitted, message)
+      content.push(...promptMessage(lossless ? message : history.sendable(kept), writer))
       head = node
       newest = undefined
       results = []
     }
   }
-  const { lossless, name: toolName } = writer
   return { toolName, lossless, unanswered, head, content, length: content.length, last, results: answer() }
 }
 
@@ -921,7 +920,8 @@ const partsOfBlock = (block: Block): ReadonlyArray<AssistantPart> => {
 /** The streamed text of arguments, where it holds more than the arguments do. */
 const receivedText = (text: string, args: Schema.Json): { readonly text: string } | undefined => {
   if (text.trim() === "" || Option.contains(stringifyJson(args), text)) return undefined
-  return Equal.equals(history.parseCallArguments(text).arguments, args) ? { text } : undefined
+  const parsed = history.parseCallArguments(text)
+  return parsed.text !== undefined && Equal.equals(parsed.arguments, args) ? { text } : undefined
 }
 
 const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>

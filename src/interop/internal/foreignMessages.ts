@@ -467,7 +467,7 @@ export const writeMessages = (format: Format, self: history.Conversation, option
     const unanswered = history.unansweredCalls(history.asHistory(self))
     const prepared: Array<Message.Message> = []
     for (const [index, whole] of messages.entries()) {
-      const message = history.withoutUnanswered(unanswered, whole)
+      const message = history.sendable(history.withoutUnanswered(unanswered, whole))
       const sent = yield* prepareMessage(format, message, { index, id: message.id }, options)
       if (hasContent(format, sent)) prepared.push(sent)
     }

@@ -7,10 +7,11 @@ import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 
 export const truncateText = (text: string, max: number = 120): string => {
-  if (text.length <= max) return text
-  const head = text.slice(0, max)
-  return /[\uD800-\uDBFF]$/.test(head) ? `${head.slice(0, -1)}…` : `${head}…`
+  return text.length <= max ? text : `${firstUnits(text, max)}…`
 }
+
+/** The beginning of a text, without half a character at its end. */
+export const firstUnits = (text: string, max: number): string => text.slice(0, max).replace(/[\uD800-\uDBFF]$/, "")
 
 export const formatPlace = (path: string): string => (path === "" ? "at the root" : `at ${truncateText(path, 200)}`)
 

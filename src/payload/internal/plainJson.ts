@@ -693,6 +693,44 @@ export const weigh = (
   return total > limit ? Number.POSITIVE_INFINITY : total
 }
 
+/** The containers of a value that are walked without a look at what was seen before: most values have fewer. */
+export const maxUnshared = 1000
+
+/**
+ * Tests for half a character in the texts and keys of a value: a lone surrogate, which no provider takes. It is replaced by
+ * U+FFFD, by which two keys of one object may become equal. The value may be deeper than the stack.
+ */
+export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equal keys" => {
+  const open: Array<unknown> = [root]
+  let isWhole = true
+  let visited = 0
+  let seen: Set<object> | undefined
+  while (open.length > 0) {
+    const next = open.pop()
+    if (typeof next === "string") isWhole &&= next.isWellFormed()
+    if (typeof next !== "object" || next === null || seen?.has(next) || ArrayBuffer.isView(next)) continue
+    if (++visited > maxUnshared) (seen ??= new Set()).add(next)
+    if (Array.isArray(next)) {
+      for (const item of next) open.push(item)
+      continue
+    }
+    const keys = Object.keys(next)
+    for (const key of keys) open.push(Reflect.get(next, key))
+    if (keys.every((key) => key.isWellFormed())) continue
+    isWhole = false
+    if (new Set(keys.map((key) => key.toWellFormed())).size < keys.length) return "equal keys"
+  }
+  return isWhole ? "well-formed" : "mendable"
+}
+
+/** A copy of JSON with U+FFFD for each half of a character. */
+export const toWellFormed = (json: Schema.Json): Schema.Json => {
+  if (typeof json === "string") return json.toWellFormed()
+  if (isArray(json)) return json.map(toWellFormed)
+  if (!isObject(json)) return json
+  return Object.fromEntries(Object.entries(json).map(([key, value]) => [key.toWellFormed(), toWellFormed(value)]))
+}
+
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
 
 interface CopyFrame {

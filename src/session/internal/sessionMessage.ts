@@ -55,11 +55,13 @@ export const read = Effect.fnUntraced(function* (
   const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "InputInvalid", problem })
   if (!Schema.is(Schema.String)(messageId)) return yield* refuse("expected a text as messageId")
   if (!isIfExists(ifExists)) return yield* refuse(unknownIfExists(ifExists))
-  const content = typeof input === "string" ? ([ToolResult.textPart(input)] as const) : input
-  if (!isContent(content)) return yield* refuse("expected a text, or a list of text and file parts")
+  const given = typeof input === "string" ? ([ToolResult.textPart(input)] as const) : input
+  if (!isContent(given)) return yield* refuse("expected a text, or a list of text and file parts")
   const unfit = conversation === undefined ? undefined : problemOf(conversation)
   if (unfit !== undefined) return yield* refuse(unfit)
-  const fits = history.append(conversation ?? Conversation.empty, yield* Message.user(content))
+  const message = yield* Message.user(given)
+  const { content } = message
+  const fits = history.append(conversation ?? Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* refuse(fits.failure.message)
   const body = { input: content, ...defined({ context, definition, model }) }
   const refused = <A, E extends { readonly message: string }>(encoded: Effect.Effect<A, E>) =>

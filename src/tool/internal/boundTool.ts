@@ -597,6 +597,10 @@ const declaredFailure = (decoded: unknown, value: Schema.Json): ToolResult.Failu
   return ToolResult.failure(textOf("type") ?? textOf("_tag") ?? "execution_error", message ?? asText(value), value)
 }
 
+/** The JSON of a result, of which the model reads the text. With two keys that become equal it is refused later. */
+const mendable = (json: Schema.Json): Schema.Json =>
+  plainJson.wellFormedness(json) === "mendable" ? plainJson.toWellFormed(json) : json
+
 const aiReason = (error: unknown): string | undefined => {
   if (AiError.isAiError(error)) return error.reason._tag
   return AiError.isAiErrorReason(error) ? error._tag : undefined
@@ -626,7 +630,7 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): toolCall.Body 
       onFailure: unencodable,
       onSuccess: (json) => {
         const content = tool.toModelOutput === undefined ? undefined : fromPrompt(tool.toModelOutput(value))
-        return Effect.succeed(ToolResult.success(json, content))
+        return Effect.succeed(ToolResult.success(mendable(json), content))
       }
     })
 
@@ -963,6 +967,9 @@ const checkArguments = (
   }
   const json = parsed.success
   if (!Predicate.isObject(json)) return refuse(`expected a JSON object, got ${plainJson.kindOf(json)}`)
+  if (plainJson.wellFormedness(json) === "equal keys") {
+    return refuse("expected keys that differ once each half of a character is U+FFFD, got two that are equal")
+  }
   const options = { strict: contract.annotations.strict === true, coerce: true, limits }
   const first = own && JsonSchema.validate(own, json, options)
   const checked =

@@ -20,6 +20,7 @@ import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import { wellFormedness } from "../../payload/internal/plainJson.ts"
 import type * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as callContext from "./callContext.ts"
@@ -358,6 +359,12 @@ const interruptedFailure = ToolResult.failure(
 
 /** Results that come from elsewhere are judged by the contract; ours were encoded by it. */
 const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult.ToolResult => {
+  if (wellFormedness(result) === "equal keys") {
+    return ToolResult.failure(
+      "execution_error",
+      `The result of tool ${JSON.stringify(call.contract.name)} has two keys that are equal once each half of a character is U+FFFD. Make its keys well-formed.`
+    )
+  }
   if (call.result === undefined || result._tag === "Failure") return result
   const checked = JsonSchema.validate(call.result, result.value)
   if (Result.isSuccess(checked)) return { ...result, value: checked.success }

@@ -1,0 +1,153 @@
+/** RIGHT-4: half an emoji, of a model, a tool or a user, is U+FFFD before it is stored, digested or sent. The servers refuse it. */
+import { assert, describe } from "@effect/vitest"
+import { Effect, Layer, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, AgentEvent, Conversation, Message, ToolResult, VersionedStore } from "effect-emissary"
+import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
+import { Digest } from "effect-emissary/payload"
+import { Session } from "effect-emissary/session"
+import { ScriptedModel } from "effect-emissary/testing"
+import { decide } from "../decisions.ts"
+import { endsAs } from "../outcomes.ts"
+import { test } from "../test.ts"
+import { accepted, connect, providers, type Provider } from "./providers.ts"
+import { answer, call, text } from "./replies.ts"
+import { isWellFormed } from "./server.ts"
+
+const half = "\ud83d"
+const whole = "\ufffd"
+
+const Cut = Tool.make("cut", { parameters: Schema.Struct({ text: Schema.String }), success: Schema.Json })
+const toolkit = Toolkit.make(Cut)
+const cutter = Agent.make("cutter", { toolkit })
+const received: Array<string> = []
+const handlers = toolkit.toLayer({
+  cut: ({ text }) =>
+    Effect.sync(() => {
+      received.push(text)
+      return { [`key ${half}`]: `value ${half}`, list: [half] }
+    })
+})
+
+const replies = [
+  answer(text(`I cut ${half}`), call("c1", "cut", { text: `a ${half}` })),
+  answer(text(`done ${half}`)),
+  answer(text("bye"))
+]
+
+/** The JSON of a conversation of today, with halves of characters everywhere. */
+const ofToday = Effect.gen(function* () {
+  const chat = yield* Conversation.addUser(Conversation.empty, "QQ a")
+  const called = yield* Conversation.addAssistant(chat, [
+    ToolResult.textPart("QQ b"),
+    { type: "tool-call", id: "c0", name: "cut", arguments: { text: "QQ c" }, text: `{"text": "QQ c"}` }
+  ])
+  const result = ToolResult.success({ "QQ d": "QQ e" })
+  const answered = yield* Effect.fromResult(
+    Conversation.append(called, yield* Message.tool({ callId: "c0", name: "cut", result }))
+  )
+  const written = yield* Conversation.codec.encodeJson(yield* Conversation.addAssistant(answered, "QQ f"))
+  return yield* Conversation.codec.decodeJson(
+    written.replaceAll("QQ", "\\ud83d").replaceAll(`\\"\\ud83d`, `\\"\\\\ud83d`)
+  )
+})
+
+describe("RIGHT-4 half a character", () => {
+  for (const [name, provider] of Object.entries<Provider>(providers)) {
+    for (const streamed of [false, true]) {
+      test.live(`reaches ${name} as U+FFFD${streamed ? ", streamed" : ""}, and in a history of today`, function* () {
+        const { model, server } = yield* connect(provider, replies)
+        const run = (input: string, conversation: Conversation.Conversation) =>
+          streamed ? AgentEvent.result(cutter.stream(input, { conversation })) : cutter.run(input, { conversation })
+        const chat = Effect.gen(function* () {
+          const first = yield* endsAs("Completed", run(`go ${half}`, yield* ofToday))
+          const last = yield* endsAs("Completed", run("again", first.conversation))
+          return last.conversation
+        })
+        const conversation = yield* chat.pipe(Effect.provide(Layer.merge(handlers, model)), accepted(server))
+        assert.isTrue(server.bodies.every(isWellFormed))
+        assert.strictEqual(server.bodies.length, 3)
+        const made = Conversation.messages(conversation).slice(4)
+        assert.isTrue(isWellFormed(JSON.parse(JSON.stringify(made))))
+        assert.notInclude(JSON.stringify(made), "ud83d")
+        assert.strictEqual(received.at(-1), `a ${whole}`)
+      })
+    }
+  }
+
+  test("is mended in a history of today for other systems, too", function* () {
+    const conversation = yield* ofToday
+    assert.isFalse(
+      isWellFormed(Conversation.messages(conversation).map((message) => JSON.parse(JSON.stringify(message))))
+    )
+    const openai = yield* Effect.fromResult(OpenAiMessages.fromConversation(conversation))
+    const anthropic = yield* Effect.fromResult(AnthropicMessages.fromConversation(conversation))
+    assert.isTrue(isWellFormed([openai, anthropic]))
+    assert.notInclude(JSON.stringify(openai[1]), "ud83d")
+  })
+
+  test("is mended in arguments before they are digested and approved", function* () {
+    const Ask = Toolkit.make(
+      Tool.make("cut", { ...{ parameters: Cut.parametersSchema }, success: Schema.String, needsApproval: true })
+    )
+    const asking = Agent.make("asking", { toolkit: Ask })
+    const given: Array<string> = []
+    const layer = Ask.toLayer({ cut: ({ text }) => Effect.sync(() => String(given.push(text))) })
+    const model = ScriptedModel.layer([
+      { toolCalls: [{ id: "c", name: "cut", params: { text: half } }] },
+      { text: "x" }
+    ])
+    yield* Effect.gen(function* () {
+      const { state } = yield* endsAs("AwaitingApproval", asking.run("go"))
+      const [request] = state.outcome?._tag === "AwaitingApproval" ? state.outcome.requests : []
+      assert.deepStrictEqual(request?.arguments, { text: whole })
+      yield* Digest.sha256({ ...request })
+      yield* endsAs("Completed", asking.resume(state, { decisions: decide(state) }))
+      assert.deepStrictEqual(given, [whole])
+    }).pipe(Effect.provide([layer, model]))
+  })
+
+  test("may not make two keys equal, in arguments and in results", function* () {
+    const Any = Toolkit.make(
+      Tool.make("t", { parameters: Schema.Record(Schema.String, Schema.Json), success: Schema.Json })
+    )
+    const ran: Array<unknown> = []
+    const layer = Any.toLayer({
+      t: (args) => Effect.sync(() => ran.push(args)).pipe(Effect.as({ [half]: 1, "\ud83e": 2 }))
+    })
+    const calls = [
+      { id: "a", name: "t", params: { [half]: 1, "\ud83e": 2 } },
+      { id: "b", name: "t", params: { [half]: 1 } }
+    ]
+    const model = ScriptedModel.layer([{ toolCalls: calls }, { text: "x" }])
+    const { conversation } = yield* Agent.make("a", { toolkit: Any })
+      .run("go")
+      .pipe(Effect.provide([layer, model]))
+    const results = Conversation.messages(conversation).flatMap((message) =>
+      message.role === "tool" ? [message.result] : []
+    )
+    assert.deepStrictEqual(ran, [{ [whole]: 1 }])
+    assert.deepStrictEqual(
+      results.map((result) => (result._tag === "Failure" ? result.type : result.value)),
+      ["validation_error", "execution_error"]
+    )
+    assert.match(ToolResult.text(results[1]!), /two keys that are equal/)
+  })
+
+  test("is mended in a message to a session before it is stored", function* () {
+    const model = ScriptedModel.layer([{ text: `said ${half}` }])
+    const layer = Session.layer([Agent.make("a")]).pipe(
+      Layer.provideMerge(VersionedStore.layerMemory),
+      Layer.provide(model)
+    )
+    yield* Effect.gen(function* () {
+      const first = yield* Session.ask("s", `hi ${half}`, { messageId: "m" })
+      assert.strictEqual(first.text, `said ${whole}`)
+      // The same message again is no other one
+      const sessions = yield* Session.Session
+      yield* sessions.send("s", `hi ${half}`, { messageId: "m" })
+      const conversation = yield* sessions.history("s")
+      assert.deepStrictEqual(Conversation.messages(conversation).map(Message.text), [`hi ${whole}`, `said ${whole}`])
+    }).pipe(Effect.provide(layer))
+  })
+})
