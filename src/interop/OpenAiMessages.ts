@@ -54,7 +54,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Message from "../conversation/Message.ts"
-import type * as history from "../conversation/internal/history.ts"
+import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
@@ -611,7 +611,7 @@ const isOlder = (part: { readonly options?: Json.JsonObject }): boolean =>
 
 const writeFunction = (part: Message.ToolCallPart): Json.JsonObject => ({
   name: part.name,
-  arguments: part.text ?? JSON.stringify(part.arguments)
+  arguments: history.textOfCall(part)
 })
 
 const writeCall = (part: Message.ToolCallPart): Json.JsonObject => {

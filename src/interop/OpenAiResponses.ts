@@ -40,7 +40,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Message from "../conversation/Message.ts"
-import type * as history from "../conversation/internal/history.ts"
+import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import { defined, isArray, isObject } from "../payload/internal/plainJson.ts"
@@ -423,7 +423,7 @@ const writeAnswer = (parts: ReadonlyArray<Message.AssistantPart>): ReadonlyArray
         items.push(
           input !== undefined
             ? { type: "custom_tool_call", ...about, input }
-            : { type: "function_call", ...about, arguments: part.text ?? JSON.stringify(part.arguments) }
+            : { type: "function_call", ...about, arguments: history.textOfCall(part) }
         )
         break
       }

@@ -5,6 +5,7 @@ import { Conversation, ConversationError, Message, PayloadError, ToolResult } fr
 import { type OpenAiMessages, RenderError } from "effect-emissary/interop"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
+import { wellFormed } from "../well-formed.ts"
 import { test } from "../test.ts"
 import * as given from "./given.ts"
 import { heldBy, sendableTo } from "./foreign-transcript.ts"
@@ -204,8 +205,14 @@ export const laws = <Foreign>(format: Format<Foreign>) => {
       function* ([foreign]) {
         assert.deepStrictEqual(rules(foreign), [])
         const self = yield* read(foreign)
-        same(yield* render(self), foreign)
-        same(yield* render(yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))), foreign)
+        const again = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
+        const [written, afterwards] = [yield* render(self), yield* render(again)]
+        // RIGHT-4: half a character is mended, and a message with one is no longer the one that its note is about
+        if (JSON.stringify(wellFormed(foreign)) !== JSON.stringify(foreign)) {
+          return same([written, afterwards], wellFormed([written, afterwards]))
+        }
+        same(written, foreign)
+        same(afterwards, foreign)
       },
       runs
     )

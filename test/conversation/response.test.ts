@@ -4,6 +4,7 @@ import * as modelMessages from "#src/conversation/internal/modelMessages.ts"
 import { Agent, Conversation, Message, ToolResult } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Prompt, Response } from "effect/ai"
+import { wellFormed } from "../well-formed.ts"
 import { test } from "../test.ts"
 
 const usage = new Response.Usage({
@@ -132,7 +133,7 @@ describe("CONV-3 responses become assistant messages", () => {
         .filter((part) => (part.type !== "text" && part.type !== "reasoning") || part.text.trim() !== "")
         .map((part) => [part.type, part.options])
     const core = Prompt.fromResponseParts(all)
-    assert.deepStrictEqual(options(Conversation.toPrompt(self)), options(core))
+    assert.deepStrictEqual(options(Conversation.toPrompt(self)), wellFormed(options(core)))
   })
 
   it("usage, model and finish reason", () => {

@@ -675,6 +675,10 @@ const mendKeys = (container: Record<string, unknown>): void => {
 /** The value, or a copy of it with U+FFFD for each half of a character in a text or a key. */
 export const mend = <A>(value: A): A => (wellFormedness(value) === "well-formed" ? value : own({ value }).value)
 
+/** The text of the arguments of a call: the received one, if it has no half of a character as an escape. */
+export const textOfCall = ({ arguments: args, text }: ToolCallPart): string =>
+  text !== undefined && wellFormedness(args) === "well-formed" ? text : JSON.stringify(mend(args))
+
 /** A message as models and other systems receive it. One that was stored may have halves of characters. */
 export const sendable = <M extends Message>(message: M): M => {
   const isMade = Own.has(message) && !Decoded.has(message)

@@ -467,11 +467,15 @@ export const writeMessages = (format: Format, self: history.Conversation, option
     const unanswered = history.unansweredCalls(history.asHistory(self))
     const prepared: Array<Message.Message> = []
     for (const [index, whole] of messages.entries()) {
-      const message = history.sendable(history.withoutUnanswered(unanswered, whole))
+      const message = history.withoutUnanswered(unanswered, whole)
       const sent = yield* prepareMessage(format, message, { index, id: message.id }, options)
       if (hasContent(format, sent)) prepared.push(sent)
     }
-    return restoreOrder(format.key, prepared).map((message) => ({ message, json: writeMessage(format, message) }))
+    return restoreOrder(format.key, prepared).map((message) => ({
+      message,
+      // Messages that were stored may have halves of characters
+      json: plainJson.toWellFormed(writeMessage(format, message))
+    }))
   })
 
 /** Empty answers and system messages without text are left out, as prompts do, unless they hold something for the provider. */

@@ -723,12 +723,15 @@ export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equ
   return isWhole ? "well-formed" : "mendable"
 }
 
-/** A copy of JSON with U+FFFD for each half of a character. */
-export const toWellFormed = (json: Schema.Json): Schema.Json => {
+/** The JSON with U+FFFD for each half of a character. */
+export const toWellFormed = (json: Schema.Json): Schema.Json =>
+  wellFormedness(json) === "well-formed" ? json : mendJson(json)
+
+const mendJson = (json: Schema.Json): Schema.Json => {
   if (typeof json === "string") return json.toWellFormed()
-  if (isArray(json)) return json.map(toWellFormed)
+  if (isArray(json)) return json.map(mendJson)
   if (!isObject(json)) return json
-  return Object.fromEntries(Object.entries(json).map(([key, value]) => [key.toWellFormed(), toWellFormed(value)]))
+  return Object.fromEntries(Object.entries(json).map(([key, value]) => [key.toWellFormed(), mendJson(value)]))
 }
 
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
