@@ -1028,7 +1028,7 @@ const writeHistory = (self: history.Conversation, options: Options): Result.Resu
         messages.push({
           role: message.role === "tool" ? "user" : message.role,
           content: blocks ?? json,
-          ...members
+          ...history.mend(members)
         })
       }
       if (!isResult) blocks = undefined

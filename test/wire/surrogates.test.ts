@@ -88,7 +88,7 @@ describe("RIGHT-4 half a character", () => {
 
   test("is mended in arguments before they are digested and approved", function* () {
     const Ask = Toolkit.make(
-      Tool.make("cut", { ...{ parameters: Cut.parametersSchema }, success: Schema.String, needsApproval: true })
+      Tool.make("cut", { parameters: Cut.parametersSchema, success: Schema.String, needsApproval: true })
     )
     const asking = Agent.make("asking", { toolkit: Ask })
     const given: Array<string> = []

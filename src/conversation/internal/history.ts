@@ -194,7 +194,7 @@ export const textArguments = (text: string): CallArguments => {
   return { arguments: mended, text: mended }
 }
 
-/** Arguments with half a character are others than their text says. */
+/** The text of arguments with half a character is the text of other arguments. */
 const withText = (json: Schema.Json, text: string): CallArguments =>
   wellFormedness(json) === "well-formed" ? { arguments: json, text } : { arguments: mend(json) }
 
