@@ -197,6 +197,9 @@ const warningText = (warning: SharedV4Warning): string => {
  *   is made once: see `modelRetry` of a run, or `Effect.retry`.
  * - Arguments of a call that are not JSON are passed on as text, so that they can be corrected.
  * - A tool is offered with `strict: true` if its JSON Schema is in the strict form and the provider has strict tools.
+ * - A JSON Schema that the provider refuses is sent in a form that it takes and that accepts the same: a union at the root in
+ *   an object, other names for properties, references to `$defs`. Arguments are turned back before anything reads them. A tool
+ *   whose schema has no such form is left out, and logged once.
  * - Metadata of a part returns to the provider with the part: signatures of reasoning, ids of items, cache points.
  * - A warning of the provider is logged once.
  * - An answer with more than `maxBytes` of the current `Limits`, and an answer that is none of `LanguageModelV4`, is an
@@ -247,18 +250,20 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
     const prepare = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions, method: string) {
       const wrong = sdkError.wrongVersion(languageModel)
       if (wrong !== undefined) return yield* sdkError.invalidRequest(failed(method), wrong)
+      const offer = sdkRequest.offerOf(request, dialect)
       const prepared = yield* Effect.try({
         try: (): LanguageModelV4CallOptions =>
-          sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect) }, dialect),
+          sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect, offer) }, dialect),
         catch: (error) => {
           const description = error instanceof Error ? error.message : String(error)
           return AiError.make({ module: "AiSdk", method, reason: new AiError.UnsupportedSchemaError({ description }) })
         }
       })
       annotateRequest(request, languageModel, settings)
-      yield* warn(sdkRequest.systemWarnings(request.prompt, dialect).map(warningText))
+      yield* warn([...sdkRequest.systemWarnings(request.prompt, dialect).map(warningText), ...offer.leftOut])
       const limits = yield* Limits
-      return { prepared, limits, size: sdkResponse.counter(limits, failed(method).provider) }
+      const size = sdkResponse.counter(limits, failed(method).provider)
+      return { prepared, limits, size, turnBack: sdkRequest.turningBack(offer) }
     })
 
     const call = <A>(
@@ -274,7 +279,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
 
     const generateText = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions) {
       const method = "generateText"
-      const { limits, prepared, size } = yield* prepare(request, method)
+      const { limits, prepared, size, turnBack } = yield* prepare(request, method)
       const result = yield* call(method, (abortSignal) => languageModel.doGenerate({ ...prepared, abortSignal }))
       yield* warn(yield* read(method, () => result.warnings.map(warningText)))
       const unreadable = sdkResponse.unreadable(
@@ -287,13 +292,13 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       const problem = size(parts)
       if (problem !== undefined) return yield* sdkError.tooLarge(failed(method), problem)
       parts.forEach((part) => annotateResponse(request, part))
-      return parts
+      return parts.map(turnBack)
     })
 
     const streamText = (request: LanguageModel.ProviderOptions) =>
       Effect.gen(function* () {
         const method = "streamText"
-        const { limits, prepared, size } = yield* prepare(request, method)
+        const { limits, prepared, size, turnBack } = yield* prepare(request, method)
         const controller = yield* Effect.acquireRelease(
           Effect.sync(() => new AbortController()),
           (controller) => Effect.sync(() => controller.abort())
@@ -326,7 +331,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
           const problem = unreadable ?? size(made)
           if (problem !== undefined) return Stream.fail(sdkError.tooLarge(failed(method), problem))
           made.forEach((each) => annotateResponse(request, each))
-          return Stream.fromIterable(made)
+          return Stream.fromIterable(made.map(turnBack))
         }
         return parts.pipe(
           Stream.catch(({ cause }) => Stream.fromEffect(fail(method, cause))),

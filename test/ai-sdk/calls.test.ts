@@ -137,6 +137,29 @@ describe("MODEL-1 tools", () => {
     })
   })
 
+  test("RIGHT-2 a union of strict schemas at the root is strict in its wrapper", function* () {
+    const Union = dynamic("union", { anyOf: [closed, closed] })
+    assert.deepStrictEqual(strictOf(yield* called([Union])), { union: true })
+  })
+
+  test("RIGHT-2 DESIGN 5.5 a schema is converted once for a provider, whatever the number of requests and models", function* () {
+    const Odd = dynamic("odd", {
+      type: "object",
+      properties: { $top: { type: "integer" } },
+      anyOf: [{ required: ["$top"] }]
+    })
+    const sent = (provider: string) =>
+      Effect.map(called([Odd], { provider }), (call) => call.tools?.[0] ?? assert.fail("no tool"))
+    const [first, second, other] = yield* Effect.all([
+      sent("anthropic.messages"),
+      sent("anthropic.messages"),
+      sent("openai.chat")
+    ])
+    assert(first.type === "function" && second.type === "function" && other.type === "function")
+    assert.strictEqual(first.inputSchema, second.inputSchema)
+    assert.notDeepEqual(first.inputSchema, other.inputSchema)
+  })
+
   test("MODEL-1 a schema without properties has them, as providers want it", function* () {
     const Nothing = Tool.make("nothing", {})
     const Anything = dynamic("anything", { type: "object" })

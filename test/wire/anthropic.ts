@@ -1,6 +1,7 @@
 import type { LanguageModelConformance } from "effect-emissary/testing"
 import { anthropicRules } from "../conversation/anthropic-rules.ts"
 import { deltas, isObject, listOf, objectOf, parse, textOf } from "./server.ts"
+import { anthropicProblem } from "./tool-rules.ts"
 import type { Answer, Content, Dialect, Json, Refusal, Turn } from "./server.ts"
 
 const errorTypes: Readonly<Record<number, string>> = {
@@ -287,10 +288,8 @@ const refuseTool = (tool: Json, index: number): Refusal | undefined => {
   }
   const schema = tool["input_schema"]
   if (!isObject(schema)) return no(`${path}.input_schema: Field required`)
-  if (schema["type"] !== "object") return no(`${path}.input_schema.type: Input should be 'object'`)
-  const top = ["oneOf", "allOf", "anyOf"].find((key) => key in schema)
-  if (top !== undefined)
-    return no(`${path}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level`)
+  const problem = anthropicProblem(schema)
+  if (problem !== undefined) return no(`${path}.${problem}`)
   if (tool["strict"] === true) return openObject(schema, `${path}.input_schema`)
   return undefined
 }

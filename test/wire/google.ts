@@ -1,5 +1,6 @@
 import type { LanguageModelConformance } from "effect-emissary/testing"
 import { deltas, isObject, listOf, objectOf, parse, textOf } from "./server.ts"
+import { googleProblem } from "./tool-rules.ts"
 import type { Answer, Content, Dialect, Json, Refusal, Turn } from "./server.ts"
 
 const statuses: Readonly<Record<number, string>> = {
@@ -162,6 +163,8 @@ const refuseTool = (tool: Json, index: number): Refusal | undefined => {
   if (extra !== undefined) {
     return no(`Invalid JSON payload received. Unknown name "${extra}" at '${path}': Cannot find field.`)
   }
+  const problem = googleProblem(tool["parametersJsonSchema"])
+  if (problem !== undefined) return no(`* GenerateContentRequest.${path}.${problem}`)
   if (/^[a-zA-Z_][\w.:-]{0,63}$/.test(textOf(tool["name"]))) return undefined
   return no(
     `* GenerateContentRequest.${path}.name: Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.`

@@ -64,6 +64,24 @@ const chat: Refused = {
   ],
   "an unknown field": [{ messages: [user], topic: 1 }, "Unknown parameter: 'topic'."],
   "an unknown field of a message": [{ messages: [{ ...user, at: 1 }] }, "Unknown parameter: 'messages[0].at'."],
+  "a union at the root of a schema": [
+    { messages: [user], tools: [chatTool({ ...closed, anyOf: [closed] }, "get", false)] },
+    "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+  ],
+  "a reference to something else than a definition": [
+    {
+      messages: [user],
+      tools: [chatTool({ ...closed, properties: { a: open, b: { $ref: "#/properties/a" } } }, "get", false)]
+    },
+    "In context=('properties', 'b'), reference can only point to definitions defined at the top level of the schema."
+  ],
+  "a list of any type without items": [
+    {
+      messages: [user],
+      tools: [chatTool({ ...open, properties: { a: { anyOf: [{ type: ["array", "null"] }] } } }, "get", false)]
+    },
+    "In context=('properties', 'a', 'anyOf', '0'), array schema missing items."
+  ],
   "a strict schema with an open object": [
     { messages: [user], tools: [chatTool(open)] },
     "Invalid schema for function 'get': In context=(), 'additionalProperties' is required to be supplied and to be false."
@@ -252,6 +270,26 @@ const anthropic: Refused = {
     { max_tokens, messages: [user], tools: [{ ...anthropicTool, name: "a.b" }] },
     "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
   ],
+  "a union at the root of a schema": [
+    { max_tokens, messages: [user], tools: [{ ...anthropicTool, input_schema: { ...open, oneOf: [open] } }] },
+    "input_schema does not support oneOf, allOf, or anyOf at the top level"
+  ],
+  "a name of a property": [
+    {
+      max_tokens,
+      messages: [user],
+      tools: [{ ...anthropicTool, input_schema: { ...open, properties: { $top: {} } } }]
+    },
+    "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+  ],
+  "a schema of draft-07": [
+    {
+      max_tokens,
+      messages: [user],
+      tools: [{ ...anthropicTool, input_schema: { ...open, properties: { a: { items: [{}] } } } }]
+    },
+    "It must match JSON Schema draft 2020-12"
+  ],
   "a strict schema with an open object": [
     { max_tokens, messages: [user], tools: [{ ...anthropicTool, input_schema: open, strict: true }] },
     "'additionalProperties' must be explicitly set to false"
@@ -293,6 +331,13 @@ const google: Refused = {
     "Please use a valid role: user, model."
   ],
   "an unknown field": [{ contents: [part("Hi")], topic: 1 }, 'Unknown name "topic": Cannot find field.'],
+  "a name of a parameter": [
+    {
+      contents: [part("Hi")],
+      tools: [{ functionDeclarations: [{ name: "get", parametersJsonSchema: { ...open, properties: { "a-b": {} } } }] }]
+    },
+    "Invalid parameter name"
+  ],
   "an unknown field of a tool": [
     { contents: [part("Hi")], tools: [{ functionDeclarations: [{ name: "get", strict: true }] }] },
     `Unknown name "strict" at 'tools[0].function_declarations[0]'`

@@ -1,4 +1,5 @@
 import { isObject, type Json } from "./server.ts"
+import { schemasIn } from "./tool-rules.ts"
 
 const refused = new Set([
   "allOf",
@@ -83,16 +84,22 @@ export const functionProblem = (schema: unknown, strict: boolean): string | unde
       : `schema must be a JSON Schema of 'type: "object"', got 'type: "${String(schema["type"] ?? "None")}"'.`
   }
   if (schema["properties"] === undefined) return "In context=(), object schema missing properties."
-  return strict ? strictProblem(schema) : arraysProblem(schema)
+  return referenceProblem(schema) ?? (strict ? strictProblem(schema) : arraysProblem(schema))
 }
 
-const arraysProblem = (schema: Json, context: ReadonlyArray<string> = []): string | undefined => {
-  if (schema["type"] === "array" && schema["items"] === undefined)
-    return `${show(context)}, array schema missing items.`
-  const { items, properties } = schema
-  for (const [name, value] of Object.entries(isObject(properties) ? properties : {})) {
-    const problem = isObject(value) ? arraysProblem(value, [...context, "properties", name]) : undefined
-    if (problem !== undefined) return problem
-  }
-  return isObject(items) ? arraysProblem(items, [...context, "items"]) : undefined
+/** References lead to the root or to one of its definitions. */
+const referenceProblem = (root: Json): string | undefined => {
+  const wrong = schemasIn(root).find(([{ $ref }]) => {
+    if ($ref === undefined || $ref === "#") return false
+    const name = typeof $ref === "string" ? /^#\/\$defs\/([^/]+)$/.exec($ref)?.[1] : undefined
+    return name === undefined || !isObject(root["$defs"]) || !Object.hasOwn(root["$defs"], name)
+  })
+  return wrong === undefined
+    ? undefined
+    : `${show(wrong[1])}, reference can only point to definitions defined at the top level of the schema.`
+}
+
+const arraysProblem = (root: Json): string | undefined => {
+  const bare = schemasIn(root).find(([{ items, type }]) => [type].flat().includes("array") && items === undefined)
+  return bare === undefined ? undefined : `${show(bare[1])}, array schema missing items.`
 }

@@ -18,16 +18,20 @@ import type {
   SharedV4Warning
 } from "@ai-sdk/provider"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AnthropicStructuredOutput from "effect/ai/AnthropicStructuredOutput"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as OpenAiStructuredOutput from "effect/ai/OpenAiStructuredOutput"
 import * as Prompt from "effect/ai/Prompt"
+import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
+import { formatPlace, quote } from "../../payload/internal/base.ts"
 import { replacedBy, systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as toolSchema from "./toolSchema.ts"
 
 /**
  * The key of a part's metadata under which a part of the AI SDK is kept that `effect/ai` has no name for: it returns with
@@ -309,56 +313,8 @@ export interface Dialect {
   readonly filesInResults: boolean
   /** The places where a system message may be that is not in front. */
   readonly laterSystem: "anywhere" | "behind questions" | "none"
-  /** Tests which tools may be offered with `strict: true`, of those whose schema is in the strict form. */
-  readonly strict: (schemas: ReadonlyArray<plainJson.JsonObject>) => (schema: plainJson.JsonObject) => boolean
-}
-
-/** Keywords that Anthropic compiles; a strict tool with another one is refused. */
-const anthropicKeywords = new Set(
-  "$ref $defs type title description enum const anyOf allOf properties required additionalProperties items".split(" ")
-)
-
-/** The most strict tools, and the most parameters with a union type, in one request to Anthropic. */
-const anthropicTools = 20
-const anthropicUnions = 16
-
-const childSchemas = (schema: plainJson.JsonObject): ReadonlyArray<unknown> =>
-  Object.entries(schema).flatMap(([key, value]) => {
-    if (key === "properties" || key === "$defs") return plainJson.isObject(value) ? Object.values(value) : []
-    if (key === "items") return [value]
-    return (key === "anyOf" || key === "allOf") && plainJson.isArray(value) ? value : []
-  })
-
-/** The number of unions in a schema. Infinite where a keyword is unknown to Anthropic. */
-const countUnions = (schema: unknown): number => {
-  if (!plainJson.isObject(schema)) return 0
-  if (!Object.keys(schema).every((key) => anthropicKeywords.has(key))) return Number.POSITIVE_INFINITY
-  const own = "anyOf" in schema || plainJson.isArray(schema["type"]) ? 1 : 0
-  return childSchemas(schema).reduce<number>((count, child) => count + countUnions(child), own)
-}
-
-/** Keywords and formats that OpenAI compiles; a request with another one in a strict schema is refused. */
-const openAiKeywords = new Set(
-  (
-    "$defs type title description enum const anyOf properties required additionalProperties items format pattern " +
-    "multipleOf minimum exclusiveMinimum maximum exclusiveMaximum minItems maxItems"
-  ).split(" ")
-)
-const openAiFormats = new Set<unknown>("date-time time date duration email hostname ipv4 ipv6 uuid".split(" "))
-
-const maxOpenAiDepth = 10
-
-const isOpenAi = (schema: unknown, depth: number): boolean => {
-  if (!plainJson.isObject(schema) || depth > maxOpenAiDepth) return false
-  const { $ref, anyOf, format, pattern = "", type } = schema
-  if ($ref !== undefined) return Object.keys(schema).length === 1
-  return (
-    (anyOf === undefined ? type !== undefined : depth > 0) &&
-    (format === undefined || openAiFormats.has(format)) &&
-    !String(pattern).includes("(?") &&
-    Object.keys(schema).every((key) => openAiKeywords.has(key)) &&
-    childSchemas(schema).every((child) => isOpenAi(child, depth + 1))
-  )
+  /** The rules for the schemas of tools. */
+  readonly rules: toolSchema.Rules
 }
 
 const openAi: Dialect = {
@@ -366,7 +322,7 @@ const openAi: Dialect = {
   needsTools: false,
   filesInResults: true,
   laterSystem: "anywhere",
-  strict: () => (schema) => isOpenAi(schema, 0)
+  rules: toolSchema.rules.openAi
 }
 
 /** Chat completions, of OpenAI and of many others. */
@@ -377,16 +333,10 @@ const anthropic: Dialect = {
   needsTools: true,
   filesInResults: true,
   laterSystem: "behind questions",
-  strict: (schemas) => {
-    const isAllowed =
-      schemas.length <= anthropicTools &&
-      schemas.reduce((count, schema) => count + countUnions(schema), 0) <= anthropicUnions
-    return () => isAllowed
-  }
+  rules: toolSchema.rules.anthropic
 }
 
-/** Google has no strict tools. */
-const google: Dialect = { ...openAi, laterSystem: "none", strict: () => () => false }
+const google: Dialect = { ...openAi, laterSystem: "none", rules: toolSchema.rules.google }
 
 /** The dialect of a provider. That of OpenAI is the smallest, so that most others understand it. */
 export const dialectOf = (provider: string): Dialect => {
@@ -395,7 +345,7 @@ export const dialectOf = (provider: string): Dialect => {
   const dialect = provider.endsWith(".chat") ? chat : openAi
   if (/^(openai|azure)(?!-compatible)\b/u.test(provider)) return dialect
   // A gateway may lead to any model, those of Anthropic included
-  return { ...dialect, laterSystem: "none", needsTools: true }
+  return { ...dialect, laterSystem: "none", needsTools: true, rules: toolSchema.rules.compatible }
 }
 
 // Tools
@@ -406,64 +356,111 @@ const closed: LanguageModel.CodecTransformer = (schema) => {
   return { codec: schema, jsonSchema: Object.keys(definitions).length === 0 ? json : { ...json, $defs: definitions } }
 }
 
-const keywordsOfSchemas = new Set(["items", "prefixItems", "anyOf", "oneOf", "allOf", "additionalProperties"])
-
-const keywordsOfNames = new Set(["properties", "$defs", "definitions"])
-
-/** OpenAI refuses a list without `items`, such as a tuple; an empty one allows what its absence allows. */
-const withItems = (schema: Schema.Json): Schema.Json => {
-  if (plainJson.isArray(schema)) return schema.map(withItems)
-  if (!plainJson.isObject(schema)) return schema
-  const entries = Object.entries(schema).map(([key, value]): readonly [string, Schema.Json] => {
-    if (keywordsOfSchemas.has(key)) return [key, withItems(value)]
-    if (!keywordsOfNames.has(key) || !plainJson.isObject(value)) return [key, value]
-    return [key, Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withItems(inner)]))]
-  })
-  const bare = schema["type"] === "array" && schema["items"] === undefined
-  return Object.fromEntries(bare ? [...entries, ["items", {}]] : entries)
-}
-
-/** Providers refuse a tool whose schema is not that of an object, and OpenAI one without `properties`. */
-const inputSchema = (tool: Tool.Any): plainJson.JsonObject => {
-  // Sound: a JSON Schema is JSON, and the schema of an object stays one.
-  const schema = withItems(Tool.getJsonSchema(tool, { transformer: closed }) as Schema.Json) as plainJson.JsonObject
-  const { $ref, additionalProperties, properties, type = "object" } = schema
-  if ($ref !== undefined || type !== "object" || properties !== undefined) return schema
-  return { ...schema, type, properties: {}, ...(additionalProperties === false ? { required: [] } : undefined) }
-}
-
 type SdkTool = LanguageModelV4FunctionTool | LanguageModelV4ProviderTool
 
-// Tools are immutable, and offered again in each step
-const known = new WeakMap<Tool.Any, { readonly tool: SdkTool; readonly strict: plainJson.JsonObject | undefined }>()
+/** A tool as it is offered, or the sentence why no form of its schema fits the provider. */
+type Made = {
+  readonly name: string
+  readonly tool: SdkTool
+  readonly strict: plainJson.JsonObject | undefined
+  readonly form: toolSchema.Rewritten["form"]
+}
 
-const makeTool = (tool: Tool.Any) => {
+// Tools are immutable, and offered again in each step
+const known = new WeakMap<toolSchema.Rules, WeakMap<Tool.Any, Result.Result<Made, string>>>()
+
+const makeTool = (tool: Tool.Any, rules: toolSchema.Rules): Result.Result<Made, string> => {
+  const { name } = tool
   if (Tool.isProviderDefined(tool)) {
     // Sound: the arguments of a provider's tool are an object, or absent.
     const args = (tool.args ?? {}) as Record<string, unknown>
-    return { tool: { type: "provider", id: tool.id, name: tool.name, args } as const, strict: undefined }
+    const made = { type: "provider", id: tool.id, name, args } as const
+    return Result.succeed({ name, tool: made, strict: undefined, form: undefined })
   }
-  const schema = inputSchema(tool)
-  const isStrict = Tool.getStrictMode(tool) !== false && JsonSchema.isStrict(schema)
-  const made: LanguageModelV4FunctionTool = {
-    type: "function",
-    name: tool.name,
-    // Sound: the keywords of both versions of JSON Schema that tools use are the same.
-    inputSchema: schema as JSONSchema7,
-    ...defined({ description: Tool.getDescription(tool) })
-  }
-  return { tool: made, strict: isStrict ? schema : undefined }
+  const exported = Result.try({
+    // Sound: a JSON Schema is JSON.
+    try: () => Tool.getJsonSchema(tool, { transformer: closed }) as plainJson.JsonObject,
+    catch: (error) => ({ path: "", problem: error instanceof Error ? error.message : String(error) })
+  })
+  const rewritten = Result.flatMap(exported, (schema) => toolSchema.rewrite(schema, rules))
+  return Result.mapBoth(rewritten, {
+    onFailure: ({ path, problem }) =>
+      `tool ${quote(name)} is left out, because its schema ${formatPlace(path)} ${problem}. Change the schema, or use another provider.`,
+    onSuccess: ({ form, schema }): Made => {
+      const isStrict = Tool.getStrictMode(tool) !== false && JsonSchema.isStrict(schema)
+      const made: LanguageModelV4FunctionTool = {
+        type: "function",
+        name,
+        // Sound: the keywords of both versions of JSON Schema that tools use are the same.
+        inputSchema: schema as JSONSchema7,
+        ...defined({ description: Tool.getDescription(tool) })
+      }
+      return { name, tool: made, strict: isStrict ? schema : undefined, form }
+    }
+  })
 }
 
-const toolOf = (tool: Tool.Any) => {
-  const found = known.get(tool) ?? makeTool(tool)
-  known.set(tool, found)
+const toolOf = (tool: Tool.Any, rules: toolSchema.Rules): Result.Result<Made, string> => {
+  const ofRules = known.get(rules) ?? new WeakMap<Tool.Any, Result.Result<Made, string>>()
+  known.set(rules, ofRules)
+  const found = ofRules.get(tool) ?? makeTool(tool, rules)
+  ofRules.set(tool, found)
   return found
 }
 
-const toTools = (tools: ReadonlyArray<Tool.Any>, dialect: Dialect): Array<SdkTool> => {
-  const made = tools.map(toolOf)
-  const isAllowed = dialect.strict(made.flatMap(({ strict }) => (strict === undefined ? [] : [strict])))
+/** The tools of a request in the form of the provider. */
+export interface Offer {
+  readonly made: ReadonlyArray<Made>
+  /** A sentence about each tool that is left out. */
+  readonly leftOut: ReadonlyArray<string>
+  /** The forms of arguments that are not those of the tool, by its name. */
+  readonly forms: ReadonlyMap<string, NonNullable<Made["form"]>>
+}
+
+export const offerOf = ({ tools }: LanguageModel.ProviderOptions, { rules }: Dialect): Offer => {
+  const all = tools.map((tool) => toolOf(tool, rules))
+  const made = all.flatMap((one) => (Result.isSuccess(one) ? [one.success] : []))
+  return {
+    made,
+    leftOut: all.flatMap((one) => (Result.isFailure(one) ? [one.failure] : [])),
+    forms: new Map(made.flatMap(({ form, name }) => (form === undefined ? [] : [[name, form]])))
+  }
+}
+
+/** Calls of earlier turns in the form that their tools have in this request. */
+const inForm = ({ content }: Prompt.Prompt, { forms }: Offer): Prompt.Prompt => {
+  const convert = (part: Prompt.AssistantMessagePart): Prompt.AssistantMessagePart => {
+    const form = part.type === "tool-call" && !part.providerExecuted ? forms.get(part.name) : undefined
+    if (part.type !== "tool-call" || form === undefined) return part
+    return Prompt.toolCallPart({
+      ...part,
+      params: Option.match(toJson(part.params), { onNone: () => part.params, onSome: form.toModel })
+    })
+  }
+  return Prompt.fromMessages(
+    content.map((message) =>
+      message.role === "assistant"
+        ? Prompt.assistantMessage({ content: message.content.map(convert), options: message.options })
+        : message
+    )
+  )
+}
+
+/** Turns the arguments of calls back, part by part. Text of arguments that is not whole has no form, so it is not shown. */
+export const turningBack = ({ forms }: Offer) => {
+  const open = new Set<string>()
+  return <Part extends Response.PartEncoded | Response.StreamPartEncoded>(part: Part): Part => {
+    if (part.type === "tool-params-start" && forms.has(part.name)) open.add(part.id)
+    if (part.type === "tool-params-delta" && open.has(part.id)) return { ...part, delta: "" }
+    const form = part.type === "tool-call" && part.providerExecuted !== true ? forms.get(part.name) : undefined
+    return part.type === "tool-call" && form !== undefined
+      ? { ...part, params: Option.match(toJson(part.params), { onNone: () => part.params, onSome: form.fromModel }) }
+      : part
+  }
+}
+
+const toTools = ({ made }: Offer, { rules }: Dialect): Array<SdkTool> => {
+  const isAllowed = rules.strict(made.flatMap(({ strict }) => (strict === undefined ? [] : [strict])))
   return made.map(({ strict, tool }) =>
     tool.type === "function" ? { ...tool, strict: strict !== undefined && isAllowed(strict) } : tool
   )
@@ -472,10 +469,13 @@ const toTools = (tools: ReadonlyArray<Tool.Any>, dialect: Dialect): Array<SdkToo
 /** The tools of a `oneOf` are the only ones that are offered. */
 const toToolChoice = (
   choice: LanguageModel.ToolChoice<string>,
-  tools: ReadonlyArray<Tool.Any>
+  tools: ReadonlyArray<{ readonly name: string }>
 ): NonNullable<LanguageModelV4CallOptions["toolChoice"]> => {
   if (typeof choice === "string") return { type: choice }
-  if ("tool" in choice) return { type: "tool", toolName: choice.tool }
+  if ("tool" in choice) {
+    const isOffered = tools.some(({ name }) => name === choice.tool)
+    return isOffered ? { type: "tool", toolName: choice.tool } : { type: "auto" }
+  }
   if (choice.mode !== "required") return { type: "auto" }
   const [only, ...others] = tools
   return only !== undefined && others.length === 0 ? { type: "tool", toolName: only.name } : { type: "required" }
@@ -494,8 +494,9 @@ const toolsOfPrompt = ({ content }: Prompt.Prompt): Array<SdkTool> => {
 
 type Tools = Pick<LanguageModelV4CallOptions, "toolChoice" | "tools">
 
-const offered = ({ prompt, toolChoice, tools }: LanguageModel.ProviderOptions, dialect: Dialect): Tools => {
-  if (tools.length > 0) return { tools: toTools(tools, dialect), toolChoice: toToolChoice(toolChoice, tools) }
+const offered = ({ prompt, toolChoice }: LanguageModel.ProviderOptions, dialect: Dialect, offer: Offer): Tools => {
+  const { made } = offer
+  if (made.length > 0) return { tools: toTools(offer, dialect), toolChoice: toToolChoice(toolChoice, made) }
   const named = dialect.needsTools ? toolsOfPrompt(prompt) : []
   return named.length === 0 ? {} : { tools: named, toolChoice: { type: "none" } }
 }
@@ -503,10 +504,12 @@ const offered = ({ prompt, toolChoice, tools }: LanguageModel.ProviderOptions, d
 /** The part of a call that comes from `effect/ai`. A schema that the provider cannot take throws. */
 export const toCall = (
   request: LanguageModel.ProviderOptions,
-  dialect: Dialect
+  dialect: Dialect,
+  offer: Offer
 ): Pick<LanguageModelV4CallOptions, "prompt" | "responseFormat"> & Tools => {
-  const { prompt, responseFormat } = request
-  const common = { prompt: toPrompt(prompt, dialect), ...offered(request, dialect) }
+  const { responseFormat } = request
+  const prompt = offer.forms.size === 0 ? request.prompt : inForm(request.prompt, offer)
+  const common = { prompt: toPrompt(prompt, dialect), ...offered(request, dialect, offer) }
   if (responseFormat.type === "text") return common
   const { objectName: name, schema } = responseFormat
   const json = Tool.getJsonSchemaFromSchema(schema, { transformer: dialect.transformer })
@@ -519,7 +522,7 @@ export const withOpenOutput = (call: LanguageModelV4CallOptions, dialect: Dialec
   if (call.responseFormat?.type !== "json") return call
   // Sound: a JSON Schema is JSON.
   const json = call.responseFormat.schema as plainJson.JsonObject
-  if (JsonSchema.isStrict(json) && dialect.strict([json])(json)) return call
+  if (JsonSchema.isStrict(json) && dialect.rules.strict([json])(json)) return call
   const { providerOptions } = call
   return {
     ...call,

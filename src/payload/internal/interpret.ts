@@ -667,3 +667,7 @@ export const validateWith = (
  */
 export const accepts = (self: JsonSchema, value: unknown): boolean =>
   Result.isSuccess(checkValue(rootOf(self), value, false, { maxIssues: 1 }, undefined))
+
+/** {@link accepts} as a part of a door. */
+export const acceptsWith = (tank: fuel.Fuel, self: JsonSchema, value: unknown): boolean =>
+  Result.isSuccess(checkValue(rootOf(self), value, false, { maxIssues: 1 }, tank))
