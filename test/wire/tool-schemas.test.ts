@@ -168,7 +168,7 @@ describe("RIGHT-2 one tool does not make every request fail", () => {
             streamed ? AgentEvent.result(agent.stream("Hi")) : agent.run("Hi")
           )
           const [request] = Run.approvalRequests(waiting.state)
-          // What a person approves is the original
+          // A person approves the original
           assert.deepStrictEqual(request?.arguments, tools["odd"]?.[1])
           const options = { decisions: decide(waiting.state) }
           const first = yield* endsAs(
