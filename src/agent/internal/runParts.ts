@@ -18,6 +18,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import * as Digest from "../../payload/Digest.ts"
+import { hashText } from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 import * as planRunParts from "./planRunParts.ts"
@@ -439,39 +440,52 @@ export const newRunId = Effect.flatMap(
  * The digest of a request: of the contract of its tool, of its arguments, and of the place that asks, so that no other
  * request has it.
  */
-export const requestDigest = (request: {
+export const requestDigest = (request: Parameters<typeof digestOf>[0]): Effect.Effect<string> =>
+  Effect.sync(() => digestOf(request))
+
+const digestOf = (request: {
   readonly place: ReadonlyArray<string>
   readonly contract: string
   readonly arguments: Schema.Json
-}): Effect.Effect<string> =>
+}): string => {
   // JSON.stringify escapes lone surrogates, which canonical JSON refuses
-  Effect.orDie(Digest.sha256(Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))))
+  const text = Result.getOrElse(Digest.canonicalize(request), () => JSON.stringify(request))
+  return hashText(JSON.stringify(text))
+}
+
+type CallRequest = { readonly contract: string; readonly arguments: Schema.Json }
+
+const digestOfCall = ({ conversation, definition }: State, callId: string, request: CallRequest): string =>
+  digestOf({ place: [definition, history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
 
 /**
  * The digest of a call of the newest answer. It covers the id of the message, because ids of calls repeat in other conversations,
  * and the agent, because another one can have the same conversation.
  */
-export const callDigest = (
-  { conversation, definition }: State,
-  callId: string,
-  request: { readonly contract: string; readonly arguments: Schema.Json }
-): Effect.Effect<string> =>
-  requestDigest({ place: [definition, history.asHistory(conversation).lastAssistant?.id ?? "", callId], ...request })
+export const callDigest = (state: State, callId: string, request: CallRequest): Effect.Effect<string> =>
+  Effect.sync(() => digestOfCall(state, callId, request))
 
 /**
- * The call whose request, as a person reads it in the state, has another digest than the state claims, if any. States from
- * before contracts were recorded cannot be checked.
+ * True for a request that has, as a person reads it, another digest than it claims. In a run from before contracts were recorded
+ * that cannot be found out.
  */
-const forgedRequest = Effect.fnUntraced(function* (state: State) {
-  if (state.basis === undefined) return undefined
-  for (const { contract = "", part, status } of state.calls) {
+export const isForged = (
+  state: State,
+  callId: string,
+  {
+    arguments: args,
+    contract = "",
+    digest
+  }: Partial<CallRequest> & { readonly arguments: Schema.Json; readonly digest: string }
+): boolean => state.basis !== undefined && digestOfCall(state, callId, { contract, arguments: args }) !== digest
+
+/** The call whose request is forged, if any. */
+const forgedRequest = (state: State): string | undefined =>
+  state.calls.find(({ contract, part, status }) => {
     const asked = status._tag === "Started" ? status.approved : status
-    if (asked?._tag !== "AwaitingApproval" && asked?._tag !== "Approved") continue
-    const digest = yield* callDigest(state, part.id, { contract, arguments: asked.arguments })
-    if (digest !== asked.digest) return part.id
-  }
-  return undefined
-})
+    if (asked?._tag !== "AwaitingApproval" && asked?._tag !== "Approved") return false
+    return isForged(state, part.id, { arguments: asked.arguments, digest: asked.digest, ...defined({ contract }) })
+  })?.part.id
 
 /** A state without its version. */
 export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(
@@ -481,11 +495,10 @@ export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(
       const calls = joinCalls(body)
       if (typeof calls === "string") return refuse(calls)
       const state = new State({ ...body, calls })
-      return Effect.flatMap(forgedRequest(state), (forged) =>
-        forged === undefined
-          ? Effect.succeed(state)
-          : refuse(`the digest of the request for the call ${JSON.stringify(forged)}`)
-      )
+      const forged = forgedRequest(state)
+      return forged === undefined
+        ? Effect.succeed(state)
+        : refuse(`the digest of the request for the call ${JSON.stringify(forged)}`)
     }),
     encode: SchemaGetter.transform(bodyOf)
   })

@@ -377,8 +377,9 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
         usage: addUsage(self.usage, usageOf(event))
       }))
     case "ApprovalRequested":
-      return self.limited
-        ? outOfSteps(event)
+      if (self.limited) return outOfSteps(event)
+      return isForged(self, event)
+        ? wrongStatus(event, event.callId, "the digest of the request as it is shown", "another one")
         : changeCall(self, event, ["Requested", "Approved"], () => ({
             _tag: "AwaitingApproval",
             arguments: event.arguments,
@@ -415,6 +416,18 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
         ...(event.change && changedFields(self, event.change))
       })
   }
+}
+
+/** A request whose digest covers other arguments than it shows. */
+const isForged = (
+  self: State,
+  { arguments: args, callId, contract, digest }: EventOf<"ApprovalRequested">
+): boolean => {
+  const call = openCall(self, callId)
+  const of = contract?.digest ?? call?.contract
+  return (
+    call !== undefined && runParts.isForged(self, callId, { arguments: args, digest, ...defined({ contract: of }) })
+  )
 }
 
 const changedFields = (
