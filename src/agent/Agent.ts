@@ -831,12 +831,18 @@ const makeValue = <A, R, RDefinition>(
 }
 
 /** The key of an agent, with the layer that builds it. */
+/** The number of classes of each name: two classes are two services. */
+const services = new Map<string, number>()
+
 const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
   name: Name,
   config: agentBlueprint.AnyConfig
 ): agentTypes.ServiceClass<Self, Name, A, R, RDefinition> => {
   const described = agentBlueprint.fromConfig(name, config, undefined)
-  const key: `effect-emissary/Agent/${Name}` = `effect-emissary/Agent/${name}`
+  const count = (services.get(name) ?? 0) + 1
+  services.set(name, count)
+  // Sound: the key of another class of the same name has a number behind the name, and nothing reads it
+  const key = `effect-emissary/Agent/${name}${count === 1 ? "" : `#${count}`}` as `effect-emissary/Agent/${Name}`
   const agentKey = Context.Service<Self, agentTypes.Agent<A>>()(key)
   const layer = Layer.effect(
     agentKey,

@@ -20,6 +20,7 @@ import type {
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
@@ -30,7 +31,7 @@ import type * as Response from "effect/ai/Response"
 import * as Telemetry from "effect/ai/Telemetry"
 import type * as Json from "../payload/Json.ts"
 import * as base from "../payload/internal/base.ts"
-import { defined, Limits, own } from "../payload/internal/plainJson.ts"
+import { defined, kindOf, Limits, own } from "../payload/internal/plainJson.ts"
 import * as sdkError from "./internal/sdkError.ts"
 import * as sdkRequest from "./internal/sdkRequest.ts"
 import * as sdkResponse from "./internal/sdkResponse.ts"
@@ -159,8 +160,19 @@ const telemetryNames: Readonly<Record<string, Telemetry.WellKnownProviderName>> 
   xai: "x_ai"
 }
 
+const isModel = (given: unknown): boolean =>
+  Predicate.hasProperty(given, "provider") && typeof given.provider === "string"
+
+/** The problem of a value that is no model. */
+const noModel = (given: unknown): string =>
+  `expected a model of the AI SDK, got ${kindOf(given)}. Pass what a provider returns, for example openai.chat("gpt-5.2")`
+
+/** The model, or one without a name, whose first call fails. */
+const orNone = (given: SdkModel): Pick<SdkModel, "specificationVersion" | "provider" | "modelId"> =>
+  isModel(given) ? given : { specificationVersion: "v4", provider: "none", modelId: "none" }
+
 /** `openai` for `openai.responses`. */
-const providerName = ({ provider }: SdkModel): string => provider.split(".")[0] ?? provider
+const providerName = ({ provider }: Pick<SdkModel, "provider">): string => provider.split(".")[0] ?? provider
 
 const failedCall = (languageModel: LanguageModelV4, options: Options, method: string): sdkError.Failed => {
   const provider = providerName(languageModel)
@@ -203,9 +215,12 @@ const warningText = (warning: SharedV4Warning): string => {
  * - Metadata of a part returns to the provider with the part: signatures of reasoning, ids of items, cache points.
  * - A warning of the provider is logged once.
  * - An answer with more than `maxBytes` of the current `Limits`, and an answer that is none of `LanguageModelV4`, is an
- *   `InvalidOutputError`. A model with another `specificationVersion` fails at its first call with an `InvalidRequestError`.
+ *   `InvalidOutputError`. A model with another `specificationVersion`, and a value that is no model, fails at its first call with an
+ *   `InvalidRequestError`.
  * - The client calls `fetch`, so redirects are followed unless the `fetch` that the client is given refuses them.
  * - Interruption aborts the HTTP request.
+ * - A server that answers a request for a stream with JSON is asked again for the whole answer, which is then the stream, or its
+ *   error.
  * - A system message behind the first one is sent where it is to OpenAI, behind the next message of the user to Anthropic (which
  *   takes it nowhere else), and as a message of the user to others, except the new instructions of a session: they take the place of
  *   the first system message there. A message that is not sent where it is, is logged once.
@@ -219,7 +234,7 @@ const warningText = (warning: SharedV4Warning): string => {
 export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<LanguageModel.LanguageModel> =>
   Effect.suspend(() => {
     // Sound: version v4 of the specification is this interface.
-    const languageModel = sdkModel as LanguageModelV4
+    const languageModel = orNone(sdkModel) as LanguageModelV4
     const known = sdkRequest.dialectOf(languageModel.provider)
     const dialect: sdkRequest.Dialect = {
       ...known,
@@ -248,7 +263,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
       })
 
     const prepare = Effect.fnUntraced(function* (request: LanguageModel.ProviderOptions, method: string) {
-      const wrong = sdkError.wrongVersion(languageModel)
+      const wrong = isModel(sdkModel) ? sdkError.wrongVersion(languageModel) : noModel(sdkModel)
       if (wrong !== undefined) return yield* sdkError.invalidRequest(failed(method), wrong)
       const offer = sdkRequest.offerOf(request, dialect)
       const prepared = yield* Effect.try({
@@ -308,7 +323,16 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         const stream = yield* read(method, () => sdkResponse.streamOf(result))
         const cutOff = Stream.fail(sdkError.cutOff(failed(method)))
         const expected = asked(request)
+        const isJson = /^application\/json/i.test(result.response?.headers?.["content-type"] ?? "")
         let finished = false
+        let hasContent = false
+        /** A server that answers with JSON sends no events: the client drops its answer or error, so it is asked for it whole. */
+        const whole = Stream.unwrap(
+          Effect.map(generateText(request), (made) => {
+            finished = true
+            return Stream.fromIterable(made.flatMap(sdkResponse.asStreamed))
+          })
+        )
         const parts = Stream.fromReadableStream({
           evaluate: () => stream,
           onError: (error) => new Cause.UnknownError(error)
@@ -316,12 +340,15 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         const convert = (
           part: LanguageModelV4StreamPart
         ): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> => {
+          if (finished) return Stream.empty
+          if (isJson && !hasContent && (part.type === "error" || part.type === "finish")) return whole
           if (part.type === "error") return Stream.fromEffect(fail(method, part.error))
           if (part.type === "stream-start") return Stream.fromEffectDrain(warn(part.warnings.map(warningText)))
           if (!sdkResponse.isStreamed(part)) {
             const problem = size([], part)
             return problem === undefined ? Stream.empty : Stream.fail(sdkError.tooLarge(failed(method), problem))
           }
+          hasContent ||= part.type !== "response-metadata" && part.type !== "finish"
           if (part.type === "finish") {
             if (part.finishReason.unified === "interrupted") return cutOff
             finished = true
@@ -440,7 +467,7 @@ export const model = (
   options: Options = {}
 ): Model.Model<string, LanguageModel.LanguageModel, never> =>
   Model.make(
-    providerName(languageModel),
-    languageModel.modelId,
+    providerName(orNone(languageModel)),
+    orNone(languageModel).modelId,
     Layer.effect(LanguageModel.LanguageModel, make(languageModel, options))
   )

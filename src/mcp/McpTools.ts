@@ -333,9 +333,16 @@ const errorOf = (server: string, reason: typeof ErrorReason.Type, why?: string) 
   return agentReason.showing(error, why === undefined ? error.message : `The MCP server ${name} cannot be used: ${why}`)
 }
 
+const isRedirect = ({ status }: { readonly status: number }) => status >= 300 && status < 400
+
+const redirected = ({ status }: { readonly status: number }) =>
+  `it answered with a redirect (HTTP status ${status}), which is not followed. Pass the URL that it leads to`
+
 /** Why a server cannot be used, without its own words. */
 const whyOf = ({ reason }: McpClientError.McpClientError): string => {
-  if (reason._tag === "HttpError") return `it answered with HTTP status ${reason.status}`
+  if (reason._tag === "HttpError") {
+    return isRedirect(reason) ? redirected(reason) : `it answered with HTTP status ${reason.status}`
+  }
   if (reason._tag === "ProtocolError" && reason.code !== undefined) return `it answered with the error ${reason.code}`
   const code = reason._tag === "TransportError" ? remoteProtocol.codeOf(reason.cause) : undefined
   return code === undefined ? reason.message : `${reason.message} (${code})`
@@ -578,7 +585,9 @@ const toLost = (quote: (text: string) => string, { reason }: McpClientError.McpC
       const result = unavailable(
         refusals[status] ?? (isRefused ? "invalid_request" : "server_error"),
         isRefused ? "not_executed" : "unknown",
-        `The MCP server answered with status ${status}`
+        isRedirect(reason)
+          ? `The MCP server answered with a redirect (status ${status}), which is not followed`
+          : `The MCP server answered with status ${status}`
       )
       return { result, isGone: status === 400 || status === 404, isForgotten: status === 400 || status === 404 }
     }
@@ -723,7 +732,9 @@ class Server {
   }
 
   private unreachable(error: McpClientError.McpClientError): McpToolsError {
-    return errorOf(this.name, { _tag: "Unreachable", problem: this.quote(error.message) }, whyOf(error))
+    const { reason } = error
+    const problem = reason._tag === "HttpError" && isRedirect(reason) ? redirected(reason) : this.quote(error.message)
+    return errorOf(this.name, { _tag: "Unreachable", problem }, whyOf(error))
   }
 
   /** Forgets a connection, and closes it in the background: a process may need seconds to end. */

@@ -12,7 +12,6 @@
  * @since 0.1.0
  */
 
-import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -546,8 +545,13 @@ const toAiErrorReason = (fail: Failure | AiError.AiErrorReason): AiError.AiError
 
 type AnyPart = Response.PartEncoded | Response.StreamPartEncoded
 
-const splitIntoChunks = (text: string, size: number): ReadonlyArray<string> =>
-  Arr.chunksOf([...text], size).map((points) => points.join(""))
+/** By code points. `Array.chunksOf` copies the rest for each chunk. */
+const splitIntoChunks = (text: string, size: number): ReadonlyArray<string> => {
+  const points = [...text]
+  return Array.from({ length: Math.ceil(points.length / size) }, (_, at) =>
+    points.slice(at * size, (at + 1) * size).join("")
+  )
+}
 
 const withMetadata = (metadata: Metadata | undefined) =>
   metadata === undefined ? {} : { metadata: structuredClone(metadata) as Response.ProviderMetadata } // a copy is mutable JSON

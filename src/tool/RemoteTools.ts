@@ -792,8 +792,10 @@ const refusedCall = ({ reason, sentence }: RefusalText, status: number, message 
 /** For answers of proxies and of other servers. */
 const failedByStatus = (status: number): FailedCall => {
   const text = Object.values(refusalTexts).find((text) => text.status === Math.min(status, 500))
+  const isRedirect = status >= 300 && status < 400
+  const kind = isRedirect ? `a redirect (status ${status}), which is not followed` : `status ${status}`
   return text === undefined
-    ? failedCall("invalid_response", "unknown", `The tool server answered with status ${status}`, { status })
+    ? failedCall("invalid_response", "unknown", `The tool server answered with ${kind}`, { status })
     : refusedCall(text, status)
 }
 

@@ -383,7 +383,7 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
     for (const { message } of errors) {
       assert.strictEqual(
         message,
-        'Agent "a": expected an answer from the model "openai/gpt-52", got InvalidRequestError: openai does not know the model. Did you mean "gpt-5.2"?'
+        `Agent "a": expected an answer from the model "openai/gpt-52", got InvalidRequestError: openai does not know the model. It was asked at ${url}/responses (status 404). Did you mean "gpt-5.2"?`
       )
     }
     const asked = received.filter(({ method }) => method === "GET")

@@ -92,7 +92,7 @@ const required = new Map([
   ["compaction", ["content"]]
 ])
 
-/** What the generated histories have of a newer version: the provider would know it. */
+/** A block of a newer version in the generated histories: the provider would know it. */
 const isNewer = (block: Readonly<Record<string, unknown>>): boolean =>
   block["type"] === "hologram" || (isObject(block["source"]) && block["source"]["type"] === "cloud")
 

@@ -304,7 +304,7 @@ describe("MCP-1 L2 what a server sends is untrusted", () => {
       return null
     })
     const error = yield* Effect.flip(Effect.provide(McpTools.toolkit, tools(moved.url)))
-    assert.match(error.message, /MCP HTTP status 307/)
+    assert.match(error.message, /it answered with a redirect \(HTTP status 307\), which is not followed\. Pass the URL/)
   })
 
   const listings: Record<string, readonly [answer: unknown, message: RegExp]> = {

@@ -13,7 +13,7 @@ import { test } from "../test.ts"
 import { listen, type Oddity, plain } from "./fixtures/odd-server.ts"
 import { agent, calling, results } from "./support.ts"
 
-/** What a client gets of a server: the names of its tools, and the text of the result of the first one. */
+/** A client gets this of a server: the names of its tools, and the text of the result of the first one. */
 interface Found {
   readonly tools: ReadonlyArray<string>
   readonly result?: string
@@ -21,9 +21,9 @@ interface Found {
 
 interface Row extends Oddity {
   readonly over?: "stdio"
-  /** What ours gets. */
+  /** Ours gets this. */
   readonly ours: Found
-  /** What the official client gets, where that differs; `undefined` where it can use neither the server nor its result. */
+  /** The official client gets this, where it differs; `undefined` where it can use neither the server nor its result. */
   readonly official?: Found | undefined
   /** Why ours has less than the official client. */
   readonly safety?: string
@@ -299,7 +299,7 @@ const script = fileURLToPath(new URL("./fixtures/odd-server.ts", import.meta.url
 
 const argumentsOf = (row: Row): ReadonlyArray<string> => [script, JSON.stringify(row)]
 
-/** What the official client gets. Where it gets nothing it may wait for ever. */
+/** The official client with the server of a row. Where it gets nothing it may wait for ever. */
 const official = async (row: Row, url: string): Promise<Found | undefined> => {
   const timeout = "official" in row && row.official?.result === undefined ? 1_000 : 30_000
   const client = new Client({ name: "official", version: "1" })
@@ -330,7 +330,7 @@ const official = async (row: Row, url: string): Promise<Found | undefined> => {
   }
 }
 
-/** What ours gets, and what is logged. */
+/** Ours with the server of a row, and its log. */
 const ours = Effect.fnUntraced(function* (row: Row, url: string) {
   const logged: Array<string> = []
   const logger = Logger.layer([Logger.make(({ message }) => void logged.push(String(message)))])

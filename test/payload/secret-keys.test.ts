@@ -18,7 +18,7 @@ describe("L8 secret keys", () => {
     "oauth_token_secret bot_token db_password USER_PASSWORD ssh_private_key secret_access_key app_secret jwt id_jwt dsn " +
     "sentry_dsn database_url REPLICA_DATABASE_URL google_application_credentials " +
     // MEND-12 bare names, and addresses that grant access
-    "token TOKEN pat github_pat session_cookie webhook_url slackWebhookUrl pin otp sas_url blob_sas_url " +
+    "token TOKEN pat github_pat session_cookie webhook_url slackWebhookUrl pin otp totp pin_code sas_url blob_sas_url " +
     // Several of them
     "password2 api_key_1 token1 API_KEY_10 client_secrets user_passwords groq_api_keys access_tokens refreshTokens"
   for (const key of [...secret.split(" "), "Api Key"]) {
@@ -30,7 +30,7 @@ describe("L8 secret keys", () => {
     "key keys idempotency_key keyword author secretary passwordless password_env secret_name session _ constructor __proto__ " +
     "max_token stop_token eos_token time_to_first_token cost_per_token next_page_token continuationToken skip_special_token " +
     "url betokened tokens_per_minute page_token pageToken pagination_token next_pagination_token token_type token_usage " +
-    "path pattern compat pins spin pinned pin_code topic option " +
+    "path pattern compat pins spin pinned pinboard topic option " +
     "auth0 sha256 base64 stop_token_1 max_tokens_2 prompt_tokens tokens2 oauth2"
   for (const key of [...harmless.split(" "), ""]) {
     it(`L8 "${key}" is not on the list`, () => assert.isFalse(plainJson.isSecretName(key)))

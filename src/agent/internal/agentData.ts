@@ -16,7 +16,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { quote } from "../../payload/internal/base.ts"
+import { nameProblem, quote } from "../../payload/internal/base.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -296,6 +296,12 @@ const integerIssues = (path: string, options: JsonObject): ReadonlyArray<Payload
   return issues
 }
 
+const nameIssues = (path: string, name: string | undefined): ReadonlyArray<PayloadError.Problem> => {
+  const found = name === undefined ? undefined : nameProblem(name)
+  const expected = "a name without path separators and hidden characters"
+  return found === undefined ? [] : [{ path, expected, found }]
+}
+
 const fieldIssues = (
   path: string,
   definition: AgentDefinition,
@@ -306,6 +312,7 @@ const fieldIssues = (
   const isLimit = maxSteps === "unlimited" || (Number.isSafeInteger(maxSteps) && maxSteps >= 1)
   return [
     ...textIssues(path + places.name, "a name", name, false),
+    ...nameIssues(path + places.name, name),
     ...(isModelValid
       ? []
       : [{ path: `${path}/model`, expected: `a model of the form ${expectedModelName}`, found: renderValue(model) }]),

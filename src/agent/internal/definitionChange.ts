@@ -52,7 +52,7 @@ export const afterDenials = (
   decisions: ReadonlyArray<runParts.Decision> | undefined,
   at: DateTime.Utc
 ): runParts.State =>
-  (decisions ?? []).reduce((before, decision) => {
+  runTransition.listDecisions(decisions).reduce((before, decision) => {
     const decided = decision.approved === false ? runTransition.decide(before, [decision], at) : Result.succeed([])
     const [event] = Result.getOrElse(decided, () => [])
     return event === undefined ? before : Result.getOrElse(runTransition.apply(before, event), () => before)

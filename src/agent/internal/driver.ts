@@ -667,7 +667,7 @@ const openRun = Effect.fnUntraced(function* (
   { input, options: given, state }: Begin,
   { change, instructions: now }: Beginning
 ) {
-  const { decisions } = options
+  const decisions = runTransition.listDecisions(options.decisions)
   const ownSteps = options.maxSteps === undefined ? undefined : maxStepsOf(options.maxSteps)
   const resumed: Array<runParts.Event> = []
   if (state === undefined) recorder.begin()
@@ -676,7 +676,7 @@ const openRun = Effect.fnUntraced(function* (
     const context = Equal.equals(given.context, state.context) ? undefined : given.context
     resumed.push({ _tag: "RunResumed", at: recorder.now(), ...defined({ maxSteps: ownSteps, context, change }) })
   }
-  if (decisions !== undefined && decisions.length > 0) {
+  if (decisions.length > 0) {
     yield* recorder.record(...resumed.splice(0))
     yield* performer.ask(new Set(decisions.map(({ callId }) => callId)))
     const decided = runTransition.decide(recorder.state, decisions, recorder.now())

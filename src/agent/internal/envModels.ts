@@ -185,8 +185,8 @@ const limitBody = (response: Response): Response => {
   return response.body === null ? response : new Response(response.body.pipeThrough(limit), response)
 }
 
-/** The `fetch` of the clients and of {@link listModels}. A redirect would take keys and prompts along. */
-const limitedFetch: typeof fetch = (input, init) => fetch(input, { ...init, redirect: "error" }).then(limitBody)
+/** The `fetch` of the clients and of {@link listModels}. A redirect would take keys and prompts along: it is the answer, and an error. */
+const limitedFetch: typeof fetch = (input, init) => fetch(input, { ...init, redirect: "manual" }).then(limitBody)
 
 /** The names of the provider's models; none where it does not list them. */
 const listModels = (url: string, headers: Readonly<Record<string, string>>): Effect.Effect<ReadonlyArray<string>> =>

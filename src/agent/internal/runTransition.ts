@@ -952,6 +952,17 @@ export const verdictOf = (decision: Omit<Decision, "callId" | "path">): runParts
 /** False for a decision that was read from outside and never decoded: `approved: "false"` is no approval. */
 export const isWellFormed: (decision: Decision) => boolean = Schema.is(runParts.Decision)
 
+/** Sound: isWellFormed refuses it before anything but the id is read. */
+const noDecision = { callId: "" } as Decision
+
+/** Decisions as a list, in which a value that is none, for example of a form, is malformed. */
+export const listDecisions = (decisions: ReadonlyArray<Decision> | undefined): ReadonlyArray<Decision> => {
+  if (decisions === undefined) return []
+  return Array.isArray(decisions)
+    ? decisions.map((decision) => (typeof decision === "object" && decision !== null ? decision : noDecision))
+    : [noDecision]
+}
+
 /** True from the time on at which a decision no longer counts. */
 export const isExpired = ({ expiresAt }: Pick<Decision, "expiresAt">, at: DateTime.Utc): boolean =>
   expiresAt !== undefined && DateTime.isGreaterThanOrEqualTo(at, expiresAt)

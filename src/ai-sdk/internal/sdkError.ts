@@ -7,6 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
 import * as AiError from "effect/ai/AiError"
 import * as base from "../../payload/internal/base.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
@@ -34,6 +35,7 @@ const maxSentence = 300
 
 /** As much of a text as is read, and of a code. */
 const maxRead = 2000
+const maxBody = 65_536
 const maxCode = 100
 
 /** Shorter values are words of texts. */
@@ -131,9 +133,6 @@ const keyRefused =
 const unknownModel =
   /model_not_found|invalid_model|^model: |\bmodels?\b.{0,80}(?:not found|does not exist)|not a valid model/is
 
-/** Sentences about a path that the server does not have. */
-const wrongUrl = /^$|^not found\W*$|\b(?:url|page|path|route|endpoint|file)\b/i
-
 const matches = ({ codes, sentence = "" }: Facts, pattern: RegExp): boolean =>
   pattern.test(sentence) || codes.some((code) => pattern.test(code))
 
@@ -184,17 +183,18 @@ const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => 
   }
   if (status === 403) return refusedKey(facts, "InsufficientPermissions")
   if (status === 429) return new AiError.RateLimitError({ ...common, ...defined({ retryAfter }) })
+  const place = status === 404 && url !== "" ? `at ${maskSentence(url)} (status 404)` : ""
   if ((status === 404 || status === 400) && matches(facts, unknownModel)) {
     return new AiError.InvalidRequestError({
       parameter: "model",
-      description: `${provider} does not know the model`,
+      description: `${provider} does not know the model${place === "" ? "" : `. It was asked ${place}`}`,
       ...shown,
       ...withBody(facts)
     })
   }
-  if (status === 404 && matches(facts, wrongUrl)) {
-    const description = `${provider} has nothing at ${maskSentence(url)} (status 404). Check the base URL`
-    return new AiError.InvalidRequestError({ description, ...shown, ...common })
+  if (status === 404) {
+    const description = `${provider} has nothing ${place === "" ? "there (status 404)" : place}. Check the base URL and the model`
+    return new AiError.InvalidRequestError({ description, ...shown, ...withBody(facts) })
   }
   if (status === 408 || status === 409 || status === 425 || status >= 500) {
     const description = withSentence(`${provider} answered with status ${status}`, facts)
@@ -204,6 +204,10 @@ const reasonOfStatus = (facts: Facts, status: number): AiError.AiErrorReason => 
     return new AiError.ContentPolicyError({ description: sentence ?? "refused by the provider", ...common })
   }
   if (status >= 400) return new AiError.InvalidRequestError({ ...common, ...defined({ description: sentence }) })
+  if (status >= 300) {
+    const description = `${provider} answered with a redirect (status ${status}), which is not followed. Set the base URL that it leads to`
+    return new AiError.InvalidRequestError({ description, ...shown, ...common })
+  }
   return new AiError.InvalidResponseError({ description: sentence ?? `status ${status}`, ...common })
 }
 
@@ -267,8 +271,10 @@ const factsOf = (error: unknown, failed: Failed, now: number): Facts => {
   const headers = headersOf(error)
   const codes = ["code", "type", "status"].flatMap((key) => firstText(error, key)?.slice(0, maxCode) ?? [])
   const found = childOf(error, "statusCode")
+  const numbers = ["code", "status"].flatMap((key) => placesOf(error).map((place) => Number(childOf(place, key))))
+  const number = numbers.find((code) => Number.isSafeInteger(code) && code >= 400 && code < 600)
   const named = codes.flatMap((code) => plainJson.own(statusOfCode, code.toLowerCase()) ?? [])[0]
-  const status = Number.isSafeInteger(found) ? Number(found) : named
+  const status = Number.isSafeInteger(found) ? Number(found) : (number ?? named)
   const sentence = sentenceOf(error)
   return {
     ...failed,
@@ -312,10 +318,28 @@ export const tooLarge = ({ method }: Failed, description: string): AiError.AiErr
 export const invalidRequest = ({ method }: Failed, description: string): AiError.AiError =>
   AiError.make({ module: "AiSdk", method, reason: new AiError.InvalidRequestError({ description, ...shown }) })
 
+/** The error in the body of an answer whose status is one of success. */
+const errorInBody = (error: unknown): unknown => {
+  const status = Number(childOf(error, "statusCode"))
+  const body = textOf(error, "responseBody")
+  if (!(status >= 200 && status < 300) || body === undefined || body.length > maxBody) return undefined
+  const found = childOf(Result.getOrUndefined(Result.try((): unknown => JSON.parse(body))), "error")
+  return Predicate.isObject(found) || (typeof found === "string" && found !== "") ? found : undefined
+}
+
+const reasonOfError = (error: unknown, failed: Failed, now: number): AiError.AiErrorReason => {
+  const within = errorInBody(error)
+  if (within === undefined) return reasonOf(error, factsOf(error, failed, now))
+  const facts = factsOf(within, failed, now)
+  const status = Number(childOf(error, "statusCode"))
+  const sentence = `an error in an answer with status ${status}: ${facts.sentence ?? "no description"}`
+  return reasonOfStatus({ ...facts, sentence, url: plainUrl(error) }, facts.status ?? status)
+}
+
 /** The error of `effect/ai` for what a client of the AI SDK threw, or sent in a stream. */
 export const fromSdk = (error: unknown, failed: Failed): Effect.Effect<AiError.AiError> =>
   Effect.map(Clock.currentTimeMillis, (now) =>
-    AiError.make({ module: "AiSdk", method: failed.method, reason: reasonOf(error, factsOf(error, failed, now)) })
+    AiError.make({ module: "AiSdk", method: failed.method, reason: reasonOfError(error, failed, now) })
   )
 
 /** A stream that ended before its model did. */

@@ -22,9 +22,8 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Response from "effect/ai/Response"
-import * as Tool from "effect/ai/Tool"
 import * as Base64 from "effect/encoding/Base64"
-import { defined, tooLargeAnswer, weigh, type Limits } from "../../payload/internal/plainJson.ts"
+import { defined, parseText, tooLargeAnswer, unlimited, weigh, type Limits } from "../../payload/internal/plainJson.ts"
 import { kindKey, type Kind } from "./sdkRequest.ts"
 
 const toJson = Schema.decodeUnknownOption(Schema.Json)
@@ -49,14 +48,12 @@ const jsonOnly = (metadata: unknown) =>
 
 // Parts that generating and streaming share
 
-/** The arguments of a call; text that is not JSON is passed on, so that it is checked and corrected like any others. */
+/**
+ * The arguments of a call. Text that is not JSON, or has a key twice, is passed on, so that it is checked and corrected like any
+ * others, and as the text of a stream is.
+ */
 const argumentsOf = (input: string): unknown =>
-  input.trim() === ""
-    ? {}
-    : Result.getOrElse(
-        Result.try(() => Tool.unsafeSecureJsonParse(input)),
-        () => input
-      )
+  input.trim() === "" ? {} : Result.getOrElse(parseText(input, unlimited), () => input)
 
 const toolCall = (part: LanguageModelV4ToolCall): Response.ToolCallPartEncoded => ({
   type: "tool-call",
@@ -284,6 +281,19 @@ export const toParts = (result: LanguageModelV4GenerateResult, { json, tools }: 
 ]
 
 // Streams
+
+/** A part of a whole answer as parts of a stream. */
+export const asStreamed = (part: Response.PartEncoded, index: number): ReadonlyArray<Response.StreamPartEncoded> => {
+  if (part.type !== "text" && part.type !== "reasoning") return [part]
+  const { metadata, text, type } = part
+  const id = `${type} ${index}`
+  const delta = type === "text" ? ("text-delta" as const) : ("reasoning-delta" as const)
+  return [
+    { type: type === "text" ? "text-start" : "reasoning-start", id },
+    { type: delta, id, delta: text },
+    { type: type === "text" ? "text-end" : "reasoning-end", id, ...defined({ metadata }) }
+  ]
+}
 
 export const streamOf = ({ stream }: LanguageModelV4StreamResult): typeof stream | undefined =>
   stream.locked || typeof stream.getReader !== "function" ? undefined : stream

@@ -58,9 +58,10 @@ export interface ToPromptOptions {
 
 export const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
 
-/** Arguments as they arrive: an object, text, or nothing. `None` where they are not JSON. */
+/** Arguments as they arrive: an object, text, or nothing, which some models write as `null`. `None` where they are not JSON. */
 const callArguments = (params: unknown): Option.Option<history.CallArguments> => {
-  if (params === undefined) return Option.some({ arguments: {} })
+  if (params === undefined || params === null) return Option.some({ arguments: {} })
+  if (typeof params === "string" && params.trim() === "null") return Option.some({ arguments: {} })
   if (typeof params === "string") return Option.some(history.parseCallArguments(params))
   if (history.isStorable(params)) return Option.some({ arguments: history.mend(params) })
   return Option.map(Option.flatMap(toJson(params), stringifyJson), history.textArguments)

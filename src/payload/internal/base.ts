@@ -31,6 +31,14 @@ export const escapeUnseen = (json: string): string =>
 /** A name as messages show it: in quotes, on one line, and cut after 120 characters. */
 export const quote = (name: string): string => escapeUnseen(JSON.stringify(truncateText(name)))
 
+/**
+ * The problem of a text as the name of an agent, if it has one. Names come back in messages and logs, and hosts make paths of them.
+ */
+export const nameProblem = (name: string): string | undefined => {
+  if (/[\\/]/.test(name)) return "a path separator"
+  return /[\t\n\r]/.test(name) || name.search(unseen) >= 0 ? "a character that is not seen" : undefined
+}
+
 /** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */
 export const maxPaths = 64 * 1024
 

@@ -634,7 +634,8 @@ const keywordsByLetters: ReadonlyMap<string, string> = new Map(
 /** The keyword that a name is a misspelling of. */
 const misspelled = (name: string, tank: fuel.Fuel): string | undefined => {
   const letters = lettersOf(name)
-  const most = letters.length < 8 ? 1 : 2
+  // Three make "patternProperty" of "patternProperties"
+  const most = letters.length < 8 ? 1 : letters.length < 14 ? 2 : 3
   const closest = closeNames.closestName(letters, keywordsByLetters.keys(), tank, most) ?? ""
   // Any value could be that of `const`
   return closest === "const" && letters !== closest ? undefined : keywordsByLetters.get(closest)

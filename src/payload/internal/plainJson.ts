@@ -964,7 +964,7 @@ const groups = [
   "cookie cookies setcookie sessioncookie authcookie",
   // Secrets and passwords
   "secret secrets *secret secretvalue password passwords *password passwd *passwd pwd passphrase passcode",
-  "pin otp",
+  "pin pincode otp totp hotp",
   "credential credentials *credentials",
   // Keys that open something, and addresses that hold a password
   "*secretkey *accesskey accesskey accesskeyid *accesskeyid *privatekey privatekey privatekeypem secretkey sshkey",

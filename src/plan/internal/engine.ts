@@ -15,6 +15,7 @@ import * as driver from "../../agent/internal/driver.ts"
 import * as runRecorder from "../../agent/internal/runRecorder.ts"
 import * as durability from "../../agent/internal/durability.ts"
 import * as runSpans from "../../agent/internal/runSpans.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
@@ -136,7 +137,7 @@ const openRun = Effect.fnUntraced(function* (
 ) {
   const { options, recorder } = run
   if (state === undefined) return recorder.begin()
-  const decided = planTransition.decide(state, options.decisions ?? [], yield* DateTime.now)
+  const decided = planTransition.decide(state, runTransition.listDecisions(options.decisions), yield* DateTime.now)
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return

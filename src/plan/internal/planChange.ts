@@ -13,6 +13,7 @@ import type * as Schema from "effect/Schema"
 import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import * as definitionChange from "../../agent/internal/definitionChange.ts"
 import type { Decision } from "../../agent/internal/runParts.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Digest from "../../payload/Digest.ts"
 import { hashText } from "../../payload/internal/base.ts"
 import { appendToken, defined } from "../../payload/internal/plainJson.ts"
@@ -141,7 +142,7 @@ export const afterDenials = (
   decisions: ReadonlyArray<Decision> | undefined,
   at: DateTime.Utc
 ): State =>
-  (decisions ?? []).reduce((before, decision) => {
+  runTransition.listDecisions(decisions).reduce((before, decision) => {
     const decided = decision.approved === false ? planTransition.decide(before, [decision], at) : Result.succeed([])
     const [event] = Result.getOrElse(decided, () => [])
     return event === undefined ? before : Result.getOrElse(planTransition.apply(rules, before, event), () => before)

@@ -29,6 +29,9 @@ const isIfExists = Schema.is(IfExists)
 export const unknownIfExists = (found: unknown, known: ReadonlyArray<string> = IfExists.literals): string =>
   `expected ifExists ${known.map((name) => base.quote(name)).join(", ")} or none, got ${typeof found === "string" ? base.quote(found) : kindOf(found)}`
 
+/** The length of the id of a message: each event of its turn has it. */
+const maxIdLength = 1024
+
 const isContent = Schema.is(ToolResult.NonEmptyContent)
 
 /** The problem of a conversation that cannot be the beginning of a session. */
@@ -54,6 +57,9 @@ export const read = Effect.fnUntraced(function* (
 ) {
   const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "InputInvalid", problem })
   if (!Schema.is(Schema.String)(messageId)) return yield* refuse("expected a text as messageId")
+  if (messageId.length > maxIdLength) {
+    return yield* refuse(`expected a messageId of at most ${maxIdLength} characters, got ${messageId.length}`)
+  }
   if (!isIfExists(ifExists)) return yield* refuse(unknownIfExists(ifExists))
   const given = typeof input === "string" ? ([ToolResult.textPart(input)] as const) : input
   if (!isContent(given)) return yield* refuse("expected a text, or a list of text and file parts")
