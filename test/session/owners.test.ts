@@ -1,6 +1,20 @@
 /** MEND-7: processes that share sessions, or come after another one: owners, leases, and the end of a process. */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Option, Scope, Stream } from "effect"
+import {
+  DateTime,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Logger,
+  Option,
+  Schedule,
+  Scope,
+  Stream
+} from "effect"
+import { AiError } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
@@ -233,6 +247,62 @@ describe("MEND-7 an owner that was paused", () => {
       }).pipe(Effect.scoped)
     )
   }
+})
+
+describe("RIGHT-13 an owner that was paused right before a call", () => {
+  /** The number of calls of the model and of the tool, where another process takes the session and time passes at `when`. */
+  const calls = (when: "StepStarted" | "ToolStarted" | "retry") =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      let asked = 0
+      let ran = 0
+      let isPaused = false
+      const isOver = yield* Deferred.make<void>()
+      const pause = Effect.suspend(() => {
+        isPaused = true
+        return Effect.orDie(Effect.provide(steal("a"), store)).pipe(
+          Effect.andThen(TestClock.adjust("2500 millis")),
+          Effect.andThen(Deferred.succeed(isOver, undefined))
+        )
+      })
+      const model = (request: ScriptedModel.Request) =>
+        Effect.suspend(() => {
+          asked++
+          const answer = request.messages.at(-1)?.role === "user" ? t.call(1) : { text: "done" }
+          if (when !== "retry") return Effect.succeed<ScriptedModel.Turn>(answer)
+          const reason = new AiError.InternalProviderError({ description: "down" })
+          const down = Effect.fail(AiError.make({ module: "test", method: "test", reason }))
+          return Effect.andThen(isPaused ? Effect.void : pause, down)
+        })
+      const sessions = yield* t.sessionsOf(
+        Session.layer([worker], {
+          // It is renewed after 20 seconds
+          leaseTime: "1 minute",
+          run: {
+            modelRetry: Schedule.recurs(1),
+            onEvent: ({ event }) => (event._tag === when && !isPaused ? pause : Effect.void)
+          }
+        }).pipe(
+          Layer.provide(store),
+          Layer.provide(handlers(() => Effect.sync(() => `${ran++}`))),
+          Layer.provide(ScriptedModel.layer(model))
+        )
+      )
+      yield* sessions.send("a", "one")
+      yield* Deferred.await(isOver)
+      yield* Effect.repeat(Effect.yieldNow, { times: 300 })
+      return [asked, ran]
+    }).pipe(Effect.scoped)
+
+  t.passing("does not ask the model", () =>
+    Effect.map(calls("StepStarted"), (all) => assert.deepStrictEqual(all, [0, 0]))
+  )
+  t.passing("does not run the tool", () =>
+    Effect.map(calls("ToolStarted"), (all) => assert.deepStrictEqual(all, [1, 0]))
+  )
+  t.passing("does not ask the model again", () =>
+    Effect.map(calls("retry"), (all) => assert.deepStrictEqual(all, [1, 0]))
+  )
 })
 
 describe("MEND-15 a turn that lost its session", () => {

@@ -390,6 +390,7 @@ function* requestAnswer(
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<Result.Result<modelMessages.ResponseContent, AiError.AiError>> {
   if (mustWait(step)) yield* untilInterrupted
+  yield* yield* toolCall.BeforeCall
   const { answer, error } = yield* exchange(step, action)
   if (error === undefined) return Result.succeed(answer)
   step.recorder.written = undefined

@@ -42,6 +42,7 @@ import type { StepWrite } from "../../agent/internal/planRunParts.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
+import * as toolCall from "../../tool/internal/toolCall.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory, Queued } from "./sessionEvents.ts"
 import type { Reason, SessionError } from "./sessionTypes.ts"
@@ -355,7 +356,10 @@ const runUntilStopped = (
           }),
           decisions: turnEvents.decisionsFor(memory, memory.run, message)
         })
-  return Effect.exit(Effect.raceFirst(inTrace(self, running, message?.messageId), Deferred.await(turn.stopped)))
+  // A process that was stopped after its last write may no longer have the session
+  const verified = Effect.andThen(Effect.ignore(self.own.verify), () => (isMuted(turn) ? Effect.never : Effect.void))
+  const guarded = Effect.provideService(running, toolCall.BeforeCall, verified)
+  return Effect.exit(Effect.raceFirst(inTrace(self, guarded, message?.messageId), Deferred.await(turn.stopped)))
 }
 
 /** Puts the spans of a turn into the trace of the call that it answers. */

@@ -71,6 +71,11 @@ export const Performance = Context.Reference<
   ((call: BoundCall, dispatch: ToolRuntime["dispatch"]) => Effect.Effect<ToolResult.ToolResult>) | undefined
 >(callContext.keys.performance, { defaultValue: () => undefined })
 
+/** Runs right before each call of a model or a tool: a session makes sure there that no other process has taken the run. */
+export const BeforeCall = Context.Reference<Effect.Effect<void>>("~effect-emissary/tool/BeforeCall", {
+  defaultValue: () => Effect.void
+})
+
 const runtimeIn = (context: Context.Context<never>): ToolRuntime => {
   const runtime = Context.get(context, ToolRuntime)
   const perform = Context.get(context, Performance)
@@ -552,7 +557,7 @@ const runCall = <E, R>(batch: Batch<E, R>, call: BoundCall, index: number): Effe
 /** Not inside the generator that uses it: the engine keeps what a closure of a generator can reach for long. */
 const dispatch = (runtime: ToolRuntime, { call, context }: CallUnderWay): Effect.Effect<ToolResult.ToolResult> =>
   withContext(
-    Effect.suspend(() => runtime.dispatch(call)),
+    Effect.flatMap(Context.get(context, BeforeCall), () => runtime.dispatch(call)),
     context
   )
 
