@@ -1,18 +1,40 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, DateTime, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Result, Schema, Stream } from "effect"
+import {
+  Cause,
+  DateTime,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Logger,
+  Option,
+  Result,
+  Schema,
+  Stream
+} from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Sharding } from "effect/cluster"
+import {
+  ClusterError,
+  MessageStorage,
+  RunnerHealth,
+  Runners,
+  RunnerStorage,
+  Sharding,
+  ShardingConfig
+} from "effect/cluster"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
-import { SqliteRunner } from "effect-emissary/node"
+import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as sessionEntity from "#src/session/internal/sessionEntity.ts"
 import * as sessionEvents from "#src/session/internal/sessionEvents.ts"
 import * as storage from "#src/store/internal/storage.ts"
 import { changed } from "../store/changed.ts"
-import { eventually, reasonOf } from "./sessions.ts"
+import { eventually, reasonOf, withTool } from "./sessions.ts"
 
 const echo = Agent.make("echo", { instructions: "You repeat." })
 
@@ -98,6 +120,78 @@ describe("RIGHT-13 a reader on a fleet", () => {
               )
       })
       assert.deepStrictEqual(sequences(yield* passing(Stream.runCollect(Stream.take(events, 1)))), [1])
+    })
+  )
+})
+
+describe("RIGHT-13 a runner that loses its database for a while", () => {
+  const flaky = (isDown: () => boolean) =>
+    Layer.effect(
+      RunnerStorage.RunnerStorage,
+      Effect.map(RunnerStorage.makeMemory, (storage) => ({
+        ...storage,
+        refresh: (...args) =>
+          isDown() ? Effect.fail(new ClusterError.PersistenceError({ cause: "down" })) : storage.refresh(...args)
+      }))
+    )
+
+  it.live("answers its idle sessions while a tool is under way, whose result is stored", () =>
+    Effect.gen(function* () {
+      let isDown = false
+      let isDone = false
+      const began = yield* Deferred.make<void>()
+      const opened = yield* Deferred.make<void>()
+      const { agent, handlers } = withTool("worker")
+      const config = {
+        shardsPerGroup: 4,
+        shardLockRefreshInterval: "50 millis",
+        shardLockExpiration: "9 seconds"
+      } as const
+      const cluster = Sharding.layer.pipe(
+        Layer.provideMerge(Runners.layerNoop),
+        Layer.provideMerge(MessageStorage.layerMemory),
+        Layer.provide([flaky(() => isDown), RunnerHealth.layerNoop]),
+        Layer.provide(ShardingConfig.layer({ ...config, entityMessagePollInterval: "100 millis" }))
+      )
+      const lines: Array<string> = []
+      const logger = Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])
+      const logged = (text: string) => eventually(Effect.sync(() => lines.some((line) => line.includes(text))))
+      const work = () =>
+        Deferred.succeed(began, undefined).pipe(
+          Effect.andThen(Deferred.await(opened)),
+          Effect.andThen(Effect.sync(() => `${(isDone = true)}`))
+        )
+      const model: ScriptedModel.TurnFunction = ({ messages }) =>
+        messages.at(-1)?.text === "work" ? { toolCalls: [{ name: "work", params: { n: 1 } }] } : { text: "answered" }
+      const layer = Session.layerCluster([agent], { drainTime: "1 minute" }).pipe(
+        Layer.provide([cluster, VersionedStore.layerMemory, handlers(work), ScriptedModel.layer(model)]),
+        Layer.provide(SqliteClient.layer({ filename: ":memory:" })),
+        Layer.provide(logger)
+      )
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        yield* Session.ask("idle", "hello")
+        assert.strictEqual(lines.filter((line) => line.includes("shardLockExpiration")).length, 1)
+        yield* sessions.send("busy", "work")
+        yield* Deferred.await(began)
+        isDown = true
+        yield* logged("is unhealthy")
+        isDown = false
+        yield* logged("has recovered")
+        assert.strictEqual((yield* Session.ask("idle", "and now?")).text, "answered")
+        assert.isFalse(isDone)
+        yield* Deferred.succeed(opened, undefined)
+        yield* eventually(
+          Effect.map(
+            sessions.state("busy"),
+            Option.exists(({ status }) => status === "idle")
+          )
+        )
+        const results = Conversation.messages(yield* sessions.history("busy")).flatMap((message) =>
+          message.role === "tool" ? [message.result._tag] : []
+        )
+        assert.deepStrictEqual(results, ["Success"])
+      }).pipe(Effect.provide(layer))
     })
   )
 })

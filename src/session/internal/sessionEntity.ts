@@ -13,6 +13,7 @@ import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -20,7 +21,7 @@ import * as PubSub from "effect/PubSub"
 import * as RcRef from "effect/RcRef"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type {
   AlreadyProcessingMessage,
@@ -30,6 +31,8 @@ import type {
 } from "effect/cluster/ClusterError"
 import * as ClusterSchema from "effect/cluster/ClusterSchema"
 import * as Entity from "effect/cluster/Entity"
+import * as Sharding from "effect/cluster/Sharding"
+import * as ShardingConfig from "effect/cluster/ShardingConfig"
 import * as Rpc from "effect/rpc/Rpc"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
@@ -255,6 +258,52 @@ const reopening = Schedule.min([Schedule.exponential("1 second"), Schedule.space
 
 const isElsewhere = ({ reason }: SessionError): boolean => reason._tag === "Elsewhere"
 
+/** Below this a busy process misses a refresh of its locks, and gives its shards up. */
+const shortestLock = Duration.seconds(10)
+
+/**
+ * The sessions that a runner leaves. Where the runner stops, an entity waits until its session has ended. At another close of it, such as
+ * the loss of its database, the cluster moves no shard of the runner before all entities have closed. So the session ends in the scope
+ * of the runner then: a tool under way may finish there, and its result is stored if the session is still of this owner.
+ */
+const leavingOf = Effect.gen(function* () {
+  const runner = yield* Effect.scope
+  const { isShutdown } = yield* Sharding.Sharding
+  const leaving = new Map<string, Fiber.Fiber<void>>()
+  return {
+    /** Waits until the runner has left a session. */
+    left: (id: string) =>
+      Effect.suspend(() =>
+        Option.match(Option.fromUndefinedOr(leaving.get(id)), {
+          onNone: () => Effect.void,
+          onSome: (fiber) => Effect.asVoid(Fiber.await(fiber))
+        })
+      ),
+    leave: (id: string, end: Effect.Effect<void>) =>
+      Effect.gen(function* () {
+        if (yield* isShutdown) return yield* end
+        const ended = Effect.ensuring(
+          Effect.uninterruptible(end),
+          Effect.sync(() => leaving.delete(id))
+        )
+        leaving.set(id, yield* Effect.forkIn(ended, runner))
+      })
+  }
+})
+
+/** Logs once that the locks of the shards end too soon. */
+const warnOf = () => {
+  let isLogged = false
+  return Effect.flatMap(Effect.serviceOption(ShardingConfig.ShardingConfig), (config) => {
+    const time = Option.map(config, ({ shardLockExpiration }) => Duration.fromInputUnsafe(shardLockExpiration))
+    if (isLogged || !Option.exists(time, (time) => Duration.isLessThan(time, shortestLock))) return Effect.void
+    isLogged = true
+    return Effect.logWarning(
+      "sessions: expected a shardLockExpiration of at least 10 seconds. With a shorter one a busy process gives its sessions up again and again"
+    )
+  })
+}
+
 /**
  * The calls of one session.
  *
@@ -264,6 +313,7 @@ const isElsewhere = ({ reason }: SessionError): boolean => reason._tag === "Else
 const actorOf = Effect.fnUntraced(function* (
   host: LocalHost["host"],
   idleTime: Duration.Duration,
+  { leave, left }: Effect.Success<typeof leavingOf>,
   sendTurn: (id: string) => Effect.Effect<void, storage.Reason>
 ) {
   const scope = yield* Effect.scope
@@ -293,7 +343,11 @@ const actorOf = Effect.fnUntraced(function* (
 
   const live: RcRef.RcRef<liveSession.LiveSession, SessionError> = yield* RcRef.make({
     acquire: Effect.gen(function* () {
-      const session = yield* liveSession.open(
+      const id = sessionId
+      yield* left(id)
+      const apart = yield* Scope.make()
+      yield* Effect.addFinalizer((exit) => leave(id, Scope.close(apart, exit)))
+      const opened = liveSession.open(
         {
           ...host,
           isExclusive: true,
@@ -302,8 +356,9 @@ const actorOf = Effect.fnUntraced(function* (
           onTurn: () => Effect.void,
           onIdle: () => Effect.void
         },
-        sessionId
+        id
       )
+      const session = yield* Scope.provide(opened, apart)
       newest ??= newestOf(yield* session.state)
       yield* Effect.forkScoped(Effect.ignore(publishAll(session)))
       // In another scope than the one that this closes
@@ -392,70 +447,73 @@ const newestOf = (found: Option.Option<sessionTypes.State>): Place =>
 /** The sessions of a runner. */
 export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, retention: Duration.Duration) => {
   const entity = entityOf(namespace)
-  const build = Effect.gen(function* () {
-    const client = yield* entity.client
-    const { events, turn, use } = yield* actorOf(host, idleTime, (id) =>
-      Effect.mapError(client(entityIdOf(id)).Turn({ id }, { discard: true }), storeFailed(id))
-    )
-    return entity.of({
-      Send: ({
-        payload: {
-          body: { id, input, ...options }
-        }
-      }) => use(id, (session) => session.send(input, options)),
-      Edit: ({
-        payload: {
-          body: { id, ...options }
-        }
-      }) => use(id, (session) => session.edit(options)),
-      Withdraw: ({
-        payload: {
-          body: { id, messageId }
-        }
-      }) => use(id, (session) => session.withdraw(messageId)),
-      Fork: ({
-        payload: {
-          body: { at, from, id }
-        }
-      }) => use(id, (session) => session.fork(from, at)),
-      Decide: ({
-        payload: {
-          body: { decisions, id }
-        }
-      }) => use(id, (session) => session.decide(decisions)),
-      Resume: ({
-        payload: {
-          body: { id }
-        }
-      }) => use(id, (session) => session.resume),
-      Turn: ({ payload: { id } }) => turn(id),
-      Interrupt: ({ payload: { id } }) => use(id, (session) => session.interrupt),
-      Events: ({ payload: { after, id, life } }) => events(id, { life, sequence: after }),
-      State: ({ payload: { id } }) =>
-        Effect.map(
-          use(id, (session) => session.state),
-          (state) => ({ state })
-        ),
-      Update: ({
-        payload: {
-          body: { id, ...details }
-        }
-      }) => use(id, (session) => session.update(details)),
-      List: ({ payload }) => sessionList.page(host.sessions, payload),
-      Read: ({ payload: { key } }) =>
-        Effect.mapBoth(host.writes.read(key), {
-          onFailure: (reason) => new sessionTypes.SessionError({ id: key, reason }),
-          onSuccess: (written) => ({ written })
-        }),
-      History: ({ payload: { id, untilDamage } }) =>
-        use(id, (session) => session.history).pipe(readingUntilDamage(host.sessions, id, untilDamage)),
-      Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host.sessions, id))
+  const warn = warnOf()
+  const build = (leaving: Effect.Success<typeof leavingOf>) =>
+    Effect.gen(function* () {
+      yield* warn
+      const client = yield* entity.client
+      const { events, turn, use } = yield* actorOf(host, idleTime, leaving, (id) =>
+        Effect.mapError(client(entityIdOf(id)).Turn({ id }, { discard: true }), storeFailed(id))
+      )
+      return entity.of({
+        Send: ({
+          payload: {
+            body: { id, input, ...options }
+          }
+        }) => use(id, (session) => session.send(input, options)),
+        Edit: ({
+          payload: {
+            body: { id, ...options }
+          }
+        }) => use(id, (session) => session.edit(options)),
+        Withdraw: ({
+          payload: {
+            body: { id, messageId }
+          }
+        }) => use(id, (session) => session.withdraw(messageId)),
+        Fork: ({
+          payload: {
+            body: { at, from, id }
+          }
+        }) => use(id, (session) => session.fork(from, at)),
+        Decide: ({
+          payload: {
+            body: { decisions, id }
+          }
+        }) => use(id, (session) => session.decide(decisions)),
+        Resume: ({
+          payload: {
+            body: { id }
+          }
+        }) => use(id, (session) => session.resume),
+        Turn: ({ payload: { id } }) => turn(id),
+        Interrupt: ({ payload: { id } }) => use(id, (session) => session.interrupt),
+        Events: ({ payload: { after, id, life } }) => events(id, { life, sequence: after }),
+        State: ({ payload: { id } }) =>
+          Effect.map(
+            use(id, (session) => session.state),
+            (state) => ({ state })
+          ),
+        Update: ({
+          payload: {
+            body: { id, ...details }
+          }
+        }) => use(id, (session) => session.update(details)),
+        List: ({ payload }) => sessionList.page(host.sessions, payload),
+        Read: ({ payload: { key } }) =>
+          Effect.mapBoth(host.writes.read(key), {
+            onFailure: (reason) => new sessionTypes.SessionError({ id: key, reason }),
+            onSuccess: (written) => ({ written })
+          }),
+        History: ({ payload: { id, untilDamage } }) =>
+          use(id, (session) => session.history).pipe(readingUntilDamage(host.sessions, id, untilDamage)),
+        Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host.sessions, id))
+      })
     })
-  })
-  return Layer.merge(
-    entity.toLayer(build, { concurrency: "unbounded", maxIdleTime: idleTime, disableFatalDefects: true }),
-    clusterTables.retention(entity.type, retention)
+  const entities = Effect.map(leavingOf, (leaving) =>
+    entity.toLayer(build(leaving), { concurrency: "unbounded", maxIdleTime: idleTime, disableFatalDefects: true })
   )
+  return Layer.merge(Layer.unwrap(entities), clusterTables.retention(entity.type, retention))
 }
 
 // The client
