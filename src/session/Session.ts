@@ -328,7 +328,7 @@ export {
    *
    * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
    * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
-   *   content, or the same again. A turn that is under way is stopped. See {@link EditOptions}; {@link answer} waits for the turn.
+   *   content, or the same again. A turn that is under way is stopped, and one in another process is waited for. See {@link EditOptions}; {@link answer} waits for the turn.
    *   Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run, and usage stays counted.
    * - `withdraw`: drops a message that no turn has taken, such as one that is held, with the event `MessageDropped`. Returns
    *   whether it waited: `false` for a message in the conversation, which `interrupt` or `edit` stops, and for an unknown one.
@@ -342,7 +342,7 @@ export {
    * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Calls that
    *   wait for approval are denied. Returns whether there was a turn or such a call. Messages that wait are answered next. Calls
    *   and steps that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
-   *   message as soon as a turn begins.
+   *   message as soon as a turn begins. A turn in another process of {@link layer} is not reached: the error is `Elsewhere`.
    * - `events`: the events after the one with the cursor or sequence number `after` (default 0: all), then those that happen. The
    *   stream does not end. A slow reader does not slow the session. Without `after` it waits for a session that does not exist
    *   yet. It waits for 90 seconds while the store fails, and for a process that takes the session over. It fails when the session
@@ -360,7 +360,8 @@ export {
    *   is the key.
    * - `list`: a page of the sessions. It reads one value for each session, however long that is, and opens none. Begin the ids
    *   of a user's sessions with the same text, such as `"chat/ada/"`, and pass it as `prefix`. The id of an error is the prefix.
-   * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one.
+   * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one. A turn that is under
+   *   way in another process is waited for, as by `send`.
    *
    * @category models
    * @since 0.1.0

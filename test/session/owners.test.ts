@@ -136,6 +136,37 @@ describe("MEND-7 a session that another process takes", () => {
   }
 })
 
+describe("RIGHT-13 a turn in another process", () => {
+  it.effect("is waited for by edit and remove, and interrupt says that it is elsewhere", () =>
+    Effect.gen(function* () {
+      const store = yield* t.store
+      const began = yield* Deferred.make<void>()
+      const opened = yield* Deferred.make<void>()
+      const work = () => Effect.as(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(opened)), "done")
+      const layer = Session.layer([worker]).pipe(Layer.provide([store, handlers(work), ScriptedModel.layer(calling)]))
+      const first = yield* t.sessionsOf(layer)
+      const second = yield* t.sessionsOf(layer)
+      yield* first.send("a", "one", { messageId: "m" })
+      yield* Deferred.await(began)
+      const refused = yield* Effect.flip(second.interrupt("a"))
+      assert.strictEqual(refused.reason._tag, "Elsewhere")
+      assert.match(refused.message, /Try again when its turn has ended/)
+      const editing = yield* Effect.forkChild(second.edit("a", { messageId: "m", newMessageId: "n", input: "two" }))
+      yield* TestClock.adjust("1 second")
+      assert.isUndefined(editing.pollUnsafe())
+      const removing = yield* Effect.forkChild(second.remove("a"))
+      yield* TestClock.adjust("1 second")
+      assert.isUndefined(removing.pollUnsafe())
+      yield* Fiber.interrupt(editing)
+      yield* Deferred.succeed(opened, undefined)
+      yield* t.turns(first, "a", 1)
+      yield* TestClock.adjust("1 second")
+      assert.isTrue(yield* Fiber.join(removing))
+      assert.isTrue(Option.isNone(yield* second.state("a")))
+    }).pipe(Effect.scoped)
+  )
+})
+
 describe("RIGHT-13 a process whose lock is missing", () => {
   const rests = Effect.fnUntraced(function* (
     looks: ReadonlyArray<"alive" | "missing" | "gone">,

@@ -454,7 +454,7 @@ export const make = Effect.fnUntraced(function* (
     read: Effect.fn("Session.read")((key) => ofLayer(Effect.mapError(local.host.writes.read(key), failOf(key)))),
     list: Effect.fn("Session.list")((options) => ofLayer(sessionList.page(local.host.sessions, options ?? {}))),
     remove: Effect.fn("Session.remove")((id) =>
-      using(id, ({ remove }) => remove).pipe(removing(local.host.sessions, id))
+      untilFree(using(id, ({ remove }) => remove)).pipe(removing(local.host.sessions, id))
     )
   }
 })
