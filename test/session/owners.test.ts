@@ -137,7 +137,7 @@ describe("MEND-7 a session that another process takes", () => {
 })
 
 describe("RIGHT-13 a turn in another process", () => {
-  it.effect("is waited for by edit and remove, and interrupt says that it is elsewhere", () =>
+  it.effect("is waited for by edit and remove, and interrupt reports that it is elsewhere", () =>
     Effect.gen(function* () {
       const store = yield* t.store
       const began = yield* Deferred.make<void>()

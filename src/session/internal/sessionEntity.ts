@@ -258,7 +258,7 @@ const reopening = Schedule.min([Schedule.exponential("1 second"), Schedule.space
 
 const isElsewhere = ({ reason }: SessionError): boolean => reason._tag === "Elsewhere"
 
-/** Below this a busy process misses a refresh of its locks, and gives its shards up. */
+/** Below this a busy process misses a refresh of its locks, and loses its shards. */
 const shortestLock = Duration.seconds(10)
 
 /**
@@ -299,7 +299,7 @@ const warnOf = () => {
     if (isLogged || !Option.exists(time, (time) => Duration.isLessThan(time, shortestLock))) return Effect.void
     isLogged = true
     return Effect.logWarning(
-      "sessions: expected a shardLockExpiration of at least 10 seconds. With a shorter one a busy process gives its sessions up again and again"
+      "sessions: expected a shardLockExpiration of at least 10 seconds. With a shorter one a busy process loses its sessions again and again"
     )
   })
 }
