@@ -231,3 +231,20 @@ describe("RIGHT-2 the schemas of tools in the forms of providers", () => {
     }
   })
 })
+
+describe("RIGHT-2 L10 schemas that take all the time", () => {
+  it("RIGHT-2 thousands of odd names beside thousands of patterns leave the tool out, or are renamed", () => {
+    const many = <A>(count: number, make: (n: number) => readonly [string, A]) =>
+      Object.fromEntries(Array.from({ length: count }, (_, n) => make(n)))
+    const schema = {
+      type: "object",
+      properties: many(2000, (n) => [`$${n}`, { type: "string" }]),
+      patternProperties: many(2000, (n) => [`^[a-z${n}]+$`, {}])
+    }
+    const result = rewrite(schema, anthropic)
+    assert(Result.isFailure(result))
+    assert.include(result.failure.problem, "takes more work than the limit of fuel")
+    const alone = rewrite({ type: "object", properties: schema.properties }, anthropic)
+    assert(Result.isSuccess(alone))
+  })
+})

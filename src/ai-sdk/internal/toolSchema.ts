@@ -310,7 +310,8 @@ class Names {
     if (known !== undefined) return known
     const schema = isObject(pattern) ? { ...pattern, $defs } : { pattern }
     const made = compileSchema.compileOnce(schema, { engine: undefined, tank }, true)
-    const acceptor = (name: string) => Result.isFailure(made) || acceptsWith(tank, made.success, name)
+    const acceptor = (name: string) =>
+      fuel.isEmpty(tank) || Result.isFailure(made) || acceptsWith(tank, made.success, name)
     this.acceptors.set(pattern, acceptor)
     return acceptor
   }
