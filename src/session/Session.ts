@@ -49,12 +49,9 @@
  *   assert.strictEqual(first.text, "Welcome, Ada!")
  *
  *   const sessions = yield* Session.Session
- *   const { cursor } = yield* sessions.send("chat/42", "Thank you.")
- *   // any reader, now or later, sees the same events
- *   const events = sessions.events("chat/42", { after: cursor }).pipe(
- *     Stream.takeUntil(({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished")
- *   )
- *   yield* Stream.runDrain(events)
+ *   const receipt = yield* sessions.send("chat/42", "Thank you.")
+ *   // any reader, now or later, sees the same events, to the end of the turn, also of one that fails
+ *   yield* Stream.runDrain(Session.turnEvents("chat/42", receipt))
  *   const history = yield* sessions.history("chat/42")
  *   assert.strictEqual(Conversation.messageCount(history), 5)
  * })
@@ -766,7 +763,7 @@ const endOf = Effect.fnUntraced(function* (
 ) {
   const sessions = yield* Session
   const found = yield* sessions.events(id, { after }).pipe(
-    Stream.mapAccum(() => ({ isOurs: false, text: "" }), watch(id, isOurs, look)),
+    Stream.mapAccum(() => unseen, watch(id, isOurs, look)),
     Stream.mapEffect((found) => found),
     Stream.filter(Option.isSome),
     Stream.runHead
@@ -787,6 +784,121 @@ const waitingFor = Effect.fnUntraced(function* (sessions: sessionTypes.Service, 
   const outcome = { _tag: "AwaitingApproval" as const, requests }
   return Option.some<Answer>({ text: "", outcome, sequence, cursor, ...defined({ waitsBehind }) })
 })
+
+/**
+ * The place of a turn: a `Receipt` of `send` or `edit`, or a cursor of the session, such as that of `state` before `decide` or
+ * `resume`. With the id of a message it is the turn of this message, and otherwise the first turn that begins after the cursor.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TurnPlace {
+  /** The place after which the turn is looked for. */
+  readonly cursor: string
+  /** The message that the turn takes. */
+  readonly messageId?: string | undefined
+  /** True for a message that may wait behind calls of another one, as in a receipt. */
+  readonly isWaiting?: boolean | undefined
+}
+
+/** True for the events from which on a turn is the one of a place. A turn that is held has taken no message. */
+const isOf =
+  ({ messageId }: Pick<TurnPlace, "messageId">) =>
+  (event: Entry["event"]): boolean =>
+    messageId === undefined
+      ? event._tag === "TurnFailed" ||
+        (event._tag === "RunEvent" && (event.event._tag === "RunStarted" || event.event._tag === "RunResumed"))
+      : ("messageId" in event && event._tag !== "MessageReceived" && event.messageId === messageId) ||
+        (event._tag === "TurnFailed" && event.isHeld === true && (event.held?.includes(messageId) ?? true))
+
+/**
+ * The events of a session from a receipt to the end of its turn, whatever the end is: an answer, calls that wait, an
+ * interruption, a failure, or the event that the message is given up. The stream ends with the event that ends the turn.
+ *
+ * **Details**
+ *
+ * Where an earlier turn is under way, its events come first. The stream fails as `events` does, and not where the turn fails:
+ * that is its last event. {@link await} returns the end alone.
+ *
+ * **Example** (A page that follows one turn)
+ *
+ * ```ts
+ * import { Effect, Layer, Stream } from "effect"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { ChatEvent, Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const sessions = yield* Session.Session
+ *   const receipt = yield* sessions.send("chat/42", "Hello")
+ *   const shown = Session.turnEvents("chat/42", receipt).pipe(Stream.filterMap(ChatEvent.project()), Stream.runCollect)
+ *   return (yield* shown).map(({ event }) => event._tag)
+ * })
+ *
+ * const sessions = Session.layer([Agent.make("support")]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ fail: { reason: "AuthenticationError" } }]))
+ * )
+ * const tags = await Effect.runPromise(Effect.provide(program, sessions))
+ * assert.strictEqual(tags.at(-1), "TurnFailed")
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const turnEvents = (id: string, receipt: TurnPlace): Stream.Stream<Entry, sessionTypes.SessionError, Session> =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const sessions = yield* Session
+      const look = lookFor(sessions, id, receipt)
+      if (receipt.isWaiting === true && Option.isSome(yield* look)) return Stream.empty
+      const see = watch(id, isOf(receipt), look)
+      return sessions.events(id, { after: receipt.cursor }).pipe(
+        Stream.mapAccum(
+          () => unseen,
+          (before, entry: Entry) => {
+            const [seen, ends] = see(before, entry)
+            return [seen, [{ entry, ends }]] as const
+          }
+        ),
+        Stream.mapEffect(({ ends, entry }) => Effect.map(Effect.forEach(ends, isFound), (found) => ({ entry, found }))),
+        Stream.takeUntil(({ found }) => found.includes(true)),
+        Stream.map(({ entry }) => entry)
+      )
+    })
+  )
+
+/** True for the end of the turn, a failure of the turn included. */
+const isFound = (found: Found): Effect.Effect<boolean> =>
+  Effect.match(found, { onFailure: ({ reason }) => reason._tag === "TurnFailed", onSuccess: Option.isSome })
+
+const unseen: Watched = { isOurs: false, text: "" }
+
+const lookFor = (sessions: sessionTypes.Service, id: string, { messageId }: TurnPlace): Found =>
+  messageId === undefined ? Effect.succeedNone : waitingFor(sessions, id, messageId)
+
+const untilEnd = Effect.fnUntraced(function* (
+  id: string,
+  receipt: TurnPlace
+): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
+  const look = lookFor(yield* Session, id, receipt)
+  const waiting = receipt.isWaiting === true ? yield* look : Option.none()
+  return Option.isSome(waiting) ? waiting.value : yield* endOf(id, receipt.cursor, isOf(receipt), look)
+})
+
+const await_ = Effect.fn("Session.await")(untilEnd)
+
+export {
+  /**
+   * Waits for the end of the turn of a receipt, however it ends, as {@link ask} does after it has sent its message. A turn that
+   * failed is an error with the reason `TurnFailed`.
+   *
+   * @category combinators
+   * @since 0.1.0
+   */
+  await_ as await
+}
 
 /**
  * Sends a message and waits for the end of its turn.
@@ -814,18 +926,7 @@ export const ask = Effect.fn("Session.ask")(function* (
   options?: sessionTypes.SendOptions
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
-  const { cursor, isWaiting, messageId } = yield* sessions.send(id, input, options)
-  const look = waitingFor(sessions, id, messageId)
-  const waiting = isWaiting === true ? yield* look : Option.none()
-  if (Option.isSome(waiting)) return waiting.value
-  return yield* endOf(
-    id,
-    cursor,
-    (event) =>
-      ("messageId" in event && event._tag !== "MessageReceived" && event.messageId === messageId) ||
-      (event._tag === "TurnFailed" && event.isHeld === true && (event.held?.includes(messageId) ?? true)),
-    look
-  )
+  return yield* untilEnd(id, yield* sessions.send(id, input, options))
 })
 
 /**
@@ -873,13 +974,7 @@ export const answer = Effect.fn("Session.answer")(function* (
   id: string,
   options: { readonly after: number | string }
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
-  return yield* endOf(
-    id,
-    options.after,
-    (event) =>
-      event._tag === "TurnFailed" ||
-      (event._tag === "RunEvent" && (event.event._tag === "RunStarted" || event.event._tag === "RunResumed"))
-  )
+  return yield* endOf(id, options.after, isOf({}))
 })
 
 const policies = ["fail", "resume", "restart"] as const
