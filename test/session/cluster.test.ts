@@ -103,6 +103,17 @@ describe("MEND-7 a reader whose runner died", () => {
   )
 })
 
+describe("RIGHT-19 a reader on a fleet takes no event of the next session under the id", () => {
+  it("also where its number is the next one", () => {
+    const seen = { life: "a", sequence: 3 }
+    assert.isTrue(sessionEntity.isNext(seen, { life: "a", sequence: 4 }))
+    assert.isTrue(sessionEntity.isNext({ ...seen, life: undefined }, { life: "a", sequence: 4 }))
+    assert.isFalse(sessionEntity.isNext(seen, { life: "b", sequence: 4 }))
+    assert.isFalse(sessionEntity.isNext(seen, { life: "a", sequence: 5 }))
+    assert.isFalse(sessionEntity.isNext(seen, { life: "a", sequence: 3 }))
+  })
+})
+
 describe("RIGHT-13 a reader on a fleet", () => {
   it.effect("asks again where another process has taken the session over", () =>
     Effect.gen(function* () {

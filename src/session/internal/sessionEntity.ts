@@ -247,6 +247,10 @@ const storeFailed =
     })
   })
 
+/** True for the event right after the one that a reader has seen, of the same session: another one under its id may be as long. */
+export const isNext = (seen: Place, { life, sequence }: Place): boolean =>
+  sequence === seen.sequence + 1 && (seen.life === undefined || seen.life === life)
+
 /** The session with this newest event was removed. */
 interface Removed {
   readonly removed: Place
@@ -409,8 +413,7 @@ const actorOf = Effect.fnUntraced(function* (
         const { life, sequence } = sessionEvents.placeOf(next)
         // Where it is an event of the next session, this one is read on, which fails
         seen = { life: before.life ?? life, sequence: Math.max(before.sequence, sequence) }
-        const isNext = sequence === before.sequence + 1 && seen.life === life
-        return isNext ? Stream.succeed(next) : between(id, before, sequence)
+        return isNext(before, { life, sequence }) ? Stream.succeed(next) : between(id, before, sequence)
       })
       return Stream.concat(between(id, after, last.sequence), following)
     }).pipe(Stream.unwrap)
