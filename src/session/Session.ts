@@ -286,7 +286,8 @@ export {
    *
    * **Details**
    *
-   * A message that waits for its turn, or for the decision of calls, can be edited, too: then calls that wait stay. An unknown
+   * A message that waits for its turn is replaced alone, in its place, and the turn under way continues. One that waits for the
+   * decision of calls can be edited, too: then calls that wait stay. An unknown
    * message, or one that an edit has removed, is `MessageUnknown`, and nothing is stopped or stored.
    *
    * @category options
@@ -325,7 +326,8 @@ export {
    *
    * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
    * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
-   *   content, or the same again. A turn that is under way is stopped, and one in another process is waited for. See {@link EditOptions}; {@link answer} waits for the turn.
+   *   content, or the same again. A turn that is under way is stopped, unless the message only waits behind it, and one in another
+   *   process is waited for. See {@link EditOptions}; {@link answer} waits for the turn.
    *   Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run, and usage stays counted.
    * - `withdraw`: drops a message that no turn has taken, such as one that is held, with the event `MessageDropped`. Returns
    *   whether it waited: `false` for a message in the conversation, which `interrupt` or `edit` stops, and for an unknown one.
@@ -422,7 +424,7 @@ export {
    * interrupted or its time is over is cut off, and receives nothing more of that turn.
    *
    * No event is delivered twice, and after a crash the last one may not have been delivered. The ends that a session writes
-   * itself for a run that was stopped or cut off are not delivered. `events` of the session misses nothing.
+   * itself for a run that was stopped or cut off are not delivered; `ConversationRewound` of an edit is. `events` of the session misses nothing.
    *
    * **Example** (Stopping an expensive turn)
    *

@@ -187,4 +187,25 @@ describe("KEEP-8 the hooks of a layer", () => {
       ["Interrupted"]
     )
   })
+
+  test.live("RIGHT-15 an edit is heard, in its place among the events", function* () {
+    const heard: Array<string> = []
+    const onEvent = ({ event, sequence }: Agent.Entry, id: string) =>
+      Effect.sync(() => void heard.push(`${id} ${sequence} ${event._tag}`))
+    const sessions = yield* t.sessionsOf(t.over(t.echo, { run: { onEvent } }))
+    const ask = (text: string) =>
+      Effect.provideService(Session.ask("a", text, { messageId: text }), Session.Session, sessions)
+    yield* ask("one")
+    const { cursor } = yield* sessions.edit("a", { messageId: "one", input: "two" })
+    yield* Effect.provideService(Session.answer("a", { after: cursor }), Session.Session, sessions)
+    yield* t.until(sessions, "a", "idle")
+    const events = (yield* t.stored(sessions, "a")).flatMap(({ event }) =>
+      event._tag === "RunEvent" ? [event.event._tag] : []
+    )
+    assert.include(events, "ConversationRewound")
+    assert.deepStrictEqual(
+      heard,
+      events.map((tag, index) => `a ${index + 1} ${tag}`)
+    )
+  })
 })

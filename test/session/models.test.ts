@@ -103,6 +103,20 @@ describe("KEEP-8 the model of a message", () => {
     assert.match(error.message, /the steps of a plan have models of their own/)
   })
 
+  test("RIGHT-15 is that of the message that is answered again, also where the layer sets the context", function* () {
+    for (const run of [undefined, { context: { tenant: "a" } }]) {
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        yield* text("a", "one", { model: "demo/large", messageId: "m1" })
+        yield* text("a", "two", { messageId: "m2" })
+        const again = yield* sessions.edit("a", { messageId: "m1" })
+        assert.strictEqual((yield* Session.answer("a", { after: again.cursor })).text, "large")
+        const other = yield* sessions.edit("a", { messageId: again.messageId, input: "three" })
+        assert.strictEqual((yield* Session.answer("a", { after: other.cursor })).text, "small")
+      }).pipe(Effect.provide(inMemory({ models, ...(run && { run }) })))
+    }
+  })
+
   test("RIGHT-15 is refused for a plan that is data, also in a later message", function* () {
     const plan = yield* planOf(Step.make("a", { target: ({ task }) => Effect.succeed(task) }))
     const hosted = Session.fromDefinitions(() => Effect.succeed(plan))

@@ -760,6 +760,76 @@ const asks: ReadonlyArray<Rule> = [
 ]
 
 const edits: ReadonlyArray<Rule> = [
+  rule(
+    "RIGHT-15 an edit of a message that waits replaces it in its place, and leaves the turn alone",
+    function* (sessions, input) {
+      const { expectNext, fixture, id } = input
+      yield* send(sessions, id, "think a", { messageId: "a" })
+      yield* expectNext("the model to be asked")
+      yield* Deferred.await(fixture.gate("a").reached)
+      const bob = { context: { user: "bob" } }
+      const waiting = yield* Effect.forkScoped(Effect.flip(ask(sessions, id, "reply b", { messageId: "b" })))
+      yield* Effect.repeat(Effect.andThen(Effect.sleep("5 millis"), existing(sessions, id)), {
+        until: ({ queue }) => queue.includes("b")
+      })
+      yield* send(sessions, id, "context c", { messageId: "c", ...bob })
+      yield* send(sessions, id, "reply d", { messageId: "d" })
+      const edit = { messageId: "b", input: "reply e", newMessageId: "e" }
+      const receipt = yield* sessions.edit(id, edit)
+      yield* sessions.edit(id, { messageId: "c", newMessageId: "f" })
+      yield* expectNext("an error for the caller of the message that was replaced")
+      yield* expectEqual("the reason", "TurnFailed", (yield* Fiber.join(waiting)).reason._tag)
+      const { queue, status } = yield* existing(sessions, id)
+      yield* expectEqual("state", ["running", ["e", "f", "d"]], [status, queue])
+      yield* expectEqual("the receipt of the same edit", receipt.sequence, (yield* sessions.edit(id, edit)).sequence)
+      yield* Deferred.succeed(fixture.gate("a").opened, undefined)
+      yield* expectNext("the answers")
+      yield* untilStatus(sessions, input, "idle")
+      const replies = ["user reply e", "assistant e", "user context c", "tool success"]
+      const last = ['assistant after {"user":"bob"}', "user reply d", "assistant d"]
+      yield* expectLines(sessions, id, ["user think a", "assistant a", ...replies, ...last])
+    }
+  ),
+  rule("RIGHT-15 an edit without input has the context of its message again", function* (sessions, input) {
+    const { id } = input
+    const bob = { context: { user: "bob" } }
+    yield* ask(sessions, id, "context a", { messageId: "a", ...bob })
+    yield* ask(sessions, id, "reply b", { messageId: "b" })
+    const { messageId } = yield* sessions.edit(id, { messageId: "a" })
+    yield* ask(sessions, id, "context a", { messageId, ...bob })
+    yield* expectLines(sessions, id, ["user context a", "tool success", 'assistant after {"user":"bob"}'])
+    const own = yield* sessions.edit(id, { messageId, context: {} })
+    yield* ask(sessions, id, "context a", { messageId: own.messageId, context: {} })
+    yield* expectLines(sessions, id, ["user context a", "tool success", "assistant after {}"])
+  }),
+  rule(
+    "RIGHT-15 an edit that was made is known by all of it, and no id is taken twice",
+    function* (sessions, input) {
+      const { id } = input
+      for (const name of ["a", "b"]) yield* ask(sessions, id, `reply ${name}`, { messageId: name })
+      const edit = { messageId: "b", newMessageId: "c" }
+      const receipt = yield* sessions.edit(id, edit)
+      yield* untilStatus(sessions, input, "idle")
+      const { sequence } = yield* existing(sessions, id)
+      yield* expectEqual("the same edit", receipt, yield* sessions.edit(id, edit))
+      for (const other of [
+        { ...edit, messageId: "a" },
+        { ...edit, input: "reply c" },
+        { ...edit, newMessageId: "a" }
+      ]) {
+        yield* expectReason("another edit", "InputDiffers", sessions.edit(id, other))
+      }
+      yield* expectEqual("events", sequence, (yield* existing(sessions, id)).sequence)
+      const user = yield* Message.user("old", { id: "a" })
+      const conversation = Result.getOrThrow(Conversation.append(Conversation.empty, user))
+      const began = send(sessions, `${id}/a`, "reply a", { messageId: "a", conversation })
+      yield* expectReason("a message of the conversation", "InputInvalid", began)
+      yield* sessions.fork(id, { to: `${id}/b` })
+      const again = send(sessions, `${id}/b`, "reply a", { messageId: "a" })
+      yield* expectReason("a message of the session that was forked", "InputDiffers", again)
+    },
+    ["", "/a", "/b"]
+  ),
   rule("RIGHT-11 a message that waits is withdrawn, and the turn before it is left alone", function* (sessions, input) {
     const { expectNext, fixture, id } = input
     yield* expectReason("no session", "NotFound", sessions.withdraw(id, "a"))

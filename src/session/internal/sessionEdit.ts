@@ -1,22 +1,27 @@
 /**
- * The edit of a message: the conversation is cut before it, and the next message takes its place. Messages after it that wait
- * for their turns are given up. A turn that is under way is stopped first.
+ * The edit of a message. One that only waits is replaced alone. Otherwise the conversation is cut before it, the next message takes its
+ * place, messages that wait are given up, and a turn that is under way is stopped first.
  */
 
+import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type * as Run from "../../agent/Run.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
+import * as Digest from "../../payload/Digest.ts"
+import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { NonEmptyContent } from "../../tool/ToolResult.ts"
-import type { Event, Failure, Memory, Queued } from "./sessionEvents.ts"
+import * as telemetry from "../../tool/internal/telemetry.ts"
+import type { Entry, Event, Failure, Memory, Queued } from "./sessionEvents.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import type { Turns } from "./sessionTurn.ts"
 import * as sessionTypes from "./sessionTypes.ts"
-import type { EditOptions, Receipt, SessionError } from "./sessionTypes.ts"
+import type { EditOptions, Reason, Receipt, SessionError } from "./sessionTypes.ts"
 
 /** An edit whose new message has an id. */
 interface Edit extends EditOptions {
@@ -30,60 +35,102 @@ const edited: Failure = {
 }
 
 /**
- * The message with an id. `dropped`: the messages that wait and go with it. `isTaken`: a turn has taken it, so the run removes it.
+ * The message with an id. `queued`: it waits, so it alone is replaced. Otherwise the run removes it with everything after it, and the
+ * messages that wait go with it.
  */
-interface Found {
-  readonly input: NonEmptyContent
-  readonly dropped: ReadonlyArray<Queued>
-  readonly isTaken: boolean
-}
+type Found =
+  | { readonly _tag: "Waiting"; readonly queued: Queued }
+  | { readonly _tag: "Taken"; readonly input: NonEmptyContent; readonly dropped: ReadonlyArray<Queued> }
 
 const find = (memory: Memory, messageId: string): Found | undefined => {
   const waiting = Chunk.toReadonlyArray(sessionEvents.waitingMessages(memory))
-  const index = waiting.findLastIndex((message) => message.messageId === messageId)
-  const queued = waiting[index]
-  if (queued !== undefined) return { input: queued.input, dropped: waiting.slice(index), isTaken: false }
+  const queued = waiting.findLast((message) => message.messageId === messageId)
+  if (queued !== undefined) return { _tag: "Waiting", queued }
   const message = memory.run && runTransition.userMessage(memory.run, messageId)
-  return message && { input: message.content, dropped: waiting, isTaken: true }
+  return message && { _tag: "Taken", input: message.content, dropped: waiting }
 }
 
-/** The events that remove a message and what came after it. */
-const removing = ({ dropped, isTaken }: Found, messageId: string, at: DateTime.Utc): ReadonlyArray<Event> => [
-  ...dropped.map(({ messageId }): Event => ({ _tag: "MessageDropped", at, messageId, error: edited })),
-  ...(isTaken ? [{ _tag: "RunEvent" as const, event: { _tag: "ConversationRewound" as const, at, messageId } }] : [])
-]
+/** The parts of a message that is answered again, from the event that has it; `undefined` where that may not be kept. */
+const partsOf = Effect.fnUntraced(function* (
+  self: Turns,
+  messageId: string,
+  found: Found
+): Effect.fn.Return<Pick<EditOptions, "context" | "model"> | undefined, SessionError> {
+  if (found._tag === "Waiting") return { context: found.queued.context, model: found.queued.model }
+  const { host, own } = self
+  const { stored } = own
+  if (stored === undefined) return {}
+  const { sessions } = host
+  const first = sessions.firstKept(stored)
+  const hint = stored.memory.received.find((one) => one.messageId === messageId)?.sequence
+  const elsewhere: Reason = { _tag: "Elsewhere", owner: stored.at.head.owner }
+  const read = (from: number) =>
+    Effect.mapError(sessions.entries(stored, from), (error) => own.fail(error._tag === "Conflict" ? elsewhere : error))
+  const among = (entries: ReadonlyArray<Entry>) =>
+    entries
+      .map(({ event }) => event)
+      .findLast((event) => event._tag === "MessageReceived" && event.messageId === messageId)
+  let sent = hint !== undefined && hint >= first ? among((yield* read(hint)).slice(0, 1)) : undefined
+  for (let from = first; sent === undefined && from <= stored.memory.sequence;) {
+    const entries = yield* read(from)
+    sent = among(entries)
+    from = (entries.at(-1)?.sequence ?? stored.memory.sequence) + 1
+  }
+  if (sent?._tag === "MessageReceived") return { context: sent.context, model: sent.model }
+  // That of an imported conversation has none
+  return first === 1 ? {} : undefined
+})
+
+/** Covers an edit as it was asked for. */
+const digestOf = (edit: Edit): Effect.Effect<string, Reason> =>
+  Effect.flatMap(sessionMessage.read(edit.newMessageId, edit.input ?? "again", edit), ({ digest }) =>
+    Effect.orDie(Digest.sha256({ messageId: edit.messageId, digest, isAgain: edit.input === undefined }))
+  )
 
 /** The receipt of an edit that was made before, otherwise the message to edit. */
 const look = Effect.fnUntraced(function* (self: Turns, edit: Edit) {
-  const { input, messageId, model, newMessageId } = edit
-  const { own } = self
+  const { messageId, newMessageId } = edit
+  const { host, own } = self
   const refused = sessionTypes.refusedByLayer(self.id)
   yield* own.refresh
   const memory = yield* own.memory
+  const editDigest = yield* Effect.mapError(digestOf(edit), refused)
   const known = sessionInbox.knownMessage(memory, newMessageId, "")
   if (known !== undefined) {
-    const read = sessionMessage.read(newMessageId, input ?? "", edit)
-    const digest = input === undefined ? known.digest : (yield* Effect.mapError(read, refused)).digest
-    return digest === known.digest
+    return known.edit === editDigest
       ? { _tag: "Made" as const, receipt: yield* sessionInbox.again(self, memory, known) }
       : yield* own.fail({ _tag: "InputDiffers", messageId: newMessageId })
   }
+  yield* sessionInbox.ensureFreeId(self, memory, newMessageId)
   const found = find(memory, messageId)
   if (found === undefined) return yield* own.fail({ _tag: "MessageUnknown", messageId })
-  const message = yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? found.input, edit), refused)
+  const { definition, pending, input: before }: Partial<Queued> = found._tag === "Waiting" ? found.queued : found
+  const isFixed = host.run?.context !== undefined
+  const parts = edit.input === undefined ? yield* partsOf(self, messageId, found) : {}
+  if (parts === undefined && edit.context === undefined && !isFixed) {
+    const problem = "expected a context, because the events with that of the message are no longer kept. Pass it"
+    return yield* own.fail({ _tag: "InputInvalid", problem })
+  }
+  const { input = before, context: given = isFixed ? undefined : parts?.context, model = parts?.model } = edit
+  const message = sessionMessage.read(newMessageId, input, { context: given, model }, definition)
+  const { content, digest } = yield* Effect.mapError(message, refused)
   const agent = yield* sessionInbox.agentFor(self, memory)
-  const context = yield* sessionInbox.contextFor(self, edit.context)
+  const context = yield* sessionInbox.contextFor(self, given)
   yield* sessionInbox.checkModel(self, agent, model, context)
-  const { content, digest } = message
   const received = {
     agent: agent.name,
     messageId: newMessageId,
     input: content,
     digest,
-    ...defined({ context, model })
+    edit: { messageId, digest: editDigest },
+    ...defined({ context, definition, model, pending })
   }
   return { _tag: "Found" as const, found, received }
 })
+
+/** The turn that takes a message which waits, or that a message of the conversation belongs to, is stopped. */
+const isInTurn = ({ current }: Turns, found: Found): boolean =>
+  current !== undefined && (found._tag === "Taken" || current.message === found.queued.messageId)
 
 /** With the gate. `undefined` if a turn has begun meanwhile. */
 const store = Effect.fnUntraced(function* (
@@ -91,24 +138,44 @@ const store = Effect.fnUntraced(function* (
   edit: Edit
 ): Effect.fn.Return<Receipt | undefined, SessionError> {
   const { own } = self
-  if (self.current !== undefined) return undefined
   const looked = yield* look(self, edit)
   if (looked._tag === "Made") return looked.receipt
+  const { found, received } = looked
+  if (isInTurn(self, found)) return undefined
   const at = yield* DateTime.now
-  const event: Event = { _tag: "MessageReceived", at, ...looked.received }
-  const removed = removing(looked.found, edit.messageId, at)
-  const [first = event, ...others] = [...removed, event]
+  const { messageId } = edit
+  const event: Event = { _tag: "MessageReceived", at, ...received }
+  const drop = (messageId: string): Event => ({ _tag: "MessageDropped", at, messageId, error: edited })
+  const rewound = { _tag: "ConversationRewound" as const, at, messageId }
+  // The new message has the place of the one that waits
+  const [first, ...others]: Arr.NonEmptyReadonlyArray<Event> =
+    found._tag === "Waiting"
+      ? [event, drop(messageId)]
+      : Arr.append([...found.dropped.map((one) => drop(one.messageId)), { _tag: "RunEvent", event: rewound }], event)
   yield* sessionInbox.receiveBy(self, event, Effect.as(own.write([first, ...others]), true))
-  return sessionInbox.receiptOf(self, edit.newMessageId, own.stored?.memory.sequence ?? 0)
+  if (found._tag === "Taken") yield* tellHost(self, rewound)
+  const sequence = own.stored?.memory.received.find((one) => one.messageId === edit.newMessageId)?.sequence
+  return sessionInbox.receiptOf(self, edit.newMessageId, sequence ?? 0)
 })
 
-/** Stops the turn that is under way, and stores the edit. */
-const replace = (self: Turns, edit: Edit): Effect.Effect<Receipt, SessionError> =>
+/** The hook of the host receives the event before those of the next turn. */
+const tellHost = ({ host, id, own }: Turns, event: Run.Event): Effect.Effect<void> => {
+  const { onEvent } = host.run ?? {}
+  const state = own.stored?.memory.run
+  if (onEvent === undefined || state === undefined) return Effect.void
+  return Effect.catchCause(onEvent({ event, sequence: state.revision, state, more: false }, id), (cause) =>
+    telemetry.logUnexpected(`session ${base.quote(id)}: a hook failed after an edit was stored`, cause)
+  )
+}
+
+/** Stops the turn of the message, and stores the edit. */
+const replace = (self: Turns, edit: Edit, found: Found): Effect.Effect<Receipt, SessionError> =>
   Effect.suspend(() => {
     const { current, own } = self
-    const stopped = current === undefined ? Effect.void : sessionInbox.interruptTurn(self, current)
+    const stopped =
+      current !== undefined && isInTurn(self, found) ? sessionInbox.interruptTurn(self, current) : Effect.void
     return Effect.flatMap(Effect.andThen(stopped, own.alone(store(self, edit))), (receipt) =>
-      receipt === undefined ? replace(self, edit) : Effect.succeed(receipt)
+      receipt === undefined ? replace(self, edit, found) : Effect.succeed(receipt)
     )
   })
 
@@ -124,5 +191,5 @@ export const edit = Effect.fnUntraced(function* (
   const edit = { ...options, newMessageId }
   // Nothing is stopped for a message that is not there
   const looked = yield* own.alone(look(self, edit))
-  return looked._tag === "Made" ? looked.receipt : yield* sessionInbox.paused(self, replace(self, edit))
+  return looked._tag === "Made" ? looked.receipt : yield* sessionInbox.paused(self, replace(self, edit, looked.found))
 })

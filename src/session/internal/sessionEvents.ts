@@ -85,7 +85,8 @@ export const Event = Schema.TaggedUnion({
     agent: Schema.String,
     ...message,
     digest: Schema.String,
-    conversation: Schema.optionalKey(runParts.History)
+    conversation: Schema.optionalKey(runParts.History),
+    edit: Schema.optionalKey(Schema.Struct({ messageId: Schema.String, digest: Schema.String }))
   },
   DecisionsReceived: { at, decisions: Schema.NonEmptyArray(runParts.Decision) },
   ResumeReceived: { at, messageIds: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)) },
@@ -175,7 +176,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * - `isInstructed`: that conversation had a system message, so no instructions of an agent are added.
  * - `sequence`: the number of its newest event.
  * - `received`: the first message and the newest ones, oldest first: one of them again is no new message. What became of it is
- *   among the events after `sequence`, and `digest` covers its content.
+ *   among the events after `sequence`, and `digest` covers its content, `edit` the edit that sent it.
  * - `queue`: the messages that wait for their turns. `stopped`: those whose turns were interrupted before the run began. They are
  *   recorded when it begins, and are not answered, unless `resume` puts them back.
  * - `held`: messages whose turns could not begin. Others are taken before them until something lets them be tried again.
@@ -194,7 +195,14 @@ export const Memory = Schema.Struct({
   conversation: Schema.optionalKey(runParts.History),
   isInstructed: Schema.optionalKey(Schema.Literal(true)),
   sequence: runParts.Count,
-  received: Schema.Array(Schema.Struct({ messageId: Schema.String, sequence: runParts.Count, digest: Schema.String })),
+  received: Schema.Array(
+    Schema.Struct({
+      messageId: Schema.String,
+      sequence: runParts.Count,
+      digest: Schema.String,
+      edit: Schema.optionalKey(Schema.String)
+    })
+  ),
   queue: Queue,
   stopped: Queue,
   held: Schema.Array(Held),
@@ -371,10 +379,22 @@ export const likeIn = (
 const hasSystem = (conversation: Conversation.Conversation = Conversation.empty): boolean =>
   Conversation.messages(conversation).some(({ role }) => role === "system")
 
+/** A new message is the last one. One in the place of another that waits comes before it, and so before all if that one was held. */
+const withQueued = (memory: Memory, message: Queued, other: string | undefined): Chunk.Chunk<Queued> => {
+  const { queue } = memory
+  if (other === undefined || !isWaiting(memory, other)) return Chunk.append(queue, message)
+  const place = Option.getOrElse(
+    Chunk.findFirstIndex(queue, ({ messageId }) => messageId === other),
+    () => 0
+  )
+  const [before, after] = Chunk.splitAt(queue, place)
+  return Chunk.appendAll(Chunk.append(before, message), after)
+}
+
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { context, conversation, definition, digest, input, messageId, model, pending } = event
+      const { context, conversation, definition, digest, edit, input, messageId, model, pending } = event
       const queued = { messageId, input, ...defined({ context, definition, model, pending }) }
       const before = release(memory, (held) => areAlike(memory, held, queued))
       return Result.succeed({
@@ -382,8 +402,13 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
         ...defined({ conversation, definition: memory.definition ?? definition }),
         ...(hasSystem(conversation) && { isInstructed: true as const }),
         isHeld: false,
-        received: rememberMessage(memory.received, { messageId, sequence: memory.sequence + 1, digest }),
-        queue: Chunk.append(before.queue, queued)
+        received: rememberMessage(memory.received, {
+          messageId,
+          sequence: memory.sequence + 1,
+          digest,
+          ...defined({ edit: edit?.digest })
+        }),
+        queue: withQueued(before, queued, edit?.messageId)
       })
     }
     case "DecisionsReceived":

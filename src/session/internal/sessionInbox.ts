@@ -209,6 +209,7 @@ const store = Effect.fnUntraced(function* (
     const isFirst = ifExists !== "continue" || conversation !== undefined
     const hasBegun = first !== undefined || found.run !== undefined
     if (hasBegun && isFirst) return yield* own.fail(existing(found))
+    yield* ensureFreeId(self, found, messageId)
     yield* ensureRoom(self, found, options)
   }
   const context = yield* contextFor(self, options.context)
@@ -252,6 +253,12 @@ export const knownMessage = (
 ): Memory["received"][number] | undefined =>
   memory.received.find((received) => received.messageId === messageId) ??
   (sessionEvents.isWaiting(memory, messageId) ? { messageId, digest, sequence: memory.sequence } : undefined)
+
+/** Refuses the id of a message in the conversation: of one that is no longer remembered, or that a fork has from the other session. */
+export const ensureFreeId = ({ own }: Turns, { run }: Memory, messageId: string): Effect.Effect<void, SessionError> =>
+  run !== undefined && runTransition.userMessage(run, messageId) !== undefined
+    ? Effect.fail(own.fail({ _tag: "InputDiffers", messageId }))
+    : Effect.void
 
 export const existing = (memory: Memory): Extract<Reason, { readonly _tag: "Exists" }> => {
   const outcome = memory.failure?.reason ?? memory.run?.outcome?._tag

@@ -35,8 +35,16 @@ const maxIdLength = 1024
 const isContent = Schema.is(ToolResult.NonEmptyContent)
 
 /** The problem of a conversation that cannot be the beginning of a session. */
-const problemOf = (conversation: unknown): string | undefined => {
+const problemOf = (conversation: unknown, messageId: string): string | undefined => {
   if (!Conversation.isConversation(conversation)) return "expected a Conversation as conversation"
+  const ids = Conversation.messages(conversation).flatMap(({ id, role }) =>
+    role === "user" && id !== undefined ? [id] : []
+  )
+  const seen = new Set<string>()
+  const twice = [...ids, messageId].find((id) => seen.has(id) || !seen.add(id))
+  if (twice !== undefined) {
+    return `expected messages with different ids, got two with ${base.quote(twice)}. Use another id for one of them`
+  }
   const open = Conversation.openCalls(conversation).map(({ id }) => base.quote(id))
   return open.length === 0
     ? undefined
@@ -63,7 +71,7 @@ export const read = Effect.fnUntraced(function* (
   if (!isIfExists(ifExists)) return yield* refuse(unknownIfExists(ifExists))
   const given = typeof input === "string" ? ([ToolResult.textPart(input)] as const) : input
   if (!isContent(given)) return yield* refuse("expected a text, or a list of text and file parts")
-  const unfit = conversation === undefined ? undefined : problemOf(conversation)
+  const unfit = conversation === undefined ? undefined : problemOf(conversation, messageId)
   if (unfit !== undefined) return yield* refuse(unfit)
   const message = yield* Message.user(given)
   const { content } = message

@@ -318,9 +318,9 @@ export interface EditOptions {
   readonly messageId: string
   /** The new content; default: that of the message, which is answered again. */
   readonly input?: Input | undefined
-  /** The `RunContext` of the turn; default: that of the layer, or an empty one. */
+  /** The `RunContext` of the turn; default: that of the layer, or an empty one, and without `input` that of the message. */
   readonly context?: JsonObject | undefined
-  /** The name of the model that answers, as in {@link SendOptions}. */
+  /** The name of the model that answers, as in {@link SendOptions}; default without `input`: that of the message. */
   readonly model?: string | undefined
   /** The id of the new message; default: a new one. With the same one the same edit can be made twice, and counts once. */
   readonly newMessageId?: string | undefined
