@@ -72,8 +72,7 @@ const hostile: ReadonlyArray<readonly [string, unknown, RegExp]> = [
     "200 levels",
     { ...good, model_options: Array.from({ length: 200 }).reduce<unknown>((a) => ({ a }), 1) },
     /levels|depth/
-  ],
-  ["a number", 5, /expected object/]
+  ]
 ]
 
 const desk = Agent.make("desk", { model: "demo/small", instructions: "I help." })
