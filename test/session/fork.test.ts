@@ -1,6 +1,6 @@
 /** KEEP-8: forks of long sessions, of forks, and of plans. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Result } from "effect"
+import { Effect, Layer, Result, Stream } from "effect"
 import { Conversation, Message, VersionedStore } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { ChatEvent, Session } from "effect-emissary/session"
@@ -47,6 +47,39 @@ describe("KEEP-8 forks", () => {
     assert.isTrue((yield* sessions.state("b"))._tag === "None")
     yield* sessions.fork("a", { to: "b" })
     assert.deepStrictEqual(yield* textsOf(sessions, "b"), yield* textsOf(sessions, "a"))
+  })
+
+  test("RIGHT-15 a place whose events are kept can be forked, and one before them cannot", function* () {
+    const sessions = yield* t.sessionsOf(t.over(t.echo, { keepEvents: 100 }))
+    yield* say(sessions, "a", 3 * long)
+    const pruned = yield* Effect.flip(Stream.runDrain(sessions.events("a", { after: 0 })))
+    assert(pruned.reason._tag === "EventsPruned")
+    const { first } = pruned.reason
+    assert.isAbove(first, 2)
+    const { sequence } = yield* t.stateOf(sessions, "a")
+    for (const at of [first, Math.floor((first + sequence) / 2), sequence - 1]) {
+      yield* sessions.fork("a", { to: `at ${at}`, at })
+      assert.isAbove((yield* textsOf(sessions, `at ${at}`)).length, 0)
+    }
+    const refused = yield* Effect.flip(sessions.fork("a", { to: "gone", at: first - 2 }))
+    assert.deepStrictEqual(refused.reason, { _tag: "EventsPruned", first })
+  })
+
+  test("RIGHT-15 the same fork again is the same call, until the fork continues; the advice of Exists fits", function* () {
+    const sessions = yield* t.sessionsOf(t.over(t.echo))
+    yield* say(sessions, "a", 2)
+    for (const at of [undefined, 3]) {
+      const to = `to ${at}`
+      yield* sessions.fork("a", { to, at })
+      yield* sessions.fork("a", { to, at })
+      assert.strictEqual((yield* t.stateOf(sessions, to)).sequence, 1)
+      const other = yield* Effect.flip(sessions.fork("a", { to, at: 4 }))
+      assert.strictEqual(other.reason._tag, "Exists")
+      assert.include(other.message, "Fork to another id")
+      assert.notInclude(other.message, "ifExists")
+      yield* say(sessions, to, 1)
+      assert.strictEqual(yield* t.reasonOf(sessions.fork("a", { to, at })), "Exists")
+    }
   })
 
   test("KEEP-8 a fork has begun: a first message is refused", function* () {

@@ -11,6 +11,7 @@ import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import type { Turns } from "./sessionTurn.ts"
+import * as sessionWriter from "./sessionWriter.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Reason, SessionError } from "./sessionTypes.ts"
 import * as turnEvents from "./turnEvents.ts"
@@ -35,20 +36,20 @@ const beginningOf = Effect.fnUntraced(function* (
 })
 
 /** The state of a session at a place, and the cursor of the place. Errors are about that session. */
-const sourceOf = Effect.fnUntraced(function* (
-  { host: { sessions } }: Turns,
-  id: string,
-  at: number | string | undefined
-) {
+const sourceOf = Effect.fnUntraced(function* ({ host }: Turns, id: string, at: number | string | undefined) {
   const failed = (reason: Reason) => new sessionTypes.SessionError({ id, reason })
-  const found = yield* Effect.mapError(sessions.load(id), failed)
+  const { sessions } = host
+  /** Reads are tried again while the store fails, as writes are. */
+  const patiently = <A, E extends { readonly _tag: string }>(read: Effect.Effect<A, E>) =>
+    Effect.retry(read, { schedule: sessionWriter.untilStored(host), while: ({ _tag }) => _tag === "StoreFailed" })
+  const found = yield* Effect.mapError(patiently(sessions.load(id)), failed)
   if (Option.isNone(found)) return yield* failed({ _tag: "NotFound" })
   const stored = found.value
   const newest = { life: stored.at.head.life, sequence: stored.memory.sequence }
   const place = at === undefined ? newest : yield* sessionTypes.checkAfter(id, at)
   if (!sessionEvents.hasPlace(newest, place)) return yield* sessionTypes.eventsUnknown(id, place, newest)
   const elsewhere: Reason = { _tag: "Elsewhere", owner: stored.at.head.owner }
-  const memory = yield* Effect.mapError(sessions.memoryAt(stored, place.sequence), (error) =>
+  const memory = yield* Effect.mapError(patiently(sessions.memoryAt(stored, place.sequence)), (error) =>
     // A new generation began since the session was read: the caller tries again
     failed(error._tag === "Conflict" ? elsewhere : error)
   )
@@ -56,22 +57,36 @@ const sourceOf = Effect.fnUntraced(function* (
   return { memory, cursor: sessionEvents.cursorOf(newest.life, place.sequence) }
 })
 
+/** True for a session whose only event is this fork: the call came twice. */
+const isSame = Effect.fnUntraced(function* ({ host: { sessions }, own }: Turns, from: string, cursor: string) {
+  if (own.stored?.memory.sequence !== 1) return false
+  const read = Effect.mapError(sessions.entries(own.stored, 1), (error) =>
+    own.fail(error._tag === "Conflict" ? sessionInbox.existing(own.stored?.memory ?? sessionEvents.empty("")) : error)
+  )
+  const [first] = yield* read
+  return first?.event._tag === "SessionForked" && first.event.from === from && first.event.cursor === cursor
+})
+
 /** Makes this session from another one. */
 export const fork = (self: Turns, from: string, at: number | string | undefined): Effect.Effect<void, SessionError> => {
   const { own } = self
-  const refuse = Effect.flatMap(own.memory, (memory) => Effect.fail(own.fail(sessionInbox.existing(memory))))
+  const refuse = Effect.flatMap(own.memory, (memory) =>
+    Effect.fail(own.fail({ ...sessionInbox.existing(memory), isFork: true }))
+  )
   return own.alone(
     Effect.gen(function* () {
       yield* own.refresh
-      if (own.stored !== undefined) return yield* refuse
+      if (own.stored !== undefined && own.stored.memory.sequence > 1) return yield* refuse
       const { cursor, memory } = yield* sourceOf(self, from, at)
-      const beginning = yield* beginningOf(self, memory)
-      const now = yield* DateTime.now
-      const event: Event = { _tag: "SessionForked", at: now, from, cursor }
-      if (yield* own.create(memory.agent, now, [event], beginning)) return
-      // Another process made it
-      yield* own.refresh
-      return yield* refuse
+      if (own.stored === undefined) {
+        const beginning = yield* beginningOf(self, memory)
+        const now = yield* DateTime.now
+        const event: Event = { _tag: "SessionForked", at: now, from, cursor }
+        if (yield* own.create(memory.agent, now, [event], beginning)) return
+        // Another process made it
+        yield* own.refresh
+      }
+      if (!(yield* isSame(self, from, cursor))) return yield* refuse
     })
   )
 }

@@ -239,9 +239,11 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
     if (sequence === newest.sequence) return Effect.succeed(newest)
     if (sequence >= base) return foldTo(stored, at.head, sequence)
     const [oldest] = older
-    if (oldest?.first !== 1) return Effect.undefined
+    // Where all events are kept, only the first generation has its snapshot
+    const from = oldest?.first === 1 ? oldest : older.findLast(({ first }) => first <= sequence + 1)
+    if (from === undefined) return Effect.undefined
     // They were deleted meanwhile
-    return Effect.catchTag(foldTo(stored, oldest, sequence), "Conflict", () => Effect.undefined)
+    return Effect.catchTag(foldTo(stored, from, sequence), "Conflict", () => Effect.undefined)
   }
 
   return { load, readable, entries, memoryAt }
@@ -291,8 +293,8 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       head: (fields) => ({ ...head, ...fields, owner: at.head.owner, updated, sequence: memory.sequence })
     })
     const next = yield* ofAnySize(begun)
-    // The first one is what all events begin with
-    if (base > 0) yield* Effect.ignore(log.removeInput(at.key, generation))
+    // The first one is what all events begin with. Where events are deleted, each may become the first one.
+    if (base > 0 && keepEvents === Number.POSITIVE_INFINITY) yield* Effect.ignore(log.removeInput(at.key, generation))
     const swept = yield* log.sweep(next, new Set(kept.map(({ generation }) => generation)))
     return { at: swept, memory, base: memory.sequence, firsts: [], older: kept }
   })

@@ -64,7 +64,12 @@ export const Reason = Schema.TaggedUnion({
   ...storage.reasons,
   Busy: { status: sessionEvents.Status, limit: Schema.optionalKey(runParts.Count) },
   NotFound: {},
-  Exists: { agent: Schema.String, status: sessionEvents.Status, outcome: Schema.optionalKey(Schema.String) },
+  Exists: {
+    agent: Schema.String,
+    status: sessionEvents.Status,
+    outcome: Schema.optionalKey(Schema.String),
+    isFork: Schema.optionalKey(Schema.Literal(true))
+  },
   AgentUnknown: {
     agent: Schema.optionalKey(Schema.String),
     known: Schema.Array(Schema.String),
@@ -114,9 +119,13 @@ const renderReason = Reason.match({
       ? `expected at most ${limit} messages that wait (maxQueue), got one more. Send it again when a turn has ended, or calls that wait for approval are decided`
       : `expected a session that waits for a message, got one that is ${status}. Send the message with whenBusy "queue", or when the turn has ended`,
   NotFound: () => "expected a session, got none under this id. Send it a message first",
-  Exists: ({ agent, outcome, status }) => {
+  Exists: ({ agent, isFork, outcome, status }) => {
     const found = `${base.quote(agent)} that is ${status}${outcome === undefined ? "" : ` (${outcome})`}`
-    return `expected no session under this id, got one of the agent ${found}. Continue it with ifExists "resume", begin again with "restart", or use another id`
+    const advice =
+      isFork === true
+        ? "Fork to another id, or remove that session"
+        : 'Continue it with ifExists "resume", begin again with "restart", or use another id'
+    return `expected no session under this id, got one of the agent ${found}. ${advice}`
   },
   AgentUnknown: ({ agent, isStored, known }) => {
     const what = isStored === true ? "the agent of the session among" : "the name of one of"

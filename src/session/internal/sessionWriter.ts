@@ -139,7 +139,7 @@ const alone = <A>(self: Owned, effect: Effect.Effect<A, SessionError>): Effect.E
     Fiber.join
   )
 
-const untilStored = ({ patience }: Host) =>
+export const untilStored = ({ patience }: Host) =>
   Schedule.exponential("50 millis").pipe(
     Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, Duration.seconds(1)))),
     Schedule.upTo({ duration: patience })
