@@ -47,6 +47,8 @@ import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Message from "../conversation/Message.ts"
+import * as Json from "../payload/Json.ts"
+import * as base from "../payload/internal/base.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
@@ -71,7 +73,7 @@ const problem = { category: sessionEvents.Category, message: Schema.String }
  * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id` is that
  *   of the message. `AnswerDiscarded`: the answer that was under way does not count, and another one follows.
  * - `ApprovalRequested`: a call of the tool `name` waits; an event from before names were recorded has none. `callId` is the id
- *   of the call in the answer. A decision is `{ callId, digest, path, approved }`.
+ *   of the call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes. A decision is `{ callId, digest, path, approved }`.
  * - `ApprovalDecided`: a person decided. The model reads its `reason`.
  * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
  * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval. `output` is the output of a plan, or of an
@@ -109,6 +111,7 @@ export const ChatEvent = Schema.TaggedUnion({
     callId: Schema.String,
     name: Schema.optionalKey(Schema.String),
     arguments: Schema.Json,
+    shown: Schema.optionalKey(Schema.String),
     digest: Schema.String
   },
   ApprovalDecided: {
@@ -244,7 +247,8 @@ const ofPlan = (event: runParts.PlanRunEvent, around: Around, options: Options):
       const { at, callId, question, step } = event
       if (question === undefined || callId === undefined) return undefined
       const { digest, reason, request = { name: step, arguments: { reason: reason ?? "" } } } = question
-      return { _tag: "ApprovalRequested", at, ...pathOf(around), callId, ...request, digest }
+      const shown = shownOf(request.name, request.arguments)
+      return { _tag: "ApprovalRequested", at, ...pathOf(around), callId, ...request, shown, digest }
     }
     default:
       return undefined
@@ -252,6 +256,10 @@ const ofPlan = (event: runParts.PlanRunEvent, around: Around, options: Options):
 }
 
 const pathOf = ({ path }: Around) => (path.length === 0 ? undefined : { path })
+
+/** A call as a person reads it before a decision. */
+const shownOf = (name: string | undefined, args: Schema.Json): string =>
+  [...(name === undefined ? [] : [base.quote(name)]), Json.show(args)].join(" ")
 
 /** An event of a later version. The compiler refuses one of this version. */
 const unknown = (_: never): undefined => undefined
@@ -277,7 +285,8 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
       return { _tag: "AnswerDiscarded", at, ...within }
     case "ApprovalRequested": {
       const { arguments: args, callId, digest, name } = event
-      return { _tag: "ApprovalRequested", at, ...within, callId, ...defined({ name }), arguments: args, digest }
+      const asked = { callId, ...defined({ name }), arguments: args, shown: shownOf(name, args), digest }
+      return { _tag: "ApprovalRequested", at, ...within, ...asked }
     }
     case "ApprovalDecided": {
       const { approved, callId, reason } = event

@@ -312,9 +312,12 @@ const WellFormedText = Schema.String.check(
   Schema.makeFilter((text) => text.trim() !== "" && isWellFormed(text), { expected: "text that is not blank" })
 )
 
+/** A name without hidden characters, in one script. */
+const NameText = WellFormedText.check(Schema.makeFilter(agentData.isPlainName, { expected: "a plain name" }))
+
 const ToolNameText = Schema.Union([
   Schema.Literals(["get_order", "mcp/search", "a.b-c", "Ünïcode ☃", "x".repeat(80)]),
-  WellFormedText.check(
+  NameText.check(
     Schema.makeFilter((name) => !plainJson.inheritedNames.has(name), { expected: "a name no object inherits" })
   )
 ])
@@ -378,7 +381,7 @@ const ToolShape = Schema.Struct({
 })
 
 const AgentShape = Schema.Struct({
-  name: optionalKey(WellFormedText),
+  name: optionalKey(NameText.check(Schema.makeFilter((name) => !/[\\/]/.test(name), { expected: "no separator" }))),
   model: optionalKey(Schema.Literals(["openai/gpt-5.2", "bedrock/us.anthropic/x", "ö/☃", "a/b c"])),
   instructions: optionalKey(WellFormedText),
   modelOptions: ModelOptionsShape,

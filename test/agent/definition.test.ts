@@ -454,3 +454,27 @@ describe("AgentDefinition laws", () => {
     }
   })
 })
+
+describe("RIGHT-22 names of tools and agents", () => {
+  const hidden = ["p\u0430y", "pay\u200b", "\u202eyap", "pay\n", "pay\u0000", "p\u2028ay", "\u03c1ay"]
+  for (const name of hidden) {
+    test(`${JSON.stringify(name)} is refused, and the message shows the character`, function* () {
+      const ofTool = yield* Effect.flip(AgentDefinition.make({ tools: [yield* tool({ name })] }))
+      assert.deepStrictEqual(issuesOf(ofTool), ["/tools/0/name"])
+      const ofAgent = yield* Effect.flip(AgentDefinition.make({ name }))
+      assert.deepStrictEqual(issuesOf(ofAgent), ["/name"])
+      assert.notMatch(ofAgent.message, /[\u200b\u202e\u2028]/)
+    })
+  }
+  for (const name of [
+    "pay",
+    "mcp/search",
+    "\u043e\u043f\u043b\u0430\u0442\u0430",
+    "\u652f\u6255 pay",
+    "get_order \u2603"
+  ]) {
+    test(`${name} is taken`, function* () {
+      yield* AgentDefinition.make({ name: name.replace("/", " "), tools: [yield* tool({ name })] })
+    })
+  }
+})

@@ -1,10 +1,11 @@
 /** RIGHT-22: doors of sessions under attack: values of another type, edited rows, calls that were made by hand. */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, DateTime, Effect, Exit, Layer, Option, Stream } from "effect"
+import { Cause, DateTime, Effect, Exit, Layer, Option, Result, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
 import { TestRunner } from "effect/cluster"
-import { VersionedStore } from "effect-emissary"
+import { Agent, VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { Session } from "effect-emissary/session"
+import { ChatEvent, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as sessionEntity from "#src/session/internal/sessionEntity.ts"
 import { test } from "../test.ts"
@@ -165,5 +166,32 @@ describe("RIGHT-22 a call that names another session than the one that it was se
     const right = yield* client("u/1").State({ id: "u/1" })
     assert.isTrue(Option.isSome(right.state))
     yield* client("u/2").Turn({ id: "u/1" })
+  })
+})
+
+describe("RIGHT-22 a request to a person", () => {
+  test.live("is shown with hidden characters as escapes", function* () {
+    const Pay = Tool.make("pay", {
+      parameters: Schema.Struct({ to: Schema.String }),
+      success: Schema.String,
+      needsApproval: true
+    })
+    const toolkit = Toolkit.make(Pay)
+    const to = "ada\u202emoc.live\u200b"
+    const layer = Session.layer([Agent.make("cashier", { toolkit })]).pipe(
+      Layer.provide([
+        VersionedStore.layerMemory,
+        toolkit.toLayer({ pay: () => Effect.succeed("paid") }),
+        ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { to } }] }])
+      ])
+    )
+    const sessions = yield* t.sessionsOf(layer)
+    yield* sessions.send("u", "pay")
+    yield* t.until(sessions, "u", "waiting")
+    const shown = (yield* t.stored(sessions, "u")).flatMap((entry) => {
+      const { event } = Result.getOrThrow(ChatEvent.project()(entry)) ?? {}
+      return event?._tag === "ApprovalRequested" ? [event.shown] : []
+    })
+    assert.deepStrictEqual(shown, [String.raw`"pay" {"to":"ada\u202emoc.live\u200b"}`])
   })
 })

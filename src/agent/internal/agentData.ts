@@ -16,7 +16,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { nameProblem, quote } from "../../payload/internal/base.ts"
+import { nameProblem, quote, unlikeProblem } from "../../payload/internal/base.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -250,6 +250,14 @@ const textIssues = (
   return text.trim() === "" ? [{ path, expected, found: "blank text" }] : []
 }
 
+/** True for a name of a tool without hidden characters, in one script. A lone surrogate is refused with its digest. */
+export const isPlainName = (name: string): boolean => unlikeProblem(name.replace(/\p{Surrogate}/gu, "")) === undefined
+
+const toolNameForm = (path: string, name: string): ReadonlyArray<PayloadError.Problem> =>
+  isPlainName(name)
+    ? []
+    : [{ path, expected: "a name without hidden characters, in one script", found: renderValue(name) }]
+
 /** The call of an agent takes as long as its run. */
 const agentCallIssues = (path: string, { timeout }: Tool): ReadonlyArray<PayloadError.Problem> => {
   if (!Duration.isFinite(timeout)) return []
@@ -262,6 +270,7 @@ const toolIssues = (check: Check, tool: Tool, path: string, places: WirePaths): 
   const expected = `a description of the tool ${renderValue(name)}`
   return [
     ...textIssues(`${path}/name`, "the name of the tool", name, true),
+    ...toolNameForm(`${path}/name`, name),
     ...textIssues(`${path}/description`, expected, description, places.needs.description),
     ...(agent === undefined ? timeoutIssues(`${path}/timeout`, timeout, places) : agentCallIssues(path, tool)),
     ...schemaIssues(check, `${path}/${places.parameters}`, parameters),
@@ -298,7 +307,7 @@ const integerIssues = (path: string, options: JsonObject): ReadonlyArray<Payload
 
 const nameIssues = (path: string, name: string | undefined): ReadonlyArray<PayloadError.Problem> => {
   const found = name === undefined ? undefined : nameProblem(name)
-  const expected = "a name without path separators and hidden characters"
+  const expected = "a name without path separators and hidden characters, in one script"
   return found === undefined ? [] : [{ path, expected, found }]
 }
 

@@ -34,9 +34,16 @@ export const quote = (name: string): string => escapeUnseen(JSON.stringify(trunc
 /**
  * The problem of a text as the name of an agent, if it has one. Names come back in messages and logs, and hosts make paths of them.
  */
-export const nameProblem = (name: string): string | undefined => {
-  if (/[\\/]/.test(name)) return "a path separator"
-  return /[\t\n\r]/.test(name) || name.search(unseen) >= 0 ? "a character that is not seen" : undefined
+export const nameProblem = (name: string): string | undefined =>
+  /[\\/]/.test(name) ? "a path separator" : unlikeProblem(name)
+
+/** Scripts whose letters look like those of others. */
+const lookAlike = [/\p{Script=Latin}/u, /\p{Script=Cyrillic}/u, /\p{Script=Greek}/u, /\p{Script=Armenian}/u]
+
+/** The problem of a name that could look like another one. */
+export const unlikeProblem = (name: string): string | undefined => {
+  if (/[\t\n\r]/.test(name) || name.search(unseen) >= 0) return "a character that is not seen"
+  return lookAlike.filter((script) => script.test(name)).length > 1 ? "letters of two scripts" : undefined
 }
 
 /** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */

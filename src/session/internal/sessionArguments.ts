@@ -24,7 +24,6 @@ const oneOf = (...known: ReadonlyArray<string>): Check => [
 /** The members that are not checked here are read by the codec of what is stored, which refuses them with their paths. */
 const send = {
   agent: text,
-  definition: ["an object or a digest", (value) => Predicate.isString(value) || object[1](value)],
   model: text,
   whenBusy: oneOf("queue", "reject"),
   pending: oneOf("keep", "deny")
