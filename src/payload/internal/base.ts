@@ -43,7 +43,8 @@ const lookAlike = [/\p{Script=Latin}/u, /\p{Script=Cyrillic}/u, /\p{Script=Greek
 /** The problem of a name that could look like another one. */
 export const unlikeProblem = (name: string): string | undefined => {
   if (/[\t\n\r]/.test(name) || name.search(unseen) >= 0) return "a character that is not seen"
-  return lookAlike.filter((script) => script.test(name)).length > 1 ? "letters of two scripts" : undefined
+  const isMixed = (word: string) => lookAlike.filter((script) => script.test(word)).length > 1
+  return name.split(/[^\p{L}\p{M}]+/u).some(isMixed) ? "a word with letters of two scripts" : undefined
 }
 
 /** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */
