@@ -326,6 +326,8 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         const isJson = /^application\/json/i.test(result.response?.headers?.["content-type"] ?? "")
         let finished = false
         let hasContent = false
+        let hasAnswer = false
+        let withoutReason: unknown
         /** A server that answers with JSON sends no events: the client drops its answer or error, so it is asked for it whole. */
         const whole = Stream.unwrap(
           Effect.map(generateText(request), (made) => {
@@ -342,7 +344,14 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         ): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> => {
           if (finished) return Stream.empty
           if (isJson && !hasContent && (part.type === "error" || part.type === "finish")) return whole
-          if (part.type === "error") return Stream.fromEffect(fail(method, part.error))
+          if (part.type === "error") {
+            // A client that demands a reason: what came before is whole, and the end follows
+            if (hasAnswer && sdkError.isWithoutReason(part.error)) {
+              withoutReason = part.error
+              return Stream.empty
+            }
+            return Stream.fromEffect(fail(method, part.error))
+          }
           if (part.type === "stream-start") return Stream.fromEffectDrain(warn(part.warnings.map(warningText)))
           if (!sdkResponse.isStreamed(part)) {
             const problem = size([], part)
@@ -353,8 +362,10 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
             if (part.finishReason.unified === "interrupted") return cutOff
             finished = true
           }
+          hasAnswer ||= sdkResponse.isContent(part)
           const unreadable = sdkResponse.unreadable(part, limits, failed(method).provider)
-          const made = unreadable === undefined ? sdkResponse.toStreamParts(part, expected) : []
+          const read = withoutReason === undefined ? part : sdkResponse.withoutReason(part)
+          const made = unreadable === undefined ? sdkResponse.toStreamParts(read, expected) : []
           const problem = unreadable ?? size(made)
           if (problem !== undefined) return Stream.fail(sdkError.tooLarge(failed(method), problem))
           made.forEach((each) => annotateResponse(request, each))

@@ -191,7 +191,7 @@ const buildMessages = ({ head, turns }: ConversationScript, options: Conversatio
       const whole = [...carried, ...content]
       carried = later
       const { finishReason, model, response } = answer
-      const said = history.saidParts(whole, (text) => !history.isBlank(text))
+      const said = history.saidParts(whole, (_, part) => history.isWords(part))
       const sendable = said.length === 0 ? [ToolResult.textPart("Well.")] : said
       const spoken = options?.sendable === true ? sendable : whole
       const fields = { content: spoken, ...defined({ model, finishReason, response }) }

@@ -482,6 +482,17 @@ describe("MODEL-1 errors", () => {
     for (const [error, tag, retryable] of errors) {
       assert.deepStrictEqual(yield* streamed({ parts: [start, { type: "error", error }] }), [tag, retryable])
     }
+    // RIGHT-6: a client that demands a finish reason, after words: the stream ended as it should
+    const error = new InvalidResponseDataError({ data: 1, message: "Response stream ended without a finish reason." })
+    const words = [
+      { type: "text-start", id: "0" },
+      { type: "text-delta", id: "0", delta: "hi" },
+      { type: "text-end", id: "0" },
+      { type: "error", error },
+      { type: "finish", usage, finishReason: { unified: "error", raw: undefined } }
+    ] as const
+    const whole = yield* Effect.exit(streamed({ parts: [start, ...words] }))
+    assert.strictEqual(whole._tag, "Failure", "no error of the stream")
     // a stream that ends early, with and without a word
     assert.deepStrictEqual(yield* streamed({ parts: [start] }), ["NetworkError", true])
     const interrupted = { type: "finish", usage, finishReason: { unified: "interrupted", raw: undefined } } as const

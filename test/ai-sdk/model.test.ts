@@ -142,6 +142,11 @@ describe("MODEL-1 answers", () => {
       ["tool-calls", "tool_use", "tool-calls"],
       ["error", "x", "error"],
       ["other", "compaction", "other"],
+      // RIGHT-6: reasons that the client does not know, and none
+      ["other", "OTHER", "other"],
+      ["other", "eos", "unknown"],
+      ["other", "", "unknown"],
+      ["other", undefined, "unknown"],
       ["stop", "pause_turn", "pause"],
       ["interrupted", undefined, "other"]
     ] as const

@@ -238,6 +238,11 @@ const unreadable = new Set([
   "AI_TypeValidationError"
 ])
 
+/** The error of a client that demands a finish reason from a stream that ended as it should. */
+export const isWithoutReason = (error: unknown): boolean =>
+  textOf(error, "name") === "AI_InvalidResponseDataError" &&
+  /without a finish reason/i.test(textOf(error, "message") ?? "")
+
 const unusable = new Set(["AI_InvalidPromptError", "AI_InvalidArgumentError", "AI_UnsupportedFunctionalityError"])
 
 const cutStream = /without a finish reason|terminated|premature close|aborted|socket|network|fetch failed/i

@@ -28,16 +28,10 @@ import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import { formatPlace, quote } from "../../payload/internal/base.ts"
-import { replacedBy, systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
+import { kindKey, replacedBy, systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as toolSchema from "./toolSchema.ts"
-
-/**
- * The key of a part's metadata under which a part of the AI SDK is kept that `effect/ai` has no name for: it returns with
- * the part.
- */
-export const kindKey = "ai-sdk"
 
 /** Such a part: a kind of the AI SDK, and for a tool that only the provider knows its call or its result. */
 export const Kind = Schema.Struct({
@@ -292,12 +286,33 @@ export const systemWarnings = (prompt: Prompt.Prompt, dialect: Dialect): Readonl
   ]
 }
 
+/**
+ * The messages without calls of tools that only the provider knows and never answered, once a message of the user follows: it
+ * refuses them, and reasoning with nothing after it.
+ */
+const withoutUnanswered = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> => {
+  const question = messages.findLastIndex(({ role }) => role === "user")
+  const parts = messages.flatMap(({ content, role }) => (role === "assistant" ? content : []))
+  const kinds = parts.flatMap(({ options }) => kindOf(options) ?? [])
+  const answered = new Set(kinds.flatMap(({ kind, tool }) => (kind === "tool-result" && tool ? [tool.id] : [])))
+  const isOpen = (part: Prompt.AssistantMessagePart) => {
+    const found = kindOf(part.options)
+    return found?.kind === "tool-call" && found.tool !== undefined && !answered.has(found.tool.id)
+  }
+  return messages.map((message, index) => {
+    if (index > question || message.role !== "assistant" || !message.content.some(isOpen)) return message
+    const kept = message.content.filter((part) => !isOpen(part))
+    const end = kept.findLastIndex(({ type }) => type !== "reasoning") + 1
+    return Prompt.assistantMessage({ ...message, content: kept.slice(0, end) })
+  })
+}
+
 /** A message without content is refused by providers. */
 export const toPrompt = (
   prompt: Prompt.Prompt,
   dialect: Pick<Dialect, "filesInResults" | "laterSystem">
 ): LanguageModelV4Prompt =>
-  placeSystem(prompt, dialect)
+  withoutUnanswered(placeSystem(prompt, dialect))
     .flatMap((message) => (dialect.filesInResults ? [message] : withFilesApart(message)))
     .map(toMessage)
     .filter(({ content }) => content.length > 0)

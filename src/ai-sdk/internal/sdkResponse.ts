@@ -24,7 +24,8 @@ import * as Schema from "effect/Schema"
 import type * as Response from "effect/ai/Response"
 import * as Base64 from "effect/encoding/Base64"
 import { defined, parseText, tooLargeAnswer, unlimited, weigh, type Limits } from "../../payload/internal/plainJson.ts"
-import { kindKey, type Kind } from "./sdkRequest.ts"
+import { kindKey } from "../../payload/internal/messageOrder.ts"
+import type { Kind } from "./sdkRequest.ts"
 
 const toJson = Schema.decodeUnknownOption(Schema.Json)
 
@@ -163,7 +164,9 @@ const count = (tokens: number | undefined): number | undefined => (Number.isSafe
 const finishReason = ({ raw, unified }: LanguageModelV4FinishReason): Response.FinishReason => {
   // The provider's own loop of tools is not over: the answer continues once it is sent back
   if (raw === "pause_turn") return "pause"
-  return unified === "interrupted" ? "other" : unified
+  if (unified === "interrupted") return "other"
+  // A client has "other" for a reason that it does not know, and for none
+  return unified === "other" && !/^(?:other|compaction)$/i.test(raw ?? "") ? "unknown" : unified
 }
 
 const finish = (
@@ -324,6 +327,14 @@ const streamTypes: ReadonlySet<string> = new Set<StreamedPart["type"]>([
 
 export const isStreamed = (part: LanguageModelV4StreamPart): part is StreamedPart =>
   !isMessageStart(part) && streamTypes.has(part.type)
+
+/** True for what an answer can consist of: words, or a whole call. */
+export const isContent = (part: StreamedPart): boolean =>
+  part.type === "tool-call" || (part.type === "text-delta" && part.delta.trim() !== "")
+
+/** The end of a stream whose client found no finish reason, and calls that an error. */
+export const withoutReason = (part: StreamedPart): StreamedPart =>
+  part.type === "finish" ? { ...part, finishReason: { unified: "other", raw: undefined } } : part
 
 export const toStreamParts = (part: StreamedPart, { tools }: Asked): ReadonlyArray<Response.StreamPartEncoded> => {
   if (isNameless(part, tools)) {

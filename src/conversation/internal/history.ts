@@ -23,7 +23,7 @@ import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
-import { replacedBy, replacing } from "../../payload/internal/messageOrder.ts"
+import { kindKey, replacedBy, replacing } from "../../payload/internal/messageOrder.ts"
 import { defined, equalsJson, maxUnshared, maxWeight, weigh, wellFormedness } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
@@ -1532,16 +1532,20 @@ const openLabelOf = (self: History, { id, name }: ToolResultPart): string | unde
 
 export const isBlank = (text: string): boolean => text.trim() === ""
 
+/** True for text that a person can read, and for a part that only the provider knows, which is kept as text without words. */
+export const isWords = ({ options, text }: Pick<ToolResult.TextPart, "options" | "text">): boolean =>
+  !isBlank(text) || (options !== undefined && Object.hasOwn(options, kindKey))
+
 /**
  * The parts of an answer that are sent, of those that the receiver can hold. Providers refuse reasoning with nothing after
  * it, and a message without content: nothing is left of such an answer, and every prompt and format leaves it out.
  */
 export const saidParts = (
   parts: ReadonlyArray<AssistantPart>,
-  isSent: (text: string) => boolean
+  isSent: (text: string, part: ToolResult.TextPart) => boolean
 ): ReadonlyArray<Exclude<AssistantPart, SourcePart>> => {
   const sent = parts.filter((part) => part.type !== "source")
-  const isSaid = sent.some((part) => part.type !== "reasoning" && (part.type !== "text" || isSent(part.text)))
+  const isSaid = sent.some((part) => part.type !== "reasoning" && (part.type !== "text" || isSent(part.text, part)))
   return isSaid ? sent.slice(0, sent.findLastIndex((part) => part.type !== "reasoning") + 1) : []
 }
 

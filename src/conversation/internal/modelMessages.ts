@@ -318,7 +318,7 @@ const promptMessage = (message: Exclude<Message, ToolMessage>, writer: Writer): 
 }
 
 const sentAnswer = (message: AssistantMessage, writer: Writer): ReadonlyArray<Prompt.Message> => {
-  const parts = history.saidParts(sentParts(message.content, writer), (text) => !history.isBlank(text))
+  const parts = history.saidParts(sentParts(message.content, writer), (_, part) => history.isWords(part))
   const options = mergeMetadata(message.response?.metadata ?? {}, message.options ?? {})
   const content = parts.map((part) => promptPart(part, writer))
   return content.length === 0 ? [] : [Prompt.assistantMessage({ content, options })]

@@ -12,6 +12,12 @@ export const replacing = (instructions: string): string => replacement + instruc
 export const replacedBy = (text: string): string | undefined =>
   text.startsWith(replacement) ? text.slice(replacement.length) : undefined
 
+/**
+ * The key of a part's metadata under which a part of the AI SDK is kept that `effect/ai` has no name for: it returns with
+ * the part.
+ */
+export const kindKey = "ai-sdk"
+
 type Role = "system" | "user" | "assistant" | "tool"
 
 /**
