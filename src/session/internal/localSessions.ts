@@ -296,6 +296,39 @@ const sweeperOf = (
   return sweep(undefined)
 }
 
+/** The events of a session, which continue where they were when another process takes the session over. */
+const eventsOf =
+  (
+    open: (id: string) => Effect.Effect<liveSession.LiveSession, sessionTypes.SessionError, Scope.Scope>
+  ): sessionTypes.Service["events"] =>
+  (id, options) =>
+    Stream.unwrap(
+      Effect.map(sessionTypes.checkAfter(id, options?.after), (after) => {
+        let seen = after
+        return Stream.unwrap(
+          Effect.map(
+            Effect.suspend(() => open(id)),
+            ({ events }) => events(seen)
+          )
+        ).pipe(
+          Stream.map((entry) => {
+            seen = sessionEvents.placeOf(entry)
+            return entry
+          }),
+          // Another process took the session over, or the store fails for a while
+          Stream.retry(
+            Schedule.spaced(pollInterval).pipe(
+              Schedule.setInputType<sessionTypes.SessionError>(),
+              Schedule.while(
+                ({ elapsed, input }) =>
+                  isElsewhere(input) || (sessionTypes.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
+              )
+            )
+          )
+        )
+      })
+    )
+
 /** The service over sessions in memory. */
 export const make = Effect.fnUntraced(function* (
   local: LocalHost
@@ -415,34 +448,7 @@ export const make = Effect.fnUntraced(function* (
     ),
     resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),
     interrupt: Effect.fn("Session.interrupt")((id) => using(id, ({ interrupt }) => interrupt)),
-    events: (id, options) =>
-      Stream.unwrap(
-        Effect.map(sessionTypes.checkAfter(id, options?.after), (after) => {
-          let seen = after
-          return Stream.unwrap(
-            Effect.map(
-              Effect.suspend(() => RcMap.get(sessions, id)),
-              ({ events }) => events(seen)
-            )
-          ).pipe(
-            Stream.map((entry) => {
-              seen = sessionEvents.placeOf(entry)
-              return entry
-            }),
-            // Another process took the session over, or the store fails for a while
-            Stream.retry(
-              Schedule.spaced(pollInterval).pipe(
-                Schedule.setInputType<sessionTypes.SessionError>(),
-                Schedule.while(
-                  ({ elapsed, input }) =>
-                    isElsewhere(input) ||
-                    (sessionTypes.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
-                )
-              )
-            )
-          )
-        })
-      ),
+    events: eventsOf((id) => RcMap.get(sessions, id)),
     // A session that was lost a moment ago is opened again
     state: Effect.fn("Session.state")((id) => untilFree(using(id, ({ state }) => state))),
     history: Effect.fn("Session.history")((id, options) =>
