@@ -104,7 +104,8 @@ export {
    *   the message has in the conversation, too.
    * - `DecisionsReceived`: decisions about calls that wait are stored.
    * - `ResumeReceived`: a turn without a message is to begin, or these messages (`messageIds`), which were held, are tried again.
-   * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there.
+   * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there,
+   *   and `progress` has the events of its plan that the fork continues from.
    * - `SessionUpdated`: the title, the metadata or both are set.
    * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
    *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
@@ -312,7 +313,8 @@ export {
    */
   type ForkOptions,
   /**
-   * A message is stored. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer. `isWaiting`:
+   * A message is stored. `isOfOrigin`: the session is a fork, and the message the first one of the session that it continues, so
+   * that no event here has its id. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer. `isWaiting`:
    * calls wait for approval, and the turn of the message comes after their decision.
    *
    * @category models
@@ -801,6 +803,8 @@ export interface TurnPlace {
   readonly messageId?: string | undefined
   /** True for a message that may wait behind calls of another one, as in a receipt. */
   readonly isWaiting?: boolean | undefined
+  /** True in a fork for the first message of the session that it continues, as in a receipt: the turn is the newest one. */
+  readonly isOfOrigin?: boolean | undefined
 }
 
 /** True for the events from which on a turn is the one of a place. A turn that is held has taken no message. */
@@ -853,6 +857,7 @@ export const turnEvents = (id: string, receipt: TurnPlace): Stream.Stream<Entry,
   Stream.unwrap(
     Effect.gen(function* () {
       const sessions = yield* Session
+      if (receipt.isOfOrigin === true) return sessionRun.eventsOfNewest(sessions, id)
       const look = lookFor(sessions, id, receipt)
       if (receipt.isWaiting === true && Option.isSome(yield* look)) return Stream.empty
       const see = watch(id, isOf(receipt), look)
@@ -884,7 +889,9 @@ const untilEnd = Effect.fnUntraced(function* (
   id: string,
   receipt: TurnPlace
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
-  const look = lookFor(yield* Session, id, receipt)
+  const sessions = yield* Session
+  if (receipt.isOfOrigin === true) return yield* sessionRun.endOf(sessions, id, receipt.cursor)
+  const look = lookFor(sessions, id, receipt)
   const waiting = receipt.isWaiting === true ? yield* look : Option.none()
   return Option.isSome(waiting) ? waiting.value : yield* endOf(id, receipt.cursor, isOf(receipt), look)
 })
@@ -1085,7 +1092,7 @@ export const result = Effect.fn("Session.result")(function* <A>(
 
 /**
  * The state of the newest run of a plan in a session: its history, the step that comes next, and what waits. `None` before it
- * has begun.
+ * has begun. A fork has the steps that it continues from; where the plan was done at its place, that is `None`, too.
  *
  * **When to use**
  *

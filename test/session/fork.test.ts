@@ -1,9 +1,11 @@
 /** KEEP-8: forks of long sessions, of forks, and of plans. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Result, Stream } from "effect"
+import { Effect, Layer, Option, Result, Stream } from "effect"
 import { Conversation, Message, VersionedStore } from "effect-emissary"
-import { Plan, Step } from "effect-emissary/plan"
+import { SqliteRunner } from "effect-emissary/node"
+import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ChatEvent, Session } from "effect-emissary/session"
+import { planOf } from "../plan/support.ts"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
 
@@ -132,4 +134,131 @@ describe("KEEP-8 forks", () => {
       assert.deepStrictEqual(ran, ["draft"])
     }
   )
+})
+
+/** A job of four steps: the third one asks, and the fourth one fails until it is mended. */
+const job = Effect.gen(function* () {
+  const ran: Array<string> = []
+  const broken = { is: true }
+  const noted = (name: string) =>
+    Step.make(name, {
+      target: ({ task }) => Effect.sync(() => (ran.push(name), `${task} ${name}`)),
+      writes: name
+    })
+  const plan = yield* planOf(
+    { name: "plan" },
+    noted("a"),
+    noted("b"),
+    Step.make("ask", {
+      target: ({ decision, task }) => (decision === undefined ? Step.pause(task) : Effect.succeed(`${task} asked`))
+    }),
+    Step.make("last", {
+      target: ({ task }) => (broken.is ? Effect.fail("down") : Effect.sync(() => (ran.push("last"), `${task} last`)))
+    })
+  )
+  return { broken, plan, ran }
+})
+
+const finished = (state: Option.Option<PlanRun.State>) =>
+  Option.match(state, {
+    onNone: () => undefined,
+    onSome: (state) => [PlanRun.history(state).map(({ step }) => step), state.cursor, state.outcome?._tag]
+  })
+
+describe("RIGHT-15 a forked job", () => {
+  for (const host of ["process", "fleet"]) {
+    test.live(`RIGHT-15 has its progress, and continues with the same input (${host})`, function* () {
+      const { broken, plan, ran } = yield* job
+      const layer =
+        host === "process"
+          ? Session.layer([plan]).pipe(Layer.provide(VersionedStore.layerMemory))
+          : Session.layerCluster([plan]).pipe(
+              Layer.provide(SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } }))
+            )
+      yield* Effect.gen(function* () {
+        const sessions = yield* Session.Session
+        const progress = (id: string) => Effect.map(Session.progress(plan, id), finished)
+        const run = (id: string, input: string) => Session.run(plan, { id, input, ifExists: "resume" })
+        const first = yield* Session.run(plan, { id: "source", input: "go" })
+        assert.strictEqual(first.outcome, "AwaitingApproval")
+        yield* sessions.fork("source", { to: "fork" })
+        yield* sessions.fork("fork", { to: "again" })
+        for (const id of ["fork", "again"]) {
+          assert.deepStrictEqual(yield* progress(id), [["a", "b"], "ask", undefined])
+        }
+
+        assert.strictEqual(yield* t.reasonOf(run("fork", "other")), "InputDiffers")
+        const context = { tenant: "other" }
+        const inOther = Session.run(plan, { id: "fork", input: "go", context, ifExists: "resume" })
+        assert.strictEqual(yield* t.reasonOf(inOther), "InputDiffers")
+        assert.strictEqual((yield* t.stateOf(sessions, "fork")).sequence, 1)
+        assert.strictEqual(yield* t.reasonOf(Session.run(plan, { id: "fork", input: "go" })), "Exists")
+
+        for (const id of ["fork", "again"]) {
+          broken.is = true
+          assert.strictEqual((yield* run(id, "go")).outcome, "AwaitingApproval")
+          assert.deepStrictEqual(yield* progress(id), [["a", "b"], "ask", "Paused"])
+          const { requests } = yield* t.stateOf(sessions, id)
+          yield* sessions.decide(
+            id,
+            requests.map((request) => ({ ...request, approved: true }))
+          )
+          assert.strictEqual(yield* t.reasonOf(Session.result(plan, id)), "TurnFailed")
+          assert.deepStrictEqual(yield* progress(id), [["a", "b", "ask"], "last", "Failed"])
+          broken.is = false
+          for (let time = 0; time < 2; time++) {
+            const result = yield* run(id, "go")
+            assert(result.outcome === "Completed")
+            assert.strictEqual(result.output, "go a b asked last")
+          }
+          assert.deepStrictEqual(yield* progress(id), [["a", "b", "ask", "last"], undefined, "Completed"])
+        }
+        assert.deepStrictEqual(ran, ["a", "b", "last", "last"])
+        assert.deepStrictEqual(yield* progress("source"), [["a", "b"], "ask", "Paused"])
+        for (const key of ["a", "b"]) {
+          assert.strictEqual(Option.getOrThrow(yield* sessions.read(key)).id, "source", key)
+        }
+      }).pipe(Effect.provide(layer))
+    })
+  }
+
+  test.live("RIGHT-15 its first message again finds the end of the newest turn, also when it is done", function* () {
+    const { broken, plan } = yield* job
+    broken.is = false
+    yield* Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      yield* sessions.send("source", "go", { messageId: "m" })
+      yield* t.until(sessions, "source", "waiting")
+      yield* sessions.fork("source", { to: "fork" })
+      const again = { messageId: "m", ifExists: "resume" } as const
+      const asked = yield* Session.ask("fork", "go", again)
+      assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+      const { requests } = yield* t.stateOf(sessions, "fork")
+      yield* sessions.decide(
+        "fork",
+        requests.map((request) => ({ ...request, approved: true }))
+      )
+      const done = yield* Session.ask("fork", "go", again)
+      assert.deepStrictEqual([done.outcome._tag, done.text], ["Completed", "go a b asked last"])
+      yield* sessions.fork("fork", { to: "done" })
+      assert.strictEqual((yield* Session.ask("done", "go", again)).text, "go a b asked last")
+      const receipt = yield* sessions.send("done", "go", again)
+      assert.deepStrictEqual(yield* Stream.runCollect(Session.turnEvents("done", receipt)), [])
+      yield* sessions.fork("source", { to: "running" })
+      const running = yield* sessions.send("running", "go", again)
+      assert.strictEqual((yield* Session.await("running", running)).outcome._tag, "AwaitingApproval")
+    }).pipe(Effect.provide(Session.layer([plan]).pipe(Layer.provide(VersionedStore.layerMemory))))
+  })
+
+  test("RIGHT-15 a fork of a place before its first turn begins with a message", function* () {
+    const { plan } = yield* job
+    yield* Effect.gen(function* () {
+      const sessions = yield* Session.Session
+      yield* Session.run(plan, { id: "source", input: "go" })
+      yield* sessions.fork("source", { to: "fork", at: 1 })
+      assert.isTrue(Option.isNone(yield* Session.progress(plan, "fork")))
+      const result = yield* Session.run(plan, { id: "fork", input: "other", ifExists: "resume" })
+      assert.strictEqual(result.outcome, "AwaitingApproval")
+    }).pipe(Effect.provide(Session.layer([plan]).pipe(Layer.provide(VersionedStore.layerMemory))))
+  })
 })

@@ -92,7 +92,12 @@ export const Event = Schema.TaggedUnion({
   ResumeReceived: { at, messageIds: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)) },
   SessionUpdated: { at, ...details },
   RunEvent: { event: runParts.Event, messageId: Schema.optionalKey(Schema.String) },
-  SessionForked: { at, from: Schema.String, cursor: Schema.String },
+  SessionForked: {
+    at,
+    from: Schema.String,
+    cursor: Schema.String,
+    progress: Schema.optionalKey(Schema.Array(runParts.PlanRunEvent))
+  },
   MessageDropped: { at, messageId: Schema.String, error: Failure },
   DecisionsDropped: { at, decisions: Schema.NonEmptyArray(runParts.Decision), error: Failure },
   TurnFailed: {
@@ -177,6 +182,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * - `sequence`: the number of its newest event.
  * - `received`: the first message and the newest ones, oldest first: one of them again is no new message. What became of it is
  *   among the events after `sequence`, and `digest` covers its content, `edit` the edit that sent it.
+ * - `origin`: of a fork, the digest of the first message of the session that it continues, where a turn has taken that.
  * - `queue`: the messages that wait for their turns. `stopped`: those whose turns were interrupted before the run began. They are
  *   recorded when it begins, and are not answered, unless `resume` puts them back.
  * - `held`: messages whose turns could not begin. Others are taken before them until something lets them be tried again.
@@ -203,6 +209,7 @@ export const Memory = Schema.Struct({
       edit: Schema.optionalKey(Schema.String)
     })
   ),
+  origin: Schema.optionalKey(Schema.String),
   queue: Queue,
   stopped: Queue,
   held: Schema.Array(Held),
@@ -391,6 +398,11 @@ const withQueued = (memory: Memory, message: Queued, other: string | undefined):
   return Chunk.appendAll(Chunk.append(before, message), after)
 }
 
+const withProgress = (run: Run.State, events: ReadonlyArray<runParts.PlanRunEvent> | undefined): Run.State =>
+  events === undefined
+    ? run
+    : new runParts.State({ ...run, progress: { events: Chunk.fromIterable(events), decisions: [] } })
+
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
@@ -436,8 +448,8 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
       return Result.succeed({ ...memory, ...defined({ metadata, title }) })
     }
     case "SessionForked":
-      // The snapshot before it has the state
-      return Result.succeed(memory)
+      // The snapshot before it has the rest of the state
+      return Result.succeed({ ...memory, ...defined({ run: memory.run && withProgress(memory.run, event.progress) }) })
     case "RunEvent":
       return applyRunEvent(memory, event, run)
     case "MessageDropped":

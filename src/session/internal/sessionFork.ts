@@ -3,9 +3,11 @@
  * which nothing is under way, and its first event names the place.
  */
 
+import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as runParts from "../../agent/internal/runParts.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -18,21 +20,24 @@ import * as turnEvents from "./turnEvents.ts"
 
 /**
  * The state that a fork begins with. It has received nothing: what waited in the other session waits there. Its `RunContext` is
- * that of a message without one.
+ * that of a message without one. The events of a plan that is under way are apart, for those who read the events of the fork.
  */
 const beginningOf = Effect.fnUntraced(function* (
   self: Turns,
-  { agent, conversation, definition, isInstructed, metadata, model, run, title }: Memory
+  { agent, conversation, definition, isInstructed, metadata, model, origin, received, run, title }: Memory
 ) {
   const context = (yield* sessionInbox.contextFor(self, undefined)) ?? {}
   const closed = run === undefined ? undefined : yield* turnEvents.closed(run, context)
+  const begun = closed && new runParts.State({ ...closed, progress: undefined })
+  const first = received[0]?.digest
   const beginning: Memory = {
     ...sessionEvents.empty(agent),
     title,
     metadata,
-    ...defined({ conversation, definition, isInstructed, model, run: closed })
+    ...defined({ conversation, definition, isInstructed, model, run: begun }),
+    ...(run !== undefined && defined({ origin: origin ?? first }))
   }
-  return beginning
+  return { beginning, progress: closed?.progress && Chunk.toReadonlyArray(closed.progress.events) }
 })
 
 /** The state of a session at a place, and the cursor of the place. Errors are about that session. */
@@ -79,9 +84,9 @@ export const fork = (self: Turns, from: string, at: number | string | undefined)
       if (own.stored !== undefined && own.stored.memory.sequence > 1) return yield* refuse
       const { cursor, memory } = yield* sourceOf(self, from, at)
       if (own.stored === undefined) {
-        const beginning = yield* beginningOf(self, memory)
+        const { beginning, progress } = yield* beginningOf(self, memory)
         const now = yield* DateTime.now
-        const event: Event = { _tag: "SessionForked", at: now, from, cursor }
+        const event: Event = { _tag: "SessionForked", at: now, from, cursor, ...defined({ progress }) }
         if (yield* own.create(memory.agent, now, [event], beginning)) return
         // Another process made it
         yield* own.refresh

@@ -204,6 +204,7 @@ const store = Effect.fnUntraced(function* (
         ? yield* again(self, found, known)
         : yield* own.fail({ _tag: "InputDiffers", messageId })
     }
+    if (found.origin !== undefined && ifExists === "resume") return yield* resumeOrigin(self, found, message, options)
     const [first] = found.received
     if (first !== undefined && ifExists === "resume") return yield* resumeFirst(self, found, first, digest)
     const isFirst = ifExists !== "continue" || conversation !== undefined
@@ -273,6 +274,27 @@ const resumeFirst = Effect.fnUntraced(function* (
   digest: string
 ) {
   if (first.digest !== digest) return yield* self.own.fail({ _tag: "InputDiffers" })
+  if (!sessionEvents.isWaiting(memory, first.messageId)) yield* resumeStopped(self, memory)
+  return yield* again(self, memory, first)
+})
+
+/** The same in a fork, where the first message is that of the session which it continues. No event here has its id. */
+const resumeOrigin = Effect.fnUntraced(function* (
+  self: Turns,
+  memory: Memory,
+  { digest, messageId }: Pick<Received, "digest" | "messageId">,
+  options: SendOptions
+) {
+  const context = (yield* contextFor(self, options.context)) ?? {}
+  // The rest runs with the context of the fork
+  const isSame = memory.origin === digest && (memory.run === undefined || Equal.equals(context, memory.run.context))
+  if (!isSame) return yield* self.own.fail({ _tag: "InputDiffers" })
+  yield* resumeStopped(self, memory)
+  const sequence = self.own.stored?.memory.sequence ?? 0
+  return { ...receiptOf(self, messageId, sequence), isOfOrigin: true as const }
+})
+
+const resumeStopped = Effect.fnUntraced(function* (self: Turns, memory: Memory) {
   const { failure, run } = memory
   const outcome = run?.outcome?._tag
   // A limit may be larger now, and a step that has paused finds out whether it may continue
@@ -281,9 +303,7 @@ const resumeFirst = Effect.fnUntraced(function* (
     outcome === "Interrupted" ||
     outcome === "MaxSteps" ||
     (run !== undefined && outcome === "AwaitingApproval" && runTransition.hasPauses(run))
-  const isWaiting = sessionEvents.isWaiting(memory, first.messageId)
-  if (isStopped && !isWaiting && !sessionEvents.hasWork(memory)) yield* receiveResume(self)
-  return yield* again(self, memory, first)
+  if (isStopped && !sessionEvents.hasWork(memory)) yield* receiveResume(self)
 })
 
 /** The number of messages that a run has taken, and that wait there until its calls are decided. */

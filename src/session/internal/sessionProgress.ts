@@ -10,6 +10,7 @@ import type * as livePlan from "../../plan/internal/livePlan.ts"
 import type * as PlanError from "../../plan/PlanError.ts"
 import type * as PlanRun from "../../plan/PlanRun.ts"
 import * as storage from "../../store/internal/storage.ts"
+import type * as sessionEvents from "./sessionEvents.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 
 /** The events of the newest run of a plan, and whether the first of them are there. */
@@ -18,8 +19,15 @@ interface Newest {
   readonly events: ReadonlyArray<PlanRun.Event>
 }
 
-const withEvent = ({ events, isWhole }: Newest, event: PlanRun.Event): Newest =>
-  event._tag === "PlanStarted" ? { isWhole: true, events: [event] } : { isWhole, events: [...events, event] }
+const withEvent = (newest: Newest, event: sessionEvents.Event): Newest => {
+  // The steps that a fork has from the other session
+  if (event._tag === "SessionForked" && event.progress !== undefined) return { isWhole: true, events: event.progress }
+  if (event._tag !== "RunEvent" || event.event._tag !== "PlanEvent") return newest
+  const { event: own } = event.event
+  return own._tag === "PlanStarted"
+    ? { isWhole: true, events: [own] }
+    : { isWhole: newest.isWhole, events: [...newest.events, own] }
+}
 
 /** The events of the newest run up to the event with this cursor. */
 const newestOf = (sessions: sessionTypes.Service, id: string, cursor: string, after: number) =>
@@ -27,8 +35,7 @@ const newestOf = (sessions: sessionTypes.Service, id: string, cursor: string, af
     Stream.takeUntil((entry) => entry.cursor === cursor),
     Stream.runFold(
       (): Newest => ({ isWhole: false, events: [] }),
-      (newest, { event }) =>
-        event._tag === "RunEvent" && event.event._tag === "PlanEvent" ? withEvent(newest, event.event.event) : newest
+      (newest, { event }) => withEvent(newest, event)
     )
   )
 

@@ -48,6 +48,8 @@ export interface RunOptions {
    * | `MaxSteps`, or a step that paused | `Exists` | continues under the limit of today, or runs the step again | begins again |
    * | another input or context | `Exists` | `InputDiffers` | begins again |
    *
+   * A fork counts as begun with the input of the session that it continues, and with its own context: see `Session.ForkOptions`.
+   *
    * `"restart"` interrupts a turn under way and removes the session first. Who waits for its result gets `Interrupted`, or an error.
    */
   readonly ifExists?: Exclude<sessionTypes.IfExists, "continue"> | undefined
@@ -112,6 +114,35 @@ const endsTurn = (event: sessionEvents.Event): boolean =>
   event._tag === "TurnFailed" || (event._tag === "RunEvent" && event.event._tag === "RunFinished")
 
 const failureOf = (id: string, reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+
+/** The end of the newest turn, when no turn is due. */
+export const endOf = Effect.fnUntraced(function* (
+  sessions: sessionTypes.Service,
+  id: string,
+  cursor: string
+): Effect.fn.Return<
+  Pick<sessionTypes.State, "sequence" | "cursor"> & { readonly text: string; readonly outcome: Run.Outcome },
+  sessionTypes.SessionError
+> {
+  const after = { life: cursor.slice(0, cursor.indexOf(".")), sequence: 0 }
+  const { cursor: newest, failure, outcome, sequence } = yield* settled(sessions, id, after)
+  const isStopped = failure?.reason === sessionEvents.interrupted
+  if (failure !== undefined && !isStopped) return yield* failureOf(id, { _tag: "TurnFailed", failure })
+  if (outcome === undefined && !isStopped) return yield* failureOf(id, { _tag: "NotFound" })
+  const text = yield* textOf(sessions, id, newest)
+  if (Option.isNone(text)) return yield* endOf(sessions, id, cursor)
+  return { text: text.value, outcome: outcome ?? { _tag: "Interrupted" }, sequence, cursor: newest }
+})
+
+/** The events of a turn that is under way or due, up to its end. */
+export const eventsOfNewest = (sessions: sessionTypes.Service, id: string) =>
+  Stream.unwrap(
+    Effect.map(sessions.state(id), (found) =>
+      Option.isSome(found) && found.value.status === "running"
+        ? sessions.events(id, { after: found.value.cursor }).pipe(Stream.takeUntil(({ event }) => endsTurn(event)))
+        : Stream.empty
+    )
+  )
 
 /** The last text of a session in this state, `None` if another turn has begun. */
 const textOf = Effect.fnUntraced(function* (sessions: sessionTypes.Service, id: string, cursor: string) {

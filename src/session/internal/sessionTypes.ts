@@ -351,7 +351,8 @@ export const Receipt = Schema.Struct({
   messageId: Schema.String,
   sequence: runParts.Count,
   cursor: Schema.String,
-  isWaiting: Schema.optionalKey(Schema.Literal(true))
+  isWaiting: Schema.optionalKey(Schema.Literal(true)),
+  isOfOrigin: Schema.optionalKey(Schema.Literal(true))
 })
 
 /** A message is stored. */

@@ -7,6 +7,7 @@
 
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as planRunParts from "../../agent/internal/planRunParts.ts"
@@ -29,6 +30,11 @@ const codec = VersionedCodec.single({
   data: ["/value"]
 })
 
+/** The same value at the same time is the same write, which another session makes again where that continues a fork. */
+const isNewerOrSame = (found: Written, { at, step, value }: planRunParts.StepWrite): boolean =>
+  DateTime.isGreaterThan(found.at, at) ||
+  (DateTime.Equivalence(found.at, at) && found.step === step && Equal.equals(found.value, value))
+
 export type StepWrites = ReturnType<typeof make>
 
 /** The values of steps under a namespace of a store. */
@@ -47,7 +53,8 @@ export const make = (store: VersionedStore.Service, namespace: string) => {
       Effect.gen(function* () {
         const { key, ...value } = write
         const found = yield* values.get(codec, storedAs(key))
-        if (Option.isSome(found) && DateTime.isGreaterThan(found.value.value.at, write.at)) return
+        const isKept = Option.isSome(found) && isNewerOrSame(found.value.value, write)
+        if (isKept) return
         const version = Option.map(found, ({ version }) => version)
         yield* values.set(codec, storedAs(key), version, { id, ...value })
         // Another write came between
