@@ -1,6 +1,6 @@
 /** What the cases of `loop` are written with. */
 import { NodeServices } from "@effect/platform-node"
-import { Logger } from "effect"
+import { Logger, Option } from "effect"
 import { FetchHttpClient } from "effect/http"
 import * as ChildProcess from "effect/process/ChildProcess"
 import { ModelRegistry, ToolFailure, ToolResolver, VersionedStore } from "effect-emissary"
@@ -44,6 +44,7 @@ export const lib = {
   McpTools,
   ModelRegistry,
   NodeServices,
+  Option,
   ScriptedModel,
   Session,
   ToolFailure,
