@@ -53,7 +53,7 @@ const prepare = (commit: string): string => {
 interface Figure {
   /** New divided by old. */
   readonly ratio: number
-  /** How much the rounds of the old build differ: the middle half of them, as a part of their median. */
+  /** The spread of the rounds of the old build: the range of their middle half, as a part of their median. */
   readonly spread: number
 }
 

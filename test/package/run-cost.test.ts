@@ -198,7 +198,8 @@ describe("L10 work over long histories is linear", () => {
     Effect.gen(function* () {
       const user = yield* Message.user("u")
       const repair = (n: number) => Conversation.repair([user, ...(histories[name]?.(n) ?? assert.fail(name))])
-      assert.deepStrictEqual(yield* curved([100, 200, 300], repair), [])
+      // Copies of containers beyond the first thousand of a message are found again, so the sizes begin beyond them
+      assert.deepStrictEqual(yield* curved([300, 400, 500], repair), [])
       for (const one of (yield* repair(1000)).repairs) {
         if ("reason" in one && "open" in one.reason) assert.isAtMost(one.reason.open.length, 20)
       }

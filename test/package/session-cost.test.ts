@@ -62,7 +62,7 @@ describe("KEEP-2 the folds of a session", () => {
   )
 })
 
-/** What an effect decodes of a store: heads, batches, snapshots. */
+/** The number of values of a store that an effect decodes: heads, batches, snapshots. */
 const countDecoded = <E, R>(effect: Effect.Effect<unknown, E, R>) =>
   Effect.map(countCalls(effect), (calls) => calls.named("payload/VersionedCodec.ts", "decode"))
 

@@ -26,7 +26,7 @@ const worker = Agent.make("worker", { toolkit })
 const forA = { context: { tenant: "A" } }
 const forB = { context: { tenant: "B" } }
 
-/** Steps that note for whom they run with which text. `mode` says how the work in the middle goes. */
+/** Steps that note for whom they run with which text. `mode` is how the work in the middle goes. */
 const makeHost = () => {
   const did: Array<string> = []
   let mode: "ok" | "slow" | "fail" = "ok"
@@ -131,7 +131,7 @@ describe.each(Object.entries(places))("RIGHT-24 the rest of a plan %s", (_, plac
             const ran: Array<string> = []
             yield* t.eventually(Effect.sync(() => ran.push(...host.take()) > 0))
             if (how === "interrupted") yield* sessions.interrupt("x")
-            // A tool that dies is a result for the agent, which goes on
+            // A tool that dies is a result for the agent, which continues
             yield* t.eventually(Effect.map(t.stateOf(sessions, "x"), ({ status }) => status !== "running"))
             yield* host.is("ok")
             ran.push(...host.take())

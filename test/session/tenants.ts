@@ -19,7 +19,7 @@ const look = Tool.make("look", { parameters: Schema.Struct({ text: Schema.String
 
 const toolkit = Toolkit.make(pay, look)
 
-/** What was done: for whom, and of which message. The text of a message begins with its tenant. */
+/** A call of a tool or a step, with its tenant and its message. The text of a message begins with its tenant. */
 interface Done {
   readonly what: string
   readonly ran: string
