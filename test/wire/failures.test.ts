@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Schedule, Stream } from "effect"
+import { Deferred, Duration, Effect, Fiber, Layer, Option, Schedule, Stream } from "effect"
 import type { LanguageModel } from "effect/ai"
-import { Agent, AgentEvent, ToolRuntime } from "effect-emissary"
+import { Agent, AgentError, AgentEvent, ToolRuntime } from "effect-emissary"
 import { AiSdk } from "effect-emissary/ai-sdk"
 import { handlers, Probe, toolkit, toolResults } from "../agent/fixtures.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
@@ -177,19 +177,25 @@ describe("MODEL-4 a wrong key", () => {
   for (const [name, provider] of Object.entries<Provider>(providers)) {
     const [vendor, variable, sentence = ""] = refusals[name] ?? []
     if (vendor === undefined || variable === undefined) continue
-    test.live(`the error names the provider, the variable and the masked sentence: ${name}`, function* () {
-      const wrong = `${theKey}wrong`
-      const { model, server } = yield* connect(provider, [], wrong)
-      for (const run of Object.values(ways)) {
-        const error = yield* failsFor("ModelFailed", run("Go")).pipe(Effect.provide(Layer.merge(world, model)))
-        assert.strictEqual(error.reason.error, "AuthenticationError")
-        assert.isFalse(error.reason.retryable)
-        for (const part of [vendor, variable, sentence]) assert.include(error.message, part)
-        for (let at = 0; at + 6 <= wrong.length; at++) assert.notInclude(JSON.stringify(error), wrong.slice(at, at + 6))
+    test.live(
+      `RIGHT-22 the error names the provider and the variable, and the sentence stays in the cause: ${name}`,
+      function* () {
+        const wrong = `${theKey}wrong`
+        const { model, server } = yield* connect(provider, [], wrong)
+        for (const run of Object.values(ways)) {
+          const error = yield* failsFor("ModelFailed", run("Go")).pipe(Effect.provide(Layer.merge(world, model)))
+          assert.strictEqual(error.reason.error, "AuthenticationError")
+          assert.isFalse(error.reason.retryable)
+          for (const part of [vendor, variable]) assert.include(error.message, part)
+          assert.notInclude(JSON.stringify(error), sentence)
+          assert.include(JSON.stringify(Option.getOrThrow(AgentError.causeOf(error.reason))), sentence)
+          for (let at = 0; at + 6 <= wrong.length; at++)
+            assert.notInclude(JSON.stringify(error), wrong.slice(at, at + 6))
+        }
+        assert.strictEqual(server.refusals.length, 2)
+        assert.lengthOf(server.requests, 0)
       }
-      assert.strictEqual(server.refusals.length, 2)
-      assert.lengthOf(server.requests, 0)
-    })
+    )
   }
 
   test.live("AiSdk.model names the variable that the program reads", function* () {

@@ -86,7 +86,8 @@ describe("MODEL-2 MODEL-4 L5 a model by its name, with the environment of a user
         assert.strictEqual(error.reason.error, "AuthenticationError")
         assert.include(error.message, variable)
         assert.include(error.message, model.split("/")[0] ?? "")
-        assert.match(error.message, /Incorrect API key provided|invalid x-api-key|API key not valid/)
+        // The sentence of the provider stays in the cause (RIGHT-22, L8)
+        assert.notMatch(error.message, /Incorrect API key provided|invalid x-api-key|API key not valid/)
         for (let at = 0; at + 6 <= wrong.length; at++) assert.notInclude(JSON.stringify(error), wrong.slice(at, at + 6))
       }
     )
