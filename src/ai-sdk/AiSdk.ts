@@ -235,12 +235,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
   Effect.suspend(() => {
     // Sound: version v4 of the specification is this interface.
     const languageModel = orNone(sdkModel) as LanguageModelV4
-    const known = sdkRequest.dialectOf(languageModel.provider)
-    const dialect: sdkRequest.Dialect = {
-      ...known,
-      transformer: options.codecTransformer ?? known.transformer,
-      laterSystem: sdkRequest.laterSystemOf(known, options.laterSystem)
-    }
+    const dialect = dialectFor(languageModel, options)
     const settings = settingsOf(languageModel, options)
     const warnOnce = base.warnOnce()
 
@@ -385,6 +380,16 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
 
     return LanguageModel.make({ generateText, streamText, codecTransformer: dialect.transformer })
   })
+
+/** The dialect of the provider of a model, with what the options change. */
+const dialectFor = ({ provider }: LanguageModelV4, options: Options): sdkRequest.Dialect => {
+  const known = sdkRequest.dialectOf(provider)
+  return {
+    ...known,
+    transformer: options.codecTransformer ?? known.transformer,
+    laterSystem: sdkRequest.laterSystemOf(known, options.laterSystem)
+  }
+}
 
 const asked = ({ responseFormat, tools }: LanguageModel.ProviderOptions): sdkResponse.Asked => ({
   json: responseFormat.type === "json",
