@@ -4,8 +4,10 @@ import { FetchHttpClient } from "effect/http"
 import { Agent } from "effect-emissary"
 import { McpTools } from "effect-emissary/mcp"
 import { ScriptedModel } from "effect-emissary/testing"
-import { call } from "../agent/fixtures.ts"
+import { call, throughJson } from "../agent/fixtures.ts"
+import { decide } from "../decisions.ts"
 import { logged } from "../logged.ts"
+import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 import { fields, serveFields } from "./fixtures/zod-fields.ts"
 import { agent, results } from "./support.ts"
@@ -70,4 +72,25 @@ describe("RIGHT-3 the field types of zod 4.6, from a server of the official SDK"
       assert.match(String(error), /pattern/)
     }
   )
+
+  test.live("RIGHT-3 a run that waits with such a tool continues from its stored state", function* () {
+    const only = ({ name }: McpTools.McpTool) => name === "demo/regexLookAhead"
+    const one = Agent.make("a", { toolkit: Effect.map(McpTools.toolkit, (tools) => tools.filter(only)) })
+    const { url } = yield* Effect.acquireRelease(
+      Effect.promise(() => serveFields()),
+      (server) => Effect.sync(server.close)
+    )
+    const layer = McpTools.layer({ demo: { url } }).pipe(Layer.provide(FetchHttpClient.layer))
+    yield* Effect.gen(function* () {
+      const waiting = yield* endsAs("AwaitingApproval", one.run("Go"))
+      const state = yield* throughJson(waiting.state)
+      const last = yield* endsAs("Completed", one.resume(state, { decisions: decide(waiting.state) }))
+      assert.strictEqual(results(last.conversation)[0]?._tag, "Success")
+    }).pipe(
+      Effect.provide(layer),
+      Effect.provide(
+        ScriptedModel.layer([{ toolCalls: [call("c", "demo/regexLookAhead", { field: "a1" })] }, { text: "done" }])
+      )
+    )
+  })
 })
