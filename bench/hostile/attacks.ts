@@ -1418,6 +1418,8 @@ const texts: { readonly [name: string]: Attack } = {
   'extract: {"a":': extracted('{"a":'),
   'extract: "{': extracted('"{'),
   "extract: fences": extracted("```"),
+  "extract: thoughts": extracted("<think>"),
+  "extract: ends of thoughts": extracted('{"</think>'),
   "extract: [[": row(
     "new",
     (n) => `${"[".repeat(60)}${"1,".repeat(n)}`,

@@ -25,7 +25,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as PayloadError from "./PayloadError.ts"
+import type * as PayloadError from "./PayloadError.ts"
+import * as answerText from "./internal/answerText.ts"
 import * as base from "./internal/base.ts"
 import * as plainJson from "./internal/plainJson.ts"
 
@@ -170,68 +171,16 @@ export const findSecret = (
   options?: { readonly names?: ReadonlySet<string> | undefined }
 ): Option.Option<plainJson.Secret> => Option.fromUndefinedOr(plainJson.findSecret(value, options))
 
-/** The offset at which a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
-const findClosing = (text: string, start: number): number => {
-  let depth = 0
-  let inString = false
-  for (let i = start; i < text.length; i++) {
-    const char = text[i]
-    if (inString) {
-      if (char === "\\") i++
-      else if (char === '"') inString = false
-    } else if (char === '"') inString = true
-    else if (char === "{" || char === "[") depth++
-    else if (char === "}" || char === "]") {
-      depth--
-      if (depth === 0) return i
-    }
-  }
-  return -1
-}
-
-/** True if the text after an unclosed bracket looks like the inside of JSON, cut off, rather than prose. */
-const isCutOff = (text: string, start: number): boolean =>
-  text[start] === "{"
-    ? /^\{\s*"/.test(text.slice(start, start + 64))
-    : /^\[\s*[[{"]/.test(text.slice(start, start + 64))
-
-/** The next opening bracket at or after `from`; `-1` when there is none. */
-const findOpening = (text: string, from: number): number => {
-  for (let i = from; i < text.length; i++) if (text[i] === "{" || text[i] === "[") return i
-  return -1
-}
-
-/** The greatest number of spans of a text that are tried. */
-const maxCandidates = 20
-
-const refuse = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "text of the model", reason })
-
-const parseCandidate = (
-  text: string,
-  limits: plainJson.Limits
-): Result.Result<Schema.Json, "malformed" | PayloadError.PayloadError> =>
-  Result.flatMap(Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const }), () =>
-    Result.mapError(plainJson.parseSized(text, limits), refuse)
-  )
-
-/** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */
-const parseFenced = (text: string, limits: plainJson.Limits): Schema.Json | undefined => {
-  const parts = text.split("```")
-  const body = parts.length === 3 ? parts[1] : undefined
-  if (body === undefined) return undefined
-  return Result.getOrUndefined(parseCandidate(body.replace(/^(?:json)?\s/iu, ""), limits))
-}
-
 /**
  * Reads the JSON a model answered with: the whole text if it is JSON, else the
- * first well-formed object in it, else the first well-formed array, else the string,
- * number, boolean or null that is alone in its one code fence.
+ * latest well-formed object in it, else the latest well-formed array, else the latest string,
+ * number, boolean or null that is alone in a code fence.
  *
  * **Details**
  *
- * The JSON may be in a code fence, in prose or in markup. At most 20 places
- * are tried. An object inside a malformed or cut off one is never taken, nor is
- * one inside an array: a part of an answer is not the answer.
+ * The JSON may be in a code fence, in prose or in markup. Text in `<think>`, and
+ * text before a `</think>` alone, is a draft and is not searched. An object inside a malformed or cut off one is never taken, nor is
+ * one inside an array: a part of an answer is not the answer. Where the last value of a text is cut off, nothing is taken.
  *
  * The value found must keep the limits and key rules of payloads
  * (`Limits.defaults` with `options.limits` in their place).
@@ -256,38 +205,7 @@ export const extract = (
   options: { readonly limits?: Partial<plainJson.Limits> | undefined } = {}
 ): Result.Result<Schema.Json, PayloadError.PayloadError> => {
   const limits = { ...plainJson.defaultLimits, ...options.limits }
-  if (text.length > limits.maxBytes) {
-    const found = text.length
-    return Result.fail(refuse({ _tag: "TooLarge", what: "bytes", limit: limits.maxBytes, found, path: "" }))
-  }
-  const whole = parseCandidate(text, limits)
-  if (Result.isSuccess(whole)) return Result.succeed(whole.success)
-  if (whole.failure !== "malformed") return Result.fail(whole.failure)
-  let array: { readonly value: Schema.Json } | undefined
-  let at = 0
-  let tried = 0
-  let found = "no JSON object or array"
-  for (let start = findOpening(text, 0); start >= 0 && tried < maxCandidates; start = findOpening(text, at)) {
-    tried++
-    const end = findClosing(text, start)
-    at = end === -1 ? start + 1 : end + 1
-    if (end === -1) {
-      if (!isCutOff(text, start)) continue
-      found = "an object or array that is cut off"
-      at = start
-      array = undefined
-      break
-    }
-    const candidate = parseCandidate(text.slice(start, end + 1), limits)
-    if (Result.isSuccess(candidate)) {
-      if (text[start] === "{") return Result.succeed(candidate.success)
-      array ??= { value: candidate.success }
-    } else if (candidate.failure === "malformed") found = "malformed JSON"
-    else return Result.fail(candidate.failure)
-  }
-  if (array !== undefined) return Result.succeed(array.value)
-  const scalar = tried === 0 ? parseFenced(text, limits) : undefined
-  return scalar === undefined
-    ? Result.fail(refuse({ _tag: "NotJson", offset: at, expected: "one JSON value in the text", found }))
-    : Result.succeed(scalar)
+  const { error, values } = answerText.find(text, limits)
+  const value = answerText.likeliest(values)
+  return value === undefined ? Result.fail(error) : Result.succeed(value)
 }

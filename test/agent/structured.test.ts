@@ -65,6 +65,40 @@ describe("AGENT-6 structured output", () => {
     assert.strictEqual(system === undefined ? "" : Message.text(system), "Forecast.")
   })
 
+  const wrong = JSON.stringify({ city: "Oslo", days: 1 })
+  const drafts: ReadonlyArray<readonly [name: string, answer: string]> = [
+    ["a draft in think tags", `<think>\n${wrong}\n</think>\n${text}`],
+    ["a draft before a lone closing tag", `${wrong}\n</think>\n${text}`],
+    ["an example before the fenced answer", `Like ${wrong}. Mine:\n\`\`\`json\n${text}\n\`\`\``],
+    ["an answer behind a fenced draft", `\`\`\`json\n${wrong}\n\`\`\`\nNo: ${text}`],
+    ["a later object that does not fit", `${wrong} or ${text}, see {"source":"web"} and [1]`],
+    ["a later object that only the Schema refuses", `${wrong} or ${text} not {"city":"","days":3}`]
+  ]
+  const Named = Schema.Struct({
+    city: Schema.String.check(Schema.makeFilter((city: string) => city !== "")),
+    days: Schema.Int
+  })
+  for (const [name, answer] of drafts) {
+    for (const outputStrategy of ["prompted", "native"] as const) {
+      test(`RIGHT-7 ${outputStrategy}: the latest value that fits is the output: ${name}`, function* () {
+        const agent = Agent.make("forecaster", { output: Named, outputStrategy })
+        const { result } = yield* bothWays(agent, "Completed", [{ text: answer }])
+        assert.deepStrictEqual(result.output, valid)
+      })
+    }
+  }
+
+  test("RIGHT-7 native output that is whole JSON is read as it is", function* () {
+    const agent = Agent.make("writer", { output: Schema.Struct({ html: Schema.String }) })
+    const object = { html: `<think>{"html":"a"}</think> {"html":"b"} </think>` }
+    const { result } = yield* bothWays(agent, "Completed", [{ object }])
+    assert.deepStrictEqual(result.output, object)
+  })
+
+  test("RIGHT-7 a draft alone is no output", function* () {
+    yield* bothWays(toolless, "InvalidOutput", [{ text: `<think>${wrong}</think>` }])
+  })
+
   test("AGENT-6 prompted without instructions has a system text nevertheless", function* () {
     const agent = Agent.make("bare", { output: Answer, outputStrategy: "prompted" })
     const { requests, result } = yield* bothWays(agent, "Completed", [{ text: `It is ${text}, as I said.` }])

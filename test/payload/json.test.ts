@@ -508,7 +508,31 @@ describe("AGENT-6 Json.extract", () => {
     ['<answer>{"a":"}"}</answer>', { a: "}" }],
     ['As [1] says: {"a":1}', { a: 1 }],
     ['[{"a":1},{"a":2}] is the list', [{ a: 1 }, { a: 2 }]],
-    ['{x} and {"a":{"b":2}} and {"c":3}', { a: { b: 2 } }],
+    ['{x} and {"c":3} and {"a":{"b":2}}', { a: { b: 2 } }],
+    // RIGHT-7 The latest value is the answer
+    ['{"a":1} and {"c":3}', { c: 3 }],
+    ['{"a":1} as [1] says', { a: 1 }],
+    ['{"a":1} or {x}', { a: 1 }],
+    [`An example: {"a":1}\n${fence}json\n{"a":2}\n${fence}`, { a: 2 }],
+    [`${fence}json\n{"a":1}\n${fence}\nNo, it is {"a":2}.`, { a: 2 }],
+    [`${fence}1${fence} or ${fence}2${fence}`, 2],
+    ['Sure: {"b":[{"a":1,"\\u0061":2}]} or {"c":3}', { c: 3 }],
+    ["{x}".repeat(50) + '{"a":1}', { a: 1 }],
+    ["{ x ".repeat(50) + '{"a":1}', { a: 1 }],
+    // RIGHT-7 A draft is no answer
+    ['<think>{"a":1}</think>{"a":2}', { a: 2 }],
+    ['{"a":2}<think>or {"a":1}?</think>', { a: 2 }],
+    ['{"a":2}<think>or {"a":1}? I would', { a: 2 }],
+    ['a draft {"a":1}</think>{"a":2}', { a: 2 }],
+    ['a draft {"a":1</think>{"a":2}', { a: 2 }],
+    ['{a draft </think>{"a":2}}', { a: 2 }],
+    ["<THINK>[1]</THINK>\n[2]", [2]],
+    ["<think>41?</think>\n42", 42],
+    [`<think>${fence}41${fence}</think>${fence}42${fence}`, 42],
+    // RIGHT-7 A tag inside a value is text
+    ['{"a":"</think>"}', { a: "</think>" }],
+    ['Here: {"a":"<think>b</think>"}', { a: "<think>b</think>" }],
+    ['<think>{"a":1}</think> Here: {"a":"</think>"} That is it.', { a: "</think>" }],
     ['a { b {"a":"\\"{"}', { a: '"{' }],
     ['[ {"a":1}, oops ] {"b":2}', { b: 2 }],
     [`Yes:\n${fence}json\n"json a"\n${fence}\nThat is it.`, "json a"],
@@ -526,7 +550,6 @@ describe("AGENT-6 Json.extract", () => {
     "no json here",
     `${fence}\n42`,
     `${fence}1${fence}2${fence}`,
-    `${fence}1${fence}${fence}2${fence}`,
     `${fence}yes${fence}`,
     `${fence}number json 42${fence}`,
     '{"outer": {"a": 1}, broken}',
@@ -537,9 +560,12 @@ describe("AGENT-6 Json.extract", () => {
     'text {"constructor": {"prototype": 1}}',
     // TRUST-5 A key that occurs twice
     '{"a":1,"a":2}',
-    'Sure: {"b":[{"a":1,"\\u0061":2}]} or {"c":3}',
-    `${fence}json\n[{"a":1,"a":1}]\n${fence}`,
-    "{x}".repeat(20) + '{"a":1}'
+    '{"c":3} or {"b":[{"a":1,"\\u0061":2}]}',
+    '<think>{"a":1}</think>',
+    '<think>{"a":1}',
+    '{"a":1}</think>',
+    '{"a":1} or {"a":',
+    `${fence}json\n[{"a":1,"a":1}]\n${fence}`
   ]
   for (const text of missing) {
     it(`AGENT-6 takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {
@@ -560,8 +586,7 @@ describe("AGENT-6 Json.extract", () => {
     ['a [b ["c', 5, cutOff],
     [`[${" ".repeat(62)}"a`, 0, cutOff],
     [`[${" ".repeat(63)}"a`, 1, "no JSON object or array"],
-    ["{a} [1", 5, "malformed JSON"],
-    ["{x}".repeat(20) + '{"a":1}', 60, "malformed JSON"]
+    ["{a} [1", 5, "malformed JSON"]
   ] as const) {
     it(`AGENT-6 states why it takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {
       const expected = "one JSON value in the text"
@@ -569,10 +594,6 @@ describe("AGENT-6 Json.extract", () => {
       assert.deepStrictEqual([what, reason], ["text of the model", { _tag: "NotJson", offset, expected, found }])
     })
   }
-
-  it("AGENT-6 tries twenty places at the most", () => {
-    assert.deepStrictEqual(Json.extract("{x}".repeat(19) + '{"a":1}'), Result.succeed({ a: 1 }))
-  })
 
   it("L2 holds limits", () => {
     const { reason } = Result.getOrThrow(Result.flip(Json.extract("[1,2]", { limits: { maxBytes: 4 } })))

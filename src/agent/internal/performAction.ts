@@ -23,7 +23,7 @@ import type { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import * as Json from "../../payload/Json.ts"
+import * as answerText from "../../payload/internal/answerText.ts"
 import {
   appendToken,
   defined,
@@ -265,15 +265,19 @@ const checkValue = Effect.fnUntraced(function* (
   return { _tag: "Invalid", issues: [...valid.failure, ...added] }
 })
 
-/** Checks the model's final text as output. */
-const checkText = (
+/** Checks the model's final text as output. The latest value that fits is the answer; the values before it are drafts. */
+const checkText = Effect.fnUntraced(function* (
   self: agentBlueprint.StructuredOutput<unknown>,
   final: string
-): Effect.Effect<runParts.OutputCheck> =>
-  Result.match(Json.extract(final), {
-    onFailure: ({ problems }) => Effect.succeed<runParts.OutputCheck>({ _tag: "Invalid", issues: problems }),
-    onSuccess: (value) => checkValue(self, value)
-  })
+): Effect.fn.Return<runParts.OutputCheck> {
+  const { error, values } = answerText.find(final, yield* Limits)
+  for (const value of values) {
+    const checked = yield* checkValue(self, value)
+    if (checked._tag === "Valid") return checked
+  }
+  const value = answerText.likeliest(values)
+  return value === undefined ? { _tag: "Invalid", issues: error.problems } : yield* checkValue(self, value)
+})
 
 const systemText = (schema: JsonSchema.JsonSchema): string =>
   [
