@@ -172,9 +172,13 @@ export const StepWrite = Schema.Struct({
 
 export type StepWrite = typeof StepWrite.Type
 
-/** The question that a step waits with: the call of the tool that it is, or the `reason` of its pause. */
+/**
+ * The question that a step waits with: the call of the tool that it is, or the `reason` of its pause. `contract` is the digest of the
+ * tool, or of the plan, which the digest of the question covers, too.
+ */
 export const Question = Schema.Struct({
   digest: Schema.String,
+  contract: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String),
   request: Schema.optionalKey(Schema.Struct({ name: Schema.String, arguments: Schema.Json }))
 })

@@ -179,7 +179,7 @@ interface NestedChanged {
  * | `NestedChanged` | an event of the plan in a step; a `PlanStarted` begins its run, or another one after that ended |
  * | `StepFinished` | a step returned its output; in a parallel group it counts when all members have finished |
  * | `StepFailed` | a step failed, after its retries; the others of its parallel group continue to their end |
- * | `StepPaused` | a step waits: its `question` has the `reason` of its pause, or the `request` of the tool call that it is; without one it waits for something inside its agent or plan; `asked` counts what it asked for in this turn, and `callId` is the id that a decision names; `input` is what the step was given, where it reads a memory, and what it is given after the decision |
+ * | `StepPaused` | a step waits: its `question` has the `reason` of its pause, or the `request` of the tool call that it is, and the digest of the `contract`; without one it waits for something inside its agent or plan; `asked` counts what it asked for in this turn, and `callId` is the id that a decision names; `input` is what the step was given, where it reads a memory, and what it is given after the decision |
  * | `StepConcluded` | a step ended the plan, and every plan around it, with an answer |
  * | `RouteTaken` | the step that follows a step with routes; without `to` the next as if it had none |
  * | `StepDecided` | the decision about a step that paused, with the `callId` and the digest that it names; decisions about calls inside an agent are its `ApprovalDecided` |
@@ -442,6 +442,18 @@ export const newRunId = Effect.flatMap(
  */
 export const requestDigest = (request: Parameters<typeof digestOf>[0]): Effect.Effect<string> =>
   Effect.sync(() => digestOf(request))
+
+/** True for a question of a step that has, as a person reads it, another digest than it claims. */
+export const isForgedQuestion = (
+  place: ReadonlyArray<string>,
+  { contract, digest, reason, request }: planRunParts.Question,
+  input: planRunParts.ResolvedInput | undefined
+): boolean => {
+  // From before it was recorded
+  if (contract === undefined) return false
+  const asked = request === undefined ? { reason: reason ?? "", ...input } : request.arguments
+  return digestOf({ place, contract, arguments: asked }) !== digest
+}
 
 const digestOf = (request: {
   readonly place: ReadonlyArray<string>

@@ -207,7 +207,7 @@ const attemptStored = (
     return attemptJson(ended)
   })
   const notStored = (problem: string) => failedAttempt("NotStored", problem, { again: false })
-  return Effect.match(durable.once(`step/${turnOf(run.recorder.state, definition.name)}`, code), {
+  return Effect.match(durable.once(`step/${planTransition.turnOf(run.recorder.state, definition.name)}`, code), {
     onFailure: ({ problem }) => notStored(problem),
     onSuccess: (found): Attempt => {
       const stored = Option.getOrUndefined(decodeStored(found))
@@ -408,12 +408,6 @@ const countAsked = (member: planTransition.Member | undefined, { digest }: planR
   return undecided && question?.digest === digest ? asked : asked + 1
 }
 
-/** The turn of a step in its run. */
-const turnOf = ({ iterations }: PlanRun.State, step: string): string => `${step}:${iterations}`
-
-/** The place in its run of what a step asks for: its turn. */
-const placeOf = (state: PlanRun.State, step: string): readonly [string, string] => [state.runId, turnOf(state, step)]
-
 const stepPaused = Effect.fnUntraced(function* (
   { live, run }: StepRun,
   { delivery, reason, request }: Extract<Attempt, { readonly _tag: "Paused" }>
@@ -426,8 +420,9 @@ const stepPaused = Effect.fnUntraced(function* (
       ? request
       : {
           reason,
+          contract: run.bound.digest,
           digest: yield* runParts.requestDigest({
-            place: placeOf(state, step),
+            place: planTransition.placeOf(state, step),
             contract: run.bound.digest,
             arguments: { reason, ...input }
           })
@@ -688,7 +683,7 @@ const runTool = Effect.fnUntraced(function* (
     const expected = `an object, the arguments of the tool ${quote(target.name)}, as the payload that the task refers to`
     return failedAttempt("InputInvalid", `expected ${expected}`)
   }
-  const [, id] = placeOf(state, step)
+  const [, id] = planTransition.placeOf(state, step)
   const request = { id, name: target.name, arguments: args }
   const prepared = yield* boundTool.prepareNormal(bound.tools, request, {
     runId: state.runId,
@@ -701,11 +696,15 @@ const runTool = Effect.fnUntraced(function* (
   const tool = bound.tools.tools.get(target.name)
   const asks = Effect.map(
     runParts.requestDigest({
-      place: placeOf(state, step),
+      place: planTransition.placeOf(state, step),
       contract: call.contract.digest,
       arguments: call.arguments
     }),
-    (digest): planRunParts.Question => ({ digest, request: { name: target.name, arguments: call.arguments } })
+    (digest): planRunParts.Question => ({
+      digest,
+      contract: call.contract.digest,
+      request: { name: target.name, arguments: call.arguments }
+    })
   )
   if (approved !== undefined) {
     const request = yield* asks
@@ -837,7 +836,7 @@ const runAgent = (
       child === undefined
         ? agent.run(input, { ...handed, context })
         : agent.resume(child, hasInput ? handed : { ...handed, input })
-    const placed = callContext.at(turnOf(recorder.state, step))(running)
+    const placed = callContext.at(planTransition.turnOf(recorder.state, step))(running)
     const attempt = Effect.map(placed, (result) => agentAttempt(delivery, agent.name, result))
     return Effect.raceFirst(settled(step, attempt), Deferred.await(broken))
   })
@@ -915,7 +914,7 @@ const runPlan = (
       : Effect.succeed({ _tag: "Resume", state: child })
   return begin.pipe(
     Effect.flatMap((begin) => outer.nest(rules, begin, handed, { ...sink, emit })),
-    callContext.at(turnOf(recorder.state, step)),
+    callContext.at(planTransition.turnOf(recorder.state, step)),
     Effect.flatMap((result) => planAttempt(outer, delivery, result)),
     Effect.catch((error) => planErrorAttempt(outer, step, error))
   )
@@ -1065,7 +1064,7 @@ const chooseTarget = Effect.fnUntraced(function* (
         if (predicate === undefined) return Effect.die(new Error(`no predicate ${quote(name)}`))
         const asked = Effect.suspend(() => predicate({ step, ...subject }))
         return durability.code({
-          name: `route/${turnOf(recorder.state, step)}/${name}`,
+          name: `route/${planTransition.turnOf(recorder.state, step)}/${name}`,
           run: Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause)),
           is: Predicate.isBoolean,
           store: ({ reason }) => reason.failure,

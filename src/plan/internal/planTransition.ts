@@ -241,7 +241,12 @@ export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
 )
 
 /** Why a body cannot be that of a written state, or nothing. */
-const stateProblem = ({ choosing, cursor, history, turn, writes }: typeof StateBody.Type): string | undefined => {
+const stateProblem = (body: typeof StateBody.Type): string | undefined => {
+  const { choosing, cursor, history, turn, writes } = body
+  const forged = turn?.members.find((member) => isForged(body, member))
+  if (forged !== undefined) {
+    return `expected the digest of the request of the step ${JSON.stringify(forged.step)} as it is shown, got another one`
+  }
   const missing = writes.find(({ record }) => record >= history.length)
   if (missing !== undefined) {
     return `expected that ${JSON.stringify(missing.key)} was written by one of ${history.length} records, got the place ${missing.record}`
@@ -306,6 +311,20 @@ export const writesFrom = (self: State, first: number): ReadonlyArray<planRunPar
     )
 
 const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
+
+/** The turn of a step in its run. */
+export const turnOf = ({ iterations }: Pick<State, "iterations">, step: string): string => `${step}:${iterations}`
+
+/** The place in its run of what a step asks for: its turn. */
+export const placeOf = (state: Pick<State, "iterations" | "runId">, step: string): readonly [string, string] => [
+  state.runId,
+  turnOf(state, step)
+]
+
+const isForged = (
+  state: Pick<State, "iterations" | "runId">,
+  { input, question, step }: Pick<Member, "input" | "question" | "step">
+): boolean => question !== undefined && runParts.isForgedQuestion(placeOf(state, step), question, input)
 
 /** The id of what a step asks for: one for each time that it asks, so that a decision counts once. */
 export const requestId = (
@@ -616,6 +635,9 @@ export const apply = (rules: Rules, self: State, event: runParts.PlanRunEvent): 
         ({ question: _, ...member }) => member
       )
     case "StepPaused":
+      if (isForged(self, event)) {
+        return rejectUnexpected(event, "the digest of the request as it is shown", "another one")
+      }
       return settleMember(
         self,
         event,
