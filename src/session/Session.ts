@@ -580,7 +580,7 @@ export const fromDefinitions = <R>(decode: sessionTypes.Definitions<R>["decode"]
  * defect. For a bound plan, use `Layer.unwrap` on the Effect that binds it.
  *
  * A session that another process left in a turn is resumed when the layer is built, or when that process has ended. The
- * stores of `SqliteClient.layerStore` and `VersionedStore.layerSql` know at once that it has, also after a kill. With other
+ * stores of `SqliteClient.layerStore` and `VersionedStore.layerSql` know that it has, also after a kill: on SQLite at once, on PostgreSQL after four seconds. With other
  * stores, and for a process that hangs, the session is free when the lease has ended: `leaseTime`, default 10 seconds, and after ten times that whatever is stored. A message
  * that is sent meanwhile waits for that time, and `interrupt` fails with `Elsewhere`.
  *
