@@ -1,0 +1,59 @@
+/** A turn that records nothing more: its session was lost, its process ends, or its events could not be stored. */
+import { assert, describe } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { type Agent, VersionedStore } from "effect-emissary"
+import { PayloadError } from "effect-emissary/payload"
+import { Session } from "effect-emissary/session"
+import { ScriptedModel } from "effect-emissary/testing"
+import { changed } from "../store/changed.ts"
+import { test } from "../test.ts"
+import * as t from "./sessions.ts"
+
+describe("RIGHT-19 a turn that records nothing more", () => {
+  test("ends without a pause, because the events of its end are not waited for", function* () {
+    const store = yield* t.store
+    const asked = yield* Deferred.make<void>()
+    const scope = yield* Scope.make()
+    const model = () => Effect.andThen(Deferred.succeed(asked, undefined), Effect.never)
+    const layer = Session.layer([t.support]).pipe(Layer.provide([store, ScriptedModel.layer(model)]))
+    const sessions = yield* Scope.provide(t.sessionsOf(layer), scope)
+    yield* sessions.send("a", "one")
+    yield* Deferred.await(asked)
+    const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+    yield* Effect.repeat(Effect.yieldNow, { times: 500 })
+    const isClosed = closing.pollUnsafe() !== undefined
+    // It ends in any case, so that a wrong one is a failure
+    yield* TestClock.adjust("1 minute")
+    yield* Fiber.join(closing)
+    assert.isTrue(isClosed)
+  })
+
+  test("reports no event to the hooks of the host that the store refused", function* () {
+    const store = yield* t.store
+    const error = new PayloadError.PayloadError({
+      what: "value",
+      reason: PayloadError.Reason.cases.TooLarge.make({ what: "string", limit: 1, found: 2, path: "" })
+    })
+    const refusing = changed(({ compareAndSet }) => ({
+      compareAndSet: (...args) =>
+        JSON.stringify(args[2]).includes('"ModelAnswered"')
+          ? Effect.fail(
+              new VersionedStore.VersionedStoreError({ operation: "compareAndSet", reason: { _tag: "Refused", error } })
+            )
+          : compareAndSet(...args)
+    }))
+    const heard: Array<string> = []
+    const onEvent = ({ event }: Agent.Entry) => Effect.sync(() => void heard.push(event._tag))
+    const sessions = yield* t.sessionsOf(
+      Session.layer([t.support], { run: { onEvent } }).pipe(
+        Layer.provide([Layer.provide(refusing, store), ScriptedModel.layer(t.echo)])
+      )
+    )
+    yield* sessions.send("a", "one")
+    yield* Effect.repeat(Effect.yieldNow, { times: 500 })
+    const written = ["RunStarted", "InputAdded", "StepStarted"]
+    assert.deepStrictEqual(yield* t.tags(sessions, "a"), ["MessageReceived", ...written, "TurnFailed"])
+    assert.deepStrictEqual(heard, written)
+  })
+})
