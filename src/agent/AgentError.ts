@@ -98,7 +98,10 @@ const adviceFor = Run.Outcome.match({
   Interrupted: () => "Resume from its state when the cause is gone.",
   InvalidOutput: ({ issues }) =>
     `The answer had ${issues.length} problems with the output schema: ${issues.map((issue) => (issue.path === "" ? "the root" : issue.path)).join(", ")}.`,
-  Stopped: ({ finishReason }) => `The provider stopped with ${JSON.stringify(finishReason)}.`
+  Stopped: ({ finishReason }) =>
+    finishReason === "empty"
+      ? "The answers of the model were empty. Ask in other words, or choose another model."
+      : `The provider stopped with ${JSON.stringify(finishReason)}.`
 })
 
 /**

@@ -27,6 +27,8 @@
  * | answer ended by the provider (`length`, `content-filter`, `error`, `other`) | `Finished`: `Stopped` |
  * | answer with valid output | `Finished`: `Completed` with it |
  * | answer with calls (they have results now), or finish reason `pause` | `CallModel` |
+ * | answer without anything, steps left, the first one after the other | `CallModel` |
+ * | answer without anything | `Finished`: `Stopped`, with the reason `empty` |
  * | answer of an agent without an output schema | `Finished`: `Completed` |
  * | invalid output, steps left, it came as a call of the output tool | `CallModel` |
  * | invalid output, steps left, `structured: "fallback"` not used yet | `CallModel` for the output alone |
@@ -188,7 +190,7 @@ export {
    * - `AwaitingApproval`: the run needs these decisions.
    * - `Interrupted`: the run was stopped, for this `reason`.
    * - `InvalidOutput`: the final answer does not fit the output schema.
-   * - `Stopped`: the provider ended the answer early.
+   * - `Stopped`: the provider ended the answer early, or (`empty`) the model answered with nothing, twice.
    *
    * **Example** (Matching outcomes)
    *

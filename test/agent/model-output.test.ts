@@ -213,9 +213,78 @@ describe("AGENT-3 what a model may answer", () => {
     }
   )
 
-  both("AGENT-3 an empty answer completes with empty text", [{}], function* (how) {
-    const result = yield* endsAs("Completed", how())
-    assert.strictEqual(result.output, "")
+  const nothing: ReadonlyArray<readonly [string, ScriptedModel.Turn]> = [
+    ["no part", {}],
+    ["blank text", { text: " \n" }],
+    ["thoughts only", { reasoning: "hm" }],
+    ["the reason tool-calls without a call", { finishReason: "tool-calls" }],
+    ["an unknown reason", { finishReason: "unknown" }]
+  ]
+  for (const [title, turn] of nothing) {
+    both(
+      `RIGHT-6 an answer without anything (${title}) is asked for once more, which counts as a step`,
+      [turn, { text: "done" }],
+      function* (how) {
+        const result = yield* endsAs("Completed", how())
+        assert.deepInclude(result, { output: "done", steps: 2 })
+        assert.deepStrictEqual(roles(result.conversation), ["user", "assistant", "assistant"])
+        const [, second] = yield* ScriptedModel.requests
+        assert.deepStrictEqual(second?.messages, [
+          { role: "user", text: "Go" },
+          { role: "user", text: "Your last answer had no text and no call of a tool. Answer again." }
+        ])
+      }
+    )
+
+    both(`RIGHT-6 two of them (${title}) end the run Stopped, reason empty`, [turn, turn], function* (how) {
+      const result = yield* endsAs("Stopped", how())
+      assert.deepInclude(result, { finishReason: "empty", steps: 2 })
+      const again = yield* endsAs("Stopped", agent.resume(yield* throughJson(result.state)))
+      assert.strictEqual(again.finishReason, "empty")
+    })
+  }
+
+  both(
+    "RIGHT-6 an empty answer after the results of tools is asked for again, each time once",
+    [
+      { toolCalls: [call("c1", "echo", { text: "x" })] },
+      {},
+      { toolCalls: [call("c2", "echo", { text: "y" })] },
+      {},
+      { text: "done" }
+    ],
+    function* (how) {
+      const result = yield* endsAs("Completed", how())
+      assert.deepInclude(result, { output: "done", steps: 5 })
+      assert.deepStrictEqual(yield* Probe.ran, ["echo x", "echo y"])
+    }
+  )
+
+  both("RIGHT-6 an empty answer that used up the budget is Stopped", [{}, { text: "done" }], function* (how) {
+    const result = yield* endsAs("Stopped", how({ maxSteps: 1 }))
+    assert.strictEqual(result.finishReason, "empty")
+    const { output } = yield* endsAs("Completed", agent.resume(yield* throughJson(result.state), { maxSteps: 2 }))
+    assert.strictEqual(output, "done")
+  })
+
+  both("RIGHT-6 a reason to stop goes before", [{ finishReason: "content-filter" }], function* (how) {
+    assert.strictEqual((yield* endsAs("Stopped", how())).finishReason, "content-filter")
+  })
+
+  testGiven([{ text: "done" }])("RIGHT-6 a conversation that ends with an empty answer continues", function* () {
+    const asked = yield* Conversation.addUser(Conversation.empty, "Hello?")
+    const ended = yield* Conversation.addAssistant(asked, [])
+    const conversation = yield* Conversation.codec.decode(yield* Conversation.codec.encode(ended))
+    const result = yield* endsAs("Completed", agent.run("Go", { conversation }))
+    assert.deepInclude(result, { output: "done", steps: 1 })
+  })
+
+  const structured = Agent.make("structured", { output: Schema.Struct({ n: Schema.Int }) })
+  testGiven([{}, { text: '{"n":1}' }])("RIGHT-6 so is an empty answer of an agent with an output schema", function* () {
+    assert.deepStrictEqual((yield* endsAs("Completed", structured.run("Go"))).output, { n: 1 })
+  })
+  testGiven(() => ({}))("RIGHT-6 and its end is Stopped, too", function* () {
+    assert.strictEqual((yield* endsAs("Stopped", structured.run("Go"))).finishReason, "empty")
   })
 
   both(

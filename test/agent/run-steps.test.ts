@@ -17,6 +17,7 @@ import {
   interrupted,
   mistaken,
   next,
+  planStep,
   ran,
   refused,
   resumed,
@@ -36,6 +37,42 @@ import { decision, digestOf } from "../decisions.ts"
 
 const asks = (maxSteps: number, finishReason?: string) =>
   run(started(), input("q", maxSteps), step(1), answered([call("a"), call("b")], finishReason))
+
+describe("RIGHT-6 L5 answers without anything", () => {
+  const empty = (maxSteps = 16) => run(started(), input("q", maxSteps), step(1), answered([]))
+
+  it("RIGHT-6 the transition asks once more, then it stops", () => {
+    assert.strictEqual(next(empty()), "CallModel 2 answer")
+    assert.strictEqual(next(go(empty(), step(2), answered([]))), "Stopped empty")
+    assert.strictEqual(next(go(empty(), step(2), mistaken, answered(" "))), "Stopped empty")
+    assert.strictEqual(next(go(empty(), step(2), answered("done"))), "Completed")
+    assert.strictEqual(next(empty(1)), "Stopped empty")
+    assert.strictEqual(
+      next(go(empty(), step(2), answered([]), input("next"), step(1), answered([]))),
+      "CallModel 2 answer"
+    )
+  })
+
+  it("RIGHT-6 an answer that paused, was cut off or was stopped is none of them", () => {
+    for (const reason of ["pause", "interrupted", "length"]) {
+      assert.isUndefined(run(started(), input("q"), step(1), answered([], reason)).answer?.empty)
+    }
+  })
+
+  it("RIGHT-6 the answer of a plan is what its steps made", () => {
+    const state = run(started(), input("q"), step(1), planStep("a"), answered(""))
+    assert.strictEqual(next(state), "Completed")
+  })
+
+  it("RIGHT-6 DUR-3 events of runs that completed with such an answer are still folded", () => {
+    const over = go(empty(), { _tag: "RunFinished", at, outcome: { _tag: "Completed" } })
+    assert.strictEqual(over.outcome?._tag, "Completed")
+    assert.strictEqual(
+      refused(empty(), { _tag: "RunFinished", at, outcome: { _tag: "MaxSteps" } }).reason._tag,
+      "Unexpected"
+    )
+  })
+})
 
 describe("AGENT-4 steps and outcomes", () => {
   it("AGENT-4 the limit stops only an answer that asks for more, and leaves its calls open", () => {

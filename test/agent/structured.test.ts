@@ -288,9 +288,10 @@ describe("AGENT-6 structured output", () => {
     assert.strictEqual(result.finishReason, "length")
   })
 
-  test("AGENT-6 an empty answer is invalid output, not a failed run", function* () {
-    const { result } = yield* bothWays(toolless, "InvalidOutput", [{ usage }])
-    assert.deepStrictEqual(result.usage, usage)
+  test("RIGHT-6 AGENT-6 two empty answers are Stopped, not a failed run", function* () {
+    const { result } = yield* bothWays(toolless, "Stopped", [{ usage }, { usage }])
+    assert.strictEqual(result.finishReason, "empty")
+    assert.deepStrictEqual(result.usage, Message.sumUsage([usage, usage]))
   })
 
   const overQuota = world([{ fail: { reason: "QuotaExhaustedError" } }])

@@ -479,7 +479,7 @@ describe("MODEL-1 prompts", () => {
       ]
     }
     for (const how of ["generate", "stream"]) {
-      const { calls, model } = handmade([answer, {}])
+      const { calls, model } = handmade([answer, { content: [{ type: "text", text: "Done." }] }])
       const agent = Agent.make("a", {})
       const first =
         how === "generate"

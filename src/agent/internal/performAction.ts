@@ -344,20 +344,24 @@ const promptOf = (
   { mistakes, purpose }: runTransition.ActionOf<"CallModel">
 ): Prompt.Prompt => {
   const { output, tools } = resolved
-  const { conversation, view } = recorder.state
+  const { answer, conversation, view } = recorder.state
   const prompt = modelMessages.toPrompt(view ?? conversation, { toolName: tools.providerName })
   const text = systemTextBefore(output, purpose)
   const instructed = text === undefined ? prompt : withSystemText(prompt, text)
   const { lastAssistant } = history.asHistory(conversation)
   // Providers refuse a request for JSON that ends with an answer, and some any other: it would be the beginning of the next one
+  const isEmpty = answer?.empty !== undefined
   const request =
     purpose === "structured"
       ? structuredRequest
-      : lastAssistant?.finishReason === runTransition.cutOff
-        ? "Your last answer was cut off before its end. Write it again."
-        : undefined
-  const isAnswered = request !== undefined && prompt.content.at(-1)?.role === "assistant"
-  const whole = isAnswered ? Prompt.concat(instructed, request) : instructed
+      : isEmpty
+        ? "Your last answer had no text and no call of a tool. Answer again."
+        : lastAssistant?.finishReason === runTransition.cutOff
+          ? "Your last answer was cut off before its end. Write it again."
+          : undefined
+  // An empty answer is not sent, so the request would be the same one again
+  const isNeeded = request !== undefined && (isEmpty || prompt.content.at(-1)?.role === "assistant")
+  const whole = isNeeded ? Prompt.concat(instructed, request) : instructed
   return mistakes.length === 0
     ? whole
     : Prompt.concat(whole, `Your last answer could not be used and was discarded. ${mistakes.at(-1)} Answer again.`)

@@ -254,7 +254,9 @@ const Answer = Schema.Struct({
   finishReason: Schema.optionalKey(Schema.String),
   calls: runValues.Count,
   outputCall: Schema.Boolean,
-  output: Schema.optionalKey(runValues.OutputCheck)
+  output: Schema.optionalKey(runValues.OutputCheck),
+  /** The number of answers without anything, this one included, one after the other. */
+  empty: Schema.optionalKey(runValues.Count)
 })
 
 const isEvents = (u: unknown): u is Chunk.Chunk<PlanRunEvent> => Chunk.isChunk(u)

@@ -9,6 +9,7 @@ import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -535,11 +536,15 @@ const nextAfterAnswer = (self: State): Action => {
   if (answer.calls > 0 || answer.finishReason === "pause" || answer.finishReason === cutOff) {
     return nextModelCall(self, purpose)
   }
-  if (output === undefined) return { _tag: "Finished", outcome: { _tag: "Completed" } }
   if (hasStepsLeft(self)) {
     if (answer.outputCall) return nextModelCall(self, purpose)
-    if (self.structured === "fallback" && answer.purpose === "answer") return nextModelCall(self, "structured")
+    if (output !== undefined && self.structured === "fallback" && answer.purpose === "answer") {
+      return nextModelCall(self, "structured")
+    }
+    if (answer.empty !== undefined && answer.empty <= maxEmpty) return nextModelCall(self, answer.purpose)
   }
+  if (answer.empty !== undefined) return { _tag: "Finished", outcome: { _tag: "Stopped", finishReason: "empty" } }
+  if (output === undefined) return { _tag: "Finished", outcome: { _tag: "Completed" } }
   return { _tag: "Finished", outcome: { _tag: "InvalidOutput", issues: output.issues } }
 }
 
@@ -724,6 +729,13 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
   )
 }
 
+/** True for a whole answer without anything. One that paused or was cut off continues, and one that was stopped has a reason. */
+const isEmpty = (message: Message.AssistantMessage): boolean =>
+  message.finishReason !== "pause" &&
+  message.finishReason !== cutOff &&
+  stopReasonOf(message.finishReason) === undefined &&
+  history.isEmptyAnswer(message)
+
 const answerFields = (
   self: State,
   { message, output, outputCall }: EventOf<"ModelAnswered">,
@@ -738,6 +750,9 @@ const answerFields = (
   // Text before a pause is not the answer yet
   const paused = message.finishReason === "pause" && outputCall === undefined
   const asksForMore = tools > 0 ? output?._tag !== "Valid" : paused
+  // The answer of a plan is what its steps made, also when that is nothing
+  const isAsked = self.progress === undefined && output?._tag !== "Valid"
+  const empty = isAsked && isEmpty(message) ? (self.answer?.empty ?? 0) + 1 : undefined
   return {
     conversation,
     view,
@@ -750,6 +765,7 @@ const answerFields = (
       calls: tools,
       outputCall: outputCall !== undefined,
       ...(message.finishReason && { finishReason: message.finishReason }),
+      ...defined({ empty }),
       ...(paused ? undefined : output && { output })
     },
     limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps }),
@@ -885,7 +901,10 @@ const startChild = (self: State, { event }: EventOf<"ChildEvent">): ApplyResult 
 const applyFinished = (self: State, event: EventOf<"RunFinished">): ApplyResult => {
   const action = next(self)
   const { outcome } = event
-  if (action._tag === "Finished" && action.outcome._tag === outcome._tag) {
+  // Runs that were recorded before empty answers were asked again ended with them
+  const before =
+    self.answer?.empty === undefined ? action : next(copyWith(self, { answer: Struct.omit(self.answer, ["empty"]) }))
+  if ([action, before].some((one) => one._tag === "Finished" && one.outcome._tag === outcome._tag)) {
     return updateState(self, event, { outcome, step: undefined })
   }
   const expected = action._tag === "Finished" ? action.outcome._tag : `what comes next: ${action._tag}`
@@ -1081,16 +1100,16 @@ export const timeOf = (event: Event): DateTime.Utc => (event._tag === "PlanEvent
 export const cutOff = "interrupted"
 
 /**
- * The reason why an answer with this finish reason ends the run, if it does.
+ * The reason why an answer with this finish reason ends the run, if it does. An answer
+ * with a reason that is unknown here is whole.
  */
-export const stopReasonOf = (finishReason: string | undefined): runParts.StopReason | undefined => {
-  if (finishReason === undefined || continuing.has(finishReason)) return undefined
-  return isStopReason(finishReason) ? finishReason : "other"
-}
+export const stopReasonOf = (finishReason: string | undefined): runParts.StopReason | undefined =>
+  isStopReason(finishReason) && finishReason !== "empty" ? finishReason : undefined
 
 const isStopReason = Schema.is(runParts.StopReason)
 
-const continuing: ReadonlySet<string> = new Set(["stop", "tool-calls", "pause", "unknown", cutOff])
+/** The number of empty answers in a row that the model is asked again for. */
+const maxEmpty = 1
 
 /**
  * The tokens that an event reports, of the run itself or of a run inside it. The usage of a

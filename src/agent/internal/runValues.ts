@@ -16,9 +16,10 @@ import { toSchemaIssue } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 
 /**
- * The finish reasons that end a run: calls of such an answer never run.
+ * The reasons to end a run without an answer. Calls of an answer with such a finish reason never run. `empty` is no finish
+ * reason: the model returned an answer without anything, and another one when it was asked again.
  */
-export const StopReason = Schema.Literals(["length", "content-filter", "error", "other"])
+export const StopReason = Schema.Literals(["length", "content-filter", "error", "other", "empty"])
 
 export type StopReason = typeof StopReason.Type
 

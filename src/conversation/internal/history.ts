@@ -1536,6 +1536,10 @@ export const isBlank = (text: string): boolean => text.trim() === ""
 export const isWords = ({ options, text }: Pick<ToolResult.TextPart, "options" | "text">): boolean =>
   !isBlank(text) || (options !== undefined && Object.hasOwn(options, kindKey))
 
+/** True for an answer with nothing but thoughts: no words, call, result, file or source. */
+export const isEmptyAnswer = ({ content }: AssistantMessage): boolean =>
+  content.every((part) => part.type === "reasoning" || (part.type === "text" && !isWords(part)))
+
 /**
  * The parts of an answer that are sent, of those that the receiver can hold. Providers refuse reasoning with nothing after
  * it, and a message without content: nothing is left of such an answer, and every prompt and format leaves it out.

@@ -787,7 +787,11 @@ const agentAttempt = (delivery: Delivery, agent: string, result: agentTypes.Resu
       return failed(`The answer of the agent ${name} does not fit its output schema: ${problems}`)
     }
     case "Stopped":
-      return failed(`The provider ended the answer of the agent ${name}: ${result.finishReason}`)
+      return failed(
+        result.finishReason === "empty"
+          ? `The answers of the agent ${name} were empty`
+          : `The provider ended the answer of the agent ${name}: ${result.finishReason}`
+      )
     case "Interrupted":
       return failed(`The agent ${name} was interrupted${result.reason === undefined ? "" : `: ${result.reason}`}`)
   }
