@@ -102,25 +102,41 @@ export const send = Effect.fnUntraced(function* (
   const { content, digest } = yield* Effect.mapError(read, sessionTypes.refusedByLayer(self.id))
   const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
   const message = { messageId, input: content, digest }
-  if (options.ifExists === "restart") yield* removeOther(self, messageId, options, made)
-  return yield* own.alone(store(self, message, options, made, details))
+  const stored = store(self, message, options, made, details)
+  const isOther = options.ifExists === "restart" && (yield* own.alone(mayReplace(self, messageId, options, made)))
+  return yield* isOther ? paused(self, replace(self, stored)) : own.alone(stored)
 })
 
-/** Removes the session, unless it began with this message: then the call came twice. */
-const removeOther = Effect.fnUntraced(function* (
+/** A session that began with this message is no other one: the call came twice. */
+const isReplaced = (memory: Memory | undefined, messageId: string, { ifExists }: SendOptions): boolean =>
+  memory !== undefined && ifExists === "restart" && memory.received[0]?.messageId !== messageId
+
+/** True if the message begins another session in place of the one that is there. Nothing is stopped for one that is refused. */
+const mayReplace = Effect.fnUntraced(function* (
   self: Turns,
   messageId: string,
   options: SendOptions,
   made: Made | undefined
 ) {
   const { own } = self
-  yield* own.alone(own.refresh)
-  const first = own.stored?.memory.received[0]
-  if (own.stored === undefined || first?.messageId === messageId) return
+  yield* own.refresh
+  if (!isReplaced(own.stored?.memory, messageId, options)) return false
   const agent = yield* agentFor(self, undefined, options, made)
   yield* checkModel(self, agent, options.model, yield* contextFor(self, options.context))
-  yield* remove(self)
+  return true
 })
+
+/** Stops the turn, and stores the message that begins another session. */
+const replace = (self: Turns, stored: Effect.Effect<Receipt, SessionError>): Effect.Effect<Receipt, SessionError> =>
+  Effect.suspend(() => {
+    const { current, own } = self
+    const stopped = current === undefined ? Effect.void : interruptTurn(self, current)
+    // A turn may have begun meanwhile
+    const begun = Effect.suspend(() => (self.current === undefined ? stored : Effect.undefined))
+    return Effect.flatMap(Effect.andThen(stopped, own.alone(begun)), (receipt) =>
+      receipt === undefined ? replace(self, stored) : Effect.succeed(receipt)
+    )
+  })
 
 /** The agent of a message. One that is data is made where something is asked of it. */
 interface Named {
@@ -194,9 +210,9 @@ const store = Effect.fnUntraced(function* (
   const { own } = self
   yield* own.refresh
   const { conversation, ifExists = "continue", pending } = options
-  const found = own.stored?.memory
-  const agent = yield* agentFor(self, found, options, made)
   const { digest, messageId } = message
+  const found = isReplaced(own.stored?.memory, messageId, options) ? undefined : own.stored?.memory
+  const agent = yield* agentFor(self, found, options, made)
   if (found !== undefined) {
     const known = knownMessage(found, messageId, digest)
     if (known !== undefined) {
@@ -227,10 +243,11 @@ const store = Effect.fnUntraced(function* (
     ...(pending === "deny" && { pending })
   }
   if (found === undefined) {
+    yield* own.ensureFree
     const isDescribed = !sessionDetails.isEmpty(details)
     const before: ReadonlyArray<Event> = isDescribed ? [{ _tag: "SessionUpdated", at, ...details }] : []
     const isCreated = yield* receiveBy(self, event, own.create(agent.name, at, Arr.append(before, event)))
-    // Another process made it
+    // Another process was faster
     if (!isCreated) return yield* store(self, message, options, made, details)
   } else yield* receive(self, event)
   return receiptOf(self, messageId, own.stored?.memory.sequence ?? 0)

@@ -252,17 +252,18 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
 /** The journals of sessions under a namespace of a store. */
 export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
   const log = journalOf(store, namespace)
-  /** Begins a session with its first events, after the state `before`. */
+  /** Begins a session with its first events, after the state `before`. One that it replaces is deleted then. */
   const create = Effect.fnUntraced(function* (
     id: string,
     agent: string,
     claim: Pick<Head, "owner" | "updated"> & Partial<Pick<Head, "lease">>,
     { events, marking, memory }: Addition = { events: [], memory: sessionEvents.empty(agent) },
-    before?: Memory
+    before?: Memory,
+    replaced?: StoredHead
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const { sequence } = memory
     const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first: 1, events }] : []
-    const begun = log.begin(id, Option.none(), {
+    const begun = log.begin(id, Option.fromUndefinedOr(replaced), {
       input: (generation) => ({ generation, memory: before ?? sessionEvents.empty(agent), older: [] }),
       head: (fields) => {
         const life = fields.generation.slice(0, lifeLength)
@@ -274,7 +275,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       marking
     })
     const at = yield* before === undefined ? eachWithin(events)(begun) : ofAnySize(begun)
-    return { at, memory, base: 0, firsts: firstsOf(batches), older: [] }
+    return { at: yield* log.sweep(at), memory, base: 0, firsts: firstsOf(batches), older: [] }
   })
 
   /** Begins a new generation with a snapshot, and deletes older ones that are not to be kept. */

@@ -50,7 +50,8 @@ export interface RunOptions {
    *
    * A fork counts as begun with the input of the session that it continues, and with its own context: see `Session.ForkOptions`.
    *
-   * `"restart"` interrupts a turn under way and removes the session first. Who waits for its result gets `Interrupted`, or an error.
+   * `"restart"` interrupts a turn under way, and puts the new session in the place of the old one with one write: a process that
+   * dies leaves one of the two. Who waits for the result of the old one gets `Interrupted`, or an error.
    */
   readonly ifExists?: Exclude<sessionTypes.IfExists, "continue"> | undefined
 }

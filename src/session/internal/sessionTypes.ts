@@ -316,7 +316,7 @@ export interface SendOptions extends Details {
    * - `"fail"`: nothing is stored, and the call fails with `Exists`.
    * - `"resume"`: this is the first message again, and fails with `InputDiffers` if its content or context is another.
    *   Nothing is stored while a turn is under way, or after one that ended. A turn that failed or was interrupted continues.
-   * - `"restart"`: the session is removed, and another one begins.
+   * - `"restart"`: another session begins in the place of this one, which is removed with the same write.
    */
   readonly ifExists?: IfExists | undefined
 }

@@ -293,7 +293,10 @@ const reload = (self: Owned) =>
     self.stored = found
   }).pipe(Effect.catchTag(storage.reasonTags, (reason) => giveUp(self, reason)))
 
-/** Begins the session with its first events, after the state `before`. Returns false if another process was faster. */
+/**
+ * Begins the session with its first events, after the state `before`, in place of the one that is there. Returns false if another
+ * process was faster.
+ */
 const create = Effect.fnUntraced(function* (
   self: Owned,
   agent: string,
@@ -301,27 +304,34 @@ const create = Effect.fnUntraced(function* (
   events: Arr.NonEmptyReadonlyArray<Event>,
   before: Memory | undefined
 ) {
-  const { host, id, owner } = self
+  const { host, id, owner, stored: replaced } = self
   const folded = sessionEvents.applyAll(before ?? sessionEvents.empty(agent), events)
   if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
   const memory = folded.success
   const isBusy = sessionEvents.hasWork(memory)
   const lease = isBusy && !host.isExclusive ? DateTime.addDuration(updated, host.leaseTime) : undefined
   const claim = { owner, updated, ...defined({ lease }) }
-  const begun = Effect.suspend(() =>
-    host.sessions.create(id, agent, claim, { events, memory, marking: markingOf(self, false, isBusy) }, before)
-  )
+  const wasBusy = replaced !== undefined && sessionEvents.hasWork(replaced.memory)
+  const begun = Effect.suspend(() => {
+    const marking = markingOf(self, wasBusy, isBusy)
+    return host.sessions.create(id, agent, claim, { events, memory, marking }, before, replaced?.at)
+  })
   self.stored = yield* begun.pipe(
     Effect.retry({ schedule: untilStored(host), while: (error) => error._tag === "StoreFailed" }),
-    Effect.catchTag("Conflict", ({ found }) =>
+    Effect.catchTag("Conflict", ({ found }) => {
+      const head = Option.getOrUndefined(found)?.head
       // The store failed, and wrote even so
-      Option.getOrUndefined(found)?.head.owner === owner
+      return head?.owner === owner && head.generation !== replaced?.at.head.generation
         ? Effect.map(host.sessions.load(id), Option.getOrUndefined)
         : Effect.undefined
-    ),
-    Effect.mapError(errorOf(self))
+    }),
+    Effect.catch((error) =>
+      // It may be replaced even so
+      replaced !== undefined && error._tag === "StoreFailed" ? giveUp(self, error) : Effect.fail(errorOf(self)(error))
+    )
   )
   if (self.stored === undefined) return false
+  self.feed.clear()
   self.feed.add(sessionEvents.entriesFrom(self.stored.at.head.life, 1, events))
   return true
 })
