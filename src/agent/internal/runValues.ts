@@ -94,7 +94,7 @@ export const History: Schema.Codec<history.Conversation, unknown> = conversation
 )
 
 /**
- * Values below these places were written by models, tools and users: a key called
+ * Values below these places were written by models, tools and users, or have names as keys: a key called
  * `password` there is data, not an option that holds a secret. The context of a run
  * and the provider options of messages are not among them.
  */
@@ -123,7 +123,15 @@ export const userData: ReadonlyArray<string> = [
   "/**/message/metadata",
   "/**/message/response/metadata",
   "/**/messages/*/metadata",
-  "/**/messages/*/response/metadata"
+  "/**/messages/*/response/metadata",
+  "/**/view/*/metadata",
+  "/**/view/*/response/metadata",
+  "/**/instructions/metadata",
+  // By the names of tools and steps
+  "/**/basis/parts",
+  "/**/change/parts",
+  "/**/event/parts",
+  "/**/events/*/parts"
 ]
 
 export const ApprovalRequest = Schema.Struct({
