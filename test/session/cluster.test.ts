@@ -218,7 +218,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
       )
       assert.deepStrictEqual(
         answers.map((answer) => Result.getOrThrow(answer).text),
-        strange.map((id) => `echo ${id}`)
+        strange.map((id) => `echo ${id.toWellFormed()}`)
       )
       for (const id of strange) {
         const { sequence } = Option.getOrThrow(yield* sessions.state(id))
