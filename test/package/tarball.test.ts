@@ -40,13 +40,14 @@ const withExports = (text: string): string =>
   `${text.replaceAll(/^(?=(?:async )?(?:const|let|class|function|interface|type) )/gm, "export ")}\nexport {}\n`
 
 /**
- * Writes the examples of the pages and of `examples` as modules of a library. Those with a client of the AI SDK are left
- * out: its own declarations do not compile as strictly as this library does.
+ * Writes the examples of the pages and of `examples` as modules of a library. Tests are left out, and so are those with a client of the AI SDK
+ * whose own declarations do not compile as strictly as this library does.
  */
 const writeLibrary = async (folder: string) => {
   const pages = collect().filter(
     ({ code, origin }) =>
-      (origin === "README.md" || origin.startsWith("docs/")) && !code.some((line) => line.includes(`from "@ai-sdk/`))
+      (origin === "README.md" || origin.startsWith("docs/")) &&
+      !code.some((line) => line.includes(`from "@ai-sdk/`) || line.includes(`from "@effect/vitest"`))
   )
   const programs = globSync("examples/**/*.ts", { cwd: root })
   const modules = [
