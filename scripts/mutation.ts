@@ -10,8 +10,7 @@
  * report of a room. Changes of texts count: three of four are names and tags, not messages.
  *
  * With `--write` the sample is added to `test/mutation/samples.json`: the counts by commit and file, and the survivors. Each
- * survivor there gets a `reason` by hand: why nothing has to notice it, or the test that notices it now. `test/package/mutation.test.ts`
- * refuses one without. A share of 1 percent of all rooms ends within 40 minutes on two cores.
+ * survivor there gets a `reason` by hand: why nothing has to notice it, or the test that notices it now.
  */
 import { execFileSync, spawnSync } from "node:child_process"
 import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
