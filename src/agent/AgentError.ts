@@ -74,6 +74,8 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
   reason: agentReason.Reason,
   state: Schema.optionalKey(Run.stateCodec.schema)
 }) {
+  // Decoding runs it too, and the fields pass through unchanged: content is hidden however the error was made
+  // @effect-diagnostics-next-line overriddenSchemaConstructor:off
   constructor(
     fields: { readonly agent: string; readonly reason: agentReason.Reason; readonly state?: Run.State },
     options?: Schema.MakeOptions
@@ -115,6 +117,8 @@ export class RunIncomplete extends Schema.TaggedError<RunIncomplete>("effect-emi
   "RunIncomplete",
   { outcome: Run.Outcome, state: Run.stateCodec.schema }
 ) {
+  // Decoding runs it too, and the fields pass through unchanged: content is hidden however the error was made
+  // @effect-diagnostics-next-line overriddenSchemaConstructor:off
   constructor(fields: { readonly outcome: Run.Outcome; readonly state: Run.State }, options?: Schema.MakeOptions) {
     super(fields, options)
     hideContent(this, "outcome", "state")

@@ -90,6 +90,8 @@ export class PlanError extends Schema.TaggedError<PlanError>("effect-emissary/pl
   reason: planFailure.Reason,
   state: Schema.optionalKey(PlanRun.stateCodec.schema)
 }) {
+  // Decoding runs it too, and the fields pass through unchanged: content is hidden however the error was made
+  // @effect-diagnostics-next-line overriddenSchemaConstructor:off
   constructor(
     fields: { readonly plan: string; readonly reason: planFailure.Reason; readonly state?: PlanRun.State },
     options?: Schema.MakeOptions

@@ -420,6 +420,8 @@ export class Pause extends Schema.TaggedError<Pause>("effect-emissary/plan/Pause
 export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan/Conclude")("Conclude", {
   answer: Schema.String
 }) {
+  // Decoding runs it too, and the fields pass through unchanged: content is hidden however the error was made
+  // @effect-diagnostics-next-line overriddenSchemaConstructor:off
   constructor(fields: { readonly answer: string }, options?: Schema.MakeOptions) {
     super(fields, options)
     hideContent(this, "answer")
