@@ -830,10 +830,10 @@ const makeValue = <A, R, RDefinition>(
   return agent as agentTypes.Agent<A, R> & agentTypes.HasDefinition<RDefinition>
 }
 
-/** The key of an agent, with the layer that builds it. */
 /** The number of classes of each name: two classes are two services. */
 const services = new Map<string, number>()
 
+/** The key of an agent, with the layer that builds it. */
 const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
   name: Name,
   config: agentBlueprint.AnyConfig
@@ -857,6 +857,7 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
   const statics: unknown = Object.assign(agentKey, {
     layer,
     [agentTypes.DefinedTypeId]: definitionOf(described),
+    [agentTypes.NameTypeId]: name,
     ...agentBlueprint.withOutputSchema(described.output)
   })
   // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.

@@ -8,6 +8,7 @@ import type * as Data from "effect/Data"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
 import type * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -160,6 +161,19 @@ export type DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
  * Type identifier of everything that has an agent definition.
  */
 export const DefinedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
+
+/** The member of a class of an agent with the name of the agent: the key of the class may have a number behind the name. */
+export const NameTypeId = "~effect-emissary/agent/Agent/Name"
+
+const keyStart = "effect-emissary/Agent/"
+
+/** The name of the agent or plan of a class, which is a key. */
+export const nameOfService = (service: object): string | undefined => {
+  if (Predicate.hasProperty(service, NameTypeId) && typeof service[NameTypeId] === "string") return service[NameTypeId]
+  return Predicate.hasProperty(service, "key") && typeof service.key === "string" && service.key.startsWith(keyStart)
+    ? service.key.slice(keyStart.length)
+    : undefined
+}
 
 /** An agent, or anything else that runs like one. `A` is the type of its answer, `R` the services that a run requires. */
 export interface Agent<out A, out R = never> {

@@ -7,7 +7,7 @@ import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import * as Agent from "../../agent/Agent.ts"
-import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Verdict } from "../../agent/internal/runParts.ts"
 import type { Content } from "../../tool/ToolResult.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
@@ -117,13 +117,6 @@ export type TargetInput = string | AgentTarget<unknown> | FunctionTarget<unknown
 export const isTarget = (u: unknown): u is TargetInput =>
   typeof u === "string" || typeof u === "function" || isFunctionTarget(u) || Agent.isAgent(u) || Effect.isEffect(u)
 
-const agentKey = "effect-emissary/Agent/"
-
-const nameOfServiceKey = (effect: object): string | undefined =>
-  Predicate.hasProperty(effect, "key") && typeof effect.key === "string" && effect.key.startsWith(agentKey)
-    ? effect.key.slice(agentKey.length)
-    : undefined
-
 /** An agent, or the agent that a key or an effect yields. */
 export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<agentTypes.Agent<unknown>> =>
   // Sound: what the agent requires is in the type of the target, and so of every run of the plan.
@@ -134,7 +127,7 @@ export const resolveTarget = (step: string, written: TargetInput, options: AnyOp
   // Sound: as for agents.
   if (isFunctionTarget(written)) return { _tag: "Function", target: written as FunctionTarget }
   if (Agent.isAgent(written) || Effect.isEffect(written)) {
-    const name = Agent.isAgent(written) ? written.name : (nameOfServiceKey(written) ?? step)
+    const name = Agent.isAgent(written) ? written.name : (agentTypes.nameOfService(written) ?? step)
     return { _tag: "Agent", name, agent: agentOf(written), source: written }
   }
   return { _tag: "Function", target: makeTarget(step, options, written) }

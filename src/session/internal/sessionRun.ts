@@ -12,7 +12,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Agent from "../../agent/Agent.ts"
 import type * as Run from "../../agent/Run.ts"
-import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type * as runParts from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -84,7 +84,7 @@ export type Typed<A> =
 
 /** The name under which the agent is hosted. */
 export const nameOf = (agent: Typed<unknown>): string =>
-  "key" in agent ? agent.key.slice("effect-emissary/Agent/".length) : agent.name
+  "key" in agent ? (agentTypes.nameOfService(agent) ?? agent.key) : agent.name
 
 /** The state of a session without a turn that is due. Fails for another session, which began under the id after a removal. */
 const settled = (
