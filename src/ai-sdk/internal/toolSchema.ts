@@ -16,6 +16,9 @@ import * as plainJson from "../../payload/internal/plainJson.ts"
 import { appendToken, isArray, isObject, type JsonObject } from "../../payload/internal/plainJson.ts"
 
 // --- Rules ---------------------------------------------------------------------------------------------------------
+//
+// The dates are those on which a rule was looked up: in excerpts of the page that is named, and in errors of the provider that
+// users quote. The whole pages were not read, so compare a rule with its page before you change it.
 
 /** The rules of a provider for the schemas of tools. The root is the schema of an object for all of them. */
 export interface Rules {
