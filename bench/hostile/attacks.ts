@@ -15,7 +15,6 @@ import * as Json from "#src/payload/Json.ts"
 import * as JsonSchema from "#src/payload/JsonSchema.ts"
 import * as fuel from "#src/payload/internal/fuel.ts"
 import * as maskSecrets from "#src/payload/internal/maskSecrets.ts"
-import * as AgentGraph from "#src/plan/AgentGraph.ts"
 import * as Picture from "#src/plan/Picture.ts"
 import * as Plan from "#src/plan/Plan.ts"
 import * as PlanRun from "#src/plan/PlanRun.ts"
@@ -659,21 +658,6 @@ const drawnPlan = (n: number) =>
 const drawPlan = (wire: unknown) =>
   Effect.map(decodePlan(wire), (plan) => [Picture.toMermaid(plan).length, Picture.toGraphViz(plan).length])
 
-const graph = (n: number) => ({
-  version: 2,
-  session_id: "s",
-  nodes: list(n, (i) => ({ type: "tool", id: `n${i}`, name: "n" })),
-  edges: list(n, (i) => ({ from: `n${i}`, to: `n${(i * 7) % n}`, label: "", type: "tool" }))
-})
-
-const drawGraph = (wire: unknown) => {
-  const json = JSON.stringify(wire)
-  return Effect.map(AgentGraph.codec.decodeJson(json), (graph) => [
-    AgentGraph.toMermaid(graph).length,
-    AgentGraph.toGraphViz(graph).length
-  ])
-}
-
 const plans: { readonly [name: string]: Attack } = {
   "plan: an ordinary run": routed(
     "none",
@@ -1020,9 +1004,7 @@ const plans: { readonly [name: string]: Attack } = {
         return Picture.diff(plan, other).changes.length
       }),
     1000
-  ),
-  graph: row("perf", graph, drawGraph, 19_000),
-  "graph, within fuel": row("perf", graph, drawGraph, 2900)
+  )
 }
 
 // --- Conversations, runs and foreign histories ----------------------------------------------------------------------
@@ -1556,7 +1538,6 @@ const ordinary = [
   "plan: an ordinary run",
   "plan: earlier references, within fuel",
   "plan: schemas",
-  "graph",
   "conversation of short texts",
   "conversation of calls",
   "repair of open calls",

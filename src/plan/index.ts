@@ -4,7 +4,6 @@
  *
  * @since 0.1.0
  */
-export * as AgentGraph from "./AgentGraph.ts"
 export * as Picture from "./Picture.ts"
 export * as Plan from "./Plan.ts"
 export * as PlanDefinition from "./PlanDefinition.ts"

@@ -17,7 +17,7 @@ import {
 } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 import { Digest, Json, JsonSchema, Signed, type VersionedCodec } from "effect-emissary/payload"
-import { AgentGraph, Picture, Plan, PlanRun, Step } from "effect-emissary/plan"
+import { Picture, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Duration } from "effect"
@@ -469,14 +469,6 @@ export const makeDoors = Effect.fnUntraced(function* (from: Seeds) {
               )
           })
         )
-      )
-    ),
-    codecDoor(AgentGraph.codec, from.graphs, (graph) =>
-      each(
-        "each",
-        pure(() => AgentGraph.toMermaid(graph)),
-        pure(() => AgentGraph.toGraphViz(graph)),
-        AgentGraph.codec.encode(graph, { version: 1 })
       )
     ),
     {

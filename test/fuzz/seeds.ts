@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { readdirSync, readFileSync } from "node:fs"
 import { Agent, Conversation, Run, VersionedStore } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
-import { AgentGraph, Picture, Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
+import { Picture, Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import type { ScriptedModel } from "effect-emissary/testing"
 import { call, inWorld, toolkit } from "../agent/fixtures.ts"
@@ -141,7 +141,6 @@ export const seeds = Effect.gen(function* () {
     planStates: [...plans.states, ...folder("plan/golden-run", /^plan-run-state/)],
     planEvent: plans.event,
     planEvents: [plans.events, ...folder("plan/golden-run", /^plan-run-events/)],
-    graphs: yield* Effect.forEach([before], (definition) => AgentGraph.codec.encode(AgentGraph.fromPlan(definition))),
     before,
     diffs: [yield* Schema.encodeEffect(Picture.Diff)(Picture.diff(before, after))],
     openai: rendered.flatMap((conversation) =>

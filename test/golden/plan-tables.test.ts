@@ -7,6 +7,9 @@ import { itNamesThem, proven } from "./proven.ts"
 
 const all = [data, nesting, streams].flatMap((rows) => Object.entries(rows))
 
+/** P37 is about the graph of agents that its events make: nothing here has such a graph. */
+const leftOut = ["P37"]
+
 const ids = (group: string, count: number) =>
   Array.from({ length: count }, (_, i) => `${group}${String(i + 1).padStart(2, "0")}`)
 
@@ -16,7 +19,7 @@ describe("golden cases of the tables P and Q", () => {
   }
 
   it("has each row of the tables once", () => {
-    const rows = [...all.map(([id]) => id), ...Array.from(proven).filter((id) => /^[PQ]/u.test(id))]
+    const rows = [...all.map(([id]) => id), ...leftOut, ...Array.from(proven).filter((id) => /^[PQ]/u.test(id))]
     assert.deepStrictEqual(rows.toSorted(), [...ids("P", 40), ...ids("Q", 10)])
   })
 

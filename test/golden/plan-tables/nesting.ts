@@ -1,8 +1,8 @@
-/** P22, P28-P30, P36, P37: plans and agents inside each other, and their events. */
+/** P22, P28-P30, P36: plans and agents inside each other, and their events. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { Agent, type AgentEvent } from "effect-emissary"
-import { AgentGraph, Plan, Reference, Step, When } from "effect-emissary/plan"
+import { Plan, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { bind, completed, log } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"
@@ -153,41 +153,5 @@ export const rows: Rows = {
         assert.deepStrictEqual([exit, ...new Set(names)], [exit, "named"])
       }
     })
-  },
-  P37: {
-    expected: "a graph made of events alone has the nodes of the live one; calls that repeat are one edge",
-    test: Effect.gen(function* () {
-      const { ran } = log()
-      const plan = yield* bind(
-        Plan.make(
-          { name: "report", predicates: { again: () => ran.push("asked") < 3 } },
-          Step.make("read", { target: reader }),
-          Step.make("write", { target: Agent.make("writer", { instructions: "Write." }), routes: [["read", When.custom("again")]] })
-        )
-      )
-      const live = AgentGraph.fromPlan(plan)
-      const id = "plan:report"
-      const started = yield* Plan.stream(plan, "go").pipe(
-        Stream.filter((event) => event._tag === "Agent"),
-        Stream.runCollect
-      )
-      const calls = started.flatMap(({ event, step }) => (event._tag === "RunStarted" ? [{ agent: event.agent, step }] : []))
-      assert.lengthOf(calls, 6)
-      const empty: AgentGraph.AgentGraph = { sessionId: "", nodes: [], edges: [] }
-      const rebuilt = calls.reduce(
-        (graph, { agent, step }) =>
-          AgentGraph.merge(graph, {
-            ...empty,
-            nodes: [{ _tag: "Agent", id: agent, name: agent, provider: "", model: "", engine: "", tools: [] }],
-            edges: [{ from: id, to: agent, kind: "step", label: step }]
-          }),
-        empty
-      )
-      const agents = (graph: AgentGraph.AgentGraph) =>
-        graph.nodes.flatMap((node) => (node._tag === "Agent" ? [node.id] : [])).sort()
-      assert.deepStrictEqual(agents(rebuilt), ["reader", "writer"])
-      assert.deepStrictEqual(agents(rebuilt), agents(live))
-      assert.deepStrictEqual(rebuilt.edges, live.edges.filter(({ from }) => from === id))
-    }).pipe(Effect.provide(ScriptedModel.layer(() => ({ text: "x" }))))
   }
 }

@@ -2,9 +2,9 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { VersionedStore } from "effect-emissary"
-import { AgentGraph, Plan } from "effect-emissary/plan"
+import { Plan } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
-import { type Case, equal, isObject, JsonObject, list, matchError, mentions, optional, read } from "../family.ts"
+import { type Case, equal, isObject, JsonObject, matchError, mentions, optional, read } from "../family.ts"
 import { equalResults, equalRuns } from "./compare.ts"
 import { makeTargets, type Trace } from "./fixtures.ts"
 import * as kept from "./kept.ts"
@@ -73,22 +73,6 @@ const references = Effect.fnUntraced(function* (golden: Case) {
   const problems = Plan.danglingReferences(steps)
   assert.strictEqual(problems.length, errors.length, JSON.stringify(problems))
   for (const [index, message] of errors.entries()) mentions(JSON.stringify(problems[index]), quoted(message))
-})
-
-const Data = Schema.Struct({ data: Schema.Json })
-const Graph = Schema.Struct({ graph: optional(Schema.Json), "edge count": optional(Schema.Number), RAISED: optional(Schema.String) })
-
-/** Reads a graph and writes it as version 1, which the recordings have without a version. */
-const graph = Effect.fnUntraced(function* (golden: Case) {
-  const { data } = yield* read(Data)(golden.given)
-  const expect = yield* read(Graph)(golden.expect)
-  const decoded = yield* Effect.result(AgentGraph.codec.decode(data))
-  if (expect.RAISED !== undefined) return meetsRefusal(decoded, { RAISED: expect.RAISED })
-  // The recorded form has no version; ours writes its own, which its readers skip.
-  const { version, ...written } = yield* AgentGraph.codec.encode(yield* Effect.fromResult(decoded), { version: 1 })
-  assert.strictEqual(version, 1)
-  if (expect.graph !== undefined) equal(written, expect.graph, "graph")
-  if (expect["edge count"] !== undefined) assert.lengthOf(list(written["edges"]), expect["edge count"], "edge count")
 })
 
 /** Load, check and bind. */
@@ -227,7 +211,6 @@ export const checkOf = ({ expect, given }: Case): ((golden: Case) => Effect.Effe
   if ("steps" in given) return references
   if ("phases" in given) return phases
   if ("run_many" in given) return many
-  if ("data" in given) return graph
   if (!("plan" in given)) return undefined
   return "trace" in expect ? run : "OK" in expect || "RAISED" in expect ? compile : undefined
 }
