@@ -655,8 +655,7 @@ const drawnPlan = (n: number) =>
     )
   )
 
-const drawPlan = (wire: unknown) =>
-  Effect.map(decodePlan(wire), (plan) => [Picture.toMermaid(plan).length, Picture.toGraphViz(plan).length])
+const drawPlan = (wire: unknown) => Effect.map(decodePlan(wire), (plan) => Picture.toMermaid(plan).length)
 
 const plans: { readonly [name: string]: Attack } = {
   "plan: an ordinary run": routed(

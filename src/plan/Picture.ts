@@ -1,11 +1,10 @@
 /**
- * Pictures of plans, as text for Mermaid and for GraphViz.
+ * Pictures of plans, as text for Mermaid.
  *
  * **When to use**
  *
- * Use them in a README, a page of a tool, a pull request: Mermaid is drawn by GitHub and by many
- * editors, GraphViz by `dot`. The picture is made from the definition that runs, so it
- * cannot be out of date.
+ * Use them in a README, a page of a tool, a pull request: GitHub and many editors draw
+ * Mermaid. The picture is made from the definition that runs, so it cannot be out of date.
  *
  * **Details**
  *
@@ -29,7 +28,7 @@
  * drawn.
  *
  * No name and no text of a plan can change the picture: boxes are called `n0`, `n1` and
- * so on, and whatever could mean something to Mermaid, its Markdown, GraphViz or a
+ * so on, and whatever could mean something to Mermaid, its Markdown or a
  * browser is written by its number. Characters that cannot be seen are shown by theirs.
  * The same plan always has the same text.
  *
@@ -154,28 +153,6 @@ export interface Options {
  * @since 0.1.0
  */
 export const toMermaid = (plan: Source, options?: Options): string => diagram.writeMermaid(draw(plan, options))
-
-/**
- * A plan in the language of GraphViz, for `dot`.
- *
- * **Example** (One step)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Picture, Reference } from "effect-emissary/plan"
- *
- * const text = Picture.toGraphViz({
- *   name: "one",
- *   maxIterations: 100,
- *   steps: [{ name: "only", target: { kind: "function", name: "f" }, task: Reference.fromStart, parallel: false }]
- * })
- * assert.ok(text.includes(`n1 [label="only\\nfunction f", shape=box]`))
- * ```
- *
- * @category converting
- * @since 0.1.0
- */
-export const toGraphViz = (plan: Source, options?: Options): string => diagram.writeDot(draw(plan, options))
 
 const Operation = Schema.Union([
   Schema.Struct({ op: Schema.Literals(["add", "replace"]), path: Schema.String, value: Schema.Json }),

@@ -414,7 +414,6 @@ export const makeDoors = Effect.fnUntraced(function* (from: Seeds) {
         "each",
         pure(() => Plan.warnings(definition)),
         pure(() => Picture.toMermaid(definition)),
-        pure(() => Picture.toGraphViz(definition)),
         Plan.codec.encode(definition, { version: 1 }),
         Plan.codec.encode(definition, { version: 2 })
       )

@@ -3,8 +3,7 @@ import { Result, Schema } from "effect"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
-import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
-import { pluck } from "../pluck.ts"
+import { edgesOf, mermaid } from "./picture-parsers.ts"
 import { test } from "../test.ts"
 
 type Definition = PlanDefinition.PlanDefinition
@@ -107,7 +106,6 @@ describe("PLAN-9 PlanDiff", () => {
 describe("PLAN-9 pictures of differences", () => {
   test("PLAN-9 what was added, removed and changed is marked by colour and in words", function* () {
     const one = yield* mermaid(Picture.toMermaid(after, { before }))
-    const other = yield* graphViz(Picture.toGraphViz(after, { before }))
     const line = (text: string) => text.replace(/\n/gu, " | ")
     const lines = [...one.nodes.values()].map(({ classes, text }) => `${line(text)} [${classes.join(" ")}]`)
     assert.deepStrictEqual(lines, [
@@ -119,7 +117,6 @@ describe("PLAN-9 pictures of differences", () => {
       "c | tool t | ~ changed: position, target [changed]",
       "end []"
     ])
-    assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
     const added = ["plan -> d: +", "d -> a: +", "a -> new: +", "new -> c: +", "c -> end: +"]
     const removed = ["plan -> a: −", "a -> b: −", "b -> c: −", "c -> d: −", "d -> end: −"]
     assert.deepStrictEqual(edgesOf(one), [...added, ...removed])
@@ -127,7 +124,6 @@ describe("PLAN-9 pictures of differences", () => {
 
   test("PLAN-9 the difference of equal plans is the plan without marks", function* () {
     assert.strictEqual(Picture.toMermaid(structuredClone(before), { before }), Picture.toMermaid(before))
-    assert.strictEqual(Picture.toGraphViz(before, { before }), Picture.toGraphViz(before))
   })
 
   test.prop(
@@ -137,8 +133,6 @@ describe("PLAN-9 pictures of differences", () => {
       const cut = ({ steps, ...rest }: typeof Generated.Type) => build({ ...rest, steps: steps.slice(0, 6) })
       const [before, after] = [cut(one), cut(two)]
       const parsed = yield* mermaid(Picture.toMermaid(after, { before }))
-      const other = yield* graphViz(Picture.toGraphViz(after, { before }))
-      assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(parsed).toSorted())
       const { changes } = Picture.diff(before, after)
       const removed = changes.filter(({ op, path }) => op === "remove" && /^\/steps\/[^/]*$/u.test(path))
       const marked = [...parsed.nodes.values()].filter(({ classes }) => classes.includes("removed"))

@@ -1,5 +1,4 @@
-/** The parsers of Mermaid and GraphViz themselves, for the tests of pictures. */
-import { instance } from "@viz-js/viz"
+/** The parser of Mermaid itself, for the tests of pictures. */
 import { Data, Effect } from "effect"
 
 export interface Parsed {
@@ -61,69 +60,6 @@ export const mermaid = (source: string): Effect.Effect<Parsed, Refused> =>
             line: type === "arrow_circle" ? "data" : stroke === "dotted" ? "rejoin" : "flow"
           })),
           groups: getSubGraphs.call(db).map(({ nodes, title }) => ({ text: entities(title), members: nodes }))
-        }
-      },
-      catch: (cause) => new Refused({ cause })
-    })
-  )
-
-const loadViz = Effect.promise(() => instance()).pipe(Effect.cached, Effect.runSync)
-
-/** The drawing of GraphViz, as SVG. */
-export const svg = (source: string): Effect.Effect<string> =>
-  Effect.map(loadViz, (viz) => viz.renderString(source, { format: "svg" }))
-
-interface Json {
-  readonly objects?: ReadonlyArray<{
-    readonly _gvid: number
-    readonly name: string
-    readonly label?: string
-    readonly shape?: string
-    readonly style?: string
-    readonly nodes?: ReadonlyArray<number>
-  }>
-  readonly edges?: ReadonlyArray<{
-    readonly tail: number
-    readonly head: number
-    readonly label?: string
-    readonly style?: string
-  }>
-}
-
-const escapes = (text: string) =>
-  text.replace(/\\(.)/gu, (_, char: string) => (char === "n" ? "\n" : char)).replace(/&amp;/gu, "&")
-
-/** The graph that GraphViz itself reads. Fails with the error of GraphViz. */
-export const graphViz = (source: string): Effect.Effect<Parsed, Refused> =>
-  Effect.flatMap(loadViz, (viz) =>
-    Effect.try({
-      try: () => {
-        const result = viz.render(source, { format: "json", engine: "dot" })
-        // Warnings are about the widths of letters.
-        if (result.status === "failure" || result.errors.some(({ level }) => level === "error")) {
-          throw new Error(result.errors.map(({ message }) => message).join("\n"))
-        }
-        // Sound: the output format json of GraphViz.
-        const json = JSON.parse(result.output) as Json
-        const objects = json.objects ?? []
-        const nameOf = (id: number) => objects.find(({ _gvid }) => _gvid === id)?.name ?? ""
-        const nodes = objects.filter(({ name }) => /^n\d+$/u.test(name))
-        return {
-          nodes: new Map(
-            nodes.map(({ label, name, shape, style }) => [
-              name,
-              { text: escapes(label ?? ""), shape: shape ?? "", classes: style === undefined ? [] : style.split(",") }
-            ])
-          ),
-          edges: (json.edges ?? []).map(({ head, label, style, tail }) => ({
-            from: nameOf(tail),
-            to: nameOf(head),
-            text: escapes(label ?? ""),
-            line: style === "dotted" ? "data" : style === "dashed" ? "rejoin" : "flow"
-          })),
-          groups: objects
-            .filter(({ name }) => name.startsWith("cluster_"))
-            .map(({ label, nodes }) => ({ text: escapes(label ?? ""), members: (nodes ?? []).map(nameOf) }))
         }
       },
       catch: (cause) => new Refused({ cause })

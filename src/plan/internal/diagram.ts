@@ -1,22 +1,22 @@
 /**
- * Diagrams as data, of nodes, groups and edges, written as Mermaid or as GraphViz.
+ * Diagrams as data, of nodes, groups and edges, written as Mermaid.
  */
 
 import * as Struct from "effect/Struct"
 import * as planNames from "./planNames.ts"
 
-/** The shapes of nodes: the brackets of Mermaid, and the attribute of GraphViz. */
+/** The shapes of nodes, by the brackets of Mermaid. */
 const shapes = {
-  start: ["([", "])", "shape=oval"],
-  end: ["([", "])", "shape=oval"],
-  join: ["((", "))", "shape=point"],
-  tool: ["[[", "]]", "shape=component"],
-  agent: ["(", ")", "shape=box"],
-  function: ["[", "]", "shape=box"],
-  plan: ["{{", "}}", "shape=hexagon"],
-  store: ["[(", ")]", "shape=cylinder"],
-  choice: ["{", "}", "shape=diamond"],
-  unknown: [">", "]", "shape=note"]
+  start: ["([", "])"],
+  end: ["([", "])"],
+  join: ["((", "))"],
+  tool: ["[[", "]]"],
+  agent: ["(", ")"],
+  function: ["[", "]"],
+  plan: ["{{", "}}"],
+  store: ["[(", ")]"],
+  choice: ["{", "}"],
+  unknown: [">", "]"]
 } as const
 
 const inkColor = "#212529"
@@ -91,59 +91,12 @@ const makeIds = (items: ReadonlyArray<Item>): ReadonlyMap<string, string> => {
   return new Map(flatten(items).map(({ _tag, key }) => [key, _tag === "Node" ? `n${nodes++}` : `g${groups++}`]))
 }
 
-/** A language of pictures. */
-interface Syntax {
-  readonly begin: (direction: Diagram["direction"]) => ReadonlyArray<string>
-  readonly node: (node: Node, id: string) => string
-  readonly open: (group: Group, id: string) => ReadonlyArray<string>
-  readonly close: string
-  readonly edge: (edge: Edge) => string
-  readonly end: (
-    edges: ReadonlyArray<Edge>,
-    items: ReadonlyArray<Item>,
-    ids: ReadonlyMap<string, string>
-  ) => ReadonlyArray<string>
-}
-
-const writeItems = (
-  items: ReadonlyArray<Item>,
-  ids: ReadonlyMap<string, string>,
-  syntax: Syntax,
-  indent = "  "
-): ReadonlyArray<string> =>
-  items.flatMap((item) => {
-    const id = ids.get(item.key) ?? ""
-    if (item._tag === "Node") return [indent + syntax.node(item, id)]
-    return [
-      ...syntax.open(item, id).map((line) => indent + line),
-      ...writeItems(item.items, ids, syntax, `${indent}  `),
-      indent + syntax.close
-    ]
-  })
-
-/** The text of a drawing. Edges to things that are not in it are left out. */
-const write = ({ direction, edges, items }: Diagram, syntax: Syntax): string => {
-  const ids = makeIds(items)
-  const drawn = edges.flatMap((edge) => {
-    const from = ids.get(edge.from)
-    const to = ids.get(edge.to)
-    return from === undefined || to === undefined ? [] : [{ ...edge, from, to }]
-  })
-  const lines = [
-    ...syntax.begin(direction),
-    ...writeItems(items, ids, syntax),
-    ...drawn.map((edge) => `  ${syntax.edge(edge)}`),
-    ...syntax.end(drawn, items, ids)
-  ]
-  return `${lines.join("\n")}\n`
-}
-
 /**
  * A text inside of quotes. Whatever is not a letter, a digit or a space is written by
  * its number, except a few signs where they mean nothing to Mermaid or its Markdown:
  * between two letters or digits, or before a space.
  */
-const escapeMermaid = (text: string): string =>
+const escapeText = (text: string): string =>
   planNames
     .escapeInvisible(text)
     .replace(/[^\p{L}\p{N} ]/gu, (char, at: number, whole: string) =>
@@ -160,15 +113,33 @@ const isPlainText = (char: string, at: number, whole: string): boolean =>
     wordAfter.test(whole.slice(at + 1, at + 3))) ||
   (",:=".includes(char) && whole[at + 1] === " ")
 
-const quoteMermaid = (lines: ReadonlyArray<string>): string => {
-  const text = lines.map(escapeMermaid).join("<br/>")
+const quote = (lines: ReadonlyArray<string>): string => {
+  const text = lines.map(escapeText).join("<br/>")
   return `"${text === "" ? " " : text}"`
 }
 
-const mermaidArrows: Readonly<Record<Edge["kind"], string>> = { flow: "-->", rejoin: "-.->", data: "-.-o" }
+const arrows: Readonly<Record<Edge["kind"], string>> = { flow: "-->", rejoin: "-.->", data: "-.-o" }
+
+const writeItems = (
+  items: ReadonlyArray<Item>,
+  ids: ReadonlyMap<string, string>,
+  indent = "  "
+): ReadonlyArray<string> =>
+  items.flatMap((item) => {
+    const id = ids.get(item.key) ?? ""
+    if (item._tag === "Node") {
+      const [open, close] = shapes[item.shape]
+      return [`${indent}${id}${open}${quote(item.lines)}${close}`]
+    }
+    return [
+      `${indent}subgraph ${id} [${quote(item.lines)}]`,
+      ...writeItems(item.items, ids, `${indent}  `),
+      `${indent}end`
+    ]
+  })
 
 /** The classes of everything that is marked, in the order of the names of the marks. */
-const mermaidClasses = (items: ReadonlyArray<Item>, ids: ReadonlyMap<string, string>): ReadonlyArray<string> => {
+const writeClasses = (items: ReadonlyArray<Item>, ids: ReadonlyMap<string, string>): ReadonlyArray<string> => {
   const all = flatten(items)
   return Struct.keys(markStyles)
     .toSorted()
@@ -181,79 +152,22 @@ const mermaidClasses = (items: ReadonlyArray<Item>, ids: ReadonlyMap<string, str
     })
 }
 
-const mermaidSyntax: Syntax = {
-  begin: (direction) => [`flowchart ${direction === "down" ? "TD" : "LR"}`],
-  node: ({ lines, shape }, id) => `${id}${shapes[shape][0]}${quoteMermaid(lines)}${shapes[shape][1]}`,
-  open: ({ lines }, id) => [`subgraph ${id} [${quoteMermaid(lines)}]`],
-  close: "end",
-  edge: ({ from, kind, label = "", to }) =>
-    `${from} ${mermaidArrows[kind]}${label === "" ? "" : `|${quoteMermaid([label])}|`} ${to}`,
-  end: (edges, items, ids) => [
-    ...edges.flatMap(({ mark }, index) =>
+/** Writes a drawing as a Mermaid flowchart. Edges to things that are not in the drawing are left out. */
+export const writeMermaid = ({ direction, edges, items }: Diagram): string => {
+  const ids = makeIds(items)
+  const drawn = edges.flatMap(({ from, kind, label = "", mark, to }) => {
+    const [start, end] = [ids.get(from), ids.get(to)]
+    if (start === undefined || end === undefined) return []
+    return [{ line: `  ${start} ${arrows[kind]}${label === "" ? "" : `|${quote([label])}|`} ${end}`, mark }]
+  })
+  const lines = [
+    `flowchart ${direction === "down" ? "TD" : "LR"}`,
+    ...writeItems(items, ids),
+    ...drawn.map(({ line }) => line),
+    ...drawn.flatMap(({ mark }, index) =>
       mark === undefined ? [] : [`  linkStyle ${index} stroke:${markStyles[mark].stroke}`]
     ),
-    ...mermaidClasses(items, ids)
+    ...writeClasses(items, ids)
   ]
+  return `${lines.join("\n")}\n`
 }
-
-/** Writes a drawing as a Mermaid flowchart. */
-export const writeMermaid = (drawing: Diagram): string => write(drawing, mermaidSyntax)
-
-/**
- * A text inside of quotes. GraphViz reads escapes and entities of XML in labels, so
- * backslashes and ampersands are written as what they are.
- */
-const escapeDot = (text: string): string =>
-  planNames.escapeInvisible(text).replace(/&/gu, "&amp;").replace(/\\/gu, "\\\\").replace(/"/gu, '\\"')
-
-const quoteDot = (lines: ReadonlyArray<string>): string => `"${lines.map(escapeDot).join("\\n")}"`
-
-const dotArrows: Readonly<Record<Edge["kind"], ReadonlyArray<string>>> = {
-  flow: [],
-  rejoin: ["style=dashed"],
-  data: ["style=dotted", "arrowhead=odot"]
-}
-
-const dotColors = (mark: Mark | undefined): ReadonlyArray<string> =>
-  mark === undefined
-    ? []
-    : [`fillcolor="${markStyles[mark].fill}"`, `color="${markStyles[mark].stroke}"`, `fontcolor="${inkColor}"`]
-
-const dotStyle = (mark: Mark | undefined, rounded: boolean): ReadonlyArray<string> => {
-  const words = [
-    ...(mark === undefined ? [] : ["filled"]),
-    ...(rounded ? ["rounded"] : []),
-    ...(mark !== undefined && markStyles[mark].dashed ? ["dashed"] : [])
-  ]
-  return words.length === 0 ? [] : [`style="${words.join(",")}"`]
-}
-
-const dotSyntax: Syntax = {
-  begin: (direction) => [
-    "digraph {",
-    `  rankdir=${direction === "down" ? "TB" : "LR"}`,
-    `  node [fontname="Helvetica"]`,
-    `  edge [fontname="Helvetica"]`
-  ],
-  node: ({ lines, mark, shape }, id) => {
-    const style = dotStyle(mark, shape === "agent")
-    return `${id} [${[`label=${quoteDot(lines)}`, shapes[shape][2], ...style, ...dotColors(mark)].join(", ")}]`
-  },
-  open: ({ lines, mark }, id) => [
-    `subgraph cluster_${id} {`,
-    ...[`label=${quoteDot(lines)}`, ...dotStyle(mark, true), ...dotColors(mark)].map((attribute) => `  ${attribute}`)
-  ],
-  close: "}",
-  edge: ({ from, kind, label = "", mark, to }) => {
-    const attributes = [
-      ...(label === "" ? [] : [`label=${quoteDot([label])}`]),
-      ...dotArrows[kind],
-      ...(mark === undefined ? [] : [`color="${markStyles[mark].stroke}"`])
-    ]
-    return `${from} -> ${to}${attributes.length === 0 ? "" : ` [${attributes.join(", ")}]`}`
-  },
-  end: () => ["}"]
-}
-
-/** Writes a drawing in the language of GraphViz. */
-export const writeDot = (drawing: Diagram): string => write(drawing, dotSyntax)
