@@ -101,7 +101,8 @@ export {
    * **Details**
    *
    * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`, which
-   *   the message has in the conversation, too.
+   *   the message has in the conversation, too. `plan` has the payload and the context of a message that was sent as the input of
+   *   a plan.
    * - `DecisionsReceived`: decisions about calls that wait are stored.
    * - `ResumeReceived`: a turn without a message is to begin, or these messages (`messageIds`), which were held, are tried again.
    * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there,
@@ -243,7 +244,9 @@ export {
    */
   SessionError,
   /**
-   * The message of a user: text, or text and file parts.
+   * The message of a user: text, or text and file parts. For a plan it may also be the object that `Plan.run` takes: `task`,
+   * `payload`, `context` and `content`. The message of the conversation has its task, or its payload as text, and its content. Without
+   * `context` the plan has the text of the messages before. An agent that is no plan refuses an object with `InputInvalid`.
    *
    * @category models
    * @since 0.1.0

@@ -152,7 +152,7 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
       send: (id, input, options) =>
         right.send(
           id,
-          typeof input === "string" ? input : input.flatMap((part) => (part.type === "text" ? part.text : [])).join(""),
+          Array.isArray(input) ? input.flatMap((part) => (part.type === "text" ? part.text : [])).join("") : input,
           options
         )
     })

@@ -233,7 +233,7 @@ export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "model
  * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
  * - `parent`: receives the events, in place of the caller.
  * - `model`: the name of a model in place of the agent's own.
- * - `inputId`: the id of the user message that the input becomes; default: a new one.
+ * - `message`: the id and the metadata of the user message that the input becomes; default: a new id, and no metadata.
  * - `instructions`: with `"latest"`, a message to a run that has begun finds the instructions again, and records other ones.
  * - `write`: stores the value of a step with `writes`, after the events before it. It waits where it cannot, and never fails.
  */
@@ -242,7 +242,7 @@ export interface Handed {
   readonly streaming?: boolean | undefined
   readonly parent?: ParentRun | undefined
   readonly model?: string | undefined
-  readonly inputId?: string | undefined
+  readonly message?: Message.Options | undefined
   readonly instructions?: "latest" | "first" | undefined
   readonly write?: ((write: planRunParts.StepWrite) => Effect.Effect<void>) | undefined
   readonly options?: InheritedOptions | undefined
@@ -685,7 +685,7 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return yield* recorder.record(...resumed)
-  const message = yield* Message.user(input, { id: isHanded(given) ? given[handedKey].inputId : undefined })
+  const message = yield* Message.user(input, isHanded(given) ? given[handedKey].message : undefined)
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
   const { conversation, pending, view = conversation } = recorder.state

@@ -2,7 +2,11 @@
  * The data of runs of plans: input, records and outcome, each written once as the Schema of its newest wire.
  */
 
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Digest from "../../payload/Digest.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as runValues from "./runValues.ts"
@@ -25,6 +29,48 @@ export type Input =
       readonly context?: string | undefined
       readonly content?: ReadonlyArray<ToolResult.Content> | undefined
     }
+
+/** An input with its parts, as a message to a session may have it. */
+export const InputParts = Schema.Struct({
+  task: Schema.optional(Schema.String),
+  payload: Schema.optional(Schema.Json),
+  context: Schema.optional(Schema.String),
+  content: Schema.optional(Schema.Array(ToolResult.Content))
+})
+
+/** The parts of an input that the content of a message has no place for. The content begins with the task then. */
+export const Beside = Schema.Struct({
+  payload: Schema.optionalKey(Schema.Json),
+  context: Schema.optionalKey(Schema.String)
+})
+
+export type Beside = typeof Beside.Type
+
+/** The key of these parts in the metadata of the message. */
+export const besideMark = "effect-emissary/plan"
+
+const decodeBeside = Schema.decodeUnknownOption(Beside)
+
+/** These parts of a message, `undefined` for one that was not sent as the input of a plan. */
+export const besideOf = (metadata: { readonly [key: string]: Schema.Json } = {}): Beside | undefined =>
+  Option.getOrUndefined(decodeBeside(metadata[besideMark]))
+
+/**
+ * The text of a payload: a string is itself, `null` is empty, all else is canonical JSON
+ * (RFC 8785), the same before and after a payload was stored.
+ */
+export const payloadText = (payload: Schema.Json): string => {
+  if (typeof payload === "string") return payload
+  if (payload === null) return ""
+  // Canonical JSON takes no lone surrogates; JSON.stringify escapes them.
+  return Result.getOrElse(Digest.canonicalize(payload), () => JSON.stringify(payload))
+}
+
+/** A payload that is absent or null is the task; the task, if it is absent or empty, the text of the payload. */
+export const resolveParts = ({ content, context, payload: given, task }: Exclude<Input, string>): ResolvedInput => {
+  const payload = given ?? task ?? (given === null ? null : "")
+  return { task: task || payloadText(payload), payload, ...defined({ context, content }) }
+}
 
 /**
  * The input of a run as its state holds it, with task and payload.

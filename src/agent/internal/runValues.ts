@@ -117,6 +117,7 @@ export const userData: ReadonlyArray<string> = [
   "/**/output/value",
   "/**/outcome/output",
   "/**/input/payload",
+  "/**/plan/payload",
   "/**/record/output",
   "/**/history/*/output",
   "/**/request/arguments",

@@ -369,7 +369,7 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
             outcome: "Completed" as const,
             output,
             payload: outcome.output,
-            text: performStep.payloadText(outcome.output)
+            text: planRunParts.payloadText(outcome.output)
           })
         })
       case "Concluded":

@@ -22,7 +22,6 @@ import type { Recorder } from "../../agent/internal/runRecorder.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
-import * as Digest from "../../payload/Digest.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { quote } from "../../payload/internal/base.ts"
@@ -509,19 +508,8 @@ interface ReadValue extends Pick<Step.Input, "task" | "payload" | "context" | "c
 /** The input of a target. */
 type Delivery = Omit<Step.Input, "decision">
 
-/**
- * The text of a payload: a string is itself, `null` is empty, all else is canonical JSON
- * (RFC 8785), the same before and after a payload was stored.
- */
-export const payloadText = (payload: Schema.Json): string => {
-  if (typeof payload === "string") return payload
-  if (payload === null) return ""
-  // Canonical JSON takes no lone surrogates; JSON.stringify escapes them.
-  return Result.getOrElse(Digest.canonicalize(payload), () => JSON.stringify(payload))
-}
-
 const readValue = (payload: Schema.Json, more: Partial<ReadValue> = {}): ReadValue => ({
-  task: payloadText(payload),
+  task: planRunParts.payloadText(payload),
   payload,
   context: undefined,
   content: [],
@@ -532,7 +520,7 @@ const readRecord = ({ context, output }: planRunParts.StepRecord): ReadValue => 
 
 /** A parallel group: in words each member under its name, as a payload the object of the outputs. */
 const readGroup = (records: ReadonlyArray<planRunParts.StepRecord>): ReadValue => {
-  const words = records.map(({ output, step }) => `[${step}]\n${payloadText(output)}`).join("\n\n")
+  const words = records.map(({ output, step }) => `[${step}]\n${planRunParts.payloadText(output)}`).join("\n\n")
   return readValue(Object.fromEntries(records.map(({ output, step }) => [step, output])), { task: words, words })
 }
 
@@ -596,7 +584,7 @@ const deliver = Effect.fnUntraced(function* (run: ActiveRun, live: livePlan.Boun
   for (const [index, reference] of [context ?? []].flat().entries()) {
     const slot = Array.isArray(context) ? `context[${index}]` : "context"
     const { payload, words, ...side } = yield* resolveReference(run, step, slot, reference)
-    parts.push(side.context ?? "", words ?? payloadText(payload))
+    parts.push(side.context ?? "", words ?? planRunParts.payloadText(payload))
   }
   const joined = parts.filter((part) => part !== "").join("\n\n")
   const { content, task } = read
@@ -612,19 +600,14 @@ const misfit =
   (error: PayloadError.PayloadError): FailedAttempt =>
     failedAttempt(type, `${error.message}${advice}`, { cause: error })
 
-/** The input of a run. A payload that is absent or null is the task; the task, if it is absent or empty, the text of the payload. */
+/** The input of a run. */
 export const resolveInput = (plan: string, input: planRunParts.Input) => {
   if (typeof input === "string") return Effect.succeed({ task: input, payload: input })
-  const { content, context, task } = input
-  const withPayload = (given: Schema.Json | undefined): planRunParts.ResolvedInput => {
-    const payload = given ?? task ?? (given === null ? null : "")
-    return { task: task || payloadText(payload), payload, ...defined({ context, content }) }
-  }
-  if (input.payload === undefined) return Effect.succeed(withPayload(undefined))
+  if (input.payload === undefined) return Effect.succeed(planRunParts.resolveParts(input))
   return Effect.mapBoth(Json.check(input.payload, { what: "the payload of the input" }), {
     onFailure: ({ message }) =>
       new PlanError.PlanError({ plan, reason: { _tag: "InputInvalid", problem: `expected JSON: ${message}` } }),
-    onSuccess: withPayload
+    onSuccess: (payload) => planRunParts.resolveParts({ ...input, payload })
   })
 }
 
@@ -1059,7 +1042,7 @@ const chooseTarget = Effect.fnUntraced(function* (
   const record = Option.getOrUndefined(planTransition.recordOf(recorder.state, step))
   const payload = record?.output ?? null
   if (routes !== undefined && routes.length > 0) {
-    const subject = { payload, text: payloadText(payload) }
+    const subject = { payload, text: planRunParts.payloadText(payload) }
     const { maxFuel } = yield* Limits.Limits
     const tank = fuel.make(maxFuel)
     for (const { to, when } of routes) {

@@ -34,7 +34,7 @@ import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planNames from "./planNames.ts"
 import * as planTransition from "./planTransition.ts"
-import type * as planRunParts from "../../agent/internal/planRunParts.ts"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 import type * as stepSchema from "./stepSchema.ts"
 
 /**
@@ -234,7 +234,8 @@ const earlierMessages = (messages: ReadonlyArray<Message.Message>): string =>
 
 /**
  * The newest user message is the task, its files are the content, and the text of earlier messages of users and
- * assistants is the context. Where the plan reads something structured the payload is the JSON in the task.
+ * assistants is the context. Where the plan reads something structured the payload is the JSON in the task. A message that was
+ * sent as the input of a plan has its own payload and context.
  */
 const planInput = (
   bound: livePlan.BoundPlan,
@@ -242,10 +243,14 @@ const planInput = (
   message: Message.UserMessage
 ): Effect.Effect<planRunParts.Input> => {
   const messages = Conversation.messages(conversation)
-  const context = earlierMessages(messages.slice(0, messages.indexOf(message)))
-  const content = message.content.filter((part) => part.type !== "text")
-  const task = Message.text(message)
-  return Effect.map(performStep.coercePayload(bound, task), (payload) => ({
+  const beside = planRunParts.besideOf(message.metadata)
+  const [first, ...others] = message.content
+  const content = beside === undefined ? message.content.filter((part) => part.type !== "text") : others
+  const task = beside !== undefined && first.type === "text" ? first.text : Message.text(message)
+  const context = beside?.context ?? earlierMessages(messages.slice(0, messages.indexOf(message)))
+  const payload =
+    beside?.payload === undefined ? performStep.coercePayload(bound, task) : Effect.succeed(beside.payload)
+  return Effect.map(payload, (payload) => ({
     task,
     payload,
     ...defined({ context: context || undefined, content: content.length === 0 ? undefined : content })

@@ -13,7 +13,6 @@ import * as Message from "../../conversation/Message.ts"
 import * as Digest from "../../payload/Digest.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
-import type { NonEmptyContent } from "../../tool/ToolResult.ts"
 import * as telemetry from "../../tool/internal/telemetry.ts"
 import type { Entry, Event, Failure, Memory, Queued } from "./sessionEvents.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -40,14 +39,14 @@ const edited: Failure = {
  */
 type Found =
   | { readonly _tag: "Waiting"; readonly queued: Queued }
-  | { readonly _tag: "Taken"; readonly input: NonEmptyContent; readonly dropped: ReadonlyArray<Queued> }
+  | { readonly _tag: "Taken"; readonly queued: Queued; readonly dropped: ReadonlyArray<Queued> }
 
 const find = (memory: Memory, messageId: string): Found | undefined => {
   const waiting = Chunk.toReadonlyArray(sessionEvents.waitingMessages(memory))
   const queued = waiting.findLast((message) => message.messageId === messageId)
   if (queued !== undefined) return { _tag: "Waiting", queued }
   const message = memory.run && runTransition.userMessage(memory.run, messageId)
-  return message && { _tag: "Taken", input: message.content, dropped: waiting }
+  return message && { _tag: "Taken", queued: sessionEvents.queuedOf(message), dropped: waiting }
 }
 
 /** The parts of a message that is answered again, from the event that has it; `undefined` where that may not be kept. */
@@ -104,24 +103,27 @@ const look = Effect.fnUntraced(function* (self: Turns, edit: Edit) {
   yield* sessionInbox.ensureFreeId(self, memory, newMessageId)
   const found = find(memory, messageId)
   if (found === undefined) return yield* own.fail({ _tag: "MessageUnknown", messageId })
-  const { definition, pending, input: before }: Partial<Queued> = found._tag === "Waiting" ? found.queued : found
+  const { definition, pending } = found.queued
   const isFixed = host.run?.context !== undefined
   const parts = edit.input === undefined ? yield* partsOf(self, messageId, found) : {}
   if (parts === undefined && edit.context === undefined && !isFixed) {
     const problem = "expected a context, because the events with that of the message are no longer kept. Pass it"
     return yield* own.fail({ _tag: "InputInvalid", problem })
   }
-  const { input = before, context: given = isFixed ? undefined : parts?.context, model = parts?.model } = edit
+  const {
+    input = sessionMessage.inputOf(found.queued),
+    context: given = isFixed ? undefined : parts?.context,
+    model = parts?.model
+  } = edit
   const message = sessionMessage.read(newMessageId, input, { context: given, model }, definition)
-  const { content, digest } = yield* Effect.mapError(message, refused)
+  const read = yield* Effect.mapError(message, refused)
   const agent = yield* sessionInbox.agentFor(self, memory)
   const context = yield* sessionInbox.contextFor(self, given)
-  yield* sessionInbox.checkModel(self, agent, model, context)
+  yield* sessionInbox.checkParts(self, agent, { ...read, ...defined({ context, model }) })
   const received = {
     agent: agent.name,
     messageId: newMessageId,
-    input: content,
-    digest,
+    ...read,
     edit: { messageId, digest: editDigest },
     ...defined({ context, definition, model, pending })
   }

@@ -34,6 +34,7 @@ import * as Entity from "effect/cluster/Entity"
 import * as Sharding from "effect/cluster/Sharding"
 import * as ShardingConfig from "effect/cluster/ShardingConfig"
 import * as Rpc from "effect/rpc/Rpc"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -66,12 +67,14 @@ const historyCall = VersionedCodec.single({
   value: Schema.Struct({ ...Call.fields, untilDamage: Schema.optionalKey(Schema.Boolean) })
 }).schema
 
+const Input = Schema.Union([Schema.String, ToolResult.NonEmptyContent, planRunParts.InputParts])
+
 const SendBody = VersionedCodec.single({
   what: "message to a session",
   value: Schema.Struct({
     ...Call.fields,
     messageId: Schema.String,
-    input: Schema.Union([Schema.String, ToolResult.NonEmptyContent]),
+    input: Input,
     agent: Schema.optionalKey(Schema.String),
     context: Schema.optionalKey(runParts.Context),
     model: Schema.optionalKey(Schema.String),
@@ -92,7 +95,7 @@ const EditBody = VersionedCodec.single({
     ...Call.fields,
     messageId: Schema.String,
     newMessageId: Schema.String,
-    input: Schema.optionalKey(Schema.Union([Schema.String, ToolResult.NonEmptyContent])),
+    input: Schema.optionalKey(Input),
     context: Schema.optionalKey(runParts.Context),
     model: Schema.optionalKey(Schema.String)
   }),
@@ -655,13 +658,14 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
       const { agent, context, definition, model, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
-      yield* Effect.mapError(sessionMessage.read(messageId, input, { context, conversation, ifExists }), refused)
+      const read = sessionMessage.read(messageId, input, { context, conversation, ifExists })
+      const parts = yield* Effect.mapError(read, refused)
       const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
       if (definition !== undefined) yield* Effect.mapError(sessionDefinitions.check(definition), refused)
       const body = {
         id,
         messageId,
-        input,
+        input: sessionMessage.inputOf(parts),
         ...defined({ agent, context, definition, model, conversation, ifExists, pending, whenBusy, metadata, title })
       }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
@@ -670,8 +674,10 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const newMessageId = given ?? (yield* yield* Message.MessageId)
       const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
       // A message without content of its own has the content of the one that is edited
-      yield* Effect.mapError(sessionMessage.read(newMessageId, input ?? "again", { context, model }), refused)
-      const body = { id, messageId, newMessageId, ...defined({ context, input, model }) }
+      const read = sessionMessage.read(newMessageId, input ?? "again", { context, model })
+      const parts = yield* Effect.mapError(read, refused)
+      const edited = input === undefined ? undefined : sessionMessage.inputOf(parts)
+      const body = { id, messageId, newMessageId, ...defined({ context, input: edited, model }) }
       return yield* keyedCall(id, (session, key) => session.Edit({ key, body }))
     }),
     withdraw: (id, messageId) => keyedCall(id, (session, key) => session.Withdraw({ key, body: { id, messageId } })),

@@ -12,8 +12,10 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as Run from "../../agent/Run.ts"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
+import type * as Message from "../../conversation/Message.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
@@ -72,6 +74,7 @@ export type Failure = typeof Failure.Type
 const message = {
   messageId: Schema.String,
   input: ToolResult.NonEmptyContent,
+  plan: Schema.optionalKey(planRunParts.Beside),
   context: Schema.optionalKey(runParts.Context),
   model: Schema.optionalKey(Schema.String),
   definition: Schema.optionalKey(Schema.String),
@@ -406,8 +409,8 @@ const withProgress = (run: Run.State, events: ReadonlyArray<runParts.PlanRunEven
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { context, conversation, definition, digest, edit, input, messageId, model, pending } = event
-      const queued = { messageId, input, ...defined({ context, definition, model, pending }) }
+      const { context, conversation, definition, digest, edit, input, messageId, model, pending, plan } = event
+      const queued = { messageId, input, ...defined({ context, definition, model, pending, plan }) }
       const before = release(memory, (held) => areAlike(memory, held, queued))
       return Result.succeed({
         ...before,
@@ -496,6 +499,19 @@ const isUnderWay = ({ failure, run }: Memory): boolean =>
 
 /** The `RunContext` of the turn of a message. */
 export const contextOf = ({ context }: Queued): JsonObject => context ?? {}
+
+/** The id and the metadata that a message has in the conversation. */
+export const optionsOf = ({ messageId, plan }: Queued): Message.Options => ({
+  id: messageId,
+  ...(plan !== undefined && { metadata: { [planRunParts.besideMark]: plan } })
+})
+
+/** A message of the conversation as it waited: {@link optionsOf} the other way. */
+export const queuedOf = ({ content, id, metadata }: Message.UserMessage): Queued => ({
+  messageId: id,
+  input: content,
+  ...defined({ plan: planRunParts.besideOf(metadata) })
+})
 
 /** True for a message whose turn runs with another `RunContext` than the run had until now. */
 export const isOfOther = (run: Run.State, message: Queued): boolean => !Equal.equals(run.context, contextOf(message))

@@ -24,6 +24,7 @@ import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
 import type { JsonObject } from "../../payload/Json.ts"
+import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as planNames from "../../plan/internal/planNames.ts"
 import * as RunContext from "../../tool/RunContext.ts"
@@ -42,6 +43,8 @@ import type { Decisions, Details, Input, Models, Reason, Receipt, SendOptions, S
 const patienceToBegin = Duration.seconds(1)
 
 type Received = Extract<Event, { readonly _tag: "MessageReceived" }>
+
+type Sent = Pick<Received, "messageId" | "input" | "plan" | "digest">
 
 /** Stores an event that a turn has to answer, with `write`, and begins the turn. */
 export const receiveBy = Effect.fnUntraced(function* (
@@ -99,11 +102,11 @@ export const send = Effect.fnUntraced(function* (
   const made =
     definition === undefined ? undefined : yield* Effect.mapError(self.host.definitions.read(definition), own.fail)
   const read = sessionMessage.read(messageId, input, options, made?.digest)
-  const { content, digest } = yield* Effect.mapError(read, sessionTypes.refusedByLayer(self.id))
+  const parts = yield* Effect.mapError(read, sessionTypes.refusedByLayer(self.id))
   const details = yield* Effect.mapError(sessionDetails.check(options), own.fail)
-  const message = { messageId, input: content, digest }
+  const message = { messageId, ...parts }
   const stored = store(self, message, options, made, details)
-  const isOther = options.ifExists === "restart" && (yield* own.alone(mayReplace(self, messageId, options, made)))
+  const isOther = options.ifExists === "restart" && (yield* own.alone(mayReplace(self, message, options, made)))
   return yield* isOther ? paused(self, replace(self, stored)) : own.alone(stored)
 })
 
@@ -114,15 +117,16 @@ const isReplaced = (memory: Memory | undefined, messageId: string, { ifExists }:
 /** True if the message begins another session in place of the one that is there. Nothing is stopped for one that is refused. */
 const mayReplace = Effect.fnUntraced(function* (
   self: Turns,
-  messageId: string,
+  message: Sent,
   options: SendOptions,
   made: Made | undefined
 ) {
   const { own } = self
   yield* own.refresh
-  if (!isReplaced(own.stored?.memory, messageId, options)) return false
+  if (!isReplaced(own.stored?.memory, message.messageId, options)) return false
   const agent = yield* agentFor(self, undefined, options, made)
-  yield* checkModel(self, agent, options.model, yield* contextFor(self, options.context))
+  const context = yield* contextFor(self, options.context)
+  yield* checkParts(self, agent, { ...message, ...defined({ context, model: options.model }) })
   return true
 })
 
@@ -168,13 +172,18 @@ export const agentFor = Effect.fnUntraced(function* (
   return { name: agent.name, agent: Effect.succeed(agent) }
 })
 
-/** Refuses a model that the host does not allow or has not, or that nothing would use. */
-export const checkModel = Effect.fnUntraced(function* (
+const isPlan = Predicate.hasProperty(planNames.boundTypeId)
+
+/** Refuses a model that the host does not allow or has not, and a model or an input that nothing would use. */
+export const checkParts = Effect.fnUntraced(function* (
   { host, id, own }: Turns,
   { agent, name }: Named,
-  model: string | undefined,
-  context: JsonObject = {}
+  { context = {}, model, plan }: Pick<Received, "context" | "model" | "plan">
 ) {
+  if (plan !== undefined && !isPlan(yield* agent)) {
+    const problem = `expected a text, or a list of text and file parts, because ${base.quote(name)} is no plan`
+    return yield* own.fail({ _tag: "InputInvalid", problem })
+  }
   if (model === undefined) return
   const refuse = (problem: string) => Effect.fail(own.fail({ _tag: "ModelRefused", model, problem }))
   const { models } = host
@@ -187,7 +196,7 @@ export const checkModel = Effect.fnUntraced(function* (
     )
   }
   const found = yield* agent
-  if (Predicate.hasProperty(found, planNames.boundTypeId)) {
+  if (isPlan(found)) {
     return yield* refuse("the steps of a plan have models of their own. Send the message without one")
   }
   yield* Effect.catch(agentBlueprint.check(found, model), ({ message, reason }) =>
@@ -202,7 +211,7 @@ const onlyAgent = ({ host }: Turns): string | undefined =>
 
 const store = Effect.fnUntraced(function* (
   self: Turns,
-  message: Pick<Received, "messageId" | "input" | "digest">,
+  message: Sent,
   options: SendOptions,
   made: Made | undefined,
   details: sessionDetails.Checked
@@ -231,7 +240,7 @@ const store = Effect.fnUntraced(function* (
   }
   const context = yield* contextFor(self, options.context)
   const { model } = options
-  yield* checkModel(self, agent, model, context)
+  yield* checkParts(self, agent, { ...message, ...defined({ context, model }) })
   if (made !== undefined) yield* Effect.mapError(made.keep, own.fail)
   const at = yield* DateTime.now
   const event: Event = {

@@ -3,6 +3,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
@@ -10,18 +11,20 @@ import * as history from "../../conversation/internal/history.ts"
 import * as Digest from "../../payload/Digest.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined, kindOf } from "../../payload/internal/plainJson.ts"
+import { defined, isObject, kindOf } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import type { Queued } from "./sessionEvents.ts"
 import { IfExists, type Input, type Reason, type SendOptions } from "./sessionTypes.ts"
 
 const Body = Schema.Struct({
   input: ToolResult.NonEmptyContent,
+  plan: Schema.optionalKey(planRunParts.Beside),
   context: Schema.optionalKey(runParts.Context),
   definition: Schema.optionalKey(Schema.String),
   model: Schema.optionalKey(Schema.String)
 })
 
-const codec = VersionedCodec.single({ what: "message to a session", value: Body })
+const codec = VersionedCodec.single({ what: "message to a session", value: Body, data: ["/plan/payload"] })
 
 const isIfExists = Schema.is(IfExists)
 
@@ -33,6 +36,29 @@ export const unknownIfExists = (found: unknown, known: ReadonlyArray<string> = I
 const maxIdLength = 1024
 
 const isContent = Schema.is(ToolResult.NonEmptyContent)
+
+const isParts = Schema.is(planRunParts.InputParts)
+
+const partNames = Object.keys(planRunParts.InputParts.fields)
+
+type Parts = Pick<Queued, "input" | "plan">
+
+/** The content of an input, and what the input of a plan has beside it. */
+const partsOf = (input: Input): Parts | undefined => {
+  if (typeof input === "string") return { input: [ToolResult.textPart(input)] }
+  if (isContent(input)) return { input }
+  if (!isObject(input) || !isParts(input) || !Object.keys(input).every((name) => partNames.includes(name)))
+    return undefined
+  const { content = [], context, payload, task } = planRunParts.resolveParts(input)
+  const plan = defined({ context, payload: input.payload === undefined ? undefined : payload })
+  return { input: [ToolResult.textPart(task), ...content], plan }
+}
+
+/** The input with these parts. */
+export const inputOf = ({ input, plan }: Parts): Input => {
+  const [first, ...content] = input
+  return plan === undefined || first.type !== "text" ? input : { task: first.text, content, ...plan }
+}
 
 /** The problem of a conversation that cannot be the beginning of a session. */
 const problemOf = (conversation: unknown, messageId: string): string | undefined => {
@@ -69,20 +95,25 @@ export const read = Effect.fnUntraced(function* (
     return yield* refuse(`expected a messageId of at most ${maxIdLength} characters, got ${messageId.length}`)
   }
   if (!isIfExists(ifExists)) return yield* refuse(unknownIfExists(ifExists))
-  const given = typeof input === "string" ? ([ToolResult.textPart(input)] as const) : input
-  if (!isContent(given)) return yield* refuse("expected a text, or a list of text and file parts")
+  const given = partsOf(input)
+  if (given === undefined) {
+    return yield* refuse(
+      "expected a text, a list of text and file parts, or the input of a plan with task, payload, context and content"
+    )
+  }
   const unfit = conversation === undefined ? undefined : problemOf(conversation, messageId)
   if (unfit !== undefined) return yield* refuse(unfit)
-  const message = yield* Message.user(given)
+  const message = yield* Message.user(given.input)
   const { content } = message
   const fits = history.append(conversation ?? Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* refuse(fits.failure.message)
-  const body = { input: content, ...defined({ context, definition, model }) }
+  const { plan } = given
+  const body = { input: content, ...defined({ context, definition, model, plan }) }
   const refused = <A, E extends { readonly message: string }>(encoded: Effect.Effect<A, E>) =>
     Effect.catch(encoded, ({ message }) => refuse(message))
   const json = yield* refused(codec.encode(body))
   const before = conversation === undefined ? undefined : yield* refused(Conversation.codec.encode(conversation))
   const whole = { ...json, ...defined({ conversation: before }) }
   const text = Result.getOrElse(Digest.canonicalize(whole), () => JSON.stringify(whole))
-  return { content, digest: yield* Effect.orDie(Digest.sha256(text)) }
+  return { input: content, ...defined({ plan }), digest: yield* Effect.orDie(Digest.sha256(text)) }
 })

@@ -27,7 +27,7 @@ import * as sessionTypes from "./sessionTypes.ts"
 export interface RunOptions {
   /** The id of the session that runs the job. */
   readonly id: string
-  /** The message that the agent answers, or the input of the plan. */
+  /** The message that the agent answers, or the input of the plan, which may have a `payload` and a `context`. */
   readonly input: sessionTypes.Input
   /** The `RunContext` of the job. */
   readonly context?: JsonObject | undefined

@@ -341,7 +341,7 @@ const runUntilStopped = (
     deadline: undefined,
     streaming: true,
     model: message === undefined ? memory.model : message.model,
-    inputId: message?.messageId,
+    message: message && sessionEvents.optionsOf(message),
     instructions: memory.isInstructed ? "first" : self.host.instructions,
     write: writeStep(self, turn)
   })

@@ -12,6 +12,7 @@ import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type * as planRunParts from "../../agent/internal/planRunParts.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
 import * as storage from "../../store/internal/storage.ts"
@@ -252,8 +253,11 @@ export const eventsUnknown = (id: string, after: Place, newest: Place): SessionE
     reason: { _tag: "EventsUnknown", after: sessionEvents.afterOf(after), newest: newest.sequence }
   })
 
-/** The message of a user: text, or text and file parts. */
-export type Input = string | NonEmptyContent
+/**
+ * The message of a user: text, or text and file parts. For a plan also the object that `Plan.run` takes, whose text is its task,
+ * or its payload as text.
+ */
+export type Input = string | NonEmptyContent | Exclude<planRunParts.Input, string>
 
 /** The title and the metadata of a session. */
 export interface Details {

@@ -154,7 +154,7 @@ export const endingOf = (state: Run.State, message: Queued | undefined) =>
       if (message !== undefined) {
         const context = sessionEvents.isOfOther(state, message) ? sessionEvents.contextOf(message) : undefined
         yield* run.recorder.recordNow({ _tag: "RunResumed", ...defined({ context }) })
-        const input = yield* Message.user(message.input, { id: message.messageId })
+        const input = yield* Message.user(message.input, sessionEvents.optionsOf(message))
         yield* run.recorder.recordNow({ _tag: "InputAdded", message: input, maxSteps: state.maxSteps })
       }
       yield* driver.interrupt(run, undefined)

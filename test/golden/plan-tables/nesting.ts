@@ -7,7 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { bind, completed, log } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import * as performStep from "#src/plan/internal/performStep.ts"
+import * as planRunParts from "#src/agent/internal/planRunParts.ts"
 
 const reader = Agent.make("reader", { instructions: "You are the reader." })
 const clerk = Agent.make("clerk", {
@@ -95,7 +95,7 @@ export const rows: Rows = {
           assert(reason._tag === "StepFailed" && reason.failure.type === "Oops")
           // Completed work is not lost to the fallback.
           const done = state === undefined ? undefined : Option.getOrUndefined(planTransition.lastRecord(state))
-          return Plan.run(fallback, performStep.payloadText(done?.output ?? null))
+          return Plan.run(fallback, planRunParts.payloadText(done?.output ?? null))
         })
       )
       assert.strictEqual(completed(yield* caught).output, "c(a(go))")

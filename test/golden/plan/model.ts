@@ -8,7 +8,7 @@ import { isObject, type Json, list } from "../family.ts"
 import { fixtureOf, holds, types, valueOf } from "./fixtures.ts"
 import { inputOf } from "./run.ts"
 import * as V from "./vocabulary.ts"
-import * as performStep from "#src/plan/internal/performStep.ts"
+import * as planRunParts from "#src/agent/internal/planRunParts.ts"
 
 /** Places where the specification advises against the recording. */
 export type Advice =
@@ -61,8 +61,8 @@ class Stop extends Data.Class<{ readonly status: State["status"]; readonly resul
 
 const envelope = ({ history, input }: State): V.Envelope => {
   const last = history.at(-1)
-  if (last === undefined) return { ...input, text: performStep.payloadText(input.payload) }
-  return { task: last.task, context: last.context, payload: last.output, text: performStep.payloadText(last.output) }
+  if (last === undefined) return { ...input, text: planRunParts.payloadText(input.payload) }
+  return { task: last.task, context: last.context, payload: last.output, text: planRunParts.payloadText(last.output) }
 }
 
 const beginning = (given: Schema.Json | undefined, otherwise: string, noted: Set<Advice>): State => {
@@ -70,7 +70,7 @@ const beginning = (given: Schema.Json | undefined, otherwise: string, noted: Set
   const { context = null, payload, task } =
     typeof input === "string" ? { task: input, payload: input } : { payload: null, ...input }
   if ((payload ?? null) === null && task !== undefined) noted.add("input task")
-  const whole = { task: task ?? performStep.payloadText(payload ?? null), payload: payload ?? task ?? null, context: context ?? null }
+  const whole = { task: task ?? planRunParts.payloadText(payload ?? null), payload: payload ?? task ?? null, context: context ?? null }
   return {
     input: whole,
     history: [],
@@ -101,7 +101,7 @@ class Run {
 
   text(payload: Schema.Json): string {
     if (typeof payload === "object" && payload !== null) this.noted.add("canonical text")
-    return performStep.payloadText(payload)
+    return planRunParts.payloadText(payload)
   }
 
   newest(name: unknown): Record {
@@ -152,7 +152,7 @@ class Run {
     const parts = [context].flat().flatMap((reference) => {
       const { context: own, payload } = this.resolve(reference)
       if (typeof payload !== "string" && payload !== null) this.noted.add("context text")
-      return [own ?? "", performStep.payloadText(payload)].filter((part) => part !== "")
+      return [own ?? "", planRunParts.payloadText(payload)].filter((part) => part !== "")
     })
     return parts.length === 0 ? null : parts.join("\n\n")
   }
@@ -192,7 +192,7 @@ class Run {
 
   /** The step that a route leads to, if one is chosen. */
   chosen(step: Json, { output }: Record): string | undefined {
-    const subject = { payload: output, text: performStep.payloadText(output) }
+    const subject = { payload: output, text: planRunParts.payloadText(output) }
     for (const target of list(step["routes"])) {
       const description = this.world.predicates?.[`routes:${step["name"]}:${target}`] ?? "never"
       const found = holds(description, subject, this.trace)

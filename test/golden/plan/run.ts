@@ -8,8 +8,7 @@ import { isObject, type Json } from "../family.ts"
 import { makePredicates, makeTargets, type Trace, types } from "./fixtures.ts"
 import { type Envelope, type Fixtures, type Raised, type RunResult, stepsOf, targetOf, type World } from "./vocabulary.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import type * as planRunParts from "#src/agent/internal/planRunParts.ts"
-import * as performStep from "#src/plan/internal/performStep.ts"
+import * as planRunParts from "#src/agent/internal/planRunParts.ts"
 
 const targetNames = (plan: unknown, kind: string): ReadonlyArray<string> =>
   stepsOf(plan)
@@ -75,7 +74,7 @@ const envelope = (state: PlanRun.State): Envelope => {
     onNone: () => ({ ...state.input }),
     onSome: (record) => ({ task: record.task, context: record.context, payload: record.output })
   })
-  return { task, context: context ?? null, payload, text: performStep.payloadText(payload) }
+  return { task, context: context ?? null, payload, text: planRunParts.payloadText(payload) }
 }
 
 export const paused = (result: Extract<PlanRun.Result<unknown>, { readonly outcome: "Paused" }>) => {

@@ -8,7 +8,7 @@ import { inputOf, load } from "./run.ts"
 import * as V from "./vocabulary.ts"
 import * as condition from "#src/plan/internal/condition.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import * as performStep from "#src/plan/internal/performStep.ts"
+import * as planRunParts from "#src/agent/internal/planRunParts.ts"
 
 /** The recorded names of our events, with the step and its output. */
 const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyArray<unknown>> => {
@@ -18,7 +18,7 @@ const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyAr
     case "StepStarted":
       return [["tool_call", event.step]]
     case "StepFinished":
-      return [["tool_result", event.step, performStep.payloadText(event.record.output)]]
+      return [["tool_result", event.step, planRunParts.payloadText(event.record.output)]]
     case "StepFailed":
       return [["tool_error", event.step, event.failure.message]]
     case "PlanFinished":
@@ -159,7 +159,7 @@ const conditions = Effect.fnUntraced(function* (golden: Case) {
   for (const [written, value] of Object.entries(golden.expect)) {
     // "strict" is about attributes of objects of the host language: payloads are JSON here.
     if (written.startsWith("strict ")) continue
-    const subject = { payload, text: performStep.payloadText(payload) }
+    const subject = { payload, text: planRunParts.payloadText(payload) }
     const found = yield* condition.evaluate(conditionOf(written), subject, () => Effect.succeed(false))
     assert.strictEqual(found, value, written)
   }
