@@ -398,7 +398,7 @@ export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = 
  */
 export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.single({
   what: "run state",
-  value: runParts.StateSchema,
+  value: runTransition.StateSchema,
   member: "state",
   data: runParts.userData
 })

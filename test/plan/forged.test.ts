@@ -1,8 +1,12 @@
 /** RIGHT-17: what a step of a plan asks is what its digest covers, in lists of events and in stored states. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Effect, Layer, Option, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
+import { Agent, Run, VersionedStore } from "effect-emissary"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
+import { ScriptedModel } from "effect-emissary/testing"
+import { endsAs } from "../outcomes.ts"
 import { test } from "../test.ts"
 import { journal, planOf } from "./support.ts"
 
@@ -47,6 +51,99 @@ describe("RIGHT-17 L13 an edited question of a step is not read under the honest
       assert.notStrictEqual(edited, state)
       const error = yield* Effect.flip(PlanRun.stateCodec.decodeJson(edited))
       assert.match(error.message, /digest of the request of the step "(mail|gate)" as it is shown/)
+    })
+  }
+})
+
+const clerk = Agent.make("clerk", { toolkit })
+const model = ScriptedModel.layer(({ prompt }) =>
+  prompt.content.at(-1)?.role === "tool"
+    ? { text: "done" }
+    : { toolCalls: [{ name: "send", params: { input: "three euros" } }] }
+)
+const withAgent = planOf({ name: "with-agent" }, Step.make("ask", { target: clerk }))
+const together = Effect.all([asking, withAgent]).pipe(
+  Effect.flatMap(([inner, other]) =>
+    planOf(
+      { name: "together" },
+      Step.make("inner", { target: inner, parallel: true }),
+      Step.make("other", { target: other, parallel: true }),
+      Step.make("gate", { target: () => Step.pause("three euros"), parallel: true })
+    )
+  )
+)
+
+/** Edits of the requests that the end of a plan, or of the run around it, repeats. The events in which they were asked are honest. */
+const repeated = {
+  "an added word at the end of the plan": (text: string) =>
+    text.replace(/("_tag":"PlanFinished".*?three euros)/, "$1, harmless"),
+  "another digest at the end of the plan": (text: string) =>
+    text.replace(/("_tag":"PlanFinished".*?"digest":"sha256:)./, "$1_"),
+  "another name at the end of the plan": (text: string) =>
+    text.replace(/("_tag":"PlanFinished".*?"(?:name|step)":")./, "$1_"),
+  "an added word at the end of the run": (text: string) =>
+    text.replace(/("_tag":"RunFinished".*?three euros)/, "$1, harmless")
+}
+
+describe("RIGHT-17 L13 what the end of a plan shows is what its steps asked", () => {
+  for (const [name, plan] of Object.entries({ asking, pausing, outer, withAgent, together })) {
+    const world = Layer.merge(handlers, model)
+
+    test(`RIGHT-17 in a list of events of a run, and in its state: ${name}`, world, function* () {
+      const bound = yield* plan
+      const events: Array<Run.Event> = []
+      const { state } = yield* endsAs(
+        "AwaitingApproval",
+        bound.run("three euros", { onEvent: ({ event }) => Effect.sync(() => void events.push(event)) })
+      )
+      const text = yield* Run.eventsCodec.encodeJson(events)
+      assert.isTrue(Result.isSuccess(Run.fold(yield* Run.eventsCodec.decodeJson(text))))
+      for (const [what, edit] of Object.entries(repeated)) {
+        assert.notStrictEqual(edit(text), text)
+        const folded = Run.fold(yield* Run.eventsCodec.decodeJson(edit(text)))
+        assert(Result.isFailure(folded), what)
+        assert.match(
+          folded.failure.message,
+          /expected the requests as (they were asked|the steps of the plan asked them)/
+        )
+      }
+      const kept = yield* Run.stateCodec.encodeJson(state)
+      assert.deepStrictEqual(yield* Run.stateCodec.decodeJson(kept), state)
+      const edits = [
+        kept.replace(/("_tag":"PlanFinished".*?three euros)/, "$1, harmless"),
+        kept.replace(/("_tag":"AwaitingApproval".*?three euros)/, "$1, harmless"),
+        kept.replace(/("_tag":"(?:StepPaused|ApprovalRequested)".*?three euros)/, "$1, harmless")
+      ]
+      for (const edited of edits) {
+        assert.notStrictEqual(edited, kept)
+        const error = yield* Effect.flip(Run.stateCodec.decodeJson(edited))
+        assert.match(error.message, /expected the requests as they were asked|digest of the request/)
+      }
+    })
+
+    test(`RIGHT-17 in a stored session: ${name}`, world, function* () {
+      const bound = yield* plan
+      for (const [what, edit] of Object.entries(repeated)) {
+        const store = yield* Effect.provide(VersionedStore.VersionedStore, Layer.fresh(VersionedStore.layerMemory))
+        const sessions = Session.layer([bound]).pipe(
+          Layer.provide(Layer.succeed(VersionedStore.VersionedStore, store)),
+          Layer.fresh
+        )
+        const asked = yield* Effect.provide(Session.ask("s", "three euros"), sessions)
+        assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+        let edited = 0
+        for (const key of (yield* store.list({ limit: 1000 })).keys) {
+          const { value, version } = Option.getOrThrow(yield* store.get(key))
+          const text = JSON.stringify(value)
+          if (edit(text) === text) continue
+          edited += 1
+          yield* store.compareAndSet(key, Option.some(version), JSON.parse(edit(text)))
+        }
+        assert.isAbove(edited, 0, what)
+        const shown = Effect.flatMap(Session.Session, (service) => service.state("s"))
+        const error = yield* Effect.flip(Effect.provide(shown, sessions))
+        assert.strictEqual(error.reason._tag, "Damaged", what)
+      }
     })
   }
 })

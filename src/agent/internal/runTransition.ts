@@ -18,6 +18,7 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as planRequests from "./planRequests.ts"
 import * as planRunParts from "./planRunParts.ts"
 import * as runParts from "./runParts.ts"
 import type { ApprovalRequest, CallStatus, Decision, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
@@ -371,12 +372,16 @@ export const apply = (self: State, event: Event): Result.Result<State, EventErro
     }
     case "ModelMistaken":
       return inStep(self, event, () => ({ mistakes: [...self.mistakes, event.problem] }))
-    case "PlanEvent":
-      return inStep(self, event, () => ({
-        progress: addPlanEvent(self.progress, event),
-        limited: event.event._tag === "PlanFinished" && event.event.outcome._tag === "LimitReached",
-        usage: addUsage(self.usage, usageOf(event))
-      }))
+    case "PlanEvent": {
+      const progress = addPlanEvent(self.progress, event)
+      return isForgedPlan(progress)
+        ? unexpected(event, "the requests as the steps of the plan asked them", "other ones")
+        : inStep(self, event, () => ({
+            progress,
+            limited: event.event._tag === "PlanFinished" && event.event.outcome._tag === "LimitReached",
+            usage: addUsage(self.usage, usageOf(event))
+          }))
+    }
     case "ApprovalRequested":
       if (self.limited) return outOfSteps(event)
       return isForged(self, event)
@@ -430,6 +435,33 @@ const isForged = (
     call !== undefined && runParts.isForged(self, callId, { arguments: args, digest, ...defined({ contract: of }) })
   )
 }
+
+/** True for a plan that has ended because it waits, and whose events show other requests than were asked. */
+const isForgedPlan = ({ events }: runParts.Progress): boolean =>
+  Option.exists(Chunk.last(events), isPaused) &&
+  planRequests.areForged({ start, apply, requests: approvalRequests }, events)
+
+/** True for a state, read from outside, that shows other requests than were asked. Those of calls are checked by its Schema. */
+export const isForgedState = (self: State): boolean =>
+  (self.progress !== undefined && isForgedPlan(self.progress)) ||
+  !endsWithRequests(self) ||
+  self.calls.some(
+    ({ status }) => status._tag === "Started" && status.child !== undefined && isForgedState(status.child)
+  )
+
+/** The requests that still wait are among those that the run ended with. */
+const endsWithRequests = (self: State): boolean => {
+  const { outcome } = self
+  if (outcome?._tag !== "AwaitingApproval") return true
+  return approvalRequests(self).every((request) =>
+    outcome.requests.some((shown) => concerns(request, shown) && Equal.equals(request, shown))
+  )
+}
+
+/** A state without its version, whose requests are those that were asked. */
+export const StateSchema: Schema.Codec<State, unknown> = runParts.StateSchema.check(
+  Schema.makeFilter((state) => !isForgedState(state), { expected: "the requests as they were asked" })
+)
 
 const changedFields = (
   self: State,
@@ -904,6 +936,9 @@ const applyFinished = (self: State, event: EventOf<"RunFinished">): ApplyResult 
   // Runs that were recorded before empty answers were asked again ended with them
   const before =
     self.answer?.empty === undefined ? action : next(copyWith(self, { answer: Struct.omit(self.answer, ["empty"]) }))
+  if (outcome._tag === "AwaitingApproval" && !Equal.equals(outcome.requests, approvalRequests(self))) {
+    return unexpected(event, "the requests as they were asked", "other ones")
+  }
   if ([action, before].some((one) => one._tag === "Finished" && one.outcome._tag === outcome._tag)) {
     return updateState(self, event, { outcome, step: undefined })
   }
@@ -920,6 +955,9 @@ const addPlanEvent = (self: runParts.Progress | undefined, event: EventOf<"PlanE
     decisions: recorded === undefined ? [] : decisions.filter((decision) => !concerns(decision, recorded))
   }
 }
+
+const isPaused = (event: runParts.PlanRunEvent): boolean =>
+  event._tag === "PlanFinished" && event.outcome._tag === "Paused"
 
 /** The requests of a plan that has ended because it waits, without those that are decided. */
 const requestsInProgress = ({ decisions, events }: runParts.Progress): ReadonlyArray<ApprovalRequest> => {

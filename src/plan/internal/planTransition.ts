@@ -30,7 +30,7 @@ import * as stepSchema from "./stepSchema.ts"
 type Child = { readonly _tag: "Agent"; readonly state: Run.State } | { readonly _tag: "Plan"; readonly state: State }
 
 const ChildWire: Schema.Codec<Child, unknown> = Schema.Union([
-  Schema.TaggedStruct("Agent", { state: runParts.StateSchema }),
+  Schema.TaggedStruct("Agent", { state: runTransition.StateSchema }),
   Schema.TaggedStruct("Plan", { state: Schema.suspend(() => StateWire) })
 ])
 

@@ -224,7 +224,7 @@ export const Memory = Schema.Struct({
   model: Schema.optionalKey(Schema.String),
   definition: Schema.optionalKey(Schema.String),
   failure: Schema.optionalKey(Failure),
-  run: Schema.optionalKey(runParts.StateSchema)
+  run: Schema.optionalKey(runTransition.StateSchema)
 })
 
 export interface Memory extends Schema.Schema.Type<typeof Memory> {}
@@ -450,9 +450,13 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
       const { metadata, title } = event
       return Result.succeed({ ...memory, ...defined({ metadata, title }) })
     }
-    case "SessionForked":
+    case "SessionForked": {
       // The snapshot before it has the rest of the state
-      return Result.succeed({ ...memory, ...defined({ run: memory.run && withProgress(memory.run, event.progress) }) })
+      const forked = memory.run && withProgress(memory.run, event.progress)
+      return forked !== undefined && runTransition.isForgedState(forked)
+        ? Result.fail("other requests than were asked")
+        : Result.succeed({ ...memory, ...defined({ run: forked }) })
+    }
     case "RunEvent":
       return applyRunEvent(memory, event, run)
     case "MessageDropped":
