@@ -316,18 +316,36 @@ export {
    */
   type ForkOptions,
   /**
-   * A message is stored. `isOfOrigin`: the session is a fork, and the message the first one of the session that it continues, so
-   * that no event here has its id. `sequence` and `cursor` name its `MessageReceived`: read the events after it to see the answer. `isWaiting`:
-   * calls wait for approval, and the turn of the message comes after their decision.
+   * A command took effect. {@link await} and {@link turnEvents} find the end of its turn.
+   *
+   * **Details**
+   *
+   * - `sequence`, `cursor`: the newest event that the command stored, or the newest event of the session where the command stored none.
+   *   `events` reads on after it.
+   * - `messageId`: the message, of `send` and `edit`. Their event is its `MessageReceived`.
+   * - `isWaiting`: calls wait for approval, and the turn of the message comes after their decision.
+   * - `isInterrupted`: `interrupt` has ended a turn or calls that waited. Without it there was nothing to stop.
+   * - `isOfNewest`: the command began no turn of its own, so that its turn is the newest one of the session. Always of `update` and
+   *   `fork`, of `interrupt` where there was nothing to stop, and of `decide` and `resume` where nothing was stored: the decisions
+   *   are known, or a turn is under way. Also of a message with `ifExists: "resume"` in a fork whose other session began with it.
    *
    * @category models
    * @since 0.1.0
    */
   Receipt,
   /**
+   * A message is stored: the receipt of `send` and `edit`, which has the id of the message.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  MessageReceipt,
+  /**
    * The operations on sessions. Ids are any text.
    *
    * **Details**
+   *
+   * `send`, `edit`, `fork`, `decide`, `resume`, `interrupt` and `update` return a {@link Receipt}.
    *
    * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
    * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
@@ -344,7 +362,7 @@ export {
    * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. Messages that are held are
    *   tried again. Does nothing while a turn is under way.
    * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Calls that
-   *   wait for approval are denied. Returns whether there was a turn or such a call. Messages that wait are answered next. Calls
+   *   wait for approval are denied. `isInterrupted` of the receipt shows that there was a turn or such a call. Messages that wait are answered next. Calls
    *   and steps that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
    *   message as soon as a turn begins. A turn in another process of {@link layer} is not reached: the error is `Elsewhere`.
    * - `events`: the events after the one with the cursor or sequence number `after` (default 0: all), then those that happen. The
@@ -793,8 +811,8 @@ const waitingFor = Effect.fnUntraced(function* (sessions: sessionTypes.Service, 
 })
 
 /**
- * The place of a turn: a `Receipt` of `send` or `edit`, or a cursor of the session, such as that of `state` before `decide` or
- * `resume`. With the id of a message it is the turn of this message, and otherwise the first turn that begins after the cursor.
+ * The place of a turn: a `Receipt`, or any cursor of the session. With the id of a message it is the turn of this message, and otherwise
+ * the first turn that begins after the cursor.
  *
  * @category models
  * @since 0.1.0
@@ -806,8 +824,10 @@ export interface TurnPlace {
   readonly messageId?: string | undefined
   /** True for a message that may wait behind calls of another one, as in a receipt. */
   readonly isWaiting?: boolean | undefined
-  /** True in a fork for the first message of the session that it continues, as in a receipt: the turn is the newest one. */
-  readonly isOfOrigin?: boolean | undefined
+  /** True for the newest turn of the session, as in the receipt of a command that began none. */
+  readonly isOfNewest?: boolean | undefined
+  /** True for a turn that was stopped, as in the receipt of `interrupt`. */
+  readonly isInterrupted?: boolean | undefined
 }
 
 /** True for the events from which on a turn is the one of a place. A turn that is held has taken no message. */
@@ -828,6 +848,9 @@ const isOf =
  *
  * Where an earlier turn is under way, its events come first. The stream fails as `events` does, and not where the turn fails:
  * that is its last event. {@link await} returns the end alone.
+ *
+ * The receipt of a command that began no turn (`isOfNewest`) has the events of the turn that is under way or due, and none where none
+ * is. The receipt of `interrupt` that stopped a turn has none: its event is the end.
  *
  * **Example** (A page that follows one turn)
  *
@@ -860,7 +883,8 @@ export const turnEvents = (id: string, receipt: TurnPlace): Stream.Stream<Entry,
   Stream.unwrap(
     Effect.gen(function* () {
       const sessions = yield* Session
-      if (receipt.isOfOrigin === true) return sessionRun.eventsOfNewest(sessions, id)
+      if (receipt.isInterrupted === true) return Stream.empty
+      if (receipt.isOfNewest === true) return sessionRun.eventsOfNewest(sessions, id)
       const look = lookFor(sessions, id, receipt)
       if (receipt.isWaiting === true && Option.isSome(yield* look)) return Stream.empty
       const see = watch(id, isOf(receipt), look)
@@ -893,7 +917,11 @@ const untilEnd = Effect.fnUntraced(function* (
   receipt: TurnPlace
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
-  if (receipt.isOfOrigin === true) return yield* sessionRun.endOf(sessions, id, receipt.cursor)
+  if (receipt.isOfNewest === true) return yield* sessionRun.endOf(sessions, id, receipt.cursor)
+  if (receipt.isInterrupted === true) {
+    const { sequence } = yield* sessionTypes.checkAfter(id, receipt.cursor)
+    return { text: "", outcome: { _tag: "Interrupted" }, sequence, cursor: receipt.cursor }
+  }
   const look = lookFor(sessions, id, receipt)
   const waiting = receipt.isWaiting === true ? yield* look : Option.none()
   return Option.isSome(waiting) ? waiting.value : yield* endOf(id, receipt.cursor, isOf(receipt), look)
@@ -905,6 +933,12 @@ export {
   /**
    * Waits for the end of the turn of a receipt, however it ends, as {@link ask} does after it has sent its message. A turn that
    * failed is an error with the reason `TurnFailed`.
+   *
+   * **Details**
+   *
+   * It takes the receipt of any command. After `decide` and `resume` it is the end of the turn that they began. After a command that
+   * began none (`isOfNewest`) it is the end of the newest turn, once none is under way or due: at once in a session that is idle, and
+   * the error `NotFound` in one that never had a turn. After an `interrupt` that stopped a turn it is `Interrupted` at once, without a text.
    *
    * @category combinators
    * @since 0.1.0

@@ -261,7 +261,7 @@ describe("MEND-8 F6 Stop in a session", () => {
           const asked = Effect.provideContext(ScriptedModel.requests, model)
           yield* sessionTests.eventually(Effect.map(asked, (all) => all.length === 1))
           yield* Effect.sleep("350 millis")
-          assert.isTrue(yield* sessions.interrupt("a"))
+          assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
           const message = lastOf(yield* sessions.history("a"))
           assert.strictEqual(message.finishReason, "interrupted")
           assert.isTrue(message.usage?.estimated)

@@ -169,10 +169,10 @@ describe("DUR-1 approvals", () => {
       const { sessions } = yield* open(yield* t.store)
       yield* sessions.send("a", "pay")
       yield* waiting(sessions, "a")
-      assert.isTrue(yield* sessions.interrupt("a"))
+      assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
       const { outcome, status } = yield* t.stateOf(sessions, "a")
       assert.deepStrictEqual([status, outcome?._tag], ["idle", "Interrupted"])
-      assert.isFalse(yield* sessions.interrupt("a"))
+      assert.isUndefined((yield* sessions.interrupt("a")).isInterrupted)
     }).pipe(Effect.scoped)
   )
 

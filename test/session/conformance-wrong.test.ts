@@ -18,6 +18,9 @@ const withService = (change: Change) =>
 
 const busy = (id: string) => new Session.SessionError({ id, reason: { _tag: "Busy", status: "running" } })
 
+/** The receipt of a command that does nothing. */
+const receipt: Session.Receipt = { sequence: 1, cursor: "a.1" }
+
 const isBusy = (right: Service, id: string) =>
   Effect.map(
     right.state(id),
@@ -110,7 +113,7 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     (right) => ({
       interrupt: (id) =>
         Effect.flatMap(right.state(id), (found) =>
-          Option.exists(found, ({ status }) => status === "waiting") ? Effect.succeed(false) : right.interrupt(id)
+          Option.exists(found, ({ status }) => status === "waiting") ? Effect.succeed(receipt) : right.interrupt(id)
         )
     })
   ],
@@ -344,7 +347,11 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     "runs once it is approved",
     /events: expected/,
     (right) => ({
-      decide: (id, decisions) => Effect.forEach(decisions, (one) => right.decide(id, [one]), { discard: true })
+      decide: (id, decisions) =>
+        Effect.as(
+          Effect.forEach(decisions, (one) => right.decide(id, [one])),
+          receipt
+        )
     })
   ],
   [
@@ -396,20 +403,29 @@ const wrong: ReadonlyArray<readonly [name: string, rule: string, problem: RegExp
     /turns that ended when interrupt returned/,
     (right) => ({
       interrupt: (id) =>
-        Effect.tap(isBusy(right, id), () => Effect.forkDetach(Effect.delay(right.interrupt(id), "100 millis")))
+        Effect.flatMap(isBusy(right, id), (isBusy) =>
+          isBusy
+            ? Effect.as(Effect.forkDetach(Effect.delay(right.interrupt(id), "100 millis")), {
+                ...receipt,
+                isInterrupted: true as const
+              })
+            : right.interrupt(id)
+        )
     })
   ],
   [
     "an interruption without a turn is one",
     "an interruption ends the turn",
-    /interrupt: expected false/,
-    (right) => ({ interrupt: (id) => Effect.as(right.interrupt(id), true) })
+    /interrupt without a turn: expected false/,
+    (right) => ({
+      interrupt: (id) => Effect.map(right.interrupt(id), (receipt) => ({ ...receipt, isInterrupted: true }))
+    })
   ],
   [
     "resume does nothing",
     "a turn that fails",
     /expected the resumed turn to end/,
-    () => ({ resume: () => Effect.void })
+    () => ({ resume: () => Effect.succeed(receipt) })
   ],
   [
     "a failure is not shown",

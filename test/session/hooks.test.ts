@@ -181,7 +181,7 @@ describe("KEEP-8 the hooks of a layer", () => {
       Stream.takeUntil((entry) => t.tagOf(entry) === "ToolFinished"),
       Stream.runDrain
     )
-    assert.isTrue(yield* sessions.interrupt("a"))
+    assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
     assert.deepStrictEqual(
       (yield* endsOf(sessions, "a")).map(({ _tag }) => _tag),
       ["Interrupted"]

@@ -80,7 +80,7 @@ describe("DUR-1 Session", () => {
         const sessions = yield* Session.Session
         const fiber = yield* Effect.forkChild(Session.ask("a", "one"))
         yield* Deferred.await(started)
-        assert.isTrue(yield* sessions.interrupt("a"))
+        assert.isTrue((yield* sessions.interrupt("a")).isInterrupted)
         const answer = yield* Fiber.join(fiber)
         assert.strictEqual(answer.outcome._tag, "Interrupted")
         const next = yield* Session.ask("a", "two")

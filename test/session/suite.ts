@@ -237,6 +237,10 @@ const expectReason = <A>(
       reason._tag === tag ? Effect.void : Effect.fail(`${what}: expected ${tag}, got ${reason._tag}: ${message}`)
   })
 
+/** Returns whether there was something to stop. */
+const stop = (sessions: Session.Service, id: string) =>
+  Effect.map(sessions.interrupt(id), ({ isInterrupted }) => isInterrupted === true)
+
 const countMessages = (entries: ReadonlyArray<Session.Entry>, messageId: string): number =>
   entries.filter(({ event }) => event._tag === "MessageReceived" && event.messageId === messageId).length
 
@@ -259,7 +263,7 @@ const messages: ReadonlyArray<Rule> = [
     yield* expectReason("resume", "NotFound", sessions.resume(id))
     const decision = { callId: "c", digest: "sha256:0", approved: true }
     yield* expectReason("decide", "NotFound", sessions.decide(id, [decision]))
-    yield* expectEqual("interrupt", false, yield* sessions.interrupt(id))
+    yield* expectReason("interrupt", "NotFound", sessions.interrupt(id))
     yield* expectEqual("remove", false, yield* sessions.remove(id))
     yield* expectEqual("state", Option.none(), yield* sessions.state(id))
     yield* expectEqual("answer", "a", (yield* ask(sessions, id, "reply a")).text)
@@ -684,7 +688,7 @@ const decisions: ReadonlyArray<Rule> = [
       yield* expectEqual("answer", "b", (yield* ask(sessions, id, "reply b", { pending: "deny" })).text)
       yield* ask(sessions, id, "pay c")
       yield* untilStatus(sessions, input, "waiting")
-      yield* expectEqual("interrupt", true, yield* sessions.interrupt(id))
+      yield* expectEqual("interrupt", true, yield* stop(sessions, id))
       const { outcome, status } = yield* existing(sessions, id)
       yield* expectEqual("state", ["idle", "Interrupted"], [status, outcome?._tag])
       yield* expectEqual("calls", [], fixture.calls())
@@ -751,7 +755,7 @@ const asks: ReadonlyArray<Rule> = [
       yield* Deferred.succeed(fixture.gate("z").opened, undefined)
       yield* expectNext("the answer for the message behind the call")
       yield* expectEqual("b", ["AwaitingApproval", ["pay"], "a"], awaiting(yield* Fiber.join(asking)))
-      yield* expectEqual("interrupt", true, yield* sessions.interrupt(id))
+      yield* expectEqual("interrupt", true, yield* stop(sessions, id))
       yield* expectNext("the answer of the message that waited")
       yield* expectEqual("answer", "b", (yield* ask(sessions, id, "reply b", { messageId: "b" })).text)
       yield* expectEqual("calls", [], fixture.calls())
@@ -1019,13 +1023,13 @@ const forks: ReadonlyArray<Rule> = [
 const ends: ReadonlyArray<Rule> = [
   rule("an interruption ends the turn, and the messages that wait are answered next", function* (sessions, input) {
     const { expectNext, fixture, id } = input
-    yield* expectEqual("interrupt", false, yield* sessions.interrupt(id))
+    yield* expectReason("interrupt", "NotFound", sessions.interrupt(id))
     yield* send(sessions, id, "hold a", { messageId: "a" })
     yield* expectNext("the tool to be called")
     yield* Deferred.await(fixture.gate("a").reached)
     yield* send(sessions, id, "reply b", { messageId: "b" })
     yield* expectNext("the interruption to end the turn")
-    yield* expectEqual("interrupt", true, yield* sessions.interrupt(id))
+    yield* expectEqual("interrupt", true, yield* stop(sessions, id))
     const ended = (yield* everyEntry(sessions, id)).filter(
       ({ event }) => event._tag === "RunEvent" && event.event._tag === "RunFinished"
     )
@@ -1036,7 +1040,7 @@ const ends: ReadonlyArray<Rule> = [
     yield* expectNext("the answer of the next message")
     yield* expectEqual("answer", "b", (yield* ask(sessions, id, "reply b", { messageId: "b" })).text)
     yield* untilStatus(sessions, input, "idle")
-    yield* expectEqual("interrupt without a turn", false, yield* sessions.interrupt(id))
+    yield* expectEqual("interrupt without a turn", false, yield* stop(sessions, id))
     yield* expectLines(sessions, id, ["user hold a", "tool interrupted", "user reply b", "assistant b"])
     yield* expectEqual("calls", ["hold a"], fixture.calls())
   }),

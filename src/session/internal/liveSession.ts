@@ -31,17 +31,22 @@ export interface LiveSession {
   readonly send: (
     input: sessionTypes.Input,
     options?: sessionTypes.SendOptions
-  ) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
-  readonly edit: (options: sessionTypes.EditOptions) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
+  ) => Effect.Effect<sessionTypes.MessageReceipt, sessionTypes.SessionError>
+  readonly edit: (
+    options: sessionTypes.EditOptions
+  ) => Effect.Effect<sessionTypes.MessageReceipt, sessionTypes.SessionError>
   readonly withdraw: (messageId: string) => Effect.Effect<boolean, sessionTypes.SessionError>
-  readonly fork: (from: string, at: number | string | undefined) => Effect.Effect<void, sessionTypes.SessionError>
-  readonly decide: (decisions: sessionTypes.Decisions) => Effect.Effect<void, sessionTypes.SessionError>
-  readonly resume: Effect.Effect<void, sessionTypes.SessionError>
-  readonly interrupt: Effect.Effect<boolean, sessionTypes.SessionError>
+  readonly fork: (
+    from: string,
+    at: number | string | undefined
+  ) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
+  readonly decide: (decisions: sessionTypes.Decisions) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
+  readonly resume: Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
+  readonly interrupt: Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
   readonly events: (after: Place) => Stream.Stream<Entry, sessionTypes.SessionError>
   readonly state: Effect.Effect<Option.Option<sessionTypes.State>, sessionTypes.SessionError>
   readonly history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
-  readonly update: (details: sessionTypes.Details) => Effect.Effect<void, sessionTypes.SessionError>
+  readonly update: (details: sessionTypes.Details) => Effect.Effect<sessionTypes.Receipt, sessionTypes.SessionError>
   readonly remove: Effect.Effect<boolean, sessionTypes.SessionError>
   readonly idle: Effect.Effect<void, sessionTypes.SessionError>
   readonly untilIdle: Effect.Effect<void, sessionTypes.SessionError>

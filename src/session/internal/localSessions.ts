@@ -438,12 +438,11 @@ export const make = Effect.fnUntraced(function* (
       untilFree(using(id, ({ withdraw }) => withdraw(messageId)))
     ),
     decide: Effect.fn("Session.decide")((id, decisions) =>
-      Effect.flatMap(
-        sessionTypes.checkDecisions(id, decisions, untilFree(using(id, ({ state }) => state))),
-        Option.match({
-          onNone: () => Effect.void,
-          onSome: (decisions) => untilFree(using(id, ({ decide }) => decide(decisions)))
-        })
+      sessionTypes.deciding(
+        id,
+        decisions,
+        Effect.suspend(() => untilFree(using(id, ({ state }) => state))),
+        (decisions) => untilFree(using(id, ({ decide }) => decide(decisions)))
       )
     ),
     resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),

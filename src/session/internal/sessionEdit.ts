@@ -20,7 +20,7 @@ import * as sessionInbox from "./sessionInbox.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import type { Turns } from "./sessionTurn.ts"
 import * as sessionTypes from "./sessionTypes.ts"
-import type { EditOptions, Reason, Receipt, SessionError } from "./sessionTypes.ts"
+import type { EditOptions, MessageReceipt, Reason, SessionError } from "./sessionTypes.ts"
 
 /** An edit whose new message has an id. */
 interface Edit extends EditOptions {
@@ -138,7 +138,7 @@ const isInTurn = ({ current }: Turns, found: Found): boolean =>
 const store = Effect.fnUntraced(function* (
   self: Turns,
   edit: Edit
-): Effect.fn.Return<Receipt | undefined, SessionError> {
+): Effect.fn.Return<MessageReceipt | undefined, SessionError> {
   const { own } = self
   const looked = yield* look(self, edit)
   if (looked._tag === "Made") return looked.receipt
@@ -171,7 +171,7 @@ const tellHost = ({ host, id, own }: Turns, event: Run.Event): Effect.Effect<voi
 }
 
 /** Stops the turn of the message, and stores the edit. */
-const replace = (self: Turns, edit: Edit, found: Found): Effect.Effect<Receipt, SessionError> =>
+const replace = (self: Turns, edit: Edit, found: Found): Effect.Effect<MessageReceipt, SessionError> =>
   Effect.suspend(() => {
     const { current, own } = self
     const stopped =
@@ -184,7 +184,7 @@ const replace = (self: Turns, edit: Edit, found: Found): Effect.Effect<Receipt, 
 export const edit = Effect.fnUntraced(function* (
   self: Turns,
   options: EditOptions
-): Effect.fn.Return<Receipt, SessionError> {
+): Effect.fn.Return<MessageReceipt, SessionError> {
   const { messageId, newMessageId = yield* yield* Message.MessageId } = options
   const { own } = self
   if (newMessageId === messageId) {

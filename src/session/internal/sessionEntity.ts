@@ -151,7 +151,12 @@ const EventsPayload = VersionedCodec.single({
   value: Schema.Struct({ ...Call.fields, after: Schema.Int, life: Schema.optionalKey(Schema.String) })
 }).schema
 
-const receipt = VersionedCodec.single({ what: "receipt of a message", value: sessionTypes.Receipt }).schema
+const receipt = VersionedCodec.single({ what: "receipt of a command", value: sessionTypes.Receipt }).schema
+
+const messageReceipt = VersionedCodec.single({
+  what: "receipt of a message",
+  value: sessionTypes.MessageReceipt
+}).schema
 
 const state = VersionedCodec.single({
   what: "state of a session",
@@ -204,21 +209,21 @@ const nameOf = (text: string, longest: number): string =>
 
 export const entityOf = (namespace: string) =>
   Entity.make(`effect-emissary/Session/${nameOf(namespace, 100)}`, [
-    Rpc.make("Send", { ...keyed(SendBody), success: receipt, error }).annotateMerge(delivered),
-    Rpc.make("Edit", { ...keyed(EditBody), success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Send", { ...keyed(SendBody), success: messageReceipt, error }).annotateMerge(delivered),
+    Rpc.make("Edit", { ...keyed(EditBody), success: messageReceipt, error }).annotateMerge(delivered),
     Rpc.make("Withdraw", { ...keyed(WithdrawBody), success: Schema.Boolean, error }).annotateMerge(delivered),
-    Rpc.make("Fork", { ...keyed(ForkBody), error }).annotateMerge(delivered),
-    Rpc.make("Decide", { ...keyed(DecideBody), error }).annotateMerge(delivered),
-    Rpc.make("Resume", { ...keyed(call), error }).annotateMerge(delivered),
+    Rpc.make("Fork", { ...keyed(ForkBody), success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Decide", { ...keyed(DecideBody), success: receipt, error }).annotateMerge(delivered),
+    Rpc.make("Resume", { ...keyed(call), success: receipt, error }).annotateMerge(delivered),
     // A runner that stops leaves the turn to the next one
     Rpc.make("Turn", { payload: call }).annotateMerge(delivered).annotate(ClusterSchema.InterruptOnTermination, true),
     Rpc.make("Events", { payload: EventsPayload, success: entry, error, stream: true }).annotate(
       ClusterSchema.InterruptOnTermination,
       true
     ),
-    Rpc.make("Interrupt", { payload: call, success: Schema.Boolean, error }),
+    Rpc.make("Interrupt", { payload: call, success: receipt, error }),
     Rpc.make("State", { payload: call, success: state, error }),
-    Rpc.make("Update", { ...keyed(UpdateBody), error }).annotateMerge(delivered),
+    Rpc.make("Update", { ...keyed(UpdateBody), success: receipt, error }).annotateMerge(delivered),
     Rpc.make("List", { payload: listCall, success: page, error }),
     Rpc.make("Read", { payload: readCall, success: written, error }),
     Rpc.make("History", { payload: historyCall, success: Conversation.Conversation, error }),
@@ -687,12 +692,11 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
         keyedCall(to, (session, key) => session.Fork({ key, body: { id: to, from: id, ...defined({ at }) } }))
       ),
     decide: (id, decisions) =>
-      Effect.flatMap(
-        sessionTypes.checkDecisions(id, decisions, service.state(id)),
-        Option.match({
-          onNone: () => Effect.void,
-          onSome: (decisions) => keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } }))
-        })
+      sessionTypes.deciding(
+        id,
+        decisions,
+        Effect.suspend(() => service.state(id)),
+        (decisions) => keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } }))
       ),
     resume: (id) => keyedCall(id, (session, key) => session.Resume({ key, body: { id } })),
     interrupt: (id) => call(id, (session) => session.Interrupt({ id })),

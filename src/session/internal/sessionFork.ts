@@ -15,7 +15,7 @@ import * as sessionInbox from "./sessionInbox.ts"
 import type { Turns } from "./sessionTurn.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 import * as sessionTypes from "./sessionTypes.ts"
-import type { Reason, SessionError } from "./sessionTypes.ts"
+import type { Reason, Receipt, SessionError } from "./sessionTypes.ts"
 import * as turnEvents from "./turnEvents.ts"
 
 /**
@@ -73,7 +73,11 @@ const isSame = Effect.fnUntraced(function* ({ host: { sessions }, own }: Turns, 
 })
 
 /** Makes this session from another one. */
-export const fork = (self: Turns, from: string, at: number | string | undefined): Effect.Effect<void, SessionError> => {
+export const fork = (
+  self: Turns,
+  from: string,
+  at: number | string | undefined
+): Effect.Effect<Receipt, SessionError> => {
   const { own } = self
   const refuse = Effect.flatMap(own.memory, (memory) =>
     Effect.fail(own.fail({ ...sessionInbox.existing(memory), isFork: true }))
@@ -87,11 +91,11 @@ export const fork = (self: Turns, from: string, at: number | string | undefined)
         const { beginning, progress } = yield* beginningOf(self, memory)
         const now = yield* DateTime.now
         const event: Event = { _tag: "SessionForked", at: now, from, cursor, ...defined({ progress }) }
-        if (yield* own.create(memory.agent, now, [event], beginning)) return
+        if (yield* own.create(memory.agent, now, [event], beginning)) return sessionInbox.newest(self)
         // Another process made it
         yield* own.refresh
       }
-      if (!(yield* isSame(self, from, cursor))) return yield* refuse
+      return (yield* isSame(self, from, cursor)) ? sessionInbox.newest(self) : yield* refuse
     })
   )
 }

@@ -37,7 +37,17 @@ import * as sessionTurn from "./sessionTurn.ts"
 import * as turnEvents from "./turnEvents.ts"
 import type { Turn, Turns } from "./sessionTurn.ts"
 import * as sessionTypes from "./sessionTypes.ts"
-import type { Decisions, Details, Input, Models, Reason, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
+import type {
+  Decisions,
+  Details,
+  Input,
+  MessageReceipt,
+  Models,
+  Reason,
+  Receipt,
+  SendOptions,
+  SessionError
+} from "./sessionTypes.ts"
 
 /** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
 const patienceToBegin = Duration.seconds(1)
@@ -95,7 +105,7 @@ export const send = Effect.fnUntraced(function* (
   self: Turns,
   input: Input,
   options: SendOptions = {}
-): Effect.fn.Return<Receipt, SessionError> {
+): Effect.fn.Return<MessageReceipt, SessionError> {
   const { own } = self
   const messageId = options.messageId ?? (yield* yield* Message.MessageId)
   const { definition } = options
@@ -131,7 +141,10 @@ const mayReplace = Effect.fnUntraced(function* (
 })
 
 /** Stops the turn, and stores the message that begins another session. */
-const replace = (self: Turns, stored: Effect.Effect<Receipt, SessionError>): Effect.Effect<Receipt, SessionError> =>
+const replace = (
+  self: Turns,
+  stored: Effect.Effect<MessageReceipt, SessionError>
+): Effect.Effect<MessageReceipt, SessionError> =>
   Effect.suspend(() => {
     const { current, own } = self
     const stopped = current === undefined ? Effect.void : interruptTurn(self, current)
@@ -215,7 +228,7 @@ const store = Effect.fnUntraced(function* (
   options: SendOptions,
   made: Made | undefined,
   details: sessionDetails.Checked
-): Effect.fn.Return<Receipt, SessionError> {
+): Effect.fn.Return<MessageReceipt, SessionError> {
   const { own } = self
   yield* own.refresh
   const { conversation, ifExists = "continue", pending } = options
@@ -259,7 +272,7 @@ const store = Effect.fnUntraced(function* (
     // Another process was faster
     if (!isCreated) return yield* store(self, message, options, made, details)
   } else yield* receive(self, event)
-  return receiptOf(self, messageId, own.stored?.memory.sequence ?? 0)
+  return receiptOf(self, messageId, own.sequence())
 })
 
 /** The `RunContext` of a message: its own, or that of the host. An empty one is not stored. */
@@ -316,8 +329,7 @@ const resumeOrigin = Effect.fnUntraced(function* (
   const isSame = memory.origin === digest && (memory.run === undefined || Equal.equals(context, memory.run.context))
   if (!isSame) return yield* self.own.fail({ _tag: "InputDiffers" })
   yield* resumeStopped(self, memory)
-  const sequence = self.own.stored?.memory.sequence ?? 0
-  return { ...receiptOf(self, messageId, sequence), isOfOrigin: true as const }
+  return { ...newest(self), messageId }
 })
 
 const resumeStopped = Effect.fnUntraced(function* (self: Turns, memory: Memory) {
@@ -351,13 +363,21 @@ const ensureRoom = Effect.fnUntraced(function* (self: Turns, memory: Memory, { p
   }
 })
 
-export const receiptOf = ({ own }: Turns, messageId: string, sequence: number): Receipt => {
-  const { at, memory } = own.stored ?? {}
+/** The receipt of a command whose newest event has this number. */
+const receiptAt = ({ own }: Turns, sequence = own.sequence()): Receipt => ({
+  sequence,
+  cursor: sessionEvents.cursorOf(own.stored?.at.head.life ?? "", sequence)
+})
+
+/** The receipt of a command that began no turn. */
+export const newest = (self: Turns) => ({ ...receiptAt(self), isOfNewest: true as const })
+
+export const receiptOf = (self: Turns, messageId: string, sequence: number): MessageReceipt => {
+  const memory = self.own.stored?.memory
   // It is taken after a decision, and no event shows that
   const isWaiting =
     memory !== undefined && sessionEvents.statusOf(memory) === "waiting" && sessionEvents.isWaiting(memory, messageId)
-  const cursor = sessionEvents.cursorOf(at?.head.life ?? "", sequence)
-  return { messageId, sequence, cursor, ...(isWaiting && { isWaiting }) }
+  return { ...receiptAt(self, sequence), messageId, ...(isWaiting && { isWaiting }) }
 }
 
 /** The receipt of a message that was received before. It is the new event for a message that waits for one. */
@@ -382,10 +402,13 @@ const bare = ({ callId, path, ...decision }: Run.Decision): Run.Decision => ({
   ...defined({ path })
 })
 
-export const decide = (self: Turns, decisions: Decisions): Effect.Effect<void, SessionError> =>
+export const decide = (self: Turns, decisions: Decisions): Effect.Effect<Receipt, SessionError> =>
   self.own.alone(storeDecisions(self, decisions))
 
-const storeDecisions = Effect.fnUntraced(function* (self: Turns, decisions: Decisions) {
+const storeDecisions = Effect.fnUntraced(function* (
+  self: Turns,
+  decisions: Decisions
+): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   yield* own.refresh
   const memory = yield* own.memory
@@ -395,11 +418,16 @@ const storeDecisions = Effect.fnUntraced(function* (self: Turns, decisions: Deci
     return (isOpen ? memory.decisions : memory.decided).some((one) => isSame(decision, one))
   }
   const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
-  // Those that wait for a new event have it with this
-  if (first === undefined) return memory.isHeld ? yield* receiveResume(self) : undefined
+  if (first === undefined && !memory.isHeld) return newest(self)
+  if (first === undefined) {
+    // Those that wait for a new event have it with this
+    yield* receiveResume(self)
+    return receiptAt(self)
+  }
   const fresh: Decisions = [first, ...others]
   yield* Effect.mapError(checkDecisions(memory, fresh), (error) => own.fail({ _tag: "InvalidDecision", error }))
   yield* receive(self, { _tag: "DecisionsReceived", at: yield* DateTime.now, decisions: Arr.map(fresh, bare) })
+  return receiptAt(self)
 })
 
 const checkDecisions = Effect.fnUntraced(function* (
@@ -419,50 +447,64 @@ const checkDecisions = Effect.fnUntraced(function* (
 
 /** Sets the title, the metadata or both. No turn answers that. */
 export const update = Effect.fnUntraced(function* (
-  { own }: Turns,
+  self: Turns,
   changed: Details
-): Effect.fn.Return<void, SessionError> {
+): Effect.fn.Return<Receipt, SessionError> {
+  const { own } = self
   const details = yield* Effect.mapError(sessionDetails.check(changed), own.fail)
-  yield* own.alone(
+  return yield* own.alone(
     Effect.gen(function* () {
       yield* own.refresh
       yield* own.memory
-      if (sessionDetails.isEmpty(details)) return
-      yield* own.write([{ _tag: "SessionUpdated", at: yield* DateTime.now, ...details }])
+      if (!sessionDetails.isEmpty(details)) {
+        yield* own.write([{ _tag: "SessionUpdated", at: yield* DateTime.now, ...details }])
+      }
+      return newest(self)
     })
   )
 })
 
-export const resume = (self: Turns): Effect.Effect<void, SessionError> => {
+export const resume = (self: Turns): Effect.Effect<Receipt, SessionError> => {
   const { own } = self
   return own.alone(
     Effect.gen(function* () {
       yield* own.refresh
       yield* own.memory
-      if (!own.hasWork()) yield* receiveResume(self)
+      if (own.hasWork()) return newest(self)
+      yield* receiveResume(self)
+      return receiptAt(self)
     })
   )
 }
 
-/** Stops the turn, or denies the calls that wait. Returns whether there was something to stop. */
-export const interrupt = (self: Turns): Effect.Effect<boolean, SessionError> =>
+/** Stops the turn, or denies the calls that wait. */
+export const interrupt = (self: Turns): Effect.Effect<Receipt, SessionError> =>
+  Effect.tap(stop(self), () => self.own.memory)
+
+const stop = (self: Turns): Effect.Effect<Receipt, SessionError> =>
   Effect.suspend(() => {
     const { current, own } = self
     if (current !== undefined) return interruptTurn(self, current)
     const looked = own.alone(Effect.andThen(Effect.andThen(own.refresh, own.ensureFree), cancelled(self)))
-    return Effect.flatMap(looked, (found) => (found === undefined ? interrupt(self) : Effect.succeed(found)))
+    return Effect.flatMap(looked, (found) => (found === undefined ? stop(self) : Effect.succeed(found)))
   })
+
+const stoppedAt = (self: Turns, sequence?: number): Receipt => ({ ...receiptAt(self, sequence), isInterrupted: true })
 
 /** `undefined` if a turn has begun meanwhile. A turn that is left to a process with its agent is ended without it. */
-const cancelled = (self: Turns) =>
+const cancelled = (self: Turns): Effect.Effect<Receipt | undefined, SessionError> =>
   Effect.suspend(() => {
     if (self.current !== undefined) return Effect.undefined
-    if (sessionTurn.leftToOthers(self) === undefined) return sessionTurn.cancelCalls(self)
+    const isOthers = sessionTurn.leftToOthers(self) !== undefined
     const message = self.own.stored && sessionEvents.nextMessage(self.own.stored.memory)
-    return Effect.as(sessionTurn.recordEnd(self, message), true)
+    const stopped = isOthers ? Effect.as(sessionTurn.recordEnd(self, message), true) : sessionTurn.cancelCalls(self)
+    return Effect.map(stopped, (isStopped) => (isStopped ? stoppedAt(self) : newest(self)))
   })
 
-export const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
+export const interruptTurn = Effect.fnUntraced(function* (
+  self: Turns,
+  turn: Turn
+): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   // A message that was acknowledged is part of the conversation, also where its turn is stopped at once
   yield* begins(turn)
@@ -471,10 +513,11 @@ export const interruptTurn = Effect.fnUntraced(function* (self: Turns, turn: Tur
   yield* own.ensureAlive
   if (!sessionTurn.isOurs(turn)) {
     yield* own.alone(Effect.andThen(own.refresh, own.ensureFree))
-    return true
+    return stoppedAt(self)
   }
-  const wasLeft = yield* own.alone(cancelled(self))
-  return sessionTurn.wasInterrupted(turn) || wasLeft === true
+  const found = yield* own.alone(cancelled(self))
+  if (found?.isInterrupted === true) return found
+  return sessionTurn.wasInterrupted(turn) ? stoppedAt(self, turn.last) : (found ?? newest(self))
 })
 
 /** Drops a message that no turn has taken. Returns whether it waited. */
@@ -528,7 +571,7 @@ export const paused = <A>(self: Turns, effect: Effect.Effect<A, SessionError>): 
 export const remove = (self: Turns): Effect.Effect<boolean, SessionError> =>
   paused(
     self,
-    Effect.suspend(() => Effect.andThen(interrupt(self), self.own.alone(removeStored(self))))
+    Effect.suspend(() => Effect.andThen(stop(self), self.own.alone(removeStored(self))))
   )
 
 const removeStored = ({ host, id, own }: Turns) =>

@@ -81,6 +81,7 @@ export const nextCourse = (self: Course, next: Course): Course =>
  *   together with the last of them. `isTimed`: they are written soon.
  * - `unheard`: entries that the hooks of the host do not have yet. `stop`: the answer of its `interruptWhen`.
  * - `message`: the id of the message that it takes.
+ * - `last`: the number of the event that ended it.
  * - `begun`: set when it has begun. `stopped`: when it is no longer `Free`. `done`: when it has ended.
  * - `settled`: set when no tool is under way after the session began to close.
  */
@@ -94,6 +95,7 @@ export interface Turn {
   readonly unheard: Array<agentTypes.Entry>
   stop: agentTypes.Interruption | undefined
   message: string | undefined
+  last: number | undefined
   readonly begun: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
   readonly settled: Deferred.Deferred<void>
@@ -110,6 +112,7 @@ const makeTurn = (state: Run.State | undefined): Turn => ({
   unheard: [],
   stop: undefined,
   message: undefined,
+  last: undefined,
   begun: Deferred.makeUnsafe(),
   stopped: Deferred.makeUnsafe(),
   settled: Deferred.makeUnsafe(),
@@ -438,7 +441,9 @@ const writePending = (
     const state = turn.pending.length === 0 ? turn.state : undefined
     // With the gate: a reader of the end may interrupt the turn before this returns
     return Effect.map(own.write(events, state), () => {
-      if (isEnd) advance(turn, { _tag: "Ended", isCancelled: false })
+      if (!isEnd) return
+      turn.last = own.sequence()
+      advance(turn, { _tag: "Ended", isCancelled: false })
     })
   })
 
@@ -501,6 +506,9 @@ const settle = Effect.fnUntraced(function* (
   message: Queued | undefined
 ) {
   const { own } = self
+  /** With the gate: whether events were written, the last of which is the end. */
+  const ending = (written: Effect.Effect<boolean, SessionError>) =>
+    own.alone(Effect.tap(written, (isWritten) => Effect.sync(() => isWritten && (turn.last = own.sequence()))))
   const isLost = () => turn.course._tag === "Muted"
   // A turn that failed had its message
   if (!isLost()) yield* flushFirst(self, turn, turnEvents.urgent)
@@ -511,12 +519,13 @@ const settle = Effect.fnUntraced(function* (
   if (problem !== undefined) {
     const failure = yield* explain(self, problem)
     const isFaultOfMessage = turnEvents.isFaultOfMessage(problem)
-    return yield* own.alone(recordFailure(self, failure, message, isFaultOfMessage))
+    return yield* Effect.asVoid(ending(Effect.as(recordFailure(self, failure, message, isFaultOfMessage), true)))
   }
   const isEnded = () => turn.progress._tag === "Ended"
-  if (!isEnded()) yield* own.alone(Effect.suspend(() => (isEnded() ? Effect.void : recordEnd(self, message))))
+  const recorded = Effect.suspend(() => (isEnded() ? Effect.succeed(false) : Effect.as(recordEnd(self, message), true)))
+  if (!isEnded()) yield* ending(recorded)
   if (Deferred.isDoneUnsafe(turn.stopped)) {
-    const isCancelled = yield* own.alone(cancelCalls(self))
+    const isCancelled = yield* ending(cancelCalls(self))
     if (isEnded()) advance(turn, { _tag: "Ended", isCancelled })
   }
 })

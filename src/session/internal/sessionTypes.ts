@@ -351,27 +351,49 @@ export const IfExists = Schema.Literals(["continue", "fail", "resume", "restart"
 
 export type IfExists = typeof IfExists.Type
 
+const isTrue = Schema.optionalKey(Schema.Literal(true))
+
 export const Receipt = Schema.Struct({
-  messageId: Schema.String,
   sequence: runParts.Count,
   cursor: Schema.String,
-  isWaiting: Schema.optionalKey(Schema.Literal(true)),
-  isOfOrigin: Schema.optionalKey(Schema.Literal(true))
+  messageId: Schema.optionalKey(Schema.String),
+  isWaiting: isTrue,
+  isOfNewest: isTrue,
+  isInterrupted: isTrue
 })
 
-/** A message is stored. */
+/** A command took effect at a place of a session. */
 export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
+
+export const MessageReceipt = Schema.Struct({ ...Receipt.fields, messageId: Schema.String })
+
+/** A message is stored. */
+export interface MessageReceipt extends Schema.Schema.Type<typeof MessageReceipt> {}
 
 export type Decisions = readonly [Run.Decision, ...Array<Run.Decision>]
 
-/** The decisions of a call, `None` for an empty list. Refuses what is no list of decisions, and names the calls that wait. */
-export const checkDecisions = (
+/**
+ * Stores the decisions of a call. An empty list changes nothing. Refuses what is no list of decisions, and names the calls that
+ * wait.
+ */
+export const deciding = (
   id: string,
   decisions: unknown,
-  state: Effect.Effect<Option.Option<State>, SessionError>
-): Effect.Effect<Option.Option<Decisions>, SessionError> => {
+  state: Effect.Effect<Option.Option<State>, SessionError>,
+  store: (decisions: Decisions) => Effect.Effect<Receipt, SessionError>
+): Effect.Effect<Receipt, SessionError> => {
   const all: ReadonlyArray<unknown> = Array.isArray(decisions) ? decisions : [decisions]
-  if (all.every(isDecision)) return Effect.succeed(Option.liftPredicate(all, Arr.isReadonlyArrayNonEmpty))
+  const failed = (reason: Reason) => Effect.fail(new SessionError({ id, reason }))
+  if (all.every(isDecision)) {
+    if (Arr.isReadonlyArrayNonEmpty(all)) return store(all)
+    return Effect.flatMap(
+      state,
+      Option.match({
+        onNone: () => failed({ _tag: "NotFound" }),
+        onSome: ({ cursor, sequence }) => Effect.succeed<Receipt>({ sequence, cursor, isOfNewest: true })
+      })
+    )
+  }
   const wrong = all.find((decision) => !isDecision(decision))
   const callId = Predicate.hasProperty(wrong, "callId") && Predicate.isString(wrong.callId) ? wrong.callId : ""
   const requests = Effect.match(state, {
@@ -380,8 +402,10 @@ export const checkDecisions = (
   })
   return Effect.flatMap(requests, (waiting) => {
     const pending = waiting.map((request) => request.callId)
-    const error = new Run.InvalidDecision({ callId, problem: "malformed", pending })
-    return Effect.fail(new SessionError({ id, reason: { _tag: "InvalidDecision", error } }))
+    return failed({
+      _tag: "InvalidDecision",
+      error: new Run.InvalidDecision({ callId, problem: "malformed", pending })
+    })
   })
 }
 
@@ -392,13 +416,13 @@ export const isStoreDown = ({ reason }: SessionError): boolean => reason._tag ==
 
 /** The operations on sessions. */
 export interface Service {
-  readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<Receipt, SessionError>
-  readonly edit: (id: string, options: EditOptions) => Effect.Effect<Receipt, SessionError>
+  readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<MessageReceipt, SessionError>
+  readonly edit: (id: string, options: EditOptions) => Effect.Effect<MessageReceipt, SessionError>
   readonly withdraw: (id: string, messageId: string) => Effect.Effect<boolean, SessionError>
-  readonly fork: (id: string, options: ForkOptions) => Effect.Effect<void, SessionError>
-  readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<void, SessionError>
-  readonly resume: (id: string) => Effect.Effect<void, SessionError>
-  readonly interrupt: (id: string) => Effect.Effect<boolean, SessionError>
+  readonly fork: (id: string, options: ForkOptions) => Effect.Effect<Receipt, SessionError>
+  readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<Receipt, SessionError>
+  readonly resume: (id: string) => Effect.Effect<Receipt, SessionError>
+  readonly interrupt: (id: string) => Effect.Effect<Receipt, SessionError>
   readonly events: (
     id: string,
     options?: { readonly after?: number | string | undefined }
@@ -408,7 +432,7 @@ export interface Service {
     id: string,
     options?: { readonly untilDamage?: boolean | undefined }
   ) => Effect.Effect<Conversation, SessionError>
-  readonly update: (id: string, details: Details) => Effect.Effect<void, SessionError>
+  readonly update: (id: string, details: Details) => Effect.Effect<Receipt, SessionError>
   readonly read: (key: string) => Effect.Effect<Option.Option<Written>, SessionError>
   readonly list: (options?: ListOptions) => Effect.Effect<Page, SessionError>
   readonly remove: (id: string) => Effect.Effect<boolean, SessionError>

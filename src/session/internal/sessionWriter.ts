@@ -406,6 +406,8 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     memory: Effect.suspend(() =>
       self.stored === undefined ? Effect.fail(fail({ _tag: "NotFound" })) : Effect.succeed(self.stored.memory)
     ),
+    /** The number of the newest event. */
+    sequence: (): number => self.stored?.memory.sequence ?? 0,
     hasWork: (): boolean => self.stored !== undefined && sessionEvents.hasWork(self.stored.memory),
     lost: Deferred.await(self.loss)
   })

@@ -109,8 +109,12 @@ const fromService = (sessions: Session.Service): Operations => ({
     if (first !== undefined) yield* sessions.decide(id, [first, ...rest])
     return requests.length
   }, Effect.mapError(failed)),
-  resume: (id) => Effect.mapError(sessions.resume(id), failed),
-  interrupt: (id) => Effect.mapError(sessions.interrupt(id), failed),
+  resume: (id) => Effect.asVoid(Effect.mapError(sessions.resume(id), failed)),
+  interrupt: (id) =>
+    Effect.mapBoth(sessions.interrupt(id), {
+      onFailure: failed,
+      onSuccess: ({ isInterrupted }) => isInterrupted === true
+    }),
   events: (id, after) =>
     sessions.events(id, { after }).pipe(
       Stream.mapEffect((entry) =>
