@@ -1,7 +1,7 @@
 /**
- * The differences of two JSON Schemas, each with what it does to the accepted values. Conservative: a difference that is not
- * understood is `other`, and of a pair without differences, or with `wider` ones only, the second schema accepts every value
- * that the first one does.
+ * The differences of two JSON Schemas, each with its effect on the accepted values. Conservative: a difference that is not
+ * understood is `other`. Where there is no difference, or only `wider` ones, the second schema accepts every value that the
+ * first one accepts.
  */
 
 import * as Result from "effect/Result"
@@ -30,30 +30,29 @@ const words = new Set("$comment $schema deprecated description examples readOnly
 /** Keywords that hold parts for references. A part counts at the reference. */
 const stores = new Set(["$defs", "definitions"])
 
-const upperBounds = new Set(["maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"])
+/** The value of a bound that is absent. A larger value of these accepts more ... */
+const upperBounds = new Map(
+  ["maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"].map((name) => [name, Infinity])
+)
 
-const lowerBounds: ReadonlyMap<string, number> = new Map([
-  ["minimum", -Infinity],
-  ["exclusiveMinimum", -Infinity],
-  ["minLength", 0],
-  ["minItems", 0],
-  ["minProperties", 0]
+/** ... and of these fewer. */
+const lowerBounds = new Map([
+  ...["minimum", "exclusiveMinimum"].map((name) => [name, -Infinity] as const),
+  ...["minLength", "minItems", "minProperties"].map((name) => [name, 0] as const)
 ])
 
 /** Keywords that are constraints of their own: without one a schema accepts more. */
 const constraints = new Set(
-  "$ref allOf anyOf dependentRequired dependentSchemas format multipleOf not oneOf pattern propertyNames".split(" ")
+  "$ref allOf anyOf dependentRequired dependentSchemas format multipleOf not oneOf pattern propertyNames uniqueItems".split(
+    " "
+  )
 )
 
-/** The kind of a value: a JSON Schema, a map of names to JSON Schemas, or plain data. */
-type Role = "schema" | "names" | "data"
+/** Keywords that hold schemas, and keywords that hold schemas by names, which are compared for equality only. */
+const schemas = new Set("additionalItems contains else if items not oneOf prefixItems propertyNames then".split(" "))
+const namedSchemas = new Set(["dependencies", "dependentSchemas", "patternProperties"])
 
-const roles: ReadonlyMap<string, Role> = new Map([
-  ...["dependencies", "dependentSchemas", "patternProperties"].map((name) => [name, "names"] as const),
-  ...["contains", "else", "if", "oneOf", "propertyNames", "then"].map((name) => [name, "schema"] as const)
-])
-
-/** More than any tool has. What is beyond is `other`. */
+/** More than any tool has. A pair beyond is `other`. */
 const maxPairs = 20_000
 
 const maxDepth = 200
@@ -61,13 +60,31 @@ const maxDepth = 200
 /** Of each relation. A schema that refers to its parts often would have any number of them. */
 const maxDifferences = 16
 
+/** The known differences of a pair. `level` is the level where a comparison began that is still under way. */
+interface Known {
+  readonly differences: Differences
+  readonly level?: number
+}
+
+/** A comparison under way. */
+interface Walk {
+  readonly was: plainJson.JsonObject
+  readonly now: plainJson.JsonObject
+  readonly known: Map<object, Map<object, Known>>
+  readonly found: Array<readonly [object, object]>
+  readonly count: { pairs: number }
+  readonly depth: number
+  /** The number of keywords around that need equal parts, because a wider part does not make them wider. */
+  readonly level: number
+}
+
 /** The differences between two schemas that each are a whole document. */
 export const compare = (was: plainJson.JsonObject, now: plainJson.JsonObject): Differences => {
   if (plainJson.equalsJson(was, now)) return []
-  const dialects = [was, now].map(({ $schema }) => typeof $schema === "string" && $schema.includes("draft-07"))
-  return dialects[0] === dialects[1]
-    ? new Comparison(was, now).compare(was, now, 0)
-    : [{ path: "/$schema", was: was["$schema"], now: now["$schema"], relation: "other" }]
+  const isOld = ({ $schema }: plainJson.JsonObject) => typeof $schema === "string" && $schema.includes("draft-07")
+  if (isOld(was) !== isOld(now)) return under("$schema", other(was["$schema"], now["$schema"]))
+  const walk = { was, now, known: new Map(), found: [], count: { pairs: 0 }, depth: 0, level: 0 }
+  return compareNodes(walk, was, now)
 }
 
 const under = (key: string | number, differences: Differences): Differences =>
@@ -77,209 +94,133 @@ const all = (differences: Differences, relation: Relation): boolean =>
   differences.every((one) => one.relation === relation)
 
 const bounded = (differences: Differences): Differences => {
-  if (differences.length <= maxDifferences) return differences
   const counts = { wider: 0, narrower: 0, other: 0 }
   return differences.filter(({ relation }) => (counts[relation] += 1) <= maxDifferences)
 }
 
-const withRelation = (was: Node, now: Node, isWider: boolean, isNarrower: boolean): Differences => {
-  if (isWider && isNarrower) return []
-  return [{ path: "", was, now, relation: isWider ? "wider" : isNarrower ? "narrower" : "other" }]
+const withRelation = (was: Node, now: Node, isWider: boolean, isNarrower: boolean): Differences =>
+  isWider && isNarrower ? [] : [{ path: "", was, now, relation: isWider ? "wider" : isNarrower ? "narrower" : "other" }]
+
+const other = (was: Node, now: Node): Differences => withRelation(was, now, false, false)
+
+const unlessEqual = (was: Node, now: Node): Differences => (plainJson.equalsJson(was, now) ? [] : other(was, now))
+
+const compareNodes = (walk: Walk, wasNode: Node, nowNode: Node): Differences => {
+  const was = resolve(wasNode, walk.was)
+  const now = resolve(nowNode, walk.now)
+  if (was === false || now === false) return withRelation(wasNode, nowNode, was === false, now === false)
+  if (!plainJson.isObject(was) || !plainJson.isObject(now)) return unlessEqual(was, now)
+  const before = walk.known.get(was)?.get(now)
+  walk.count.pairs += 1
+  const isBeyond = walk.count.pairs > maxPairs || walk.depth > maxDepth
+  if (isBeyond || (before?.level !== undefined && before.level !== walk.level)) return other(wasNode, nowNode)
+  if (before !== undefined) return before.differences
+  // A pair inside itself has no difference, because a value ends. Results that rely on this are forgotten if the pair has one.
+  const mark = walk.found.length
+  remember(walk, was, now, { differences: [], level: walk.level })
+  const differences = compareObjects({ ...walk, depth: walk.depth + 1 }, was, now)
+  const inside = differences.length > 0 ? walk.found.splice(mark) : []
+  for (const [left, right] of inside) walk.known.get(left)?.delete(right)
+  remember(walk, was, now, { differences })
+  return differences
 }
 
-const asOther = (differences: Differences): Differences => differences.map((one) => ({ ...one, relation: "other" }))
-
-const inverse = { wider: "narrower", narrower: "wider", other: "other" } as const
-
-/** The differences of a pair. `level` is that at which the comparison of a pair that is under way began. */
-interface Known {
-  readonly differences: Differences
-  readonly level?: number
+const remember = ({ found, known }: Walk, was: object, now: object, one: Known): void => {
+  const pairs = known.get(was) ?? new Map<object, Known>()
+  known.set(was, pairs.set(now, one))
+  found.push([was, now])
 }
 
-/** A class, because its methods call each other with the documents and what is known of their parts. */
-class Comparison {
-  private readonly was: plainJson.JsonObject
-  private readonly now: plainJson.JsonObject
-  private readonly known = new Map<object, Map<object, Known>>()
-  private readonly found: Array<readonly [object, object]> = []
-  private pairs = 0
-  /** The number of keywords around that need more than a wider or narrower part: `not`, and those that have to be the same. */
-  private level = 0
+const compareObjects = (walk: Walk, was: plainJson.JsonObject, now: plainJson.JsonObject): Differences => {
+  const [wasAny, nowAny] = [onlyAnyOf(was), onlyAnyOf(now)]
+  if ((wasAny === undefined) !== (nowAny === undefined)) return compareAny(walk, wasAny ?? [was], nowAny ?? [now])
+  const names = new Set([...Object.keys(was), ...Object.keys(now)])
+  const found = Array.from(names).flatMap((name) =>
+    words.has(name) || stores.has(name) ? [] : under(name, compareKeyword(walk, name, was, now))
+  )
+  return bounded(found)
+}
 
-  constructor(was: plainJson.JsonObject, now: plainJson.JsonObject) {
-    this.was = was
-    this.now = now
+const compareKeyword = (
+  walk: Walk,
+  name: string,
+  wasIn: plainJson.JsonObject,
+  nowIn: plainJson.JsonObject
+): Differences => {
+  const [was, now] = [plainJson.own(wasIn, name), plainJson.own(nowIn, name)]
+  if (name === "properties") return compareProperties(walk, wasIn, nowIn)
+  if (name === "required") return compareRequired(was, now)
+  if (name === "type") return compareTypes(was, now)
+  if (name === "enum" || (name === "const" && !Object.hasOwn(wasIn, "enum") && !Object.hasOwn(nowIn, "enum"))) {
+    return compareValues(valuesOf(wasIn), valuesOf(nowIn))
   }
-
-  compare(wasNode: Node, nowNode: Node, depth: number): Differences {
-    const was = resolve(wasNode, this.was)
-    const now = resolve(nowNode, this.now)
-    if (was === false || now === false) return withRelation(wasNode, nowNode, was === false, now === false)
-    if (!plainJson.isObject(was) || !plainJson.isObject(now)) return compareData(was, now)
-    const before = this.known.get(was)?.get(now)
-    this.pairs += 1
-    const isBeyond = this.pairs > maxPairs || depth > maxDepth
-    if (isBeyond || (before?.level !== undefined && before.level !== this.level)) {
-      return withRelation(wasNode, nowNode, false, false)
-    }
-    if (before !== undefined) return before.differences
-    // A pair inside itself is the same, because a value ends. What was found with that is forgotten if it is not.
-    const mark = this.found.length
-    this.remember(was, now, { differences: [], level: this.level })
-    const differences = bounded(this.compareObjects(was, now, depth))
-    const inside = differences.length > 0 ? this.found.splice(mark) : []
-    for (const [left, right] of inside) this.known.get(left)?.delete(right)
-    this.remember(was, now, { differences })
-    return differences
+  if (name === "const") return []
+  const [lowest, highest] = [lowerBounds.get(name), upperBounds.get(name)]
+  if (lowest !== undefined) return compareBounds(was, now, lowest, -1)
+  if (highest !== undefined) return compareBounds(was, now, highest, 1)
+  const isLists = plainJson.isArray(was) && plainJson.isArray(now)
+  if (name === "additionalProperties" || (name === "items" && !plainJson.isArray(was) && !plainJson.isArray(now))) {
+    return compareNodes(walk, was, now)
   }
-
-  private remember(was: object, now: object, one: Known): void {
-    const known = this.known.get(was) ?? new Map<object, Known>()
-    this.known.set(was, known.set(now, one))
-    this.found.push([was, now])
+  if (constraints.has(name) && (was === undefined || now === undefined)) {
+    return withRelation(was, now, now === undefined, was === undefined)
   }
+  if (name === "$ref") return compareNodes(walk, { $ref: was ?? null }, { $ref: now ?? null })
+  if (name === "anyOf" && isLists) return compareAny(walk, was, now)
+  if (name === "allOf" && isLists) return compareAll(walk, was, now)
+  return isSame(walk, name, was, now) ? [] : other(was, now)
+}
 
-  private within<A>(f: () => A): A {
-    this.level += 1
-    const found = f()
-    this.level -= 1
-    return found
-  }
+const comparePairs = (walk: Walk, was: ReadonlyArray<Schema.Json>, now: ReadonlyArray<Schema.Json>): Differences =>
+  was.flatMap((node, index) => under(index, compareNodes(walk, node, now[index])))
 
-  private compareObjects(was: plainJson.JsonObject, now: plainJson.JsonObject, depth: number): Differences {
-    const [wasAny, nowAny] = [onlyAnyOf(was), onlyAnyOf(now)]
-    if ((wasAny === undefined) !== (nowAny === undefined)) {
-      return this.compareAny(wasAny ?? [was], nowAny ?? [now], depth)
-    }
-    const names = new Set([...Object.keys(was), ...Object.keys(now)])
-    return Array.from(names).flatMap((name) =>
-      words.has(name) || stores.has(name) ? [] : this.compareKeyword(name, was, now, depth)
+/** Alternatives: each one is among the others, or they differ in their order. */
+const compareAny = (walk: Walk, was: ReadonlyArray<Schema.Json>, now: ReadonlyArray<Schema.Json>): Differences => {
+  const pairs = was.length === now.length ? comparePairs(walk, was, now) : undefined
+  if (pairs !== undefined && (all(pairs, "wider") || all(pairs, "narrower"))) return pairs
+  const is = (left: Schema.Json, right: Schema.Json, relation: Relation) =>
+    all(compareNodes(walk, left, right), relation)
+  const isWider = was.every((one) => now.some((other) => is(one, other, "wider")))
+  const isNarrower = now.every((one) => was.some((other) => is(other, one, "narrower")))
+  return pairs !== undefined && !isWider && !isNarrower ? pairs : withRelation([...was], [...now], isWider, isNarrower)
+}
+
+/** Constraints that hold together, in their order: the last ones are new or gone. */
+const compareAll = (walk: Walk, was: ReadonlyArray<Schema.Json>, now: ReadonlyArray<Schema.Json>): Differences => {
+  const shared = Math.min(was.length, now.length)
+  return [
+    ...comparePairs(walk, was.slice(0, shared), now),
+    ...withRelation([...was], [...now], was.length >= now.length, was.length <= now.length)
+  ]
+}
+
+/** A name that is in one of them only has the schema of all other names there. */
+const compareProperties = (walk: Walk, was: plainJson.JsonObject, now: plainJson.JsonObject): Differences => {
+  const [wasIn, nowIn] = [plainJson.own(was, "properties") ?? empty, plainJson.own(now, "properties") ?? empty]
+  if (!plainJson.isObject(wasIn) || !plainJson.isObject(nowIn)) return unlessEqual(wasIn, nowIn)
+  const isKnown = !Object.hasOwn(was, "patternProperties") && !Object.hasOwn(now, "patternProperties")
+  return Array.from(new Set([...Object.keys(wasIn), ...Object.keys(nowIn)])).flatMap((name) => {
+    const [left, right] = [plainJson.own(wasIn, name), plainJson.own(nowIn, name)]
+    if (left !== undefined && right !== undefined) return under(name, compareNodes(walk, left, right))
+    const rest = (node: plainJson.JsonObject) => plainJson.own(node, "additionalProperties")
+    const found = compareNodes(walk, left ?? rest(was), right ?? rest(now))
+    return under(name, withRelation(left, right, isKnown && all(found, "wider"), isKnown && all(found, "narrower")))
+  })
+}
+
+/** True if two values of a keyword accept the same. */
+const isSame = (walk: Walk, keyword: string, was: Node, now: Node): boolean => {
+  const inside = { ...walk, level: walk.level + 1 }
+  if (namedSchemas.has(keyword) && plainJson.isObject(was) && plainJson.isObject(now)) {
+    const names = Object.keys(was)
+    return (
+      names.length === Object.keys(now).length &&
+      names.every((name) => Object.hasOwn(now, name) && compareNodes(inside, was[name], now[name]).length === 0)
     )
   }
-
-  private compareKeyword(
-    name: string,
-    wasIn: plainJson.JsonObject,
-    nowIn: plainJson.JsonObject,
-    depth: number
-  ): Differences {
-    switch (name) {
-      case "properties":
-        return under(name, this.compareProperties(wasIn, nowIn, depth))
-      case "required":
-        return under(name, compareRequired(plainJson.own(wasIn, name), plainJson.own(nowIn, name)))
-      case "const":
-        return Object.hasOwn(wasIn, "enum") || Object.hasOwn(nowIn, "enum")
-          ? []
-          : under(name, compareValues(wasIn, nowIn))
-      case "enum":
-        return under(name, compareValues(wasIn, nowIn))
-      default:
-        return under(name, this.compareMember(name, plainJson.own(wasIn, name), plainJson.own(nowIn, name), depth))
-    }
-  }
-
-  private compareMember(name: string, was: Node, now: Node, depth: number): Differences {
-    const lowest = lowerBounds.get(name)
-    if (lowest !== undefined) return compareBounds(was, now, lowest, -1)
-    if (upperBounds.has(name)) return compareBounds(was, now, Infinity, 1)
-    if (name === "type") return compareTypes(was, now)
-    if (name === "uniqueItems") return withRelation(was, now, was === now || now !== true, was === now || was !== true)
-    if (name === "additionalProperties" || name === "additionalItems") return this.compare(was, now, depth + 1)
-    if (name === "items" && !plainJson.isArray(was) && !plainJson.isArray(now)) return this.compare(was, now, depth + 1)
-    if (constraints.has(name) && (was === undefined || now === undefined)) {
-      return withRelation(was, now, now === undefined, was === undefined)
-    }
-    return this.compareConstraint(name, was, now, depth)
-  }
-
-  /** Two values of one keyword, which both are there or which mean something else where they are not. */
-  private compareConstraint(name: string, was: Node, now: Node, depth: number): Differences {
-    if (name === "not") {
-      const inside = this.within(() => this.compare(was, now, depth + 1))
-      return inside.map((one) => ({ ...one, relation: inverse[one.relation] }))
-    }
-    if (name === "$ref") return this.compare({ $ref: was ?? null }, { $ref: now ?? null }, depth + 1)
-    const isLists = plainJson.isArray(was) && plainJson.isArray(now)
-    if (isLists && name === "anyOf") return this.pinpoint(was, now, this.compareAny(was, now, depth), depth)
-    if (isLists && name === "allOf") return this.pinpoint(was, now, this.compareAll(was, now, depth), depth)
-    if (isLists && was.length === now.length && (name === "items" || name === "prefixItems")) {
-      return this.compareEach(was, now, depth)
-    }
-    return this.within(() => this.compareSame(was, now, roles.get(name) ?? "data", depth))
-  }
-
-  private compareEach(was: ReadonlyArray<Schema.Json>, now: ReadonlyArray<Schema.Json>, depth: number): Differences {
-    return was.flatMap((node, index) => under(index, this.compare(node, now[index], depth + 1)))
-  }
-
-  /** Alternatives: each one is among the others. */
-  private compareAny(was: ReadonlyArray<Schema.Json>, now: ReadonlyArray<Schema.Json>, depth: number): Differences {
-    const is = (left: Schema.Json, right: Schema.Json, relation: Relation) =>
-      all(this.compare(left, right, depth + 1), relation)
-    const isWider = was.every((one) => now.some((other) => is(one, other, "wider")))
-    const isNarrower = now.every((one) => was.some((other) => is(other, one, "narrower")))
-    return withRelation([...was], [...now], isWider, isNarrower)
-  }
-
-  /** Constraints that hold together: each one follows from one of the others. */
-  private compareAll(was: ReadonlyArray<Schema.Json>, now: ReadonlyArray<Schema.Json>, depth: number): Differences {
-    const is = (left: Schema.Json, right: Schema.Json, relation: Relation) =>
-      all(this.compare(left, right, depth + 1), relation)
-    const isWider = now.every((one) => was.some((other) => is(other, one, "wider")))
-    const isNarrower = was.every((one) => now.some((other) => is(one, other, "narrower")))
-    return withRelation([...was], [...now], isWider, isNarrower)
-  }
-
-  /** The differences of the members in place of the one of their lists, where they come to the same. */
-  private pinpoint(
-    was: ReadonlyArray<Schema.Json>,
-    now: ReadonlyArray<Schema.Json>,
-    whole: Differences,
-    depth: number
-  ): Differences {
-    const [difference] = whole
-    if (difference === undefined || was.length !== now.length) return whole
-    const each = this.compareEach(was, now, depth)
-    const { relation } = difference
-    if (relation !== "other") return each.length > 0 && all(each, relation) ? each : whole
-    return all(each, "wider") || all(each, "narrower") ? whole : each
-  }
-
-  /** A name that is in one of them only has the schema of all other names there. */
-  private compareProperties(was: plainJson.JsonObject, now: plainJson.JsonObject, depth: number): Differences {
-    const [wasIn, nowIn] = [namesOf(was), namesOf(now)]
-    if (wasIn === undefined || nowIn === undefined) {
-      return this.compareSame(plainJson.own(was, "properties"), plainJson.own(now, "properties"), "data", depth)
-    }
-    const hasPatterns = Object.hasOwn(was, "patternProperties") || Object.hasOwn(now, "patternProperties")
-    return Array.from(new Set([...Object.keys(wasIn), ...Object.keys(nowIn)])).flatMap((name) => {
-      const [left, right] = [plainJson.own(wasIn, name), plainJson.own(nowIn, name)]
-      if (left !== undefined && right !== undefined) return under(name, this.compare(left, right, depth + 1))
-      const differences = this.compare(left ?? restOf(was), right ?? restOf(now), depth + 1)
-      if (differences.length === 0 && !hasPatterns) return []
-      const isKnown = !hasPatterns
-      const [isWider, isNarrower] = [all(differences, "wider"), all(differences, "narrower")]
-      return under(name, withRelation(left, right, isKnown && isWider, isKnown && isNarrower))
-    })
-  }
-
-  /** Everything but words is the same, or cannot be compared. */
-  private compareSame(was: Node, now: Node, role: Role, depth: number): Differences {
-    if (was === undefined || now === undefined || role === "data") return asOther(compareData(was, now))
-    if (plainJson.isArray(was) || plainJson.isArray(now)) {
-      return plainJson.isArray(was) && plainJson.isArray(now) && was.length === now.length
-        ? asOther(this.compareEach(was, now, depth))
-        : asOther(compareData(was, now))
-    }
-    if (role === "schema" || !plainJson.isObject(was) || !plainJson.isObject(now)) {
-      return asOther(this.compare(was, now, depth + 1))
-    }
-    return Array.from(new Set([...Object.keys(was), ...Object.keys(now)])).flatMap((name) =>
-      under(name, this.compareSame(plainJson.own(was, name), plainJson.own(now, name), "schema", depth))
-    )
-  }
+  if (!schemas.has(keyword) || was === undefined || now === undefined) return plainJson.equalsJson(was, now)
+  if (!plainJson.isArray(was) || !plainJson.isArray(now)) return compareNodes(inside, was, now).length === 0
+  return was.length === now.length && comparePairs(inside, was, now).length === 0
 }
 
 /** A schema behind references. `true`, and one that is absent, is the same as an empty one. */
@@ -287,8 +228,7 @@ const resolve = (node: Node, document: plainJson.JsonObject): Node => {
   let found = node
   for (let hops = 0; hops < maxDepth && plainJson.isObject(found); hops += 1) {
     const ref = plainJson.own(found, "$ref")
-    const isAlone = Object.keys(found).every((key) => key === "$ref" || words.has(key) || stores.has(key))
-    if (typeof ref !== "string" || !ref.startsWith("#") || !isAlone) break
+    if (typeof ref !== "string" || !ref.startsWith("#") || !isOnly("$ref", found)) break
     const pointer = Result.getOrUndefined(Result.try(() => decodeURIComponent(ref.slice(1))))
     const target = pointer === undefined ? undefined : plainJson.getAt(document, pointer)
     if (target === undefined) break
@@ -299,28 +239,17 @@ const resolve = (node: Node, document: plainJson.JsonObject): Node => {
 
 const empty: plainJson.JsonObject = {}
 
+const isOnly = (keyword: string, node: plainJson.JsonObject): boolean =>
+  Object.keys(node).every((key) => key === keyword || words.has(key) || stores.has(key))
+
 /** The alternatives of a schema that has nothing else. */
 const onlyAnyOf = (node: plainJson.JsonObject): ReadonlyArray<Schema.Json> | undefined => {
   const anyOf = plainJson.own(node, "anyOf")
-  return plainJson.isArray(anyOf) &&
-    Object.keys(node).every((key) => key === "anyOf" || words.has(key) || stores.has(key))
-    ? anyOf
-    : undefined
+  return plainJson.isArray(anyOf) && isOnly("anyOf", node) ? anyOf : undefined
 }
-
-/** The named properties of a schema, unless they are malformed. */
-const namesOf = (node: plainJson.JsonObject): plainJson.JsonObject | undefined => {
-  const properties = plainJson.own(node, "properties") ?? empty
-  return plainJson.isObject(properties) ? properties : undefined
-}
-
-const restOf = (node: plainJson.JsonObject): Node => plainJson.own(node, "additionalProperties")
-
-const isNames = (value: Node): value is ReadonlyArray<string> =>
-  plainJson.isArray(value) && value.every((one) => typeof one === "string")
 
 const compareRequired = (was: Node = [], now: Node = []): Differences => {
-  if (!isNames(was) || !isNames(now)) return asOther(compareData(was, now))
+  if (!plainJson.isArray(was) || !plainJson.isArray(now)) return unlessEqual(was, now)
   const [before, after] = [new Set(was), new Set(now)]
   return [
     ...was.flatMap((name) => (after.has(name) ? [] : withRelation(name, undefined, true, false))),
@@ -337,33 +266,21 @@ const valuesOf = (node: plainJson.JsonObject): ReadonlyArray<Schema.Json> | unde
   return values === undefined ? [constant] : values.filter((value) => plainJson.equalsJson(value, constant))
 }
 
-const compareValues = (wasIn: plainJson.JsonObject, nowIn: plainJson.JsonObject): Differences => {
-  const [was, now] = [valuesOf(wasIn), valuesOf(nowIn)]
-  if (was === undefined || now === undefined)
-    return withRelation(listed(was), listed(now), now === undefined, was === undefined)
-  const among = (some: ReadonlyArray<Schema.Json>, others: ReadonlyArray<Schema.Json>) => {
-    const known = new Set(others)
-    const isKnown = (value: Schema.Json) =>
-      known.has(value) || (isContainer(value) && others.some((other) => plainJson.equalsJson(value, other)))
-    return some.every(isKnown)
-  }
-  const whole = withRelation(listed(was), listed(now), among(was, now), among(now, was))
-  if (whole[0]?.relation !== "other") return whole
-  return asOther(
-    compareData(plainJson.own(wasIn, "const") ?? listed(was), plainJson.own(nowIn, "const") ?? listed(now))
-  )
+type Values = ReadonlyArray<Schema.Json> | undefined
+
+const compareValues = (was: Values, now: Values): Differences => {
+  const left = was && new Set(was.map(plainJson.fingerprint))
+  const right = now && new Set(now.map(plainJson.fingerprint))
+  const isWithin = (some: typeof left, others: typeof left) =>
+    others === undefined || (some !== undefined && Array.from(some).every((value) => others.has(value)))
+  return withRelation(was && [...was], now && [...now], isWithin(left, right), isWithin(right, left))
 }
-
-const listed = (values: ReadonlyArray<Schema.Json> | undefined): Node => values && [...values]
-
-const isBound = (value: Node): value is number | undefined => value === undefined || typeof value === "number"
 
 /** `sign` is 1 where the larger bound is the wider one. */
 const compareBounds = (was: Node, now: Node, absent: number, sign: 1 | -1): Differences => {
-  if (!isBound(was) || !isBound(now)) return asOther(compareData(was, now))
-  const more = ((now ?? absent) - (was ?? absent)) * sign
-  // two that are infinite are the same
-  return Number.isNaN(more) ? [] : withRelation(was, now, more >= 0, more <= 0)
+  const [left, right] = [was ?? absent, now ?? absent]
+  if (typeof left !== "number" || typeof right !== "number") return unlessEqual(was, now)
+  return withRelation(was, now, left * sign <= right * sign, left * sign >= right * sign)
 }
 
 const bitsOf = (types: Node): number | undefined => {
@@ -380,22 +297,6 @@ const bitsOf = (types: Node): number | undefined => {
 const compareTypes = (was: Node, now: Node): Differences => {
   const [left, right] = [bitsOf(was), bitsOf(now)]
   return left === undefined || right === undefined
-    ? asOther(compareData(was, now))
+    ? unlessEqual(was, now)
     : withRelation(was, now, (left & right) === left, (left & right) === right)
-}
-
-type Container = { readonly [token: string]: Schema.Json }
-
-const isContainer = (value: Node): value is Container => typeof value === "object" && value !== null
-
-/** The first difference of two values. */
-const compareData = (was: Node, now: Node): Differences => {
-  if (!isContainer(was) || !isContainer(now) || Array.isArray(was) !== Array.isArray(now)) {
-    return was === now ? [] : withRelation(was, now, false, false)
-  }
-  for (const key of new Set([...Object.keys(was), ...Object.keys(now)])) {
-    const differences = compareData(plainJson.own(was, key), plainJson.own(now, key))
-    if (differences.length > 0) return under(key, differences)
-  }
-  return []
 }

@@ -134,7 +134,40 @@ describe("DUR-10 comparing schemas", () => {
       { allOf: [{ minLength: 1 }, { pattern: "a" }] },
       ["/allOf narrower"]
     ],
-    ["what is excluded", { not: { type: "integer" } }, { not: { type: "number" } }, ["/not/type narrower"]],
+    ["what is excluded", { not: { type: "integer" } }, { not: { type: "number" } }, ["/not other"]],
+    ["words of what is excluded", { not: { ...text, title: "A" } }, { not: { ...text, title: "B" } }, []],
+    ["words of one of several", { oneOf: [text, { title: "A" }] }, { oneOf: [text, {}] }, []],
+    [
+      "one of several that accepts more",
+      { oneOf: [{ type: "integer" }] },
+      { oneOf: [{ type: "number" }] },
+      ["/oneOf other"]
+    ],
+    [
+      "a property of patterns called as words are",
+      { patternProperties: { title: text } },
+      { patternProperties: { title: {} } },
+      ["/patternProperties other"]
+    ],
+    [
+      "an alternative that accepts more",
+      { anyOf: [{ type: "integer" }, text] },
+      { anyOf: [{ type: "number" }, text] },
+      ["/anyOf/0/type wider"]
+    ],
+    [
+      "an alternative that accepts more and another one that accepts fewer",
+      { anyOf: [{ type: "integer" }, text] },
+      { anyOf: [{ type: "number" }, { ...text, maxLength: 1 }] },
+      ["/anyOf/0/type wider", "/anyOf/1/maxLength narrower"]
+    ],
+    [
+      "a constraint less",
+      { allOf: [{ minLength: 1 }, { pattern: "a" }] },
+      { allOf: [{ minLength: 0 }] },
+      ["/allOf wider", "/allOf/0/minLength wider"]
+    ],
+    ["items that need not be unique", { uniqueItems: true }, {}, ["/uniqueItems wider"]],
     ["a keyword that is not known", {}, { "x-unit": "m" }, ["/x-unit other"]],
     ["a pattern that is another one", { pattern: "a" }, { pattern: "b" }, ["/pattern other"]],
     ["a recursive schema with one more property", list({}), list({ note: text }), ["/properties/note wider"]],
