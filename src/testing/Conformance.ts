@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -16,6 +16,8 @@ import * as Schema from "effect/Schema"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as TestClock from "effect/testing/TestClock"
+import * as Agent from "../agent/Agent.ts"
+import * as Session from "../session/Session.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
@@ -24,6 +26,8 @@ import * as ToolRuntime from "../tool/ToolRuntime.ts"
 import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as toolCall from "../tool/internal/toolCall.ts"
+import * as ScriptedModel from "./ScriptedModel.ts"
+import * as Simulation from "./Simulation.ts"
 import { endWithin, expectEqual, makeCheck, show, type Check } from "./internal/checks.ts"
 
 export { ConformanceError, type Check } from "./internal/checks.ts"
@@ -121,6 +125,125 @@ export const toolRuntime = <E = never>(
   [...toolRules, ...(options?.context === false ? [] : [contextRule])].map((rule) =>
     makeCheck(name, rule.name, runToolRule(runtime, rule, options))
   )
+
+/**
+ * The checks for a store as sessions use it: chats with tools, in worlds ({@link Simulation}) whose processes die, are paused and are
+ * replaced while they use the store.
+ *
+ * **Details**
+ *
+ * Each check is a world. Its key prefix is `conformance/`, as in {@link versionedStore}. The operations of the store
+ * may use promises and sockets: the rest of the world waits meanwhile.
+ *
+ * - `worlds`: the number of worlds; default 5.
+ *
+ * **Example** (A store in worlds)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Conformance } from "effect-emissary/testing"
+ *
+ * const checks = Conformance.simulate("memory", VersionedStore.layerMemory, { worlds: 2 })
+ *
+ * await Effect.runPromise(Effect.forEach(checks, ({ check }) => check, { discard: true }))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const simulate = <E = never>(
+  name: string,
+  layer: Layer.Layer<VersionedStore.VersionedStore, E>,
+  options?: { readonly worlds?: number | undefined }
+): ReadonlyArray<Check> =>
+  range(options?.worlds ?? 5).map((index) => {
+    const world = Simulation.run(workers, {
+      seeds: [index + 1],
+      outside: Ledger.layer,
+      store: emptied(layer, "conformance/worlds/"),
+      script: (world) =>
+        Effect.gen(function* () {
+          yield* Simulation.chats({ messages: 4, input: (message, session) => `${message} of ${session}` })(world)
+          const { started } = yield* Ledger
+          const twice = started.filter((call, at) => started.indexOf(call) !== at)
+          yield* expectEqual("calls that started twice", [], twice)
+        })
+    })
+    return makeCheck(name, `sessions survive their processes (world ${index + 1})`, world)
+  })
+
+/** The calls that have started, in all processes of a world. */
+class Ledger extends Context.Service<Ledger, { readonly started: Array<string> }>()(
+  "effect-emissary/testing/Conformance/Ledger"
+) {
+  static readonly layer = Layer.sync(Ledger, () => ({ started: [] }))
+}
+
+const Work = Tool.make("work", { parameters: Schema.Struct({ call: Schema.String }), success: Schema.String })
+
+const workKit = Toolkit.make(Work)
+
+/** Sessions of an agent that calls a tool for each message, and then answers. */
+const workers = Session.layer([Agent.make("worker", { toolkit: workKit })], { leaseTime: "500 millis" }).pipe(
+  Layer.provide(
+    workKit.toLayer(
+      Effect.map(Ledger, ({ started }) => ({
+        work: ({ call }) =>
+          Effect.suspend(() => {
+            started.push(call)
+            return Effect.delay(Effect.succeed("done"), 30)
+          })
+      }))
+    )
+  ),
+  Layer.provide(
+    ScriptedModel.layer(({ messages }) => {
+      const last = messages.at(-1)
+      return last?.role === "user"
+        ? { delay: 20, toolCalls: [{ name: "work", params: { call: last.text } }] }
+        : { delay: 20, text: "done" }
+    })
+  )
+)
+
+/** The part of a store under a prefix, which is empty at first. */
+const emptied = <E>(layer: Layer.Layer<VersionedStore.VersionedStore, E>, prefix: string) =>
+  Layer.effect(
+    VersionedStore.VersionedStore,
+    Effect.gen(function* () {
+      const store = yield* VersionedStore.VersionedStore
+      yield* removeAll(store, prefix)
+      yield* Effect.addFinalizer(() => Effect.ignore(removeAll(store, prefix)))
+      const { commit } = store
+      const under = (key: string) => prefix + key
+      return {
+        get: (key) => store.get(under(key)),
+        compareAndSet: (key, expected, value) => store.compareAndSet(under(key), expected, value),
+        delete: (key, options) => store.delete(under(key), options),
+        list: (options = {}) =>
+          Effect.map(
+            store.list({
+              ...options,
+              prefix: under(options.prefix ?? ""),
+              after: options.after === undefined ? undefined : under(options.after)
+            }),
+            ({ keys, next }) => ({
+              keys: keys.map((key) => key.slice(prefix.length)),
+              next: Option.map(next, (key) => key.slice(prefix.length))
+            })
+          ),
+        commit:
+          commit &&
+          (({ added, changed, removed }) =>
+            commit({
+              changed: { ...changed, key: under(changed.key) },
+              added: added.map((one) => ({ ...one, key: under(one.key) })),
+              removed: removed && { ...removed, key: under(removed.key) }
+            }))
+      }
+    })
+  ).pipe(Layer.provide(layer))
 
 const expectSome = <A>(what: string, found: Option.Option<A>): Effect.Effect<A, string> =>
   Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(`${what}: expected a value, got none`)
