@@ -132,6 +132,8 @@ export {
    *   provider asks (`retryAfter`); where that is more than an hour the run fails.
    * - `modelMistakes`: how often per step the model is asked again after an answer
    *   its adapter could not read, default 2.
+   * - `emptyAnswers`: how many answers in a row with no text and no call the model is asked again for, default 1. Each is a
+   *   step. It is rounded down, and `NaN` counts as 0. One more ends the run as `Stopped` with the reason `empty`.
    * - `budget`: what to do when a request would become too long, default that of the
    *   agent; `"off"` for nothing.
    * - `maxDepth`: how deep agents may call agents, default 8.
@@ -633,7 +635,7 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  * The model of the outer agent gets the inner agent's output, or its text. An inner
  * run that ends without an answer is an `execution_error` result. Agents nest at most
  * `maxDepth` deep (default 8); one more fails the whole run with the reason `MaxDepth`.
- * The outer run's `modelRetry`, `modelMistakes`, `defects` and tool timeout hold for the
+ * The outer run's `modelRetry`, `modelMistakes`, `emptyAnswers`, `defects` and tool timeout hold for the
  * inner run too; its steps are its own. The definition of the outer agent holds that of the
  * inner one, unless an Effect finds the agent, or it is a plan. A plan that is bound is an agent, and can be a
  * tool in the same way.

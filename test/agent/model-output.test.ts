@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { type Effect, Equal, type Layer, Option, Schedule, Schema } from "effect"
+import { Effect, Equal, type Layer, Option, Schedule, Schema } from "effect"
 import { AiError, type Response, Tool } from "effect/ai"
 import { Agent, AgentError, AgentEvent, Conversation, Message } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -266,6 +266,31 @@ describe("AGENT-3 what a model may answer", () => {
     const { output } = yield* endsAs("Completed", agent.resume(yield* throughJson(result.state), { maxSteps: 2 }))
     assert.strictEqual(output, "done")
   })
+
+  both(
+    "RIGHT-6 emptyAnswers is the number of empty answers in a row that are asked for again",
+    [{}, {}, {}, {}],
+    function* (how) {
+      const result = yield* endsAs("Stopped", how({ emptyAnswers: 2 }))
+      assert.deepInclude(result, { finishReason: "empty", steps: 3 })
+      const { state } = yield* endsAs("Stopped", how({ emptyAnswers: Number.NaN }))
+      assert.strictEqual(state.steps, 1)
+      assert.strictEqual((yield* endsAs("Stopped", agent.resume(yield* throughJson(state)))).steps, 1)
+      const outer = Agent.make("outer", { toolkit: [Agent.asTool(agent, { name: "inner", description: "Helps" })] })
+      const script = [{ toolCalls: [call("c", "inner", { input: "Go" })] }, {}, { text: "done" }]
+      const { conversation } = yield* Effect.provide(outer.run("Go", { emptyAnswers: 0 }), ScriptedModel.layer(script))
+      assert.deepStrictEqual(toolResults(conversation), ["execution_error"])
+    }
+  )
+
+  both(
+    "RIGHT-6 emptyAnswers without an end runs until its limit of steps, and its state is stored",
+    [{}, {}, {}],
+    function* (how) {
+      const { state } = yield* endsAs("Stopped", how({ emptyAnswers: Infinity, maxSteps: 3 }))
+      assert.strictEqual((yield* throughJson(state)).steps, 3)
+    }
+  )
 
   both("RIGHT-6 a reason to stop goes before", [{ finishReason: "content-filter" }], function* (how) {
     assert.strictEqual((yield* endsAs("Stopped", how())).finishReason, "content-filter")

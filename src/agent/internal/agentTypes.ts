@@ -87,6 +87,7 @@ export interface ResumeOptions {
   readonly toolChoice?: ToolChoice | undefined
   readonly modelRetry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
   readonly modelMistakes?: number | undefined
+  readonly emptyAnswers?: number | undefined
   readonly budget?: Budget | "off" | undefined
   readonly maxDepth?: number | undefined
   readonly defects?: "result" | "describe" | "die" | undefined

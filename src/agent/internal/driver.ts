@@ -223,7 +223,10 @@ export interface Sink {
 export interface ParentRun extends Sink, runRecorder.Parent<runParts.Event, agentTypes.AgentEvent<unknown>> {}
 
 /** Options that a run without a model passes down to the agents inside it. */
-export type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry" | "onChange">
+export type InheritedOptions = Pick<
+  agentTypes.ResumeOptions,
+  "defects" | "emptyAnswers" | "modelMistakes" | "modelRetry" | "onChange"
+>
 
 /**
  * Passed by a run to an agent that it runs as a part of itself. An agent that the code of a tool or a step runs gets

@@ -150,13 +150,18 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
     return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult), resolved.modelName))
   }
   const contracts = newContracts(step, message)
-  const event = { _tag: "ModelAnswered", at: recorder.now(), message, ...defined({ contracts }) } as const
+  const maxEmpty = history.isEmptyAnswer(message) ? countOf(options.emptyAnswers) : undefined
+  const event = { _tag: "ModelAnswered", at: recorder.now(), message, ...defined({ contracts, maxEmpty }) } as const
   const checked = resolved.output._tag === "Text" ? undefined : yield* checkOutput(resolved.output, resolved, message)
   recorder.written = undefined
   yield* recorder.record(checked === undefined ? event : { ...event, ...checked })
 })
 
 type Resolved = agentBlueprint.ResolvedAgent<unknown>
+/** The limit as a state can store it. */
+const countOf = (limit: number | undefined): number | undefined =>
+  limit === undefined ? undefined : Math.min(Math.max(0, Math.floor(limit) || 0), Number.MAX_SAFE_INTEGER)
+
 
 /** The digest of a contract. An approval of a call of an agent is about that agent, so its definition counts, too. */
 const digestOf = ({ agents }: Resolved, { digest, name }: ToolContract.ToolContract): string => {
@@ -870,7 +875,7 @@ const runChild = (
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {
   const { recorder, streaming } = step
-  const { defects, modelMistakes, modelRetry, onChange, timeouts } = step.options
+  const { defects, emptyAnswers, modelMistakes, modelRetry, onChange, timeouts } = step.options
   const inherited: agentTypes.ResumeOptions = {
     defects,
     modelMistakes,
@@ -884,6 +889,7 @@ const runChild = (
     streaming,
     hold: () => recorder.hold(),
     release: () => recorder.release(),
+    emptyAnswers,
     // The child stops with its parent, before it starts anything else.
     interruption: () => recorder.interruption,
     record: (...events) =>

@@ -66,6 +66,7 @@ const OwnEvent = Schema.Union([
     message: Assistant,
     output: Schema.optionalKey(runValues.OutputCheck),
     outputCall: Schema.optionalKey(Schema.String),
+    maxEmpty: Schema.optionalKey(runValues.Count),
     contracts: Schema.optionalKey(Schema.Array(runValues.CallContract))
   }),
   Schema.TaggedStruct("AnswerDiscarded", { at, usage: runValues.Usage }),
@@ -256,7 +257,9 @@ const Answer = Schema.Struct({
   outputCall: Schema.Boolean,
   output: Schema.optionalKey(runValues.OutputCheck),
   /** The number of answers without anything, this one included, one after the other. */
-  empty: Schema.optionalKey(runValues.Count)
+  empty: Schema.optionalKey(runValues.Count),
+  /** The number of them that the model is asked again for; absent where that is the default. */
+  maxEmpty: Schema.optionalKey(runValues.Count)
 })
 
 const isEvents = (u: unknown): u is Chunk.Chunk<PlanRunEvent> => Chunk.isChunk(u)

@@ -573,7 +573,8 @@ const nextAfterAnswer = (self: State): Action => {
     if (output !== undefined && self.structured === "fallback" && answer.purpose === "answer") {
       return nextModelCall(self, "structured")
     }
-    if (answer.empty !== undefined && answer.empty <= maxEmpty) return nextModelCall(self, answer.purpose)
+    if (answer.empty !== undefined && answer.empty <= (answer.maxEmpty ?? defaultMaxEmpty))
+      return nextModelCall(self, answer.purpose)
   }
   if (answer.empty !== undefined) return { _tag: "Finished", outcome: { _tag: "Stopped", finishReason: "empty" } }
   if (output === undefined) return { _tag: "Finished", outcome: { _tag: "Completed" } }
@@ -770,7 +771,7 @@ const isEmpty = (message: Message.AssistantMessage): boolean =>
 
 const answerFields = (
   self: State,
-  { message, output, outputCall }: EventOf<"ModelAnswered">,
+  { maxEmpty, message, output, outputCall }: EventOf<"ModelAnswered">,
   purpose: runParts.Purpose,
   { conversation, view }: Histories,
   calls: ReadonlyArray<OpenCall>
@@ -797,7 +798,7 @@ const answerFields = (
       calls: tools,
       outputCall: outputCall !== undefined,
       ...(message.finishReason && { finishReason: message.finishReason }),
-      ...defined({ empty }),
+      ...defined({ empty, maxEmpty }),
       ...(paused ? undefined : output && { output })
     },
     limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps }),
@@ -1147,7 +1148,7 @@ export const stopReasonOf = (finishReason: string | undefined): runParts.StopRea
 const isStopReason = Schema.is(runParts.StopReason)
 
 /** The number of empty answers in a row that the model is asked again for. */
-const maxEmpty = 1
+const defaultMaxEmpty = 1
 
 /**
  * The tokens that an event reports, of the run itself or of a run inside it. The usage of a

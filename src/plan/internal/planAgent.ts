@@ -133,10 +133,10 @@ const answerMessage = Effect.fnUntraced(function* (
 
 /** The options of the plan's run: those of the agent's that mean the same. */
 const optionsOf = (run: driver.ActiveRun, decisions: ReadonlyArray<Decision>) => {
-  const { defects, maxSteps, modelMistakes, modelRetry, onChange, timeouts } = run.options
+  const { defects, emptyAnswers, maxSteps, modelMistakes, modelRetry, onChange, timeouts } = run.options
   return {
     joins: true,
-    handed: { deadline: run.runDeadline, options: { defects, modelMistakes, modelRetry } },
+    handed: { deadline: run.runDeadline, options: { defects, emptyAnswers, modelMistakes, modelRetry } },
     isInner: true,
     onChange,
     context: run.recorder.state.context,
