@@ -22,6 +22,7 @@ import * as Message from "../../conversation/Message.ts"
 import type { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
+import * as thoughts from "../../conversation/internal/thoughts.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as answerText from "../../payload/internal/answerText.ts"
 import {
@@ -157,11 +158,11 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   yield* recorder.record(checked === undefined ? event : { ...event, ...checked })
 })
 
-type Resolved = agentBlueprint.ResolvedAgent<unknown>
 /** The limit as a state can store it. */
 const countOf = (limit: number | undefined): number | undefined =>
   limit === undefined ? undefined : Math.min(Math.max(0, Math.floor(limit) || 0), Number.MAX_SAFE_INTEGER)
 
+type Resolved = agentBlueprint.ResolvedAgent<unknown>
 
 /** The digest of a contract. An approval of a call of an agent is about that agent, so its definition counts, too. */
 const digestOf = ({ agents }: Resolved, { digest, name }: ToolContract.ToolContract): string => {
@@ -411,33 +412,45 @@ function* requestAnswer(
   return Result.fail(error)
 }
 
-/** Asks the model, or finds what it answered where the program runs again. Its deltas are the parts then. */
+/**
+ * Asks the model, or finds what it answered where the program runs again. The deltas of an answer that came as a whole are its
+ * parts.
+ */
 const exchange = Effect.fnUntraced(function* (
   step: Step,
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<durability.Exchange> {
   const durable = yield* durability.Durability
-  if (durable === undefined) return yield* askModel(step, action)
-  let isNew = false
+  let isStreamed = false
   const asking = Effect.suspend(() => {
-    isNew = true
+    isStreamed = action.purpose === "answer"
     return askModel(step, action)
   })
-  const found = yield* durable.exchange(`model/${action.step}`, asking)
-  if (!isNew && step.streaming) {
-    for (const part of found.answer.content) {
-      if (part.type === "text") yield* step.recorder.emit({ _tag: "TextDelta", delta: part.text })
-      if (part.type === "reasoning") yield* step.recorder.emit({ _tag: "ReasoningDelta", delta: part.text })
-    }
+  const found = yield* durable === undefined ? asking : durable.exchange(`model/${action.step}`, asking)
+  if (!isStreamed && step.streaming) {
+    const words = found.answer.content.filter((part) => part.type === "text" || part.type === "reasoning")
+    yield* showPieces(step.recorder, words)
   }
   return found
 })
+
+/** Emits the deltas of pieces. The last one is delivered after all others. */
+const showPieces = (
+  recorder: Step["recorder"],
+  pieces: ReadonlyArray<thoughts.Piece>
+): ReturnType<Step["recorder"]["emit"]> => {
+  let delivered: ReturnType<Step["recorder"]["emit"]> = Exit.void
+  for (const { text: delta, type } of pieces) {
+    delivered = recorder.emit({ _tag: type === "text" ? "TextDelta" : "ReasoningDelta", delta })
+  }
+  return delivered
+}
 
 const askModel = Effect.fnUntraced(function* (
   step: Step,
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<durability.Exchange> {
-  const accumulator = modelMessages.accumulator()
+  const accumulator = modelMessages.accumulator(action.purpose === "structured")
   const limits = yield* Limits
   const { calls, services } = step
   step.recorder.written = accumulator
@@ -508,17 +521,20 @@ const streamAnswer = Effect.fnUntraced(function* (
   accumulator: modelMessages.StreamAccumulator
 ) {
   const { maxBytes } = yield* Limits
-  yield* Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
+  const live = new thoughts.LiveReader()
+  const reading = Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
     accumulator.add(part)
     const size = accumulator.size()
     if (size > maxBytes) {
       const problem = tooLargeAnswer("the model", `at most ${maxBytes} bytes`, `at least ${size}`)
       return Effect.fail(invalidAnswer("streamText", { problem, overLimit: true }))
     }
-    if (part.type === "text-delta") return recorder.emit({ _tag: "TextDelta", delta: part.delta })
-    if (part.type === "reasoning-delta") return recorder.emit({ _tag: "ReasoningDelta", delta: part.delta })
-    return part.type === "error" ? Effect.fail(streamError(part.error)) : Effect.void
+    if (part.type === "error") return Effect.fail(streamError(part.error))
+    return showPieces(recorder, live.add(part))
   })
+  // The part of an answer that was stopped is what its reader has seen
+  yield* Effect.onInterrupt(reading, () => Effect.sync(() => void showPieces(recorder, live.end())))
+  yield* showPieces(recorder, live.end())
   return "streamText"
 })
 
@@ -547,11 +563,6 @@ const generateObject = Effect.fnUntraced(function* (
       )
     )
   for (const part of answer) accumulator.add(part)
-  if (step.streaming) {
-    for (const part of answer) {
-      if (part.type === "text") yield* step.recorder.emit({ _tag: "TextDelta", delta: part.text })
-    }
-  }
   return "generateObject"
 })
 
@@ -878,6 +889,7 @@ const runChild = (
   const { defects, emptyAnswers, modelMistakes, modelRetry, onChange, timeouts } = step.options
   const inherited: agentTypes.ResumeOptions = {
     defects,
+    emptyAnswers,
     modelMistakes,
     modelRetry,
     onChange,
@@ -889,7 +901,6 @@ const runChild = (
     streaming,
     hold: () => recorder.hold(),
     release: () => recorder.release(),
-    emptyAnswers,
     // The child stops with its parent, before it starts anything else.
     interruption: () => recorder.interruption,
     record: (...events) =>

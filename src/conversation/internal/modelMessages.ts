@@ -20,6 +20,7 @@ import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as ConversationError from "../ConversationError.ts"
 import * as conversationCodec from "./conversationCodec.ts"
 import * as history from "./history.ts"
+import * as thoughts from "./thoughts.ts"
 import type {
   AssistantMessage,
   AssistantOptions,
@@ -725,9 +726,10 @@ interface Block {
 }
 
 /**
- * Starts collecting. The accumulator is mutable: one per stream.
+ * Starts collecting. The accumulator is mutable: one per stream. Thoughts in front of a text answer become reasoning; in an answer
+ * that is an object, they stay where they are.
  */
-export const accumulator = (): StreamAccumulator => new Accumulator()
+export const accumulator = (isObject = false): StreamAccumulator => new Accumulator(isObject)
 
 type About = Pick<ResponseContent, "usage" | "finishReason" | "model" | "response">
 
@@ -743,6 +745,11 @@ class Accumulator implements StreamAccumulator {
   private addAbout({ metadata, response, ...fields }: About & { readonly metadata: Metadata }): void {
     const { about } = this
     const merged = mergeMetadata(about.response?.metadata ?? {}, metadata)
+  private readonly isObject: boolean
+
+  constructor(isObject: boolean) {
+    this.isObject = isObject
+  }
     const whole = defined({ ...about.response, ...response, metadata: isEmpty(merged) ? undefined : merged })
     this.about = { ...about, ...defined(fields), ...(isEmpty(whole) ? undefined : { response: whole }) }
   }
@@ -878,9 +885,10 @@ class Accumulator implements StreamAccumulator {
 
   result(): ResponseContent {
     return {
-      content: this.blocks.flatMap(partsOfBlock),
+      content: this.blocks.flatMap((block) => partsOfBlock(block, block === front)),
       ...this.about,
       approvals: [...this.approvals],
+    const front = this.isObject ? undefined : this.blocks.find(({ kind, text }) => kind === "text" && text !== "")
       errors: [...this.errors]
     }
   }
@@ -898,11 +906,14 @@ const kindOf = (type: string): Kind => {
   return type.startsWith("reasoning") ? "reasoning" : "call"
 }
 
-const partsOfBlock = (block: Block): ReadonlyArray<AssistantPart> => {
+const partsOfBlock = (block: Block, isFront: boolean): ReadonlyArray<AssistantPart> => {
   if (block.part !== undefined) return [block.part]
   const options = partOptions(block.metadata)
   if (block.kind !== "call") {
-    return block.text === "" && options === undefined ? [] : [{ type: block.kind, text: block.text, ...options }]
+    if (block.text === "") return options === undefined ? [] : [{ type: block.kind, text: "", ...options }]
+    const { reasoning, text } = isFront ? thoughts.split(block.text) : { reasoning: "", text: block.text }
+    const thought = reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]
+    return text === "" ? thought : [...thought, { type: block.kind, text, ...options }]
   }
   // Arguments of a call without a name: there is nothing to call
   if (block.name === undefined) return []
