@@ -33,6 +33,8 @@ const result = { ...place, callId: Schema.String, open: Schema.Array(Schema.Stri
  * - `OpenCalls`: the next turn begins while calls are open.
  * - `NotJson`: arguments or a result in a prompt or a response that are not JSON.
  * - `ArgumentsDiffer`: a call whose argument text does not parse to its arguments.
+ * - `EqualKeys`: two keys of one object in the message, in its metadata for example, are equal once each half of a character is
+ *   U+FFFD.
  * - `InvalidKeepRecent`: `keepRecent` is not a non-negative integer.
  * - `EmptySummary`: the summary that replaces old turns is empty.
  *
@@ -51,6 +53,7 @@ export const Reason = Schema.TaggedUnion({
   OpenCalls: { ...place, role: Schema.String, callIds: Schema.Array(Schema.String) },
   NotJson: { ...place, callId: Schema.String, what: Schema.Literals(["arguments", "result"]) },
   ArgumentsDiffer: { ...place, callId: Schema.String },
+  EqualKeys: place,
   InvalidKeepRecent: { found: Schema.String },
   EmptySummary: { messages: Schema.Int }
 })
@@ -171,6 +174,12 @@ const explain = Reason.match({
     expected: "argument text that parses to the arguments",
     found: "text of other arguments",
     fix: `Leave out the text of call "${callId}", or parse its arguments from the text`
+  }),
+  EqualKeys: ({ index }) => ({
+    path: messageAt(index),
+    expected: "keys that differ once each half of a character is U+FFFD",
+    found: "two that are equal",
+    fix: "Rename one of them"
   }),
   InvalidKeepRecent: ({ found }) => ({ path: "/keepRecent", expected: "a number of turns, an integer from 0", found }),
   EmptySummary: ({ messages }) => ({

@@ -1,7 +1,8 @@
 /** RIGHT-4: half an emoji, of a model, a tool or a user, is U+FFFD before it is stored, digested or sent. The servers refuse it. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Layer, Schema } from "effect"
-import { Tool, Toolkit } from "effect/ai"
+import { DateTime, Effect, Fiber, Layer, Result, Schema, Stream } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
 import { Agent, AgentEvent, Conversation, Message, ToolResult, VersionedStore } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 import { Digest } from "effect-emissary/payload"
@@ -74,6 +75,75 @@ describe("RIGHT-4 half a character", () => {
       })
     }
   }
+
+  for (const [name, provider] of Object.entries<Provider>(providers)) {
+    test.live(`in a prompt that is given to a model reaches ${name} as U+FFFD, and merges no keys`, function* () {
+      const { model, server } = yield* connect(provider, [answer(text("bye"))])
+      const prompt = (params: Schema.Json) => [
+        { role: "system" as const, content: `be ${half}` },
+        { role: "user" as const, content: [{ type: "text" as const, text: `go ${half}` }] },
+        {
+          role: "assistant" as const,
+          content: [{ type: "tool-call" as const, id: "c0", name: "cut", params, providerExecuted: false }]
+        },
+        {
+          role: "tool" as const,
+          content: [{ type: "tool-result" as const, id: "c0", name: "cut", isFailure: false, result: { [half]: half } }]
+        }
+      ]
+      const send = (params: Schema.Json) =>
+        LanguageModel.generateText({ prompt: prompt(params), toolkit, disableToolCallResolution: true }).pipe(
+          Effect.provide(model)
+        )
+      yield* accepted(server)(send({ text: half, [`a ${half}`]: [half] }))
+      assert.strictEqual(server.bodies.length, 1)
+      assert.isTrue(server.bodies.every(isWellFormed))
+      const error = yield* Effect.flip(send({ [half]: 1, "\ud83e": 2 }))
+      assert.strictEqual(error.reason._tag, "InvalidRequestError")
+      assert.include(error.message, "two that are equal")
+      assert.strictEqual(server.bodies.length, 1)
+    })
+  }
+
+  test("may not make two keys equal in what the host adds to a message", function* () {
+    const options = { [`a ${half}`]: { n: 1 }, "a \ud83e": { n: 2 } }
+    const nested = { deep: [{ [half]: 1, [whole]: 2 }] }
+    const place = { type: "text", text: "hi", options: { openai: nested } } as const
+    const made = [
+      yield* Message.user("hi", { metadata: nested }),
+      yield* Message.user("hi", { options }),
+      yield* Message.user([place]),
+      yield* Message.system("hi", { metadata: nested }),
+      yield* Message.assistant("hi", { response: { metadata: options } }),
+      { role: "user", id: "m", createdAt: DateTime.makeUnsafe(0), content: [place] } as const
+    ]
+    for (const message of made) {
+      for (const added of [Conversation.append(Conversation.empty, message), Conversation.fromMessages([message])]) {
+        assert(Result.isFailure(added))
+        assert.strictEqual(added.failure.reason._tag, "EqualKeys")
+      }
+    }
+    const model = ScriptedModel.layer([{ text: "no" }])
+    const error = yield* Effect.flip(Agent.make("a").run([place]).pipe(Effect.provide(model)))
+    assert.strictEqual(error.reason._tag, "ConversationInvalid")
+    const one = yield* Message.user("hi", { metadata: { [half]: 1 } })
+    assert.deepStrictEqual(one.metadata, { [whole]: 1 })
+    assert.isTrue(Result.isSuccess(Conversation.append(Conversation.empty, one)))
+  })
+
+  test("may not make two keys equal in the metadata of an answer", function* () {
+    const metadata = { openai: { [half]: 1, "\ud83e": 2 } }
+    const model = ScriptedModel.layer([{ text: { text: "odd", metadata } }, { text: "right" }])
+    const result = yield* endsAs("Completed", Agent.make("a").run("go").pipe(Effect.provide(model)))
+    assert.strictEqual(result.output, "right")
+    const slow = ScriptedModel.layer([{ text: { text: "one two three", metadata }, chunkDelay: "1 second" }])
+    const events = yield* Stream.runCollect(Agent.make("a").stream("go", { timeouts: { total: "3500 millis" } })).pipe(
+      Effect.provide(slow),
+      Effect.forkChild
+    )
+    yield* TestClock.adjust("10 seconds")
+    yield* endsAs("Interrupted", AgentEvent.result(Stream.fromIterable(yield* Fiber.join(events))))
+  })
 
   test("is mended in a history of today for other systems, too", function* () {
     const conversation = yield* ofToday

@@ -479,10 +479,13 @@ const recordCutOff = Effect.fnUntraced(function* (recorder: AgentRecorder) {
     outputTokens: Math.ceil(counter.count(JSON.stringify(answer.content))),
     estimated: true
   }
-  const content = answer.content.filter(({ type }) => type !== "tool-call" && type !== "tool-result")
+  const content = history.mend(answer.content).filter(({ type }) => type !== "tool-call" && type !== "tool-result")
   if (content.length === 0) return yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage })
   const finishReason = runTransition.cutOff
-  const message = yield* Message.assistant(content, defined({ usage, model, response, finishReason }))
+  const message = yield* Message.assistant(
+    content,
+    defined({ usage, model, response: history.mend(response), finishReason })
+  )
   yield* recorder.recordNow({ _tag: "ModelAnswered", message })
 })
 

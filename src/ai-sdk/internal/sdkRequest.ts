@@ -307,15 +307,23 @@ const withoutUnanswered = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArr
   })
 }
 
-/** A message without content is refused by providers. */
+/** The problem of a prompt that cannot be made well-formed. */
+export const wrongPrompt = ({ prompt }: LanguageModel.ProviderOptions): string | undefined =>
+  plainJson.wellFormedness(prompt.content) === "equal keys"
+    ? "expected a prompt with keys that differ once each half of a character is U+FFFD, got two that are equal"
+    : undefined
+
+/** A message without content, and half a character, is refused by providers. */
 export const toPrompt = (
   prompt: Prompt.Prompt,
   dialect: Pick<Dialect, "filesInResults" | "laterSystem">
 ): LanguageModelV4Prompt =>
-  withoutUnanswered(placeSystem(prompt, dialect))
-    .flatMap((message) => (dialect.filesInResults ? [message] : withFilesApart(message)))
-    .map(toMessage)
-    .filter(({ content }) => content.length > 0)
+  plainJson.toWellFormed(
+    withoutUnanswered(placeSystem(prompt, dialect))
+      .flatMap((message) => (dialect.filesInResults ? [message] : withFilesApart(message)))
+      .map(toMessage)
+      .filter(({ content }) => content.length > 0)
+  )
 
 // Schemas
 

@@ -24,7 +24,15 @@ import * as IdGenerator from "effect/ai/IdGenerator"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Limits from "../../payload/Limits.ts"
 import { kindKey, replacedBy, replacing } from "../../payload/internal/messageOrder.ts"
-import { defined, equalsJson, maxUnshared, maxWeight, weigh, wellFormedness } from "../../payload/internal/plainJson.ts"
+import {
+  defined,
+  equalsJson,
+  isPlainObject,
+  maxUnshared,
+  maxWeight,
+  weigh,
+  wellFormedness
+} from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
@@ -563,10 +571,10 @@ const stampIn = <M extends Message>(
 ): Effect.Effect<M> => {
   const stamp = (id: string): M => {
     const message = make(id, options?.createdAt ?? timeOf(Context.get(context, Clock.Clock)))
-    if (options === undefined) return own(message)
+    if (options === undefined) return ownNew(message)
     const members: { [K in (typeof answerKeys)[number]]?: unknown } = message
     for (const key of keys) if (options[key] !== undefined) members[key] = options[key]
-    return own(message)
+    return ownNew(message)
   }
   const known = options?.id ?? readyId(context)
   return known === undefined ? Effect.map(Context.get(context, MessageId), stamp) : Exit.succeed(stamp(known))
@@ -632,6 +640,14 @@ class Decoded extends Addition {
   }
 }
 
+/** The mark of those that were made with two keys of one object that became equal. No conversation takes them. */
+class Merged extends Addition {
+  readonly #isMerged = true
+  static has(value: object): boolean {
+    return #isMerged in value && value.#isMerged
+  }
+}
+
 /**
  * The message itself if it came from here, otherwise a frozen deep copy without undefined members: whatever
  * happens later to the object that was passed in, the conversation does not change.
@@ -644,6 +660,16 @@ const own = <M extends object>(fresh: M): M => {
   return Own.add(fresh)
 }
 
+/** {@link own} for a new message. */
+const ownNew = <M extends object>(fresh: M): M => {
+  const isMerged = freezeBelow(fresh, true)
+  return isMerged ? Merged.add(Own.add(fresh)) : Own.add(fresh)
+}
+
+/** True for a message with two keys in one object that are equal once each half of a character is U+FFFD. */
+const hasEqualKeys = (message: object): boolean =>
+  Own.has(message) ? Merged.has(message) : wellFormedness(message) === "equal keys"
+
 /**
  * Freezes a message that a codec has just made: no other code holds a part of it, so it needs no copy. The texts of its calls
  * have to fit their arguments.
@@ -655,21 +681,19 @@ export const freezeDecoded = (message: Message): Message => {
 
 type Container = Record<string, unknown> | Array<unknown>
 
-const isContainer = (value: object): value is Container => {
-  if (Array.isArray(value)) return true
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === Object.prototype || prototype === null
-}
+const isContainer = (value: object): value is Container => Array.isArray(value) || isPlainObject(value, false)
 
-/** Where keys become equal, the later ones get more of the character that takes the place of a half. */
-const mendKeys = (container: Record<string, unknown>): void => {
+/** Where keys become equal, the later ones get more of the character that takes the place of a half, and the result is `true`. */
+const mendKeys = (container: Record<string, unknown>): boolean => {
+  let isMerged = false
   for (const key of Object.keys(container)) {
     if (key.isWellFormed()) continue
     let mended = key.toWellFormed()
-    while (Object.hasOwn(container, mended)) mended += "\ufffd"
+    for (; Object.hasOwn(container, mended); isMerged = true) mended += "\ufffd"
     container[mended] = container[key]
     delete container[key]
   }
+  return isMerged
 }
 
 /** The value, or a copy of it with U+FFFD for each half of a character in a text or a key. */
@@ -694,9 +718,10 @@ const withoutText = ({ text: _, ...call }: ToolCallPart): ToolCallPart => call
 
 /**
  * Freezes a fresh object and the containers below it, or copies of them with well-formed texts. Iterative, because the JSON in a tool result may be
- * nested deeper than the stack.
+ * nested deeper than the stack. The result is `true` where two keys became equal.
  */
-const freezeBelow = (fresh: object, copies: boolean): void => {
+const freezeBelow = (fresh: object, copies: boolean): boolean => {
+  let isMerged = false
   // Sound: read and written under its own keys only
   const open: Array<Container> = [fresh as Container]
   let taken = 0
@@ -719,7 +744,7 @@ const freezeBelow = (fresh: object, copies: boolean): void => {
         if (inner !== next[index]) next[index] = inner
       }
     } else {
-      if (copies) mendKeys(next)
+      if (copies && mendKeys(next)) isMerged = true
       for (const key in next) {
         const member = next[key]
         const inner = take(member)
@@ -729,6 +754,7 @@ const freezeBelow = (fresh: object, copies: boolean): void => {
     }
     Object.freeze(next)
   }
+  return isMerged
 }
 
 /** The position, or the one before it where it is inside of a character. */
@@ -1337,6 +1363,7 @@ export interface Place {
  */
 export const checkMessage = (self: Facts, message: Message, index: number = self.length): Reason | undefined => {
   const place: Place = { index, id: message.id }
+  if (hasEqualKeys(message)) return { _tag: "EqualKeys", ...place }
   switch (message.role) {
     case "system":
       return checkOpenCalls(self, message, place)

@@ -676,6 +676,10 @@ export const unstorable = (answer: ResponseContent, limits: Limits): Unstorable 
   const { content, model, response } = answer
   // A time has a bounded size, and is no JSON yet
   const kept = { content, ...defined({ model, id: response?.id, metadata: response?.metadata }) }
+  if (plainJson.wellFormedness(kept) === "equal keys") {
+    const problem = "two keys in the answer of the model are equal once each half of a character is U+FFFD"
+    return { problem, overLimit: false }
+  }
   const { maxArrayLength, maxBytes, maxDepth, maxKeys, maxNodes, maxStringLength } = limits
   const values = Math.min(maxArrayLength, maxKeys, maxNodes / 8)
   // However its characters are written, and whatever it is made of, such a light answer fits
@@ -741,15 +745,15 @@ class Accumulator implements StreamAccumulator {
   private readonly approvals: Array<ProviderApproval> = []
   private readonly errors: Array<unknown> = []
   private about: About = {}
-
-  private addAbout({ metadata, response, ...fields }: About & { readonly metadata: Metadata }): void {
-    const { about } = this
-    const merged = mergeMetadata(about.response?.metadata ?? {}, metadata)
   private readonly isObject: boolean
 
   constructor(isObject: boolean) {
     this.isObject = isObject
   }
+
+  private addAbout({ metadata, response, ...fields }: About & { readonly metadata: Metadata }): void {
+    const { about } = this
+    const merged = mergeMetadata(about.response?.metadata ?? {}, metadata)
     const whole = defined({ ...about.response, ...response, metadata: isEmpty(merged) ? undefined : merged })
     this.about = { ...about, ...defined(fields), ...(isEmpty(whole) ? undefined : { response: whole }) }
   }
@@ -884,11 +888,11 @@ class Accumulator implements StreamAccumulator {
   }
 
   result(): ResponseContent {
+    const front = this.isObject ? undefined : this.blocks.find(({ kind, text }) => kind === "text" && text !== "")
     return {
       content: this.blocks.flatMap((block) => partsOfBlock(block, block === front)),
       ...this.about,
       approvals: [...this.approvals],
-    const front = this.isObject ? undefined : this.blocks.find(({ kind, text }) => kind === "text" && text !== "")
       errors: [...this.errors]
     }
   }

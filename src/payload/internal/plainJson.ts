@@ -723,15 +723,16 @@ export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equ
   return isWhole ? "well-formed" : "mendable"
 }
 
-/** The JSON with U+FFFD for each half of a character. */
-export const toWellFormed = (json: Schema.Json): Schema.Json =>
-  wellFormedness(json) === "well-formed" ? json : mendJson(json)
+/** The value with U+FFFD for each half of a character in JSON. Bytes, URLs and the like stay as they are. */
+export const toWellFormed = <A>(value: A): A =>
+  // Sound: each text is a text, and each container has the same members
+  wellFormedness(value) === "well-formed" ? value : (mended(value) as A)
 
-const mendJson = (json: Schema.Json): Schema.Json => {
-  if (typeof json === "string") return json.toWellFormed()
-  if (isArray(json)) return json.map(mendJson)
-  if (!isObject(json)) return json
-  return Object.fromEntries(Object.entries(json).map(([key, value]) => [key.toWellFormed(), mendJson(value)]))
+const mended = (value: unknown): unknown => {
+  if (typeof value === "string") return value.toWellFormed()
+  if (isArray(value)) return value.map(mended)
+  if (!isObject(value) || !isPlainObject(value, false)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), mended(member)]))
 }
 
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
