@@ -76,8 +76,7 @@ export const versionedStore = <E = never>(
   name: string,
   layer: Layer.Layer<VersionedStore.VersionedStore, E>,
   options?: StoreOptions
-): ReadonlyArray<Check> =>
-  storeChecks(VersionedStore.VersionedStore, (store) => store, [valuesRule, refusalsRule], name, layer, options)
+): ReadonlyArray<Check> => storeChecks(name, layer, options)
 
 /**
  * The checks for a tool runtime: order, concurrency, calls inside calls, one execution for
@@ -266,39 +265,37 @@ const expectError = <A, E extends { readonly _tag: string }, Tag extends E["_tag
 const range = (count: number): ReadonlyArray<number> => Array.from({ length: count }, (_, n) => n)
 
 /** One rule of a store, which uses this part of it alone. */
-interface StoreRule<S> {
+interface StoreRule {
   readonly name: string
-  readonly check: (store: S, part: string) => Effect.Effect<void, unknown>
+  readonly check: (store: VersionedStore.Service, part: string) => Effect.Effect<void, unknown>
 }
 
 /** One check for each rule: in a layer of its own, and in a part of the store that is empty before and after. */
-const storeChecks = <I, S, E>(
-  key: Context.Key<I, S>,
-  versioned: (store: S) => VersionedStore.Service,
-  rules: ReadonlyArray<StoreRule<S>>,
+const storeChecks = <E>(
   name: string,
-  layer: Layer.Layer<I, E>,
+  layer: Layer.Layer<VersionedStore.VersionedStore, E>,
   options: StoreOptions | undefined
 ): ReadonlyArray<Check> => {
-  const open = (use: (store: S) => Effect.Effect<void, unknown>) =>
-    Effect.provide(Effect.flatMap(key, use), Layer.fresh(layer))
-  const shared = versionRules.map((rule): StoreRule<S> => ({
-    name: rule.name,
-    check: (store, part) => rule.check(versioned(store), part)
-  }))
-  const checks = [...shared, ...rules].map((rule, index) => {
+  const open = (use: (store: VersionedStore.Service) => Effect.Effect<void, unknown>) =>
+    Effect.provide(Effect.flatMap(VersionedStore.VersionedStore, use), Layer.fresh(layer))
+  const checks = storeRules.map((rule, index) => {
     const part = `conformance/${index}/`
-    const clear = (store: S) => removeAll(versioned(store), part)
-    const check = open((store) => Effect.andThen(clear(store), rule.check(store, part)))
-    return makeCheck(name, rule.name, Effect.andThen(check, open(clear)))
+    const check = open((store) => Effect.andThen(removeAll(store, part), rule.check(store, part)))
+    return makeCheck(
+      name,
+      rule.name,
+      Effect.andThen(
+        check,
+        open((store) => removeAll(store, part))
+      )
+    )
   })
   if (options?.durable === false) return checks
   const kept = "conformance/kept"
-  const clear = (store: S) => removeAll(versioned(store), kept)
-  const write = (store: S) => Effect.asVoid(versioned(store).compareAndSet(kept, none, 1))
-  const read = (store: S) => expectValue("the value", 1, versioned(store), kept)
-  const first = open((store) => Effect.andThen(clear(store), write(store)))
-  const second = open((store) => Effect.andThen(read(store), clear(store)))
+  const first = open((store) =>
+    Effect.andThen(removeAll(store, kept), Effect.asVoid(store.compareAndSet(kept, none, 1)))
+  )
+  const second = open((store) => Effect.andThen(expectValue("the value", 1, store, kept), removeAll(store, kept)))
   return [...checks, makeCheck(name, "values are there when the store is opened again", Effect.andThen(first, second))]
 }
 
@@ -362,7 +359,25 @@ const increment = (store: VersionedStore.Service, key: string) =>
     yield* store.compareAndSet(key, version, n + 1)
   }).pipe(Effect.retry({ while: (error) => error._tag === "VersionConflict" }))
 
-const versionRules: ReadonlyArray<StoreRule<VersionedStore.Service>> = [
+/** Values that storage likes to change. */
+const jsonSamples: ReadonlyArray<Schema.Json> = [
+  null,
+  true,
+  0,
+  -1.5e-7,
+  Number.MAX_SAFE_INTEGER,
+  "",
+  "null",
+  "line\nbreak\r\n\ttab, \u0000 and \u007f, 'quotes' \"\\ ; -- ${x} %_",
+  "héllo 日本 👩‍👩‍👧 \ud800 \u2028",
+  [],
+  {},
+  [[], [{}], [null]],
+  { "": 1, "a/b": { "~": [1, "2", false] }, constructor: "x", toString: 1 },
+  "x".repeat(300_000)
+]
+
+const storeRules: ReadonlyArray<StoreRule> = [
   {
     name: "an absent value is None, cannot be changed and is deleted without effect",
     check: Effect.fnUntraced(function* (store, part) {
@@ -473,61 +488,41 @@ const versionRules: ReadonlyArray<StoreRule<VersionedStore.Service>> = [
       }
       yield* increment(store, key)
     })
+  },
+  {
+    name: "every JSON value comes back as it was, as a copy of its own",
+    check: Effect.fnUntraced(function* (store, part) {
+      for (const [index, value] of jsonSamples.entries()) {
+        const key = `${part}${index}`
+        yield* store.compareAndSet(key, none, value)
+        yield* expectValue(`value ${index}`, value, store, key)
+      }
+      const mutable = { list: [1] }
+      const key = `${part}copy`
+      yield* store.compareAndSet(key, none, mutable)
+      mutable.list.push(2)
+      yield* expectValue("after the value was changed", { list: [1] }, store, key)
+    })
+  },
+  {
+    name: "values that are not JSON and limits that are not integers from 1 are refused, and nothing is written",
+    check: Effect.fnUntraced(function* (store, part) {
+      const key = `${part}refused`
+      const hostile: ReadonlyArray<unknown> = [Number.NaN, undefined, new Date(0), JSON.parse(`{"__proto__":{}}`)]
+      for (const value of hostile) {
+        // Unsound on purpose: callers without types pass such values.
+        const write = store.compareAndSet(key, none, value as Schema.Json)
+        const error = yield* expectError("a value that is not JSON", "VersionedStoreError", write)
+        yield* expectEqual("the reason", "Refused", error.reason._tag)
+      }
+      for (const limit of [0, -1, 1.5, Number.NaN]) {
+        const error = yield* expectError(`list with the limit ${limit}`, "VersionedStoreError", store.list({ limit }))
+        yield* expectEqual("the reason", "Refused", error.reason._tag)
+      }
+      yield* expectEqual("get", none, yield* store.get(key))
+    })
   }
 ]
-
-/** Values that storage likes to change. */
-const jsonSamples: ReadonlyArray<Schema.Json> = [
-  null,
-  true,
-  0,
-  -1.5e-7,
-  Number.MAX_SAFE_INTEGER,
-  "",
-  "null",
-  "line\nbreak\r\n\ttab, \u0000 and \u007f, 'quotes' \"\\ ; -- ${x} %_",
-  "héllo 日本 👩‍👩‍👧 \ud800 \u2028",
-  [],
-  {},
-  [[], [{}], [null]],
-  { "": 1, "a/b": { "~": [1, "2", false] }, constructor: "x", toString: 1 },
-  "x".repeat(300_000)
-]
-
-const valuesRule: StoreRule<VersionedStore.Service> = {
-  name: "every JSON value comes back as it was, as a copy of its own",
-  check: Effect.fnUntraced(function* (store, part) {
-    for (const [index, value] of jsonSamples.entries()) {
-      const key = `${part}${index}`
-      yield* store.compareAndSet(key, none, value)
-      yield* expectValue(`value ${index}`, value, store, key)
-    }
-    const mutable = { list: [1] }
-    const key = `${part}copy`
-    yield* store.compareAndSet(key, none, mutable)
-    mutable.list.push(2)
-    yield* expectValue("after the value was changed", { list: [1] }, store, key)
-  })
-}
-
-const refusalsRule: StoreRule<VersionedStore.Service> = {
-  name: "values that are not JSON and limits that are not integers from 1 are refused, and nothing is written",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}refused`
-    const hostile: ReadonlyArray<unknown> = [Number.NaN, undefined, new Date(0), JSON.parse(`{"__proto__":{}}`)]
-    for (const value of hostile) {
-      // Unsound on purpose: callers without types pass such values.
-      const write = store.compareAndSet(key, none, value as Schema.Json)
-      const error = yield* expectError("a value that is not JSON", "VersionedStoreError", write)
-      yield* expectEqual("the reason", "Refused", error.reason._tag)
-    }
-    for (const limit of [0, -1, 1.5, Number.NaN]) {
-      const error = yield* expectError(`list with the limit ${limit}`, "VersionedStoreError", store.list({ limit }))
-      yield* expectEqual("the reason", "Refused", error.reason._tag)
-    }
-    yield* expectEqual("get", none, yield* store.get(key))
-  })
-}
 
 /**
  * Options of {@link toolRuntime}, which describes them.
