@@ -210,14 +210,9 @@ export const checks = <E = never>(
       .filter((way) => rule.needs?.(way).every((feature) => !lacks.has(feature)) ?? true)
       .map((way) => {
         const progress = { expected: "the model to answer" }
-        const open: RuleInput["open"] = (replies, use) =>
-          Effect.provide(use, Layer.fresh(harness(replies.map((reply) => withoutLacking(reply, lacks)))))
-        const check = rule.check({
-          way,
-          lacks,
-          open,
-          expectNext: (expected) => Effect.sync(() => void (progress.expected = expected))
-        })
+        const expectNext = (expected: string) => Effect.sync(() => void (progress.expected = expected))
+        const layer = harness(rule.replies.map((reply) => withoutLacking(reply, lacks)))
+        const check = Effect.provide(rule.use({ way, lacks, layer, expectNext }), Layer.fresh(layer))
         const title = rule.ways === undefined ? `${rule.name}, ${way}` : rule.name
         return makeCheck(name, title, endWithin(limit, progress, check))
       })
@@ -239,16 +234,11 @@ type Way = "whole" | "streamed"
 
 const ways: ReadonlyArray<Way> = ["whole", "streamed"]
 
-type Services = LanguageModel.LanguageModel | Provider
-
 interface RuleInput {
   readonly way: Way
   readonly lacks: ReadonlySet<Feature>
-  /** Runs a program with an adapter whose provider has these replies. */
-  readonly open: (
-    replies: ReadonlyArray<Reply>,
-    use: Effect.Effect<void, unknown, Services>
-  ) => Effect.Effect<void, unknown>
+  /** The adapter and its provider, for a rule that needs them more than once. */
+  readonly layer: Layer.Layer<LanguageModel.LanguageModel | Provider, unknown>
   /** Names the event that a rule waits for from here on. */
   readonly expectNext: (expected: string) => Effect.Effect<void>
 }
@@ -258,7 +248,9 @@ interface Rule {
   /** The rule is checked once for each way; default both. */
   readonly ways?: ReadonlyArray<Way>
   readonly needs?: (way: Way) => ReadonlyArray<Feature>
-  readonly check: (input: RuleInput) => Effect.Effect<void, unknown>
+  /** The replies of the provider to the adapter that `use` calls. */
+  readonly replies: ReadonlyArray<Reply>
+  readonly use: (input: RuleInput) => Effect.Effect<void, unknown, LanguageModel.LanguageModel | Provider>
 }
 
 /** The part of a reply that a provider without these features can express. */
@@ -450,265 +442,215 @@ const Place = Schema.Struct({ city: Schema.String, days: Schema.optionalKey(Sche
 const propertiesOf = (schema: unknown): ReadonlyArray<string> =>
   isObject(schema) && isObject(schema["properties"]) ? Object.keys(schema["properties"]).toSorted() : []
 
+const finishReasons = ["stop", "length", "content-filter"] as const
+
 const rules: ReadonlyArray<Rule> = [
   {
     name: "an answer keeps its parts, their order and their text, with its finish reason and usage",
-    check: ({ lacks, open, way }) =>
-      open(
-        [answer(everything)],
-        Effect.gen(function* () {
-          const found = yield* ask(way, question)
-          const expected = everything.filter(({ type }) => type !== "reasoning" || !lacks.has("reasoning"))
-          yield* expectEqual("the parts", expected.map(unsigned), said(found))
-          yield* expectEqual("the finish reason", "tool-calls", found.finishReason)
-          const counted = countedUsage(usage, lacks)
-          const same = pick(found.usage, Object.keys(counted))
-          yield* expectEqual("the usage", pick(counted, Object.keys(counted)), same)
-        })
-      )
+    replies: [answer(everything)],
+    use: Effect.fnUntraced(function* ({ lacks, way }) {
+      const found = yield* ask(way, question)
+      const expected = everything.filter(({ type }) => type !== "reasoning" || !lacks.has("reasoning"))
+      yield* expectEqual("the parts", expected.map(unsigned), said(found))
+      yield* expectEqual("the finish reason", "tool-calls", found.finishReason)
+      const counted = countedUsage(usage, lacks)
+      const same = pick(found.usage, Object.keys(counted))
+      yield* expectEqual("the usage", pick(counted, Object.keys(counted)), same)
+    })
   },
   {
     name: "a streamed answer becomes the same message as a whole one, with equal metadata",
     ways: ["streamed"],
-    check: ({ open }) =>
-      Effect.gen(function* () {
-        const found = yield* Ref.make<ReadonlyArray<string>>([])
-        for (const way of ways) {
-          const use = Effect.flatMap(ask(way, question), ({ content, finishReason, usage }) =>
-            Ref.update(found, (all) => [...all, show({ content, finishReason, usage })])
-          )
-          yield* open([answer(everything)], use)
-        }
-        const [whole, streamed] = yield* Ref.get(found)
-        yield* expectEqual("streamed", whole, streamed)
-      })
+    replies: [answer(everything)],
+    use: Effect.fnUntraced(function* ({ layer }) {
+      const [whole, streamed] = yield* Effect.forEach(ways, (way) =>
+        Effect.map(Effect.provide(ask(way, question), Layer.fresh(layer)), ({ content, finishReason, usage }) =>
+          show({ content, finishReason, usage })
+        )
+      )
+      yield* expectEqual("streamed", whole, streamed)
+    })
   },
   {
     name: "the next request has the earlier answers, with signatures, ids and results",
-    check: ({ lacks, open, way }) =>
-      open(
-        [answer(everything), answer([text("Sunny.")])],
-        Effect.gen(function* () {
-          const first = yield* askParts(way, question)
-          const history = Prompt.make([
-            { role: "system", content: "Be brief." },
-            { role: "user", content: [{ type: "text", text: question }] }
-          ]).pipe(Prompt.concat(Prompt.fromResponseParts(first)), Prompt.concat(Prompt.fromMessages([toolResults])))
-          yield* ask(way, history)
-          const sent = (yield* requests)[1]?.input ?? []
-          const spoken = everything.filter(
-            ({ type }) => type !== "reasoning" || !(lacks.has("reasoning") || lacks.has("signature"))
-          )
-          const expected: ReadonlyArray<Schema.Json> = [
-            { type: "system", text: "Be brief." },
-            { type: "user", text: question },
-            ...spoken.map((part) => ({ ...part }))
-          ]
-          const before = sent.filter(({ type }) => type !== "tool-result")
-          yield* expectEqual("the conversation", expected, before.map(asJson))
-          const results = sent.flatMap((part) => (part.type === "tool-result" ? [part] : []))
-          yield* expectEqual(
-            "ids of results",
-            ["call_1", "call_2", "call_3"],
-            results.map(({ id }) => id)
-          )
-          for (const [index, words] of ["Sunny in Rome", "No such city", "It is noon."].entries()) {
-            const text = results[index]?.text ?? ""
-            if (!text.includes(words)) return yield* Effect.fail(`result ${index}: expected ${words}, got ${text}`)
-          }
-        })
+    replies: [answer(everything), answer([text("Sunny.")])],
+    use: Effect.fnUntraced(function* ({ lacks, way }) {
+      const first = yield* askParts(way, question)
+      const history = Prompt.make([
+        { role: "system", content: "Be brief." },
+        { role: "user", content: [{ type: "text", text: question }] }
+      ]).pipe(Prompt.concat(Prompt.fromResponseParts(first)), Prompt.concat(Prompt.fromMessages([toolResults])))
+      yield* ask(way, history)
+      const sent = (yield* requests)[1]?.input ?? []
+      const spoken = everything.filter(
+        ({ type }) => type !== "reasoning" || !(lacks.has("reasoning") || lacks.has("signature"))
       )
+      const expected: ReadonlyArray<Schema.Json> = [
+        { type: "system", text: "Be brief." },
+        { type: "user", text: question },
+        ...spoken.map((part) => ({ ...part }))
+      ]
+      const before = sent.filter(({ type }) => type !== "tool-result")
+      yield* expectEqual("the conversation", expected, before.map(asJson))
+      const results = sent.flatMap((part) => (part.type === "tool-result" ? [part] : []))
+      yield* expectEqual(
+        "ids of results",
+        ["call_1", "call_2", "call_3"],
+        results.map(({ id }) => id)
+      )
+      for (const [index, words] of ["Sunny in Rome", "No such city", "It is noon."].entries()) {
+        const text = results[index]?.text ?? ""
+        if (!text.includes(words)) return yield* Effect.fail(`result ${index}: expected ${words}, got ${text}`)
+      }
+    })
   },
   {
     name: "files of the user are sent, as bytes, base64 or URL, between the texts",
-    check: ({ lacks, open, way }) =>
-      open(
-        [answer([text("A cat.")])],
-        Effect.gen(function* () {
-          const url = "https://example.com/cat.png"
-          const file = (data: string | Uint8Array | URL) => Prompt.filePart({ mediaType: "image/png", data })
-          const text = (text: string) => Prompt.textPart({ text })
-          const urls = lacks.has("url") ? [] : [file(new URL(url))]
-          const bytes = Uint8Array.from([137, 80, 78, 71])
-          const content = [text("These:"), file("iVBORw=="), text("and"), file(bytes), ...urls]
-          yield* ask(way, Prompt.fromMessages([Prompt.userMessage({ content })]))
-          const sent = (yield* requests)[0]?.input ?? []
-          const image = { type: "file", mediaType: "image/png", data: "iVBORw==" }
-          const expected = [{ type: "user", text: "These:" }, image, { type: "user", text: "and" }, image]
-          yield* expectEqual("the message", expected, sent.slice(0, 4).map(asJson))
-          const last = sent[4]
-          yield* expectEqual(
-            "the URL",
-            urls.length === 0 ? undefined : url,
-            last?.type === "file" ? last.data : undefined
-          )
-        })
-      )
+    replies: [answer([text("A cat.")])],
+    use: Effect.fnUntraced(function* ({ lacks, way }) {
+      const url = "https://example.com/cat.png"
+      const file = (data: string | Uint8Array | URL) => Prompt.filePart({ mediaType: "image/png", data })
+      const text = (text: string) => Prompt.textPart({ text })
+      const urls = lacks.has("url") ? [] : [file(new URL(url))]
+      const bytes = Uint8Array.from([137, 80, 78, 71])
+      const content = [text("These:"), file("iVBORw=="), text("and"), file(bytes), ...urls]
+      yield* ask(way, Prompt.fromMessages([Prompt.userMessage({ content })]))
+      const sent = (yield* requests)[0]?.input ?? []
+      const image = { type: "file", mediaType: "image/png", data: "iVBORw==" }
+      const expected = [{ type: "user", text: "These:" }, image, { type: "user", text: "and" }, image]
+      yield* expectEqual("the message", expected, sent.slice(0, 4).map(asJson))
+      const last = sent[4]
+      yield* expectEqual("the URL", urls.length === 0 ? undefined : url, last?.type === "file" ? last.data : undefined)
+    })
   },
   {
     name: "tools are offered with their descriptions and the JSON Schema of their parameters",
-    check: ({ open, way }) =>
-      open(
-        [answer([text("Hello.")])],
-        Effect.gen(function* () {
-          yield* ask(way, question)
-          const offered = (yield* requests)[0]?.tools ?? []
-          const found = offered.map(({ description, name, parameters }) => [
-            name,
-            description,
-            propertiesOf(parameters)
-          ])
-          const weather = ["weather", "The weather of a city", ["city", "days"]]
-          yield* expectEqual("the tools", [weather, ["time", "The time in a zone", ["zone"]]], found)
-        })
-      )
+    replies: [answer([text("Hello.")])],
+    use: Effect.fnUntraced(function* ({ way }) {
+      yield* ask(way, question)
+      const offered = (yield* requests)[0]?.tools ?? []
+      const found = offered.map(({ description, name, parameters }) => [name, description, propertiesOf(parameters)])
+      const weather = ["weather", "The weather of a city", ["city", "days"]]
+      yield* expectEqual("the tools", [weather, ["time", "The time in a zone", ["zone"]]], found)
+    })
   },
   {
     name: "the tool choice is sent",
-    check: ({ open, way }) =>
-      open(
-        choices.map(() => answer([text("Hello.")])),
-        Effect.gen(function* () {
-          for (const [choice] of choices) yield* ask(way, question, choice)
-          const found = (yield* requests).map(canonicalChoice)
-          yield* expectEqual(
-            "the choices",
-            choices.map(([, sent, tools]) => [sent, tools]),
-            found
-          )
-        })
+    replies: choices.map(() => answer([text("Hello.")])),
+    use: Effect.fnUntraced(function* ({ way }) {
+      for (const [choice] of choices) yield* ask(way, question, choice)
+      const found = (yield* requests).map(canonicalChoice)
+      yield* expectEqual(
+        "the choices",
+        choices.map(([, sent, tools]) => [sent, tools]),
+        found
       )
+    })
   },
   {
     name: "structured output has its JSON Schema in the request, and is decoded",
     ways: ["whole"],
-    check: ({ open }) =>
-      open(
-        [answer([text('{"city":"Rome","days":3}')])],
-        Effect.gen(function* () {
-          const { value } = yield* LanguageModel.generateObject({
-            prompt: question,
-            schema: Place,
-            objectName: "place"
-          })
-          yield* expectEqual("the value", { city: "Rome", days: 3 }, value)
-          yield* expectEqual("the schema", ["city", "days"], propertiesOf((yield* requests)[0]?.output))
-        })
-      )
+    replies: [answer([text('{"city":"Rome","days":3}')])],
+    use: Effect.fnUntraced(function* () {
+      const { value } = yield* LanguageModel.generateObject({
+        prompt: question,
+        schema: Place,
+        objectName: "place"
+      })
+      yield* expectEqual("the value", { city: "Rome", days: 3 }, value)
+      yield* expectEqual("the schema", ["city", "days"], propertiesOf((yield* requests)[0]?.output))
+    })
   },
   {
     name: "arguments that are not JSON arrive as their text",
     needs: (way) => [way === "whole" ? "broken-arguments" : "broken-arguments-streamed"],
-    check: ({ open, way }) =>
-      open(
-        [answer([call("call_1", "weather", '{"city": "Ro'), call("call_2", "time", '{"zone":"UTC"}')])],
-        Effect.gen(function* () {
-          const expected = [call("call_1", "weather", '{"city": "Ro'), call("call_2", "time", '{"zone":"UTC"}')]
-          yield* expectEqual("the calls", expected.map(unsigned), said(yield* ask(way, question)))
-        })
-      )
+    replies: [answer([call("call_1", "weather", '{"city": "Ro'), call("call_2", "time", '{"zone":"UTC"}')])],
+    use: Effect.fnUntraced(function* ({ way }) {
+      const expected = [call("call_1", "weather", '{"city": "Ro'), call("call_2", "time", '{"zone":"UTC"}')]
+      yield* expectEqual("the calls", expected.map(unsigned), said(yield* ask(way, question)))
+    })
   },
   {
     name: "a call of a tool that was not offered, with arguments that fit none, is no failure of the request",
-    check: ({ open, way }) =>
-      open(
-        [answer([call("call_1", "invented", '{"x":[1,null]}'), call("call_2", "weather", '{"city":7}')])],
-        Effect.gen(function* () {
-          const found = said(yield* ask(way, question))
-          const expected = [
-            { type: "tool-call", id: "call_1", name: "invented", arguments: '{"x":[1,null]}' },
-            { type: "tool-call", id: "call_2", name: "weather", arguments: '{"city":7}' }
-          ]
-          yield* expectEqual("the calls", expected, found)
-        })
-      )
+    replies: [answer([call("call_1", "invented", '{"x":[1,null]}'), call("call_2", "weather", '{"city":7}')])],
+    use: Effect.fnUntraced(function* ({ way }) {
+      const found = said(yield* ask(way, question))
+      const expected = [
+        { type: "tool-call", id: "call_1", name: "invented", arguments: '{"x":[1,null]}' },
+        { type: "tool-call", id: "call_2", name: "weather", arguments: '{"city":7}' }
+      ]
+      yield* expectEqual("the calls", expected, found)
+    })
   },
   {
     name: "an empty answer is an answer",
-    check: ({ open, way }) =>
-      open(
-        [answer([])],
-        Effect.gen(function* () {
-          const found = yield* ask(way, question)
-          yield* expectEqual("the parts", [], said(found))
-          yield* expectEqual("the finish reason", "stop", found.finishReason)
-        })
-      )
+    replies: [answer([])],
+    use: Effect.fnUntraced(function* ({ way }) {
+      const found = yield* ask(way, question)
+      yield* expectEqual("the parts", [], said(found))
+      yield* expectEqual("the finish reason", "stop", found.finishReason)
+    })
   },
   {
     name: "finish reasons are kept apart",
-    check: ({ open, way }) => {
-      const reasons = ["stop", "length", "content-filter"] as const
-      return open(
-        reasons.map((reason) => answer([text("Well,")], reason)),
-        Effect.gen(function* () {
-          const found = yield* Effect.forEach(reasons, () => ask(way, question))
-          yield* expectEqual(
-            "the finish reasons",
-            [...reasons],
-            found.map(({ finishReason }) => finishReason)
-          )
-        })
+    replies: finishReasons.map((reason) => answer([text("Well,")], reason)),
+    use: Effect.fnUntraced(function* ({ way }) {
+      const found = yield* Effect.forEach(finishReasons, () => ask(way, question))
+      yield* expectEqual(
+        "the finish reasons",
+        [...finishReasons],
+        found.map(({ finishReason }) => finishReason)
       )
-    }
+    })
   },
   {
     name: "a refusal of the provider is a typed error, with its time to retry, and is not retried here",
-    check: ({ open, way }) =>
-      open(
-        expectedErrors.map(([reply]) => reply),
-        Effect.gen(function* () {
-          for (const [index, [reply, tag, isRetryable]] of expectedErrors.entries()) {
-            const error = yield* expectFailure(way)(question)
-            yield* expectRequests(index + 1)
-            const seconds = reply._tag === "Failure" ? reply.retryAfter : undefined
-            const what = reply._tag === "Failure" ? `status ${reply.status}` : ""
-            yield* expectEqual(what, [tag, isRetryable, seconds ?? null], about(error))
-          }
-        })
-      )
+    replies: expectedErrors.map(([reply]) => reply),
+    use: Effect.fnUntraced(function* ({ way }) {
+      for (const [index, [reply, tag, isRetryable]] of expectedErrors.entries()) {
+        const error = yield* expectFailure(way)(question)
+        yield* expectRequests(index + 1)
+        const seconds = reply._tag === "Failure" ? reply.retryAfter : undefined
+        const what = reply._tag === "Failure" ? `status ${reply.status}` : ""
+        yield* expectEqual(what, [tag, isRetryable, seconds ?? null], about(error))
+      }
+    })
   },
   {
     name: "a connection that breaks is an error that is worth a retry, after what had arrived",
-    check: ({ open, way }) =>
-      open(
-        [{ _tag: "Break", content: [text("The weather")] }],
-        Effect.gen(function* () {
-          const arrived = yield* Ref.make("")
-          const error = yield* way === "whole"
-            ? expectFailure(way)(question)
-            : Effect.matchEffect(listen(arrived), {
-                onSuccess: () => Effect.fail("expected the stream to fail, and it ended"),
-                onFailure: Effect.succeed
-              })
-          if (!error.isRetryable)
-            return yield* Effect.fail(`expected an error that is worth a retry, got ${show(about(error))}`)
-          if (way === "streamed") yield* expectEqual("the text", "The weather", yield* Ref.get(arrived))
-          yield* expectRequests(1)
-        })
-      )
+    replies: [{ _tag: "Break", content: [text("The weather")] }],
+    use: Effect.fnUntraced(function* ({ way }) {
+      const arrived = yield* Ref.make("")
+      const error = yield* way === "whole"
+        ? expectFailure(way)(question)
+        : Effect.matchEffect(listen(arrived), {
+            onSuccess: () => Effect.fail("expected the stream to fail, and it ended"),
+            onFailure: Effect.succeed
+          })
+      if (!error.isRetryable)
+        return yield* Effect.fail(`expected an error that is worth a retry, got ${show(about(error))}`)
+      if (way === "streamed") yield* expectEqual("the text", "The weather", yield* Ref.get(arrived))
+      yield* expectRequests(1)
+    })
   },
   {
     name: "interruption closes the connection",
-    check: ({ expectNext, open, way }) =>
-      open(
-        [{ _tag: "Silence", content: [text("The weather")] }],
-        Effect.gen(function* () {
-          const arrived = yield* Ref.make("")
-          const fiber = yield* Effect.forkChild(way === "whole" ? Effect.asVoid(ask(way, question)) : listen(arrived))
-          yield* expectNext("the provider to receive the request")
-          yield* received
-          if (way === "streamed") {
-            yield* expectNext("the text to arrive before the stream ends")
-            const pause = Effect.provideService(Effect.sleep("5 millis"), Clock.Clock, realClock)
-            yield* Effect.repeat(Effect.andThen(pause, Ref.get(arrived)), { until: (text) => text === "The weather" })
-          }
-          yield* expectNext("the call to end when it is interrupted")
-          yield* Fiber.interrupt(fiber)
-          yield* expectNext("the provider to see that the connection is closed")
-          yield* Effect.flatMap(Provider, ({ aborted }) => aborted)
-          yield* expectRequests(1)
-        })
-      )
+    replies: [{ _tag: "Silence", content: [text("The weather")] }],
+    use: Effect.fnUntraced(function* ({ expectNext, way }) {
+      const arrived = yield* Ref.make("")
+      const fiber = yield* Effect.forkChild(way === "whole" ? Effect.asVoid(ask(way, question)) : listen(arrived))
+      yield* expectNext("the provider to receive the request")
+      yield* received
+      if (way === "streamed") {
+        yield* expectNext("the text to arrive before the stream ends")
+        const pause = Effect.provideService(Effect.sleep("5 millis"), Clock.Clock, realClock)
+        yield* Effect.repeat(Effect.andThen(pause, Ref.get(arrived)), { until: (text) => text === "The weather" })
+      }
+      yield* expectNext("the call to end when it is interrupted")
+      yield* Fiber.interrupt(fiber)
+      yield* expectNext("the provider to see that the connection is closed")
+      yield* Effect.flatMap(Provider, ({ aborted }) => aborted)
+      yield* expectRequests(1)
+    })
   }
 ]
