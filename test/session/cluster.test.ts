@@ -459,7 +459,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
         whenBusy: "reject"
       })
       yield* sessions.events("a").pipe(Stream.take(6), Stream.runDrain)
-      yield* sessions.resume("a")
+      const resumed = yield* sessions.resume("a")
       const decision = { callId: "c", digest: "d", approved: true }
       yield* Effect.flip(sessions.decide("a", [decision]))
       const messages = yield* sql<Record<"tag" | "payload" | "reply", string>>`SELECT tag, m.payload, r.payload AS reply
@@ -480,7 +480,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
             body: {
               ...body,
               messageId: "m1",
-              input: "one",
+              input: [{ type: "text", text: "one" }],
               agent: "echo",
               context: { tenant: "acme" },
               whenBusy: "reject"
@@ -488,7 +488,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
           },
           reply: { _tag: "Success", value: { version: 1, messageId: "m1", sequence: 1, cursor } }
         },
-        { tag: "Resume", payload: { key: "", body }, reply: { _tag: "Success", value: null } },
+        { tag: "Resume", payload: { key: "", body }, reply: { _tag: "Success", value: { version: 1, ...resumed } } },
         {
           tag: "Decide",
           payload: { key: "", body: { ...body, decisions: [decision] } },
