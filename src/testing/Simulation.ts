@@ -122,7 +122,7 @@ export interface Options<R, E, O> {
   readonly deploys?: ReadonlyArray<Layer.Layer<R, E, VersionedStore.VersionedStore | NoInfer<O>>> | undefined
   /** The processes that die, the failures of the store and of the network. */
   readonly trouble?: world.Trouble | undefined
-  /** Each seed runs twice, and both runs have to be the same; default `true`. */
+  /** Each seed runs twice, and both runs have to be the same; default `true`. One run alone may depend on the worlds before it, which fill caches. */
   readonly compare?: boolean | undefined
   /** A script that has not ended after so many turns of the scheduler is `Endless`; default 1,000,000. */
   readonly maxTurns?: number | undefined
@@ -145,7 +145,7 @@ export interface Report {
   readonly hash: number
 }
 
-/** Caches outside of the world are filled by its first runs, which may take other turns. */
+/** The first runs fill caches outside of the world, and may take other turns meanwhile. */
 const mostRuns = 4
 
 const firstDifference = (first: world.Outcome, second: world.Outcome): world.Reason => {
@@ -155,17 +155,17 @@ const firstDifference = (first: world.Outcome, second: world.Outcome): world.Rea
   return { _tag: "Differs", line: at + 1, first: shown(first), second: shown(second) }
 }
 
-/** The outcome of a seed, which two runs in a row have. */
+/** The outcome of a seed in two runs, one after the other, or of the run that went wrong. */
 const settled = Effect.fnUntraced(function* <E>(one: Effect.Effect<world.Outcome, E>) {
   let before = yield* one
-  for (let runs = 1; runs < mostRuns; runs++) {
-    if (before.reason?._tag === "Escaped") return before
-    const next = yield* one
-    if (next.hash === before.hash) return next
-    const reason = firstDifference(before, next)
-    before = runs === mostRuns - 1 ? { ...next, reason } : next
+  let difference = before.reason
+  for (let runs = 1; runs < mostRuns && before.reason === undefined; runs++) {
+    const after = yield* one
+    if (after.hash === before.hash) return after
+    difference = firstDifference(before, after)
+    before = after
   }
-  return before
+  return { ...before, reason: before.reason ?? difference }
 })
 
 /**

@@ -1,0 +1,334 @@
+/**
+ * The script of the worlds: users of sessions who send, send again, edit, withdraw, interrupt, resume, fork and remove, a person who decides about
+ * calls, and readers. All that they did and saw is in a `Diary`.
+ */
+import { Cause, Effect, Equal, Fiber, Option, Random, Stream } from "effect"
+import { Conversation, type Run } from "effect-emissary"
+import { Session } from "effect-emissary/session"
+import type { Simulation } from "effect-emissary/testing"
+import { tools } from "./agents.ts"
+
+export type World = Simulation.World<Session.Session>
+
+type Sessions = Session.Session["Service"]
+
+/** A call of a client. It may have taken effect from its beginning on, and has when it was answered. */
+export interface Operation {
+  readonly kind: "send" | "edit" | "withdraw" | "interrupt" | "resume" | "fork" | "remove" | "decide"
+  readonly session: string
+  readonly message?: string
+  readonly text?: string
+  readonly decisions?: ReadonlyArray<Run.Decision>
+  readonly began: number
+  answer?: { readonly at: number; readonly life?: string; readonly sequence?: number; readonly error?: string }
+}
+
+/** A look at a session. A history was read between two looks at its number. */
+export type Look =
+  | { readonly _tag: "State"; readonly session: string; readonly state: Session.State }
+  | {
+      readonly _tag: "History"
+      readonly life: string
+      readonly from: number
+      readonly to: number
+      readonly said: ReadonlyArray<string>
+    }
+  | { readonly _tag: "List"; readonly listed: Session.Listed }
+
+export interface Diary {
+  readonly lives: Map<string, { readonly session: string; readonly entries: Array<Session.Entry> }>
+  readonly operations: Array<Operation>
+  readonly looks: Array<Look>
+  readonly problems: Array<string>
+  ticks: number
+}
+
+export const emptyDiary = (): Diary => ({ lives: new Map(), operations: [], looks: [], problems: [], ticks: 0 })
+
+export const lifeOf = (cursor: string): string => cursor.slice(0, cursor.indexOf("."))
+
+const nap = (least: number, most: number) => Effect.flatMap(Random.nextIntBetween(least, most), Effect.sleep)
+
+const pick = <A>(all: ReadonlyArray<A>): Effect.Effect<A | undefined> =>
+  Effect.map(Random.nextIntBetween(0, Math.max(0, all.length - 1)), (index) => all[index])
+
+const isTransient = (error: Session.SessionError | Simulation.Lost): boolean =>
+  error._tag === "Lost" || error.category === "unavailable"
+
+/** Calls one of the processes, and again until there is an answer. */
+const call = <A>(world: World, name: string, use: (sessions: Sessions) => Effect.Effect<A, Session.SessionError>) =>
+  Effect.flatMap(world.any, (process) => process.call(name, Effect.flatMap(Session.Session, use))).pipe(
+    Effect.tapError(() => nap(5, 80)),
+    Effect.retry({ while: isTransient }),
+    Effect.catchTag("Lost", (lost) => Effect.die(lost))
+  )
+
+/** An operation, and what became of it. */
+const perform = Effect.fnUntraced(function* (
+  world: World,
+  diary: Diary,
+  draft: Omit<Operation, "began" | "answer">,
+  use: (sessions: Sessions) => Effect.Effect<unknown, Session.SessionError>
+) {
+  const operation: Operation = { ...draft, began: diary.ticks++ }
+  diary.operations.push(operation)
+  const name = `${draft.kind} ${draft.session} ${draft.message ?? ""}`
+  const result = yield* Effect.result(call(world, name, use))
+  const at = diary.ticks++
+  if (result._tag === "Failure") {
+    operation.answer = { at, error: result.failure.reason._tag }
+    return
+  }
+  const receipt = result.success
+  const isReceipt = typeof receipt === "object" && receipt !== null && "cursor" in receipt && "sequence" in receipt
+  operation.answer = {
+    at,
+    ...(isReceipt && { life: lifeOf(String(receipt.cursor)), sequence: Number(receipt.sequence) })
+  }
+})
+
+/** Reads the events of a session over cut connections, from the first one of each of its lives. */
+const follow = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+  let place: string | undefined
+  let seen = 0
+  const add = (entry: Session.Entry) => {
+    const life = lifeOf(entry.cursor)
+    if (place === undefined || life !== lifeOf(place)) seen = 0
+    if (entry.sequence !== seen + 1) diary.problems.push(`a reader of ${session} saw ${entry.cursor} after ${place}`)
+    seen = entry.sequence
+    place = entry.cursor
+    addEntry(diary, session, entry)
+  }
+  const read = Effect.suspend(() => {
+    const options = place === undefined ? {} : { after: place }
+    const events = Stream.unwrap(Effect.map(Session.Session, (sessions) => sessions.events(session, options)))
+    return Effect.flatMap(world.any, ({ stream }) =>
+      // A slow reader
+      Stream.runForEach(stream(`events of ${session}`, events), (entry) =>
+        Effect.andThen(
+          nap(0, 20),
+          Effect.sync(() => add(entry))
+        )
+      )
+    )
+  })
+  return yield* read.pipe(
+    Effect.tapError((error) =>
+      Effect.andThen(
+        Effect.sync(() => {
+          // It was removed
+          const isGone = error._tag === "SessionError" && ["EventsUnknown", "NotFound"].includes(error.reason._tag)
+          if (isGone) place = undefined
+          else if (!isTransient(error)) diary.problems.push(`events of ${session}: ${error.message}`)
+        }),
+        nap(10, 150)
+      )
+    ),
+    Effect.retry({ while: () => true })
+  )
+})
+
+const addEntry = (diary: Diary, session: string, entry: Session.Entry) => {
+  const life = lifeOf(entry.cursor)
+  const found = diary.lives.get(life) ?? { session, entries: [] }
+  diary.lives.set(life, found)
+  const before = found.entries[entry.sequence - 1]
+  if (before === undefined && entry.sequence === found.entries.length + 1) found.entries.push(entry)
+  else if (!Equal.equals(before, entry)) diary.problems.push(`${entry.cursor} is not the same for two readers`)
+}
+
+export const saidBy = (conversation: Conversation.Conversation): ReadonlyArray<string> =>
+  Conversation.messages(conversation).map((message) => {
+    if (message.role === "system") return `system ${message.content}`
+    if (message.role === "user") return `user ${message.id}`
+    if (message.role === "assistant") return `assistant ${message.content.length}`
+    return `tool ${message.name} ${message.result._tag === "Success" ? "success" : message.result.type}`
+  })
+
+/** Looks at a session: its state, and its history between two states. */
+const look = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+  const found = yield* Effect.option(
+    call(world, `look at ${session}`, (sessions) =>
+      Effect.gen(function* () {
+        const before = yield* sessions.state(session)
+        const history = yield* Effect.option(sessions.history(session))
+        return { before, history, after: yield* sessions.state(session) }
+      })
+    )
+  )
+  if (Option.isNone(found)) return Option.none<Session.State>()
+  const { after, before, history } = found.value
+  for (const state of Option.toArray(after)) diary.looks.push({ _tag: "State", session, state })
+  if (Option.isSome(before) && Option.isSome(after) && Option.isSome(history)) {
+    const [life, other] = [lifeOf(before.value.cursor), lifeOf(after.value.cursor)]
+    if (life === other) {
+      const said = saidBy(history.value)
+      diary.looks.push({ _tag: "History", life, from: before.value.sequence, to: after.value.sequence, said })
+    }
+  }
+  return after
+})
+
+const lookAtAll = Effect.fnUntraced(function* (world: World, diary: Diary) {
+  const page = yield* call(world, "list", (sessions) => sessions.list())
+  for (const listed of page.sessions) diary.looks.push({ _tag: "List", listed })
+  for (const id of page.unreadable) diary.problems.push(`${id} cannot be read`)
+  return page.sessions.map(({ id }) => id)
+})
+
+/** A person who decides about the calls of all sessions. */
+const decide = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+  const state = Option.getOrUndefined(yield* look(world, diary, session))
+  if (state === undefined || state.status !== "waiting") return
+  const approved = yield* Effect.map(Random.next, (drawn) => drawn < 0.75)
+  const decisions = state.requests.map((request) => ({ ...request, approved }))
+  yield* perform(world, diary, { kind: "decide", session, decisions }, (sessions) =>
+    sessions.decide(session, decisions)
+  )
+})
+
+const textFor = Effect.fnUntraced(function* (message: string) {
+  const steps: Array<string> = []
+  const count = yield* Random.nextIntBetween(0, 2)
+  for (let step = 0; step < count; step++) {
+    const names: Array<string> = []
+    const calls = yield* Random.nextIntBetween(1, 2)
+    for (let n = 0; n < calls; n++) names.push((yield* pick(tools)) ?? "once")
+    steps.push((yield* Random.next) < 0.05 ? "fails" : names.join(" "))
+  }
+  return [message, ...steps].join("|")
+})
+
+/** The calls of users, each as often as it is here. */
+const kinds = [
+  "send",
+  "send",
+  "send",
+  "send",
+  "send",
+  "send",
+  "again",
+  "edit",
+  "edit",
+  "edit",
+  "interrupt",
+  "interrupt",
+  "withdraw",
+  "resume",
+  "fork",
+  "remove"
+] as const
+
+/** One user of one session, who makes so many calls one after the other. */
+const use = Effect.fnUntraced(function* (world: World, diary: Diary, session: string, user: string, count: number) {
+  const sent: Array<{ readonly message: string; readonly text: string }> = []
+  for (let n = 1; n <= count; n++) {
+    // Some calls come in a row
+    yield* nap(0, (yield* Random.next) < 0.7 ? 5 : 500)
+    const kind = n === 1 ? "send" : yield* pick(kinds)
+    const message = `${session}/${user}${n}`
+    const text = yield* textFor(message)
+    const earlier = yield* pick(sent.slice(-3))
+    const pending = (yield* Random.next) < 0.3 ? ("deny" as const) : ("keep" as const)
+    if (kind === "send" || earlier === undefined) {
+      sent.push({ message, text })
+      yield* perform(world, diary, { kind: "send", session, message, text }, (sessions) =>
+        sessions.send(session, text, { messageId: message, pending })
+      )
+    } else if (kind === "again") {
+      yield* perform(world, diary, { kind: "send", session, ...earlier }, (sessions) =>
+        sessions.send(session, earlier.text, { messageId: earlier.message })
+      )
+    } else if (kind === "edit") {
+      sent.push({ message, text })
+      const options = { messageId: earlier.message, input: text, newMessageId: message }
+      yield* perform(world, diary, { kind, session, message, text }, (sessions) => sessions.edit(session, options))
+    } else if (kind === "withdraw") {
+      const { message } = earlier
+      yield* perform(world, diary, { kind, session, message }, (sessions) => sessions.withdraw(session, message))
+    } else if (kind === "fork") {
+      const to = `${session}+${user}${n}`
+      yield* perform(world, diary, { kind, session, message: to }, (sessions) => sessions.fork(session, { to }))
+    } else if (kind === "interrupt" || kind === "resume" || kind === "remove") {
+      yield* perform(world, diary, { kind, session }, (sessions): Effect.Effect<unknown, Session.SessionError> =>
+        sessions[kind](session)
+      )
+    }
+  }
+})
+
+/** Reads all events that a session has now. */
+const readAll = (
+  world: World,
+  diary: Diary,
+  { session, sequence }: { readonly session: string; readonly sequence: number }
+) =>
+  Effect.map(
+    call(world, `all of ${session}`, (sessions) => Stream.runCollect(Stream.take(sessions.events(session), sequence))),
+    (entries) => {
+      for (const entry of entries) addEntry(diary, session, entry)
+    }
+  )
+
+/** The sessions come to rest when the faults have ended. */
+const rest = Effect.fnUntraced(function* (world: World, diary: Diary) {
+  for (let round = 0; round < 60; round++) {
+    const ids = yield* lookAtAll(world, diary)
+    const states: Array<readonly [string, Session.State]> = []
+    for (const id of ids) {
+      yield* decide(world, diary, id)
+      const state = Option.getOrUndefined(yield* look(world, diary, id))
+      if (state !== undefined) states.push([id, state])
+    }
+    if (states.every(([, { status }]) => status === "idle")) return states
+    yield* Effect.sleep(1000)
+  }
+  diary.problems.push("the sessions do not come to rest")
+  return []
+})
+
+/** Removes all sessions. Nothing of them is written later. */
+const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary, ids: ReadonlyArray<string>) {
+  for (const session of ids) {
+    yield* perform(world, diary, { kind: "remove", session }, (sessions) => sessions.remove(session))
+  }
+  yield* Effect.sleep("2 minutes")
+  for (const prefix of ["session/head/", "session/busy/"]) {
+    const { keys } = yield* world.store.list({ prefix })
+    if (keys.length > 0) diary.problems.push(`after the removal there is ${keys.join()}`)
+  }
+})
+
+/** Everything that the clients do. Returns what they did and saw. */
+export const script = Effect.fnUntraced(function* (
+  world: World,
+  diary: Diary,
+  options: { readonly sessions?: number; readonly calls?: number } = {}
+) {
+  const { calls = 6, sessions = 2 } = options
+  const ids = Array.from({ length: sessions }, (_, index) => "ab".charAt(index) || `s${index}`)
+  const others = yield* Effect.forEach(ids, (id) =>
+    Effect.all([
+      Effect.forkChild(follow(world, diary, id)),
+      Effect.forkChild(follow(world, diary, id)),
+      Effect.forkChild(Effect.forever(Effect.andThen(nap(50, 400), decide(world, diary, id))))
+    ])
+  )
+  const users = ids.flatMap((id) => ["x", "y"].map((user) => use(world, diary, id, user, calls)))
+  yield* Effect.all(users, { concurrency: "unbounded" })
+  yield* world.calm
+  yield* Effect.sleep("5 seconds")
+  const states = yield* rest(world, diary)
+  for (const [session, { sequence }] of states) yield* readAll(world, diary, { session, sequence })
+  yield* Effect.sleep("2 seconds")
+  yield* Effect.forEach(others.flat(), (fiber) => Fiber.interrupt(fiber))
+  yield* removeAll(
+    world,
+    diary,
+    states.map(([id]) => id)
+  )
+  return states
+})
+
+/** A defect of the script is a problem of the world. */
+export const problemOf = (cause: Cause.Cause<unknown>): string => String(Cause.squash(cause))

@@ -1,0 +1,199 @@
+/** The verdict on a world: what its clients saw is what the model shows, and each call of theirs is explained. */
+import type { Session } from "effect-emissary/session"
+import { type Diary, lifeOf, type Look, type Operation } from "./clients.ts"
+import { empty, type Model, next, type Rules, rules, shown } from "./model.ts"
+
+/** The calls that had an effect outside of the world. */
+export interface Effects {
+  readonly started: ReadonlyArray<string>
+  readonly ended: ReadonlyArray<string>
+}
+
+interface Judged {
+  readonly session: string
+  readonly entries: ReadonlyArray<Session.Entry>
+  /** The states of the model, from the empty one on. They end before an event that does not fit. */
+  readonly models: ReadonlyArray<Model>
+}
+
+/** The lives of sessions with the states of the model. A fork needs the session that it continues. */
+const judgeAll = ({ lives }: Diary, rules: Rules, problems: Array<string>): ReadonlyMap<string, Judged> => {
+  const judged = new Map<string, Judged>()
+  const judge = (life: string): Judged | undefined => {
+    const found = lives.get(life)
+    const before = judged.get(life)
+    if (before !== undefined || found === undefined) return before
+    const models: Array<Model> = [empty]
+    const { entries, session } = found
+    judged.set(life, { session, entries, models })
+    for (const { cursor, event } of entries) {
+      const place = event._tag === "SessionForked" ? event.cursor : undefined
+      const origin =
+        place === undefined ? undefined : judge(lifeOf(place))?.models[Number(place.slice(place.indexOf(".") + 1))]
+      // The part of a session that was removed before it was read
+      if (place !== undefined && origin === undefined) break
+      const after = next(models.at(-1) ?? empty, event, rules, origin)
+      if (typeof after === "string") {
+        const tag = event._tag === "RunEvent" ? event.event._tag : event._tag
+        problems.push(`${session}, ${cursor}, ${tag}: ${after}`)
+        break
+      }
+      models.push(after)
+    }
+    return judged.get(life)
+  }
+  for (const life of lives.keys()) judge(life)
+  return judged
+}
+
+const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
+
+const saidOf = ({ said }: Model): ReadonlyArray<string> =>
+  said.map(({ id, role, text }) => {
+    if (role === "user") return `user ${id}`
+    if (role === "system") return `system ${text}`
+    return role
+  })
+
+/** The part of a look that the model knows: an answer as such, and the result of a call as such. */
+const brief = (said: ReadonlyArray<string>): ReadonlyArray<string> =>
+  said.map((line) => (/^(assistant|tool) /.test(line) ? line.slice(0, line.indexOf(" ")) : line))
+
+/** A turn has taken the first message, and that is not stored yet. */
+const areQueued = (queue: ReadonlyArray<string>, expected: ReadonlyArray<string>): boolean =>
+  isSame(queue, expected) || isSame(queue, expected.slice(1))
+
+const checkLook = (look: Look, judged: ReadonlyMap<string, Judged>, rules: Rules): string | undefined => {
+  if (look._tag === "State") {
+    const { cursor, failure, messages, outcome, queue, requests, sequence, status } = look.state
+    const model = judged.get(lifeOf(cursor))?.models[sequence]
+    if (model === undefined) return undefined
+    const { queue: expected, ...rest } = shown(model, rules)
+    const found = {
+      status,
+      messages,
+      requests: requests.map(({ callId }) => callId),
+      outcome: outcome?._tag,
+      failure: failure?.reason
+    }
+    const isRight = isSame({ ...found }, { ...rest }) && areQueued(queue, expected)
+    return isRight
+      ? undefined
+      : `the state at ${cursor}: expected ${JSON.stringify({ ...rest, queue: expected })}, got ${JSON.stringify({ ...found, queue })}`
+  }
+  if (look._tag === "History") {
+    const models = judged.get(look.life)?.models ?? []
+    if (models[look.to] === undefined) return undefined
+    const said = brief(look.said)
+    const isRight = models.slice(look.from, look.to + 1).some((model) => isSame(saidOf(model), said))
+    return isRight ? undefined : `the history of ${look.life} from ${look.from} to ${look.to}: ${said.join("; ")}`
+  }
+  const { id, messages, sequence, status } = look.listed
+  const all = [...judged.values()].filter(({ session }) => session === id)
+  const isKnown = all.length > 0 && all.every(({ models }) => models[sequence] !== undefined)
+  const isRight = all.some(({ models }) => {
+    const model = models[sequence]
+    const { messages: expected, status: expectedStatus } = shown(model ?? empty, rules)
+    return messages === expected && status === expectedStatus
+  })
+  return isRight || !isKnown ? undefined : `${id} at ${sequence} is listed as ${status} with ${messages} messages`
+}
+
+/** The operations that may be behind an event that a client asked for. Without any the event has no reason. */
+const causes: Partial<Record<Session.Event["_tag"], (operation: Operation, event: Session.Event) => boolean>> = {
+  MessageReceived: ({ kind, message, text }, event) =>
+    (kind === "send" || kind === "edit") &&
+    event._tag === "MessageReceived" &&
+    event.messageId === message &&
+    isSame(event.input, [{ type: "text", text }]),
+  DecisionsReceived: ({ decisions = [] }, event) =>
+    event._tag === "DecisionsReceived" &&
+    event.decisions.every(({ approved, callId, digest }) =>
+      decisions.some((one) => one.callId === callId && one.digest === digest && one.approved === approved)
+    ),
+  // A message or a decision that is sent again, and the next process, let what is held be tried again
+  ResumeReceived: () => true,
+  SessionForked: ({ kind }) => kind === "fork"
+}
+
+const stops = new Set(["interrupt", "edit", "remove"])
+
+const checkCauses = ({ operations }: Diary, { entries, session }: Judged): ReadonlyArray<string> =>
+  entries.flatMap(({ cursor, event }) => {
+    const isStop = event._tag === "RunEvent" && event.event._tag === "RunInterrupted"
+    const isCause = isStop ? ({ kind }: Operation) => stops.has(kind) : causes[event._tag]
+    const isOf = (one: Operation) => one.session === session || (one.kind === "fork" && one.message === session)
+    const isExplained = isCause === undefined || operations.some((one) => isOf(one) && isCause(one, event))
+    return isExplained ? [] : [`${session}, ${cursor}: no client asked for ${event._tag}`]
+  })
+
+const receivedAt = ({ entries }: Judged, message: string | undefined): number =>
+  entries.findIndex(({ event }) => event._tag === "MessageReceived" && event.messageId === message)
+
+/** A message that was acknowledged is in the log, and behind those that were acknowledged before it was sent. */
+const checkAnswers = ({ operations }: Diary, judged: ReadonlyMap<string, Judged>): ReadonlyArray<string> => {
+  const stored = operations.flatMap((operation) => {
+    const { answer, kind, message } = operation
+    const life = judged.get(answer?.life ?? "")
+    const isKnown = life !== undefined && (answer?.sequence ?? Infinity) <= life.entries.length
+    return (kind === "send" || kind === "edit") && isKnown && answer !== undefined
+      ? [{ operation, answer, life, message, place: receivedAt(life, message) }]
+      : []
+  })
+  const lost = stored
+    .filter(({ place }) => place < 0)
+    .map(({ message }) => `${message} was acknowledged, and is not in the log`)
+  const swapped = stored.flatMap((first) =>
+    stored
+      .filter(
+        ({ life, operation, place }) =>
+          life === first.life &&
+          operation.began > first.answer.at &&
+          place < first.place &&
+          isFirst(operations, operation)
+      )
+      .map(({ message }) => `${message} was sent after ${first.message} was acknowledged, and is before it`)
+  )
+  return [...lost, ...swapped]
+}
+
+const isFirst = (operations: ReadonlyArray<Operation>, { began, message }: Operation): boolean =>
+  !operations.some((one) => one.message === message && one.began < began)
+
+/**
+ * Tools: nothing starts twice that is not idempotent, and what the log shows as done was done. A message that is sent again after its session
+ * was removed is a new one.
+ */
+const checkEffects = (
+  { operations }: Diary,
+  { ended, started }: Effects,
+  judged: ReadonlyMap<string, Judged>
+): ReadonlyArray<string> => {
+  const removals = (session: string) =>
+    operations.filter((one) => one.kind === "remove" && one.session === session).length
+  const twice = [...new Set(started)].filter((call) => {
+    const [name, key = ""] = call.split(" ")
+    const most = 1 + removals(key.slice(0, key.indexOf("/")))
+    return name !== "again" && started.filter((one) => one === call).length > most
+  })
+  const said = [...judged.values()].flatMap(({ models }) => models.at(-1)?.said ?? [])
+  const done = said.flatMap(({ role, text }) => (role === "tool" ? [/^(\w+) (?:did|no) (.*)$/.exec(text)] : []))
+  const missing = done.flatMap((found) => {
+    const call = found === null ? "" : `${found[1]} ${found[2]}`
+    return call !== "" && !ended.includes(call) ? [`${call} has a result and never ran to its end`] : []
+  })
+  return [...twice.map((call) => `${call} started twice`), ...missing]
+}
+
+/** The problems of a world. */
+export const verdict = (diary: Diary, effects: Effects, using: Rules = rules): ReadonlyArray<string> => {
+  const problems = [...diary.problems]
+  const judged = judgeAll(diary, using, problems)
+  for (const look of diary.looks) {
+    const problem = checkLook(look, judged, using)
+    if (problem !== undefined) problems.push(problem)
+  }
+  for (const life of judged.values()) problems.push(...checkCauses(diary, life))
+  problems.push(...checkAnswers(diary, judged), ...checkEffects(diary, effects, judged))
+  return problems
+}

@@ -1,0 +1,135 @@
+/**
+ * Runs worlds of sessions: `npm run worlds -- --seeds 100000 --minutes 30 --first 1`.
+ *
+ * Prints the figures so far every ten seconds, and ends with the first world that goes wrong: its smallest setting that still goes
+ * wrong, and the command that repeats it. With `--trace` that command prints who did what; `--trace --store` with each operation of
+ * the store. A setting of `worlds.ts` is an option: `--kills 0 --calls 3`.
+ */
+import { parseArgs } from "node:util"
+import { Effect, Result } from "effect"
+import type { Simulation } from "effect-emissary/testing"
+import type { Diary } from "./clients.ts"
+import * as worlds from "./worlds.ts"
+
+const names = ["processes", "sessions", "calls", "kills", "pauses", "stops", "jumps", "failures", "losses"] as const
+
+const text = { type: "string" } as const
+const { values } = parseArgs({
+  options: {
+    seeds: { ...text, default: "1000" },
+    minutes: { ...text, default: "30" },
+    first: { ...text, default: "1" },
+    trace: { type: "boolean", default: false },
+    store: { type: "boolean", default: false },
+    ...Object.fromEntries(names.map((name) => [name, text]))
+  }
+})
+const [seeds, minutes, first] = [values.seeds, values.minutes, values.first].map(Number)
+if (!Number.isSafeInteger(seeds) || !Number.isSafeInteger(first) || !(Number(minutes) > 0)) {
+  throw new Error("expected whole numbers --seeds and --first, and a number of --minutes")
+}
+
+const settings: Readonly<Record<string, unknown>> = values
+const given: Partial<worlds.Setting> = Object.fromEntries(
+  names.flatMap((name) => {
+    const value = settings[name]
+    return typeof value === "string" ? [[name, Number(value)]] : []
+  })
+)
+
+const print = (line: string) => process.stdout.write(`${line}\n`)
+
+const play = (seed: number, setting: Partial<worlds.Setting>, options: Omit<worlds.Options, "setting"> = {}) =>
+  Effect.runPromise(Effect.result(worlds.run(seed, { setting, ...options })))
+
+/** The kind of a problem: without names and numbers. */
+const kindOf = ({ reason }: Simulation.SimulationError): string =>
+  reason._tag === "Failed"
+    ? (reason.problem.split("\n")[0] ?? "").replaceAll(/\S*[\d/]\S*/g, "#").slice(0, 60)
+    : reason._tag
+
+/** The smallest setting in which this seed, or one of the next ones, goes wrong in the same way. */
+const shrink = async (seed: number, from: worlds.Setting, kind: string) => {
+  let smallest = { seed, setting: from }
+  for (const name of names) {
+    const least = name === "processes" || name === "sessions" || name === "calls" ? 1 : 0
+    for (let value = least; value < smallest.setting[name]; value++) {
+      const setting = { ...smallest.setting, [name]: value }
+      let found: number | undefined
+      for (let next = smallest.seed; next < smallest.seed + 20 && found === undefined; next++) {
+        const result = await play(next, setting)
+        if (Result.isFailure(result) && kindOf(result.failure) === kind) found = next
+      }
+      if (found === undefined) continue
+      smallest = { seed: found, setting }
+      break
+    }
+  }
+  return smallest
+}
+
+const eventsOf = ({ lives }: Diary): ReadonlyArray<string> =>
+  [...lives].flatMap(([life, { entries, session }]) => [
+    `session ${session}, ${life}`,
+    ...entries.map(({ event, sequence }) => {
+      const tag = event._tag === "RunEvent" ? event.event._tag : event._tag
+      const shown = JSON.stringify(event._tag === "RunEvent" ? event.event : event)
+      const ids = [...shown.matchAll(/"(?:messageId|callId|key|text|reason|outcome|approved)":("?[^",}]*)/g)].map(
+        ([, id = ""]) => id.replace('"', "")
+      )
+      return `  ${String(sequence).padStart(4)} ${tag} ${[...new Set(ids)].join(" ")}`
+    })
+  ])
+
+const isOfStore = /process \d+: (?:get|list|compareAndSet|delete) (?!.*fails)/
+
+const command = (seed: number, setting: Partial<worlds.Setting>, rest: string) => {
+  const usual = worlds.settingOf(seed)
+  const options = names.flatMap((name) =>
+    setting[name] === undefined || setting[name] === usual[name] ? [] : [`--${name} ${setting[name]}`]
+  )
+  return ["npm run worlds -- --seeds 1", `--first ${seed}`, ...options, rest].join(" ")
+}
+
+const report = async (seed: number, error: Simulation.SimulationError) => {
+  print(`world ${seed} went wrong:\n${error.reason._tag === "Failed" ? error.reason.problem : error.message}`)
+  const smallest = await shrink(seed, { ...worlds.settingOf(seed), ...given }, kindOf(error))
+  print(`\nin the smallest setting:\n  ${command(smallest.seed, smallest.setting, "--trace")}`)
+}
+
+const figures: Record<string, number> = {}
+const begun = performance.now()
+let worldsRun = 0
+let shownAt = 0
+
+const show = () => {
+  shownAt = performance.now()
+  const { system, user } = process.cpuUsage()
+  const seconds = (user + system) / 1_000_000
+  const all = Object.entries(figures).map(([name, count]) => `${name} ${count}`)
+  print(`${worldsRun} worlds, ${(worldsRun / seconds).toFixed(1)} in a CPU second; ${all.join(", ")}`)
+}
+
+// The caches of the process are filled
+await play(0, given)
+for (let seed = Number(first); seed < Number(first) + Number(seeds); seed++) {
+  if (performance.now() - begun > Number(minutes) * 60_000) break
+  let diary: Diary | undefined
+  // Each twentieth world runs twice, to be the same
+  const compare = seeds === 1 || seed % 20 === 0
+  const result = await play(seed, given, { compare, onSeen: (seen) => (diary = seen.diary) })
+  if (Result.isFailure(result)) {
+    if (!values.trace) await report(seed, result.failure)
+    else {
+      for (const line of result.failure.trace) if (values.store || !isOfStore.test(line)) print(line)
+      if (diary !== undefined) for (const line of eventsOf(diary)) print(line)
+      print(result.failure.reason._tag === "Failed" ? result.failure.reason.problem : result.failure.message)
+    }
+    process.exitCode = 1
+    break
+  }
+  worldsRun += 1
+  for (const [name, count] of Object.entries(result.success.figures)) figures[name] = (figures[name] ?? 0) + count
+  if (performance.now() - shownAt > 10_000) show()
+}
+show()

@@ -1,0 +1,320 @@
+/**
+ * A session as plain data: the messages that wait, the conversation, the calls of the newest answer and what people decided about them. It is written
+ * from the documentation of sessions, and uses none of their code. `next` refuses an event that no session may have there.
+ *
+ * `rules` are the choices of the model. Each of them has a wrong version, which the worlds have to notice.
+ */
+import type { Run } from "effect-emissary"
+import type { Session } from "effect-emissary/session"
+import { answerTo, resultOf, type Said } from "./agents.ts"
+
+interface Call {
+  readonly id: string
+  readonly name: string
+  readonly key: string
+  readonly status: "asked" | "waits" | "approved" | "denied" | "started"
+}
+
+export interface Model {
+  readonly sequence: number
+  /** The texts of messages that were received and not dropped, by id. */
+  readonly texts: Readonly<Record<string, string>>
+  /** Messages that no turn has taken, in the order of their turns; `held` come later. */
+  readonly queue: ReadonlyArray<string>
+  readonly stopped: ReadonlyArray<string>
+  readonly held: ReadonlyArray<string>
+  readonly said: ReadonlyArray<Said & { readonly id?: string }>
+  readonly calls: ReadonlyArray<Call>
+  /** Messages that a turn has taken while calls wait. */
+  readonly pending: ReadonlyArray<string>
+  readonly decisions: ReadonlyArray<Pick<Run.Decision, "callId" | "approved">>
+  readonly isBegun: boolean
+  readonly isResumed: boolean
+  readonly isInterrupted: boolean
+  readonly outcome?: string
+  readonly failure?: string
+  /** The first state of a fork. */
+  readonly origin?: Model
+}
+
+export const empty: Model = {
+  sequence: 0,
+  texts: {},
+  queue: [],
+  stopped: [],
+  held: [],
+  said: [],
+  calls: [],
+  pending: [],
+  decisions: [],
+  isBegun: false,
+  isResumed: false,
+  isInterrupted: false
+}
+
+/** The choices of the model. */
+export const rules = {
+  /** A message waits behind the others. */
+  enqueue: (queue: ReadonlyArray<string>, id: string) => [...queue, id],
+  /** A message in the place of another one that waits comes before it. */
+  replace: (queue: ReadonlyArray<string>, id: string, other: string) => queue.toSpliced(queue.indexOf(other), 0, id),
+  /** A turn takes the first message. */
+  taken: (due: ReadonlyArray<string>) => due[0],
+  /** A message that is taken while calls are open enters the conversation with the last result. */
+  enters: ({ calls }: Model) => calls.length === 0,
+  /** A call starts if it needs no approval, or has it. */
+  starts: ({ name, status }: Call) => (name === "pay" ? status === "approved" : status === "asked"),
+  /** A call that has not started has a result only if it is denied, or its turn was stopped. */
+  isSettled: ({ status }: Call, { isInterrupted }: Model, type: string) =>
+    status === "denied" ? type === "denied" : isInterrupted || type === "interrupted",
+  /** A rewound conversation ends before the message. */
+  rewound: (said: Model["said"], at: number) => said.slice(0, at),
+  /** Calls of a rewound conversation are gone. */
+  callsAfterRewind: (_: ReadonlyArray<Call>): ReadonlyArray<Call> => [],
+  /** Calls that wait are requests. */
+  isRequest: ({ status }: Call) => status === "waits",
+  /** A fork has the conversation, with a result for each open call. */
+  forked: (from: Model): Model => ({
+    ...empty,
+    said: [
+      ...from.said,
+      ...from.calls.map(({ name }) => ({ role: "tool", text: `${name} closed` })),
+      ...pendingOf(from)
+    ],
+    isBegun: from.isBegun,
+    ...(from.isBegun && { outcome: from.outcome === undefined || from.calls.length > 0 ? "Interrupted" : from.outcome })
+  }),
+  /** A failed turn leaves messages that wait. */
+  afterFailure: (model: Model): Partial<Model> => ({ isResumed: false, queue: model.queue }),
+  /** A session works while its run has no end, and while messages or decisions wait. */
+  works: (model: Model) =>
+    (model.isBegun && model.outcome === undefined && model.failure === undefined) ||
+    model.isResumed ||
+    model.queue.length > 0 ||
+    model.decisions.some(({ callId }) => model.calls.some((call) => call.id === callId && call.status === "waits"))
+}
+
+export type Rules = typeof rules
+
+const pendingOf = ({ pending, texts }: Model): Model["said"] =>
+  pending.map((id) => ({ id, role: "user", text: texts[id] ?? "" }))
+
+const textOf = (content: ReadonlyArray<{ readonly type: string; readonly text?: string }>) =>
+  content.map(({ text = "" }) => text).join("")
+
+const without = (all: ReadonlyArray<string>, gone: ReadonlyArray<string>) => all.filter((id) => !gone.includes(id))
+
+/** A problem is a text. */
+type Next = Model | string
+
+const withCall = (self: Model, id: string, change: (call: Call) => Call | string): Next => {
+  const index = self.calls.findIndex((call) => call.id === id)
+  const call = self.calls[index]
+  const next = call === undefined ? `no call ${id} is open` : change(call)
+  return typeof next === "string" ? next : { ...self, calls: self.calls.with(index, next) }
+}
+
+/** Once no call is open, the messages that were taken meanwhile enter the conversation. */
+const settled = (rules: Rules, self: Model): Model =>
+  !rules.enters(self) ? self : { ...self, said: [...self.said, ...pendingOf(self)], pending: [] }
+
+const dueOf = ({ queue, stopped }: Model) => [...stopped, ...queue]
+
+/** The end of a call. Its result follows from its arguments, unless it was lost, denied or stopped. */
+const finish = (
+  rules: Rules,
+  self: Model,
+  { callId, result }: Extract<Run.Event, { _tag: "ToolFinished" }>["message"]
+): Next => {
+  const call = self.calls.find(({ id }) => id === callId)
+  if (call === undefined) return `no call ${callId} is open`
+  const type = result._tag === "Success" ? "success" : result.type
+  const text = result._tag === "Success" ? textOf(result.content) : result.message
+  const isRun = call.status === "started" && type !== "interrupted"
+  if (isRun && text !== resultOf(call.name, call.key)) return `${call.key} has the result ${text}`
+  if (call.status !== "started" && !rules.isSettled(call, self, type))
+    return `${call.key} has a result and did not start`
+  const said = { role: "tool", text: isRun ? `${call.name} ${text}` : `${call.name} ${type}` }
+  return settled(rules, { ...self, calls: self.calls.filter((one) => one !== call), said: [...self.said, said] })
+}
+
+const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
+  const isOver = self.outcome !== undefined
+  switch (event._tag) {
+    case "RunStarted":
+      return self.isBegun
+        ? "it has begun"
+        : { ...continued(self), isBegun: true, said: [{ role: "system", text: "You work." }] }
+    case "RunResumed":
+      return continued(self)
+    case "InputAdded": {
+      const { id, content } = event.message
+      const due = rules.taken(dueOf(self))
+      if (isOver || id !== due) return `expected the message ${due}, and a run under way`
+      if (textOf(content) !== self.texts[id]) return `expected the text ${self.texts[id]}`
+      const rest = {
+        queue: without(self.queue, [id]),
+        stopped: without(self.stopped, [id]),
+        pending: [...self.pending, id]
+      }
+      return settled(rules, { ...self, ...rest })
+    }
+    case "StepStarted":
+      return isOver || self.calls.length > 0 ? "a model is asked while calls are open, or after the end" : self
+    case "ModelAnswered": {
+      const expected = answerTo(self.said)
+      const parts = event.message.content
+      const calls = parts.flatMap((part) =>
+        part.type === "tool-call"
+          ? [{ id: part.id, name: part.name, key: keyOf(part.arguments), status: "asked" as const }]
+          : []
+      )
+      const found = calls.map(({ key, name }) => `${name} ${key}`).join()
+      const wanted = expected._tag === "Calls" ? expected.calls.map(({ key, name }) => `${name} ${key}`).join() : ""
+      const text = parts.map((part) => (part.type === "text" ? part.text : "")).join("")
+      const words = expected._tag === "Text" ? expected.text : ""
+      if (isOver || found !== wanted || text !== words)
+        return `expected the answer ${wanted}${words}, got ${found}${text}`
+      return { ...self, calls, said: [...self.said, { role: "assistant", text: text + found }] }
+    }
+    case "ApprovalRequested":
+      return withCall(self, event.callId, (call) =>
+        call.name === "pay" && call.status === "asked" ? { ...call, status: "waits" } : `${call.key} needs no approval`
+      )
+    case "ApprovalDecided": {
+      const { approved, callId } = event
+      const decided = self.decisions.some((one) => one.callId === callId && one.approved === approved)
+      if (approved && !decided) return `${callId} is approved, and no person approved it`
+      const decisions = self.decisions.filter((one) => one.callId !== callId)
+      return withCall({ ...self, decisions }, callId, (call) =>
+        call.status === "waits" ? { ...call, status: approved ? "approved" : "denied" } : `${callId} does not wait`
+      )
+    }
+    case "ToolStarted":
+      return isOver || self.isInterrupted
+        ? "a call starts after the end"
+        : withCall(self, event.callId, (call) =>
+            rules.starts(call) ? { ...call, status: "started" } : `${call.key} starts`
+          )
+    case "ToolFinished":
+      return finish(rules, self, event.message)
+    case "RunInterrupted":
+      return { ...self, isInterrupted: true }
+    case "ConversationRewound": {
+      const waiting = self.pending.indexOf(event.messageId)
+      if (waiting >= 0) return { ...self, pending: self.pending.slice(0, waiting) }
+      const at = self.said.findIndex(({ id }) => id === event.messageId)
+      if (at < 0) return `${event.messageId} is not in the conversation`
+      const { failure: _, ...rest } = self
+      const said = rules.rewound(self.said, at)
+      return {
+        ...rest,
+        said,
+        calls: rules.callsAfterRewind(self.calls),
+        pending: [],
+        isInterrupted: false,
+        outcome: "Interrupted",
+        ...(self.failure && { failure: self.failure })
+      }
+    }
+    case "RunFinished": {
+      const outcome = event.outcome._tag
+      const isRight =
+        outcome === "Completed"
+          ? self.calls.length === 0 && answerTo(self.said)._tag === "Text"
+          : outcome === "AwaitingApproval"
+            ? self.calls.length > 0 && self.calls.every(rules.isRequest)
+            : outcome === "Interrupted" && self.isInterrupted
+      return isOver || !isRight ? `the run ends as ${outcome}` : { ...self, outcome }
+    }
+    default:
+      return `a ${event._tag} in these worlds`
+  }
+}
+
+const keyOf = (value: unknown): string =>
+  typeof value === "object" && value !== null && "key" in value ? String(value.key) : "no key"
+
+const continued = ({ failure: _, outcome: __, ...rest }: Model): Model => ({
+  ...rest,
+  isResumed: false,
+  isInterrupted: false
+})
+
+/** The model after an event, or the problem. `origin`: the state of another session at the place that a fork names. */
+export const next = (self: Model, event: Session.Event, rules: Rules, origin?: Model): Next => {
+  const after = apply(self, event, rules, origin)
+  return typeof after === "string" ? after : { ...after, sequence: self.sequence + 1 }
+}
+
+const apply = (self: Model, event: Session.Event, rules: Rules, origin: Model | undefined): Next => {
+  switch (event._tag) {
+    case "MessageReceived": {
+      const { edit, input, messageId } = event
+      if (messageId in self.texts) return `${messageId} is received twice`
+      const other = edit?.messageId ?? ""
+      const queue = self.queue.includes(other)
+        ? rules.replace(self.queue, messageId, other)
+        : rules.enqueue(dropHeld(self).queue, messageId)
+      return { ...dropHeld(self), texts: { ...self.texts, [messageId]: textOf(input) }, queue }
+    }
+    case "MessageDropped": {
+      const gone = [event.messageId]
+      if (![...dueOf(self), ...self.held].includes(event.messageId)) return `${event.messageId} does not wait`
+      const { [event.messageId]: _, ...texts } = self.texts
+      return {
+        ...self,
+        texts,
+        queue: without(self.queue, gone),
+        stopped: without(self.stopped, gone),
+        held: without(self.held, gone)
+      }
+    }
+    case "DecisionsReceived":
+      return { ...dropHeld(self), decisions: [...self.decisions, ...event.decisions] }
+    case "DecisionsDropped":
+      return {
+        ...self,
+        decisions: self.decisions.filter(({ callId }) => !event.decisions.some((one) => one.callId === callId))
+      }
+    case "ResumeReceived": {
+      const released = dropHeld(self)
+      return { ...released, isResumed: true, queue: [...self.stopped, ...released.queue], stopped: [] }
+    }
+    case "TurnFailed": {
+      const { error, held = [], messageId } = event
+      const isStop = error.reason === "Interrupted"
+      const failed = { ...self, failure: error.reason, ...rules.afterFailure(self) }
+      if (isStop && messageId !== undefined && self.queue[0] === messageId)
+        return { ...failed, queue: self.queue.slice(1), stopped: [...self.stopped, messageId] }
+      return {
+        ...failed,
+        held: [...self.held, ...held],
+        queue: without(failed.queue, held),
+        stopped: without(self.stopped, held)
+      }
+    }
+    case "SessionUpdated":
+      return self
+    case "SessionForked":
+      return origin === undefined ? self : rules.forked(origin)
+    case "RunEvent":
+      return ofRun(rules, self, event.event)
+  }
+}
+
+/** Messages that could not begin are tried again, before the others. */
+const dropHeld = (self: Model): Model => ({ ...self, held: [], queue: [...self.held, ...self.queue] })
+
+/** The state of a model, as `state` of a session shows it. */
+export const shown = (self: Model, rules: Rules) => {
+  const requests = self.calls.filter(rules.isRequest).map(({ id }) => id)
+  return {
+    status: rules.works(self) ? "running" : requests.length > 0 ? "waiting" : "idle",
+    messages: self.said.length,
+    queue: [...dueOf(self), ...self.held],
+    requests,
+    outcome: self.failure === undefined ? self.outcome : undefined,
+    failure: self.failure
+  }
+}

@@ -1,0 +1,65 @@
+/** WORLD-2, WORLD-3, WORLD-4, WORLD-6: worlds of sessions, and a model beside them. `npm run worlds` runs more of them. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { verdict } from "./laws.ts"
+import { type Rules, rules } from "./model.ts"
+import * as worlds from "./worlds.ts"
+
+/** Seeds that went wrong once, each with what was mended. */
+const found: ReadonlyArray<readonly [seed: number, what: string]> = []
+
+const seen: Array<worlds.Seen> = []
+
+describe("WORLD-6 worlds of sessions", () => {
+  const seeds = Array.from({ length: 60 }, (_, index) => index + 1)
+
+  it.live("WORLD-2 WORLD-4 sixty worlds keep the laws, and show what the model shows", () =>
+    Effect.forEach(seeds, (seed) => worlds.run(seed, { onSeen: (one) => seen.push(one) }))
+  )
+
+  it.live("WORLD-1 a world is the same twice", () =>
+    Effect.forEach([61, 62, 63], (seed) => worlds.run(seed, { compare: true }))
+  )
+
+  for (const [seed, what] of found) {
+    it.live(`WORLD-9 the world ${seed} keeps the laws: ${what}`, () => worlds.run(seed))
+  }
+})
+
+/** A wrong version of each rule of the model. */
+const wrong: { readonly [Rule in keyof Rules]: Rules[Rule] } = {
+  enqueue: (queue, id) => [id, ...queue],
+  replace: (queue, id) => [...queue, id],
+  taken: (due) => due.at(-1),
+  enters: () => true,
+  starts: ({ status }) => status === "asked",
+  isSettled: (_, __, type) => type === "denied",
+  rewound: (said, at) => said.slice(0, at + 1),
+  callsAfterRewind: (calls) => calls,
+  isRequest: ({ status }) => status === "waits" || status === "asked",
+  forked: (from) => ({ ...from, sequence: 0 }),
+  afterFailure: (model) => ({ isResumed: false, queue: model.queue.slice(1) }),
+  works: (model) => model.isBegun && model.outcome === undefined && model.failure === undefined
+}
+
+describe("WORLD-2 the model", () => {
+  it("is noticed when one of its rules is wrong", () => {
+    const problems = (using: Rules) => seen.flatMap(({ diary, effects }) => verdict(diary, effects, using))
+    assert.deepStrictEqual(problems(rules), [])
+    const names = Object.keys(wrong) as ReadonlyArray<keyof Rules>
+    const unnoticed = names.filter((name) => problems({ ...rules, [name]: wrong[name] }).length === 0)
+    assert.deepStrictEqual(unnoticed, [])
+    assert.isAtLeast(names.length, 12)
+  })
+
+  it("imports nothing of the code but types", async () => {
+    const { readFile } = await import("node:fs/promises")
+    const text = await readFile(new URL("model.ts", import.meta.url), "utf8")
+    const imports = [...text.matchAll(/^import (type )?.* from "(.*)"$/gm)]
+    assert.isAbove(imports.length, 0)
+    assert.deepStrictEqual(
+      imports.filter(([, type, from]) => type === undefined && from !== "./agents.ts").map(([text]) => text),
+      []
+    )
+  })
+})

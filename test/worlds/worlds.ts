@@ -1,0 +1,93 @@
+/** Worlds of sessions: one process on one store, and several of them. */
+import { Effect, Layer } from "effect"
+import { Session } from "effect-emissary/session"
+import { Simulation } from "effect-emissary/testing"
+import * as agents from "./agents.ts"
+import { type Diary, emptyDiary, script } from "./clients.ts"
+import { type Effects, verdict } from "./laws.ts"
+
+/** The layer of each process. */
+export const sessions = Session.layer([agents.worker], {
+  leaseTime: "500 millis",
+  drainTime: "50 millis",
+  idleTime: "2 seconds"
+}).pipe(Layer.provide(agents.layer))
+
+/** Everything that was seen of a world. */
+export interface Seen {
+  readonly diary: Diary
+  readonly effects: Effects
+}
+
+/** The size of a world: `calls` of each user, and the trouble. `failures` is a share of a thousand operations of the store. */
+export interface Setting {
+  readonly processes: number
+  readonly sessions: number
+  readonly calls: number
+  readonly kills: number
+  readonly pauses: number
+  readonly stops: number
+  readonly jumps: number
+  readonly failures: number
+  readonly losses: number
+}
+
+/** The setting of a seed. */
+export const settingOf = (seed: number): Setting => ({
+  processes: seed % 3 === 0 ? 1 : 2,
+  sessions: 2,
+  calls: 6,
+  kills: seed % 5,
+  pauses: seed % 4,
+  stops: seed % 2,
+  jumps: seed % 3,
+  failures: seed % 7 === 0 ? 50 : 10,
+  losses: 20
+})
+
+/** Options of a world. `onSeen` gets what was seen before the verdict. */
+export interface Options {
+  readonly setting?: Partial<Setting>
+  readonly compare?: boolean
+  readonly onSeen?: (seen: Seen) => void
+}
+
+/** Runs the world of a seed, and fails with its problems. */
+export const run = (
+  seed: number,
+  options: Options = {}
+): Effect.Effect<Simulation.Report, Simulation.SimulationError> => {
+  const { compare = false, onSeen = () => {} } = options
+  const {
+    calls,
+    failures,
+    jumps,
+    kills,
+    losses,
+    pauses,
+    processes,
+    sessions: count,
+    stops
+  } = {
+    ...settingOf(seed),
+    ...options.setting
+  }
+  const network = { losses: losses / 1000, doubles: losses / 1000 }
+  return Simulation.run(sessions, {
+    processes,
+    trouble: { kills, pauses, stops, jumps, store: { failures: failures / 1000 }, network },
+    seeds: [seed],
+    compare,
+    outside: agents.Ledger.layer,
+    script: (world) =>
+      Effect.gen(function* () {
+        const diary = emptyDiary()
+        yield* script(world, diary, { calls, sessions: count })
+        const { ended, started } = yield* agents.Ledger
+        const effects = { started: [...started], ended: [...ended] }
+        onSeen({ diary, effects })
+        const problems = verdict(diary, effects)
+        if (problems.length > 0) return yield* Effect.fail(problems.join("\n"))
+      })
+  })
+}
