@@ -93,6 +93,7 @@ import * as sessionProgress from "./internal/sessionProgress.ts"
 import * as sessionMessage from "./internal/sessionMessage.ts"
 import * as sessionRun from "./internal/sessionRun.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
+import type { PrunedPage, SharedOptions } from "./internal/sessionUses.ts"
 
 export {
   /**
@@ -378,12 +379,15 @@ export {
    *   `remove` the session.
    * - `update`: sets the title, the metadata or both. Fails with `Refused` for a secret, and for too long ones. A turn that is
    *   under way in another process is waited for, as by `send`.
-   * - `read`: the value that a step with `writes` wrote last under this key, in any session of the namespace. The id of an error
-   *   is the key.
+   * - `read`: the value that a step with `writes` wrote last under this key, in any session of the namespace, until that session is
+   *   removed. The id of an error is the key.
    * - `list`: a page of the sessions. It reads one value for each session, however long that is, and opens none. Begin the ids
    *   of a user's sessions with the same text, such as `"chat/ada/"`, and pass it as `prefix`. The id of an error is the prefix.
    * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one. A turn that is under
-   *   way in another process is waited for, as by `send`.
+   *   way in another process is waited for, as by `send`. Definitions and values of steps that no other session uses are deleted, too.
+   * - `shared`: a page of what the sessions share, see {@link Shared}. The id of an error is empty.
+   * - `prune`: deletes what no session uses of a page, as it is left by a process that died while a session was removed. {@link prune}
+   *   takes all pages.
    *
    * @category models
    * @since 0.1.0
@@ -487,6 +491,48 @@ export {
   Written
 } from "./internal/stepWrites.ts"
 
+export {
+  /**
+   * A value that sessions share: the definition of an agent, or the value of a step with `writes`.
+   *
+   * **Details**
+   *
+   * - `kind`, `key`: `"definition"` with its digest, or `"step-value"` with the key that the step writes.
+   * - `sessions`: the ids of at most 100 of the sessions that use it. `hasMore`: there are others.
+   * - `isUnreadable`: the value cannot be read, so its sessions are not known.
+   *
+   * A session uses each definition that its messages have named, until it is removed: an earlier one is needed where the session is
+   * forked at an earlier place. It uses the value of a step while the value is the one that its own step wrote, or the session that
+   * it was forked from and whose plan it has continued.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Shared,
+  /**
+   * Some of the values that sessions share: definitions by digest, then values of steps by key. `next` is the `after` of the next
+   * page, `None` on the last one. A page may have fewer values than its `limit`, or none, and still have a next one.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  SharedPage,
+  /**
+   * The values of a page that were deleted.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  PrunedPage,
+  /**
+   * A page of the values that sessions share.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type SharedOptions
+} from "./internal/sessionUses.ts"
+
 export type {
   /**
    * The options of a job, see {@link run}.
@@ -548,7 +594,7 @@ export class Session extends Context.Service<Session, sessionTypes.Service>()("e
  * `ModelRegistry`, and limits or trusted keys where you want them. An agent is made again for each turn, so a tool that the host has
  * taken away is gone in the next turn, which fails with `DefinitionInvalid` then. A definition with the name of an agent of
  * the layer is refused, and so is one for a session that began without one. A definition is stored once, under its digest
- * (`Digest.sha256` of its JSON), and is not deleted with a session.
+ * (`Digest.sha256` of its JSON), and is deleted with the last session that uses it.
  *
  * **Example** (An agent of a user)
  *
@@ -1183,6 +1229,67 @@ export const progress = Effect.fn("Session.progress")(function* <A, R>(
   id: string
 ): Effect.fn.Return<Option.Option<PlanRun.State>, sessionTypes.SessionError | PlanError, Session> {
   return yield* sessionProgress.progressOf(yield* Session, plan, id)
+})
+
+/**
+ * Deletes the definitions and the values of steps that no session uses, and returns them.
+ *
+ * **When to use**
+ *
+ * Use it from time to time. `remove` deletes what the session was the last one to use. A process that dies in between leaves it.
+ *
+ * **Details**
+ *
+ * Nothing is deleted that a session uses or begins to use at the same time: the use of a session that is not there counts for one
+ * hour, because the session may be about to begin. A value that cannot be read, and a definition that was stored before its uses were
+ * counted, stay. For each value a session that uses it is looked up, so the cost does not grow with the number of sessions.
+ *
+ * **Example** (What a plan has written)
+ *
+ * ```ts
+ * import { Effect, Layer, Option } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { Plan, Step } from "effect-emissary/plan"
+ * import assert from "node:assert"
+ *
+ * const bound = Effect.gen(function*() {
+ *   const step = Step.make("research", { target: ({ task }) => Effect.succeed(`facts about ${task}`), writes: "facts" })
+ *   return yield* Plan.bind(yield* Plan.make({ name: "report" }, step))
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const sessions = yield* Session.Session
+ *   yield* Session.run(yield* bound, { id: "report/42", input: "whales" })
+ *   const { values } = yield* sessions.shared({ kind: "step-value" })
+ *   assert.deepStrictEqual(values, [{ kind: "step-value", key: "facts", sessions: ["report/42"] }])
+ *
+ *   yield* sessions.remove("report/42")
+ *   assert(Option.isNone(yield* sessions.read("facts")))
+ *   assert.deepStrictEqual(yield* Session.prune(), [])
+ * })
+ *
+ * const sessions = Layer.unwrap(Effect.map(bound, (plan) => Session.layer([plan]))).pipe(
+ *   Layer.provide(VersionedStore.layerMemory)
+ * )
+ * await Effect.runPromise(Effect.provide(program, sessions))
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const prune = Effect.fn("Session.prune")(function* (
+  options: Pick<SharedOptions, "kind"> = {}
+): Effect.fn.Return<PrunedPage["removed"], sessionTypes.SessionError, Session> {
+  const sessions = yield* Session
+  const removed: Array<PrunedPage["removed"][number]> = []
+  let after: Option.Option<string> = Option.some("")
+  while (Option.isSome(after)) {
+    const page: PrunedPage = yield* sessions.prune({ ...options, after: after.value })
+    removed.push(...page.removed)
+    after = page.next
+  }
+  return removed
 })
 
 /**

@@ -78,7 +78,12 @@ const calls = (sessions: Session.Service): Readonly<Record<string, () => Effect.
     "state of a list": of("state", ["u"]),
     "resume 5": of("resume", 5),
     "interrupt {}": of("interrupt", {}),
-    "remove null": of("remove", null)
+    "remove null": of("remove", null),
+    "shared kind 5": of("shared", { kind: 5 }),
+    "shared null": of("shared", null),
+    "shared limit -1": of("shared", { limit: -1 }),
+    "prune after {}": of("prune", { after: {} }),
+    "prune limit '5'": of("prune", { limit: "5" })
   }
 }
 

@@ -5,7 +5,7 @@ import { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
-import { changed } from "../store/changed.ts"
+import { mortal } from "./mortal.ts"
 import * as t from "./sessions.ts"
 
 /** Writes are single in the one, and commits in the other. */
@@ -13,28 +13,6 @@ const stores = [
   ["memory", VersionedStore.layerMemory],
   ["SQLite", Layer.orDie(SqliteClient.layerStore({ filename: ":memory:" }))]
 ] as const
-
-/** A store of a process that is cut off after its write `at`, a deletion or another one, once it is armed. */
-const mortal = (store: Layer.Layer<VersionedStore.VersionedStore>, at: number) => {
-  const writes: Array<string> = []
-  let isArmed = false
-  const isDead = () => writes.length >= at
-  const through = <A, E>(effect: Effect.Effect<A, E>, write?: string) =>
-    Effect.suspend(() => {
-      if (isDead()) return Effect.never
-      if (isArmed && write !== undefined) writes.push(write)
-      return isDead() ? Effect.andThen(effect, Effect.never) : effect
-    })
-  const layer = changed(({ compareAndSet, delete: remove, get, list, commit }) => ({
-    get: (key) => through(get(key)),
-    list: (options) => through(list(options)),
-    delete: (key, options) => through(remove(key, options), `delete ${key}`),
-    compareAndSet: (key, expected, value) => through(compareAndSet(key, expected, value), `set ${key}`),
-    commit: commit && ((writes) => through(commit(writes), `commit ${writes.changed.key}`))
-  }))
-  const arm = Effect.sync(() => void (isArmed = true))
-  return { layer: Layer.provide(layer, store), isDead, writes, arm }
-}
 
 const job = { id: "job", input: "whales" }
 

@@ -81,9 +81,8 @@ describe("KEEP-3 the values of steps", () => {
         assert.deepStrictEqual([written.value, written.step, written.id], [2, "count", "job"])
         assert.strictEqual(yield* read("last"), "LAST")
         assert.strictEqual(yield* read("nothing"), undefined)
-        // They stay when the session goes
         yield* sessions.remove(job.id)
-        assert.strictEqual(yield* read("n"), 2)
+        assert.strictEqual(yield* read("n"), undefined)
       }).pipe(hosting(plan))
     }
   )

@@ -29,7 +29,9 @@ import * as sessionList from "./sessionList.ts"
 import * as sessionLog from "./sessionLog.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTypes from "./sessionTypes.ts"
+import * as sessionUses from "./sessionUses.ts"
 import type * as sessionWriter from "./sessionWriter.ts"
+import * as sharedValues from "./sharedValues.ts"
 import * as stepWrites from "./stepWrites.ts"
 import * as turnEvents from "./turnEvents.ts"
 
@@ -108,6 +110,10 @@ export const hostOf = Effect.fnUntraced(function* <R>(
   const isLimit = Number.isSafeInteger(maxQueue) || maxQueue === Number.POSITIVE_INFINITY
   if (!isLimit || maxQueue < 1) return yield* invalid("a whole number of maxQueue from 1 on", String(maxQueue))
   const { agents, decode } = yield* agentsOf(hosted)
+  const sessions = sessionLog.make(store, namespace, keepEvents)
+  const uses = sessionUses.make(store, namespace)
+  const writes = stepWrites.make(store, namespace, uses)
+  const definitions = sessionDefinitions.make(store, namespace, uses, { agents, decode })
   const local: LocalHost = {
     store,
     namespace,
@@ -115,15 +121,16 @@ export const hostOf = Effect.fnUntraced(function* <R>(
     host: {
       agents,
       context: withoutParent(yield* Effect.context<never>()),
-      sessions: sessionLog.make(store, namespace, keepEvents),
-      writes: stepWrites.make(store, namespace),
+      sessions,
+      writes,
+      shared: sharedValues.make({ store, namespace, sessions, uses, writes, definitions }),
       owners: leases.ownersOf(store, leaseTime),
       leaseTime,
       drainTime: Duration.fromInputUnsafe(options.drainTime ?? "10 seconds"),
       maxQueue,
       tried: new Set(),
       patience: Duration.times(leaseTime, 3),
-      definitions: sessionDefinitions.make(store, namespace, { agents, decode }),
+      definitions,
       models: options.models ?? [],
       run: options.run,
       instructions: options.instructions ?? "latest"
@@ -173,13 +180,13 @@ const isElsewhere = ({ reason }: sessionTypes.SessionError): boolean => reason._
 const isDamaged = ({ reason }: sessionTypes.SessionError): boolean =>
   reason._tag === "Unreadable" || reason._tag === "Damaged"
 
-const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+export const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
 
 /** Removes a session, also one that cannot be opened. */
 export const removing =
-  (sessions: sessionLog.SessionLog, id: string) =>
+  ({ shared }: Pick<sessionWriter.Host, "shared">, id: string) =>
   (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>
-    Effect.catchIf(removed, isDamaged, () => Effect.mapError(sessions.remove(id), failOf(id)))
+    Effect.catchIf(removed, isDamaged, () => Effect.mapError(shared.remove(id), failOf(id)))
 
 /** The conversation of a session, with the messages that wait behind it. A call without a result gets one. */
 const withWaiting = Effect.fnUntraced(function* (memory: sessionEvents.Memory) {
@@ -458,8 +465,14 @@ export const make = Effect.fnUntraced(function* (
     update: Effect.fn("Session.update")((id, details) => untilFree(using(id, ({ update }) => update(details)))),
     read: Effect.fn("Session.read")((key) => ofLayer(Effect.mapError(local.host.writes.read(key), failOf(key)))),
     list: Effect.fn("Session.list")((options) => ofLayer(sessionList.page(local.host.sessions, options ?? {}))),
+    shared: Effect.fn("Session.shared")((options) =>
+      ofLayer(Effect.mapError(local.host.shared.page(options ?? {}), failOf("")))
+    ),
+    prune: Effect.fn("Session.prune")((options) =>
+      ofLayer(Effect.mapError(local.host.shared.prune(options ?? {}), failOf("")))
+    ),
     remove: Effect.fn("Session.remove")((id) =>
-      untilFree(using(id, ({ remove }) => remove)).pipe(removing(local.host.sessions, id))
+      untilFree(using(id, ({ remove }) => remove)).pipe(removing(local.host, id))
     )
   }
 })

@@ -40,6 +40,12 @@ const list = {
   metadata: object
 } satisfies Record<string, Check>
 
+const shared = {
+  kind: oneOf("definition", "step-value"),
+  after: text,
+  limit: ["a number", Predicate.isNumber]
+} satisfies Record<string, Check>
+
 const edit = { messageId: text, newMessageId: text, model: text }
 
 const problemOf = (name: string, value: unknown, [expected, fits]: Check): string | undefined =>
@@ -98,5 +104,7 @@ export const checked = (service: Service): Service => ({
   update: (id, details) => within(() => service.update(id, details), id, problemOf("details", details, object)),
   read: (key) => within(() => service.read(key), key, undefined, "key"),
   list: (options) => within(() => service.list(options), "", problemIn(options, list)),
-  remove: (id) => within(() => service.remove(id), id)
+  remove: (id) => within(() => service.remove(id), id),
+  shared: (options) => within(() => service.shared(options), "", problemIn(options, shared)),
+  prune: (options) => within(() => service.prune(options), "", problemIn(options, shared))
 })

@@ -1,6 +1,17 @@
 /**
  * Agents of sessions that are data. A definition is stored once, under its digest, before the first message that names it, and
  * the host makes the agent of it again for each turn: with the tools, the models and the limits that it has then.
+ *
+ * It is removed with the last session that uses it, also while others begin to use it:
+ *
+ * | who begins to use it | who removes it |
+ * |---|---|
+ * | 1. adds its use | 1. removes its use, and finds no other one |
+ * | 2. reads the definition. Writes it if it is not there, or if it is `leaving` | 2. writes that the definition is `leaving` |
+ * | 3. stores the message that names it | 3. finds no use again, and deletes the definition in the version that it wrote |
+ *
+ * A use that is added before the second look is found there. One that is added after it finds a definition that is `leaving` or
+ * gone, and writes it, so that the version of the other one is no longer there.
  */
 
 import * as Effect from "effect/Effect"
@@ -18,6 +29,7 @@ import * as plainJson from "../../payload/internal/plainJson.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type { Reason } from "./sessionTypes.ts"
+import type { SessionUses, User } from "./sessionUses.ts"
 
 /** A definition of a message: an agent as JSON, or the digest of one that is stored. */
 export const Definition = Schema.Union([Schema.String, Schema.Record(Schema.String, Schema.Json)])
@@ -65,16 +77,22 @@ export const check = (definition: unknown): Effect.Effect<JsonObject | string, R
 /** Makes the agent of a definition. */
 export type Decode = (definition: JsonObject) => Effect.Effect<agentTypes.Agent<unknown>, { readonly message: string }>
 
-/** An agent that a message names. `keep` stores its definition. */
+/** An agent that a message names, and its definition. */
 export interface Made {
   readonly agent: agentTypes.Agent<unknown>
   readonly digest: string
-  readonly keep: Effect.Effect<void, storage.Reason>
+  readonly definition: JsonObject
 }
+
+/** Without `use` the definition is from before its uses were counted, and is never removed. */
+const Stored = Schema.Struct({
+  definition: Schema.Record(Schema.String, Schema.Json),
+  use: Schema.optionalKey(Schema.Literals(["counted", "leaving"]))
+})
 
 const codec = VersionedCodec.single({
   what,
-  value: Schema.Struct({ definition: Schema.Record(Schema.String, Schema.Json) }),
+  value: Stored,
   header: { kind: "session-definition" },
   data: ["/definition"]
 })
@@ -87,6 +105,7 @@ export type Definitions = ReturnType<typeof make>
 export const make = (
   store: VersionedStore.Service,
   namespace: string,
+  uses: SessionUses,
   { agents, decode }: { readonly agents: ReadonlyMap<string, unknown>; readonly decode: Decode | undefined }
 ) => {
   const values = storage.documents(store)
@@ -113,7 +132,56 @@ export const make = (
       ? refuse("the layer takes no definitions (definitions)")
       : Effect.catch(decode(definition), ({ message }) => refuse(message))
 
+  /** Stores a definition for a session that is about to name it. */
+  const keep = Effect.fnUntraced(function* (
+    user: User,
+    { definition, digest }: Pick<Made, "definition" | "digest">
+  ): Effect.fn.Return<void, storage.Reason> {
+    yield* uses.add(user, digest)
+    const stored = Effect.gen(function* () {
+      const found = Option.getOrUndefined(yield* values.get(codec, storedAs(digest)))
+      if (found !== undefined && found.value.use !== "leaving") return
+      const version = Option.fromUndefinedOr(found?.version)
+      yield* values.set(codec, storedAs(digest), version, { definition, use: "counted" })
+    })
+    yield* stored.pipe(
+      Effect.retry({ while: ({ _tag }) => _tag === "VersionConflict" }),
+      Effect.catchTag("VersionConflict", Effect.die)
+    )
+  })
+
+  const isUsed = (digest: string) => Effect.map(uses.users(digest, { limit: 1 }), ({ users }) => users.length > 0)
+
+  /** Removes a definition that no session uses. Returns whether it did. */
+  const collect = (digest: string): Effect.Effect<boolean, storage.Reason> =>
+    Effect.gen(function* () {
+      if (yield* isUsed(digest)) return false
+      const found = Option.getOrUndefined(yield* values.get(codec, storedAs(digest)))
+      if (found?.value.use === undefined) return false
+      const version = yield* values.set(codec, storedAs(digest), Option.some(found.version), {
+        ...found.value,
+        use: "leaving"
+      })
+      if (yield* isUsed(digest)) return false
+      return yield* store.delete(storedAs(digest), { version })
+    }).pipe(
+      Effect.catchTag("VersionedStoreError", (error) => Effect.fail(storage.reasonOf(storedAs(digest))(error))),
+      // Another session uses it, or another process removes it
+      Effect.catchTag("VersionConflict", () => Effect.succeed(false))
+    )
+
   return {
+    keep,
+
+    collect,
+
+    /** Stores the definition with a digest for another session. */
+    keepStored: (user: User, digest: string): Effect.Effect<void, Reason> =>
+      Effect.flatMap(find(digest), (definition) => keep(user, { definition, digest })),
+
+    leave: (user: User, digest: string): Effect.Effect<void, storage.Reason> =>
+      Effect.andThen(uses.remove(user, digest), collect(digest)),
+
     /** True if the layer takes definitions. */
     areHosted: decode !== undefined,
 
@@ -133,11 +201,7 @@ export const make = (
         )
       }
       yield* Effect.catch(agentBlueprint.check(agent), ({ message }) => refuse(message))
-      if (isStored) return { agent, digest: checked, keep: Effect.void }
-      const digest = yield* digestOf(definition)
-      const stored = Effect.asVoid(values.set(codec, storedAs(digest), Option.none(), { definition }))
-      // It is there: its key is its digest
-      return { agent, digest, keep: Effect.catchTag(stored, "VersionConflict", () => Effect.void) }
+      return { agent, definition, digest: isStored ? checked : yield* digestOf(definition) }
     })
   }
 }

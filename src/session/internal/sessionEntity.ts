@@ -45,7 +45,7 @@ import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
 import * as liveSession from "./liveSession.ts"
-import { durationOf, type LocalHost, readingUntilDamage, removing } from "./localSessions.ts"
+import { durationOf, failOf, type LocalHost, readingUntilDamage, removing } from "./localSessions.ts"
 import * as sessionDefinitions from "./sessionDefinitions.ts"
 import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -53,6 +53,7 @@ import type { Place } from "./sessionEvents.ts"
 import * as sessionList from "./sessionList.ts"
 import * as sessionMessage from "./sessionMessage.ts"
 import * as sessionTypes from "./sessionTypes.ts"
+import * as sessionUses from "./sessionUses.ts"
 import * as stepWrites from "./stepWrites.ts"
 import type { Service, SessionError } from "./sessionTypes.ts"
 
@@ -146,6 +147,15 @@ const listCall = VersionedCodec.single({
   data: ["/metadata"]
 }).schema
 
+const sharedCall = VersionedCodec.single({
+  what: "call for what sessions share",
+  value: Schema.Struct({
+    kind: Schema.optionalKey(sessionUses.Kind),
+    after: Schema.optionalKey(Schema.String),
+    limit: Schema.optionalKey(Schema.Number)
+  })
+}).schema
+
 const EventsPayload = VersionedCodec.single({
   what: "reader of a session",
   value: Schema.Struct({ ...Call.fields, after: Schema.Int, life: Schema.optionalKey(Schema.String) })
@@ -168,6 +178,10 @@ const page = VersionedCodec.single({
   what: "list of sessions",
   value: sessionTypes.Page
 }).schema
+
+const sharedPage = VersionedCodec.single({ what: "what sessions share", value: sessionUses.SharedPage }).schema
+
+const prunedPage = VersionedCodec.single({ what: "what was removed", value: sessionUses.PrunedPage }).schema
 
 const readCall = VersionedCodec.single({
   what: "call for the value of a step",
@@ -227,7 +241,9 @@ export const entityOf = (namespace: string) =>
     Rpc.make("List", { payload: listCall, success: page, error }),
     Rpc.make("Read", { payload: readCall, success: written, error }),
     Rpc.make("History", { payload: historyCall, success: Conversation.Conversation, error }),
-    Rpc.make("Remove", { payload: call, success: Schema.Boolean, error })
+    Rpc.make("Remove", { payload: call, success: Schema.Boolean, error }),
+    Rpc.make("Shared", { payload: sharedCall, success: sharedPage, error }),
+    Rpc.make("Prune", { payload: sharedCall, success: prunedPage, error })
   ])
 
 /**
@@ -518,7 +534,9 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
           }),
         History: ({ payload: { id, untilDamage } }) =>
           use(id, (session) => session.history).pipe(readingUntilDamage(host.sessions, id, untilDamage)),
-        Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host.sessions, id))
+        Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host, id)),
+        Shared: ({ payload }) => Effect.mapError(host.shared.page(payload), failOf("")),
+        Prune: ({ payload }) => Effect.mapError(host.shared.prune(payload), failOf(""))
       })
     })
   const entities = Effect.map(leavingOf, (leaving) =>
@@ -718,7 +736,9 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
         ({ written }) => written
       ),
     list: (options = {}) => call(options.prefix ?? "", (session) => session.List(defined(options))),
-    remove: (id) => call(id, (session) => session.Remove({ id }))
+    remove: (id) => call(id, (session) => session.Remove({ id })),
+    shared: (options = {}) => call("", (session) => session.Shared(defined(options))),
+    prune: (options = {}) => call("", (session) => session.Prune(defined(options)))
   }
   return service
 })

@@ -9,10 +9,12 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as runParts from "../../agent/internal/runParts.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as storage from "../../store/internal/storage.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionInbox from "./sessionInbox.ts"
 import type { Turns } from "./sessionTurn.ts"
+import type { User } from "./sessionUses.ts"
 import * as sessionWriter from "./sessionWriter.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Reason, Receipt, SessionError } from "./sessionTypes.ts"
@@ -59,8 +61,16 @@ const sourceOf = Effect.fnUntraced(function* ({ host }: Turns, id: string, at: n
     failed(error._tag === "Conflict" ? elsewhere : error)
   )
   if (memory === undefined) return yield* failed({ _tag: "EventsPruned", first: sessions.firstKept(stored) })
-  return { memory, cursor: sessionEvents.cursorOf(newest.life, place.sequence) }
+  const source = { id, life: newest.life }
+  return { memory, source, cursor: sessionEvents.cursorOf(newest.life, place.sequence) }
 })
+
+/** The fork uses the definition that its state names, and the values that the steps of the other session have written. */
+const use = ({ definitions, shared }: Turns["host"], from: User, user: User, { definition }: Memory) =>
+  Effect.andThen(
+    definition === undefined ? Effect.void : definitions.keepStored(user, definition),
+    shared.share(from, user)
+  )
 
 /** True for a session whose only event is this fork: the call came twice. */
 const isSame = Effect.fnUntraced(function* ({ host: { sessions }, own }: Turns, from: string, cursor: string) {
@@ -86,12 +96,14 @@ export const fork = (
     Effect.gen(function* () {
       yield* own.refresh
       if (own.stored !== undefined && own.stored.memory.sequence > 1) return yield* refuse
-      const { cursor, memory } = yield* sourceOf(self, from, at)
+      const { cursor, memory, source } = yield* sourceOf(self, from, at)
       if (own.stored === undefined) {
         const { beginning, progress } = yield* beginningOf(self, memory)
+        const generation = yield* storage.nonce
+        yield* Effect.mapError(use(self.host, source, own.user(generation), beginning), own.fail)
         const now = yield* DateTime.now
         const event: Event = { _tag: "SessionForked", at: now, from, cursor, ...defined({ progress }) }
-        if (yield* own.create(memory.agent, now, [event], beginning)) return sessionInbox.newest(self)
+        if (yield* own.create(memory.agent, now, [event], beginning, generation)) return sessionInbox.newest(self)
         // Another process made it
         yield* own.refresh
       }

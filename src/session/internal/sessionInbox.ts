@@ -27,6 +27,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as planNames from "../../plan/internal/planNames.ts"
+import * as storage from "../../store/internal/storage.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import type { Made } from "./sessionDefinitions.ts"
 import * as sessionDetails from "./sessionDetails.ts"
@@ -254,7 +255,8 @@ const store = Effect.fnUntraced(function* (
   const context = yield* contextFor(self, options.context)
   const { model } = options
   yield* checkParts(self, agent, { ...message, ...defined({ context, model }) })
-  if (made !== undefined) yield* Effect.mapError(made.keep, own.fail)
+  const generation = made !== undefined && found === undefined ? yield* storage.nonce : undefined
+  if (made !== undefined) yield* Effect.mapError(self.host.definitions.keep(own.user(generation), made), own.fail)
   const at = yield* DateTime.now
   const event: Event = {
     _tag: "MessageReceived",
@@ -268,7 +270,11 @@ const store = Effect.fnUntraced(function* (
     yield* own.ensureFree
     const isDescribed = !sessionDetails.isEmpty(details)
     const before: ReadonlyArray<Event> = isDescribed ? [{ _tag: "SessionUpdated", at, ...details }] : []
-    const isCreated = yield* receiveBy(self, event, own.create(agent.name, at, Arr.append(before, event)))
+    const isCreated = yield* receiveBy(
+      self,
+      event,
+      own.create(agent.name, at, Arr.append(before, event), undefined, generation)
+    )
     // Another process was faster
     if (!isCreated) return yield* store(self, message, options, made, details)
   } else yield* receive(self, event)

@@ -101,6 +101,9 @@ const pageSize = 64
 /** The letters of a first generation that are the `life` of a session: 51 bits, on each event that is read. */
 const lifeLength = 10
 
+/** The `life` of a session that begins with a generation. */
+export const lifeOf = (generation: string): string => generation.slice(0, lifeLength)
+
 export type SessionLog = ReturnType<typeof make>
 
 /** The place of the batch that has an event, among batches that begin with these. */
@@ -259,14 +262,16 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     claim: Pick<Head, "owner" | "updated"> & Partial<Pick<Head, "lease">>,
     { events, marking, memory }: Addition = { events: [], memory: sessionEvents.empty(agent) },
     before?: Memory,
-    replaced?: StoredHead
+    replaced?: StoredHead,
+    generation?: string
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const { sequence } = memory
     const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first: 1, events }] : []
     const begun = log.begin(id, Option.fromUndefinedOr(replaced), {
+      generation,
       input: (generation) => ({ generation, memory: before ?? sessionEvents.empty(agent), older: [] }),
       head: (fields) => {
-        const life = fields.generation.slice(0, lifeLength)
+        const life = lifeOf(fields.generation)
         const { updated } = claim
         const summary = sessionEvents.summaryOf(memory, { created: updated, updated })
         return { ...fields, ...claim, kind: "session", agent, life, sequence, summary }

@@ -21,6 +21,7 @@ import * as base from "../../payload/internal/base.ts"
 import type { NonEmptyContent } from "../../tool/ToolResult.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
+import type { PrunedPage, SharedOptions, SharedPage } from "./sessionUses.ts"
 import type { Written } from "./stepWrites.ts"
 
 export const State = Schema.Struct({
@@ -436,6 +437,8 @@ export interface Service {
   readonly read: (key: string) => Effect.Effect<Option.Option<Written>, SessionError>
   readonly list: (options?: ListOptions) => Effect.Effect<Page, SessionError>
   readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
+  readonly shared: (options?: SharedOptions) => Effect.Effect<SharedPage, SessionError>
+  readonly prune: (options?: SharedOptions) => Effect.Effect<PrunedPage, SessionError>
 }
 
 export const definitionsTypeId = "~effect-emissary/session/Session/Definitions"

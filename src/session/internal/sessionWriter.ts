@@ -30,8 +30,11 @@ import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionFeed from "./sessionFeed.ts"
 import type { Conflict, Head, SessionLog, Stored } from "./sessionLog.ts"
+import * as sessionLog from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import type { Reason, SessionError } from "./sessionTypes.ts"
+import type { User } from "./sessionUses.ts"
+import type { SharedValues } from "./sharedValues.ts"
 import type { StepWrites } from "./stepWrites.ts"
 
 /**
@@ -39,7 +42,7 @@ import type { StepWrites } from "./stepWrites.ts"
  *
  * - `agents`: by name. They require nothing.
  * - `context`: that of the layer. Turns run in it, not in that of the caller who happens to begin one.
- * - `writes`: the values of steps with `writes`.
+ * - `writes`: the values of steps with `writes`. `shared`: these and the definitions, with the sessions that use them.
  * - `owners`: which process has a session, where no cluster decides that.
  * - `isExclusive`: a cluster decides which process has a session. It takes over without waiting for a lease.
  * - `markOf`: the mark of a session, set with the events that make a turn due, and removed with those that leave none.
@@ -61,6 +64,7 @@ export interface Host {
   readonly context: Context.Context<never>
   readonly sessions: SessionLog
   readonly writes: StepWrites
+  readonly shared: SharedValues
   readonly owners: leases.Owners
   readonly isExclusive: boolean
   readonly markOf: (id: string) => storage.Mark | undefined
@@ -250,9 +254,15 @@ const write = Effect.fnUntraced(function* (
   if (stored.memory.sequence >= self.noSnapshotBefore) yield* compact(self)
 })
 
+/** The session as a user of shared values; with `generation` the session that begins with this generation. */
+const userOf = ({ id, stored }: Owned, generation?: string): User => ({
+  id,
+  life: generation === undefined ? (stored?.at.head.life ?? "") : sessionLog.lifeOf(generation)
+})
+
 /** Stores the value of a step, which another process may have done. */
 const writeStep = (self: Owned, write: StepWrite) =>
-  self.host.writes.write(self.id, write).pipe(
+  self.host.writes.write(userOf(self), write).pipe(
     Effect.retry({ schedule: untilStored(self.host), while: ({ _tag }) => _tag === "StoreFailed" }),
     Effect.mapError((reason) =>
       errorOf(self)({ _tag: "WriteFailed", key: write.key, step: write.step, problem: storage.renderReason(reason) })
@@ -295,16 +305,19 @@ const reload = (self: Owned) =>
 
 /**
  * Begins the session with its first events, after the state `before`, in place of the one that is there. Returns false if another
- * process was faster.
+ * process was faster. The values are left that the session without a beginning, or the replaced session, has used.
  */
 const create = Effect.fnUntraced(function* (
   self: Owned,
   agent: string,
   updated: DateTime.Utc,
   events: Arr.NonEmptyReadonlyArray<Event>,
-  before: Memory | undefined
+  before: Memory | undefined,
+  generation: string | undefined
 ) {
   const { host, id, owner, stored: replaced } = self
+  const leave = (generation: string | undefined) =>
+    generation === undefined ? Effect.void : Effect.ignore(host.shared.leaveAll(userOf(self, generation)))
   const folded = sessionEvents.applyAll(before ?? sessionEvents.empty(agent), events)
   if (Result.isFailure(folded)) return yield* Effect.die(new Error(folded.failure))
   const memory = folded.success
@@ -314,7 +327,7 @@ const create = Effect.fnUntraced(function* (
   const wasBusy = replaced !== undefined && sessionEvents.hasWork(replaced.memory)
   const begun = Effect.suspend(() => {
     const marking = markingOf(self, wasBusy, isBusy)
-    return host.sessions.create(id, agent, claim, { events, memory, marking }, before, replaced?.at)
+    return host.sessions.create(id, agent, claim, { events, memory, marking }, before, replaced?.at, generation)
   })
   self.stored = yield* begun.pipe(
     Effect.retry({ schedule: untilStored(host), while: (error) => error._tag === "StoreFailed" }),
@@ -323,14 +336,16 @@ const create = Effect.fnUntraced(function* (
       // The store failed, and wrote even so
       return head?.owner === owner && head.generation !== replaced?.at.head.generation
         ? Effect.map(host.sessions.load(id), Option.getOrUndefined)
-        : Effect.undefined
+        : Effect.as(leave(generation), undefined)
     }),
+    Effect.tapError(({ _tag }) => (_tag === "Refused" ? leave(generation) : Effect.void)),
     Effect.catch((error) =>
       // It may be replaced even so
       replaced !== undefined && error._tag === "StoreFailed" ? giveUp(self, error) : Effect.fail(errorOf(self)(error))
     )
   )
   if (self.stored === undefined) return false
+  if (replaced !== undefined) yield* Effect.ignore(host.shared.leaveAll({ id, life: replaced.at.head.life }))
   self.feed.clear()
   self.feed.add(sessionEvents.entriesFrom(self.stored.at.head.life, 1, events))
   return true
@@ -345,7 +360,7 @@ const release = Effect.fnUntraced(function* (self: Owned) {
 })
 
 const remove = Effect.fnUntraced(function* (self: Owned) {
-  const removed = yield* Effect.mapError(self.host.sessions.remove(self.id), errorOf(self))
+  const removed = yield* Effect.mapError(self.host.shared.remove(self.id), errorOf(self))
   self.stored = undefined
   self.feed.clear()
   return removed
@@ -395,8 +410,14 @@ export const make = Effect.fnUntraced(function* (host: Host, id: string, scope: 
     ensureFree: ensureFree(self),
     claim: (forTurn: boolean) => claim(self, forTurn),
     write: (events: Arr.NonEmptyReadonlyArray<Event>, run?: Run.State | undefined) => write(self, events, run),
-    create: (agent: string, updated: DateTime.Utc, events: Arr.NonEmptyReadonlyArray<Event>, before?: Memory) =>
-      create(self, agent, updated, events, before),
+    create: (
+      agent: string,
+      updated: DateTime.Utc,
+      events: Arr.NonEmptyReadonlyArray<Event>,
+      before?: Memory,
+      generation?: string
+    ) => create(self, agent, updated, events, before, generation),
+    user: (generation?: string) => userOf(self, generation),
     release: release(self),
     remove: remove(self),
     verify: verify(self),

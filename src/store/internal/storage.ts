@@ -881,11 +881,12 @@ export interface Journal<in out H, in out E, in out I> {
   readonly head: (key: string) => Effect.Effect<Option.Option<StoredHead<H>>, Reason>
   /** The version of the head, which is not decoded. */
   readonly version: (key: string) => Effect.Effect<Option.Option<string>, Reason>
-  /** Begins a log under a key, in place of the log that was read there. */
+  /** Begins a log under a key, in place of the log that was read there. `generation` is a new {@link nonce}; default: one of its own. */
   readonly begin: (
     key: string,
     before: Option.Option<StoredHead<H>>,
     log: {
+      readonly generation?: string | undefined
       readonly head: (log: Log) => H
       readonly input?: ((generation: string) => I) | undefined
       readonly batches?: ReadonlyArray<E> | undefined
@@ -1063,7 +1064,7 @@ const writerOf = <H extends Log, E, I extends { readonly generation: string }>(o
   })
 
   const begin: Journal<H, E, I>["begin"] = Effect.fnUntraced(function* (key, before, log) {
-    const generation = yield* nonce
+    const generation = log.generation ?? (yield* nonce)
     const owner = yield* nonce
     const old = Option.getOrUndefined(before)?.head
     const hasValues = old !== undefined && (options.input !== undefined || old.segments.length > 0)
