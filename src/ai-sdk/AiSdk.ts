@@ -179,10 +179,13 @@ const failedCall = (languageModel: LanguageModelV4, options: Options, method: st
   return { method, provider, keyVariable, secrets: known }
 }
 
+/** The text up to the JSON in it: a client quotes the part of a conversation that it leaves out. */
+const withoutJson = (text: string): string => (text.split("{", 1)[0] ?? "").replace(/:\s?$/, "")
+
 const warningText = (warning: SharedV4Warning): string => {
   switch (warning.type) {
     case "other":
-      return warning.message
+      return withoutJson(warning.message)
     case "deprecated":
       return `${warning.setting} is deprecated: ${warning.message}`
     default:
@@ -210,7 +213,7 @@ const warningText = (warning: SharedV4Warning): string => {
  *   an object, other names for properties, references to `$defs`. Arguments are turned back before anything reads them. A tool
  *   whose schema has no such form is left out, and logged once.
  * - Metadata of a part returns to the provider with the part: signatures of reasoning, ids of items, cache points.
- * - A warning of the provider is logged once.
+ * - A warning of the provider is logged once, without the parts of the conversation that it quotes.
  * - An answer with more than `maxBytes` of the current `Limits`, and an answer that is none of `LanguageModelV4`, is an
  *   `InvalidOutputError`. A model with another `specificationVersion`, and a value that is no model, fails at its first call with an
  *   `InvalidRequestError`.
