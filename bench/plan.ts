@@ -32,7 +32,7 @@ const definition: PlanDefinition.PlanDefinition = {
   ]
 }
 
-const rules = planTransition.makeRules(definition)
+const rules: planTransition.Rules = { definition, nested: new Map() }
 
 const first: Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> = {
   _tag: "PlanStarted",

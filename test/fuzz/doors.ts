@@ -29,6 +29,7 @@ import type { Random } from "../random.ts"
 import * as remote from "../tool/fixtures/remote-tools.ts"
 import { counts, type Input } from "./mutate.ts"
 import { bound, type Records, type seeds } from "./seeds.ts"
+import { makeRules } from "../plan/definitions.ts"
 
 type Seeds = Effect.Success<typeof seeds>
 
@@ -458,7 +459,7 @@ export const makeDoors = Effect.fnUntraced(function* (from: Seeds) {
     codecDoor(PlanRun.eventsCodec, from.planEvents, (events) =>
       each(
         "each",
-        ...[report, waiting, planTransition.makeRules(plan.definition)].map((rules) =>
+        ...[report, waiting, makeRules(plan.definition)].map((rules) =>
           Result.match(planTransition.fold(rules, events), {
             onFailure: Effect.fail,
             onSuccess: (state) =>

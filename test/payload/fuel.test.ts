@@ -13,6 +13,7 @@ import { failsFor } from "../outcomes.ts"
 import planWire from "../plan/golden-wire/plan-v3-everything-written.wire.json" with { type: "json" }
 import { test } from "../test.ts"
 import { random } from "./jsonschema/random.ts"
+import { validateWith } from "./validate-with.ts"
 
 const order = (title: string) => ({
   title,
@@ -112,7 +113,7 @@ describe("TRUST-3 fuel", () => {
     })
     const spent = () => {
       const tank = fuel.make(1000)
-      assert.isTrue(Result.isSuccess(interpret.validateWith(tank, schema, {})))
+      assert.isTrue(Result.isSuccess(validateWith(tank, schema, {})))
       return tank.spent
     }
     const first = spent()
@@ -190,12 +191,12 @@ describe("TRUST-3 fuel", () => {
         const input = value()
         calls.count = 0
         const tank = fuel.make(1_000_000)
-        const free = interpret.validateWith(tank, schema, input)
+        const free = validateWith(tank, schema, input)
         assert.isAtMost(calls.count, tank.spent)
         for (const part of [0.1, 0.5, 0.9]) {
           const limit = tank.spent * part
           calls.count = 0
-          const bounded = interpret.validateWith(fuel.make(limit), schema, input)
+          const bounded = validateWith(fuel.make(limit), schema, input)
           assert.isAtMost(calls.count, limit)
           if (Result.isFailure(bounded) && bounded.failure[0]?.keyword === "fuel") {
             assert.include(bounded.failure[0].fix, "raise maxFuel")

@@ -5,7 +5,7 @@ import type * as planFlow from "#src/plan/internal/planFlow.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import type { Json } from "effect-emissary/payload"
 import type { PlanDefinition, PlanInvalid, PlanRun, When } from "effect-emissary/plan"
-import { plan, step } from "./definitions.ts"
+import { makeRules, plan, step } from "./definitions.ts"
 
 /** Steps with nothing but a name. */
 export const plain = (...names: ReadonlyArray<string>) => names.map((name) => step(name))
@@ -56,7 +56,7 @@ export type Place = Pick<planFlow.FlowPlace, "position" | "branches">
 
 /** The turns of a run whose choices are drawn: their steps, and where they begin, in which branches. */
 export const walk = (definition: PlanDefinition.PlanDefinition, draws: ReadonlyArray<number>) => {
-  const rules = planTransition.makeRules(definition)
+  const rules = makeRules(definition)
   const positions = new Map(definition.steps.map(({ name }, index) => [name, index]))
   let state = planTransition.start(rules, {
     _tag: "PlanStarted",

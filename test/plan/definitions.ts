@@ -1,4 +1,5 @@
 /** Plans as plain data whose steps run a function of their own name. */
+import type * as planTransition from "#src/plan/internal/planTransition.ts"
 import type { PlanDefinition } from "effect-emissary/plan"
 
 export const step = (
@@ -17,3 +18,9 @@ export const plan = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>): Pl
   maxIterations: 100,
   steps
 })
+
+/** The rules of a plan. Without `nested` no step of it is a plan. */
+export const makeRules = (
+  definition: PlanDefinition.PlanDefinition,
+  nested: ReadonlyMap<string, planTransition.Rules> = new Map()
+): planTransition.Rules => ({ definition, nested })

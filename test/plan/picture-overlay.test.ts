@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Picture, When, type PlanRun } from "effect-emissary/plan"
-import { plan, step } from "./definitions.ts"
+import { makeRules, plan, step } from "./definitions.ts"
 import { mermaid } from "./picture-parsers.ts"
 import { test } from "../test.ts"
 
@@ -47,7 +47,7 @@ const once = [
 ]
 
 const runOf = (...events: ReadonlyArray<PlanRun.Event>) =>
-  Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), events))
+  Result.getOrThrow(planTransition.fold(makeRules(definition), events))
 
 /** The status line of each step, with its class. */
 const statuses = Effect.fnUntraced(function* (...events: ReadonlyArray<PlanRun.Event>) {

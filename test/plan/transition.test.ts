@@ -4,7 +4,7 @@ import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Conversation, type Run } from "effect-emissary"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
-import { plan, step } from "./definitions.ts"
+import { makeRules, plan, step } from "./definitions.ts"
 import { applyAll } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import type * as planRunParts from "#src/agent/internal/planRunParts.ts"
@@ -81,7 +81,7 @@ const visit = (
   choices: Record<string, ReadonlyArray<string | undefined>> = {},
   maxIterations = 20
 ): ReadonlyArray<string> => {
-  const rules = planTransition.makeRules({ ...plan(...steps), maxIterations })
+  const rules = makeRules({ ...plan(...steps), maxIterations })
   const taken: Record<string, number> = {}
   let state = started(rules)
   for (;;) {
@@ -105,7 +105,7 @@ const band = (name: string) => step(name, { parallel: true })
 
 describe("PLAN-5 where a run goes", () => {
   it("PLAN-5 S6 a plan without steps returns its input", () => {
-    const empty = planTransition.makeRules(plan())
+    const empty = makeRules(plan())
     assert.deepStrictEqual(planTransition.next(empty, started(empty)), {
       _tag: "Finish",
       outcome: { _tag: "Completed", output: "the input" }
@@ -211,16 +211,14 @@ describe("PLAN-5 where a run goes", () => {
   it("PLAN-5 S7.2 routesBy goes to any step by its name, and to no other", () => {
     const steps = [step("a", { routesBy: "next" }), step("b"), step("c")]
     assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c"])
-    const rules = planTransition.makeRules(plan(...steps))
+    const rules = makeRules(plan(...steps))
     const error = refused(rules, [go("a"), done("a"), routed("a", "x")])
     assert.include(error.message, `expected one of the steps "a", "b", "c", found "x"`)
   })
 })
 
 describe("PLAN-5 parallel groups and what they keep", () => {
-  const rules = planTransition.makeRules(
-    plan(step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e"))
-  )
+  const rules = makeRules(plan(step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e")))
   const inBand = after(rules, [go("a"), done("a"), go("b"), go("c"), go("d")])
 
   it("S8.5 S8.7 nothing of a parallel group counts before all of it has finished, and then in declared order", () => {
@@ -267,7 +265,7 @@ describe("PLAN-5 parallel groups and what they keep", () => {
 
 describe("PLAN-6 resuming", () => {
   it("S16.4 after an interruption nothing starts, what runs may end, and all of it can be resumed", () => {
-    const rules = planTransition.makeRules(plan(band("a"), band("b"), step("c")))
+    const rules = makeRules(plan(band("a"), band("b"), step("c")))
     const stopped = after(rules, [go("a"), go("b"), { _tag: "PlanInterrupted", at, reason: "stop" }, done("a")])
     assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, go("b"))))
     const retried: PlanRun.Event = { ...failed("b"), _tag: "StepRetried", attempt: 2 }
@@ -279,17 +277,17 @@ describe("PLAN-6 resuming", () => {
   })
 
   it("PLAN-6 a state of another plan never runs on", () => {
-    const rules = planTransition.makeRules(plan(step("a"), step("b")))
+    const rules = makeRules(plan(step("a"), step("b")))
     const state = after(rules, [go("a"), done("a")])
-    const action = planTransition.next(planTransition.makeRules(plan(step("a"))), state)
+    const action = planTransition.next(makeRules(plan(step("a"))), state)
     assert(action._tag === "Finish" && action.outcome._tag === "Failed")
     assert.strictEqual(action.outcome.failure.type, "PlanChanged")
   })
 })
 
 describe("PLAN-5 events that do not fit are refused with the reason", () => {
-  const inner = planTransition.makeRules(plan(step("x")))
-  const rules = planTransition.makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
+  const inner = makeRules(plan(step("x")))
+  const rules = makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
   const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), routed("a"), go("n")]
   const nested = (event: PlanRun.Event, step = "n"): EventOf<"NestedChanged"> => ({
     _tag: "NestedChanged",
@@ -395,7 +393,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
   })
 
   it("PLAN-5 an outcome is the one that comes next, with all it holds", () => {
-    const short = planTransition.makeRules(plan(step("a")))
+    const short = makeRules(plan(step("a")))
     const error = refused(short, [go("a"), done("a"), ended({ _tag: "Completed", output: "b" })])
     assert.include(error.message, "expected the outcome Completed as it comes from next")
   })

@@ -31,13 +31,6 @@ export const inPart = (path: string, changes: Changes): Changes =>
 export const shortDigest = (digest: string): string => digest.replace("sha256:", "").slice(0, 12)
 
 /** The parts that differ, none of which breaks anything by itself. */
-export const partChanges = (was: runParts.Parts | undefined, now: Current, found: string): Changes => {
-  if (was === undefined) {
-    return [{ path: "", was: shortDigest(found), now: shortDigest(now.digest), breaking: false }]
-  }
-  return compareParts(was, now.parts)
-}
-
 export const compareParts = (was: runParts.Parts, now: runParts.Parts): Changes => {
   const paths = new Set([...Object.keys(was), ...Object.keys(now)])
   return Array.from(paths).flatMap((path) => {
@@ -94,7 +87,9 @@ export const callChanges = (
 /** All changes: of the name, of what is open, and of the parts that are not in those. */
 export const changesOf = (state: runParts.State, now: Current, inside: Changes): Changes => {
   const renamed = state.agent === now.agent ? [] : [{ path: "/name", was: state.agent, now: now.agent, breaking: true }]
-  const parts = partChanges(state.basis?.parts, now, definitionOf(state))
+  const whole = { path: "", was: shortDigest(definitionOf(state)), now: shortDigest(now.digest), breaking: false }
+  const known = state.basis?.parts
+  const parts = known === undefined ? [whole] : compareParts(known, now.parts)
   const covers = ({ path }: ToolContract.Change) =>
     path !== "" && inside.some((one) => one.path === path || one.path.startsWith(`${path}/`))
   return [...renamed, ...inside, ...parts.filter((part) => !covers(part))]

@@ -9,7 +9,7 @@
  * The amounts depend on the data alone: a schema from a cache takes as much as compiling it took, once per door.
  *
  * Tests read a counter in two ways: {@link measure} counts everything that an Effect does behind its doors, and a counter
- * that a test makes and hands to `interpret.validateWith` holds the units of that validation.
+ * that a test makes and hands to `interpret.checkValue` holds the units of that validation.
  */
 
 import * as Context from "effect/Context"

@@ -553,7 +553,7 @@ const exhaustedProblems = (run: Run): ReadonlyArray<PayloadError.Problem> =>
       ]
 
 /** Copies and evaluates a value, completed first where it may be. */
-const checkValue = (
+export const checkValue = (
   root: Node,
   input: unknown,
   mayComplete: boolean,
@@ -636,15 +636,6 @@ export const validate = (
   options: ValidateOptions = {}
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
   checkValue(rootOf(self), value, true, options, undefined)
-
-/** {@link validate} as a part of a door. */
-export const validateWith = (
-  tank: fuel.Fuel,
-  self: JsonSchema,
-  value: unknown,
-  options: ValidateOptions = {}
-): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
-  checkValue(rootOf(self), value, true, options, tank)
 
 /**
  * True if JSON Schema alone accepts a value as it is: nothing is filled in,

@@ -286,16 +286,6 @@ export const recordOf = (self: State, step: string): Option.Option<planRunParts.
  */
 export const lastRecord = (self: State): Option.Option<planRunParts.StepRecord> => recordAt(self, self.previous)
 
-/**
- * The values of the `writes` keys, the newest of each, in the order of writing.
- */
-export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
-  new Map(
-    Array.from(self.writes)
-      .sort(([, a], [, b]) => a - b)
-      .flatMap(([key, index]) => Option.toArray(recordAt(self, index)).map(({ output }) => [key, output]))
-  )
-
 /** The values of the `writes` keys that these records of the history and the later ones have written, in their order. */
 export const writesFrom = (self: State, first: number): ReadonlyArray<planRunParts.StepWrite> =>
   Array.from(self.writes)
@@ -309,6 +299,10 @@ export const writesFrom = (self: State, first: number): ReadonlyArray<planRunPar
         value: output
       }))
     )
+
+/** The values of the `writes` keys, the newest of each, in the order of writing. */
+export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
+  new Map(writesFrom(self, 0).map(({ key, value }) => [key, value]))
 
 const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
 
@@ -344,21 +338,28 @@ const questionOf = (self: State, member: Member) => {
     : undefined
 }
 
+/** The findings in the turns of a plan and of the plans inside it, step by step. */
+const findBelow = <A>(
+  self: State,
+  find: (self: State, member: Member, path: ReadonlyArray<string>) => ReadonlyArray<A>,
+  path: ReadonlyArray<string> = []
+): ReadonlyArray<A> =>
+  membersOf(self).flatMap((member) => {
+    const child = childOf(member.status)
+    const inner = child?._tag === "Plan" ? findBelow(child.state, find, [...path, member.step]) : []
+    return [...find(self, member, path), ...inner]
+  })
+
 /**
  * The steps that wait for a resume, those of nested plans included. One with `approved` added is a decision about it.
  *
  * @category getters
  * @since 0.1.0
  */
-export const pauses = (self: State): ReadonlyArray<typeof planRunParts.PauseRequest.Type> => pausesBelow(self, [])
-
-const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<typeof planRunParts.PauseRequest.Type> =>
-  membersOf(self).flatMap((member) => {
-    const { status, step } = member
-    const child = childOf(status)
-    const { callId = "", digest = "", reason } = questionOf(self, member) ?? {}
-    const own = reason === undefined ? [] : [{ callId, digest, step, path, reason }]
-    return child?._tag === "Plan" ? [...own, ...pausesBelow(child.state, [...path, step])] : own
+export const pauses = (self: State): ReadonlyArray<typeof planRunParts.PauseRequest.Type> =>
+  findBelow(self, (plan, member, path) => {
+    const { callId = "", digest = "", reason } = questionOf(plan, member) ?? {}
+    return reason === undefined ? [] : [{ callId, digest, step: member.step, path, reason }]
   })
 
 /**
@@ -376,26 +377,16 @@ const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<ty
  * @since 0.1.0
  */
 export const approvalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest> =>
-  runTransition.disambiguate(requestsBelow(self, []))
-
-const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<Run.ApprovalRequest> =>
-  membersOf(self).flatMap((member) => {
-    const { status, step } = member
-    const child = childOf(status)
-    const { callId = "", digest = "", request } = questionOf(self, member) ?? {}
-    const own =
-      request === undefined ? [] : [{ callId, ...request, digest, ...(path.length === 0 ? undefined : { path }) }]
-    if (child === undefined) return own
-    const inside = [...path, step]
-    const inner =
-      child._tag === "Plan"
-        ? requestsBelow(child.state, inside)
-        : Run.approvalRequests(child.state).map((request) => ({
-            ...request,
-            path: [...inside, ...(request.path ?? [])]
-          }))
-    return [...own, ...inner]
-  })
+  runTransition.disambiguate(
+    findBelow(self, (plan, member, path) => {
+      const { callId = "", digest = "", request } = questionOf(plan, member) ?? {}
+      const own =
+        request === undefined ? [] : [{ callId, ...request, digest, ...(path.length === 0 ? undefined : { path }) }]
+      const child = childOf(member.status)
+      const asked = child?._tag === "Agent" ? Run.approvalRequests(child.state) : []
+      return [...own, ...asked.map((one) => ({ ...one, path: [...path, member.step, ...(one.path ?? [])] }))]
+    })
+  )
 
 /** A branch that was taken: after a step of it that ends without a route, the run continues at `rejoin`. */
 export type Rejoin = State["rejoins"][number]
@@ -475,14 +466,6 @@ export interface Rules {
   /** The rules of the plan that runs in a step, if one does. */
   readonly nested: ReadonlyMap<string, Rules>
 }
-
-/**
- * The rules of a plan. Without `nested` no step of it is a plan.
- */
-export const makeRules = (
-  definition: PlanDefinition.PlanDefinition,
-  nested: ReadonlyMap<string, Rules> = new Map()
-): Rules => ({ definition, nested })
 
 /**
  * The next action of a driver.

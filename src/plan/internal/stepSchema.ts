@@ -141,13 +141,11 @@ const groupFields = (shapes: ReadonlyArray<Shape>): ReadonlyMap<string, Readonly
   return groups
 }
 
-const isDefined = <A>(value: A | undefined): value is A => value !== undefined
-
 /** The values that all of them allow. */
 const allOf = (shapes: ReadonlyArray<Shape>): Shape => {
   const [first = anything] = shapes
   if (shapes.length < 2) return first
-  const named = shapes.map(({ types }) => types).filter(isDefined)
+  const named = shapes.map(({ types }) => types).filter((types) => types !== undefined)
   const types = named.length === 0 ? undefined : keepCommon(named)
   const lists = shapes.filter(({ isListed }) => isListed)
   const counts = new Map<Schema.Json, number>()
@@ -168,7 +166,7 @@ const allOf = (shapes: ReadonlyArray<Shape>): Shape => {
 
 /** The values that at least one of them allows. */
 const anyOf = (shapes: ReadonlyArray<Shape>): Shape => {
-  const named = shapes.map(({ types }) => types).filter(isDefined)
+  const named = shapes.map(({ types }) => types).filter((types) => types !== undefined)
   const found = shapes.filter((shape) => canBe(shape, "object"))
   const objects = found.length === 0 ? shapes.slice(-1) : found
   const fieldOf = (fields: ReadonlyArray<Shape>) =>

@@ -2,10 +2,10 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { createHash } from "node:crypto"
 import * as fuel from "#src/payload/internal/fuel.ts"
-import * as interpret from "#src/payload/internal/interpret.ts"
 import * as patterns from "#src/payload/internal/patterns.ts"
 import { JsonSchema } from "effect-emissary/payload"
 import { Re2 } from "effect-emissary/re2"
+import { validateWith } from "../validate-with.ts"
 
 const engine = Effect.runSync(Effect.provide(Effect.service(patterns.PatternEngine), Re2.layer))
 
@@ -206,7 +206,7 @@ describe("TOOL-4 tables of the interpreter", () => {
     const table = [...schemas, ...more].map((schema) => {
       const compiled = Effect.runSync(fuel.measure(JsonSchema.make(schema)))
       const checked = Result.getOrThrow(made(schema))
-      const validated = spentBy((tank) => values.map((value) => interpret.validateWith(tank, checked, value)))
+      const validated = spentBy((tank) => values.map((value) => validateWith(tank, checked, value)))
       const text = JSON.stringify(schema)
       const name = text.length > 150 ? `${text.slice(0, 150)}...` : text
       return `${name}\n  ${compiled.spent} and ${validated}\n`
@@ -312,7 +312,7 @@ describe("TOOL-4 tables of the interpreter", () => {
       const checked = Result.getOrThrow(made(schema))
       const answers = [1_000_000, 12, 5].map((limit) => {
         const tank = fuel.make(limit)
-        const result = interpret.validateWith(tank, checked, text, { coerce: true })
+        const result = validateWith(tank, checked, text, { coerce: true })
         const answer = Result.isSuccess(result) ? JSON.stringify(result.success) : result.failure[0]?.expected
         return `${answer} (${tank.spent})`
       })

@@ -1,7 +1,7 @@
 /** The plans whose runs the golden files hold. */
-import * as planTransition from "#src/plan/internal/planTransition.ts"
 import type { PlanDefinition } from "effect-emissary/plan"
 import * as definitions from "../definitions.ts"
+import { makeRules } from "../definitions.ts"
 
 const { step } = definitions
 
@@ -12,7 +12,7 @@ const plan = (name: string, ...steps: ReadonlyArray<PlanDefinition.StepDefinitio
 })
 
 /** A route into a branch and back, a band with writes, a step that is tried again. */
-export const report = planTransition.makeRules(
+export const report = makeRules(
   plan(
     "report",
     step("sort", { routes: [{ to: "apology", when: { _tag: "Text", value: "none" } }], afterBranches: "send" }),
@@ -24,10 +24,10 @@ export const report = planTransition.makeRules(
   )
 )
 
-const inner = planTransition.makeRules(plan("inner", step("check"), step("sign")))
+const inner = makeRules(plan("inner", step("check"), step("sign")))
 
 /** A tool, an agent, a function and a plan that all wait in one band. */
-export const waiting = planTransition.makeRules(
+export const waiting = makeRules(
   plan(
     "waiting",
     step("tool", { target: { kind: "tool", name: "pay" }, parallel: true }),
