@@ -615,36 +615,30 @@ class Addition {
   constructor(to: object) {
     return to
   }
-  static add<M extends object>(this: new (to: object) => object, to: M): M {
+  static add<M extends object, A>(this: new (to: object, field: A) => object, to: M, field: A): M {
     // Sound: it is the argument
-    return new this(to) as M
+    return new this(to, field) as M
   }
 }
 
 /**
- * The mark of the messages that were copied and frozen here: any number of conversations can share them. It is a private field
- * of theirs, because an entry of a `WeakSet` takes ten times as long.
+ * A message was frozen here as a copy, as a copy in which two keys of one object became equal (no conversation takes it), or as a
+ * codec made it, which compared the texts of its calls with the arguments.
  */
-class Own extends Addition {
-  readonly #isOwn = true
-  static has(value: object): boolean {
-    return #isOwn in value && value.#isOwn
-  }
-}
+type Origin = "copy" | "merged" | "decoded"
 
-/** The mark of those that a codec made: the texts of their calls were compared with the arguments. */
-class Decoded extends Addition {
-  readonly #isDecoded = true
-  static has(value: object): boolean {
-    return #isDecoded in value && value.#isDecoded
+/**
+ * The mark of the messages that were frozen here: any number of conversations can share them. It is a private field of theirs,
+ * because an entry of a `WeakMap` takes four times as long, and decoding a long conversation a tenth more.
+ */
+class Frozen extends Addition {
+  readonly #origin: Origin
+  constructor(to: object, origin: Origin) {
+    super(to)
+    this.#origin = origin
   }
-}
-
-/** The mark of those that were made with two keys of one object that became equal. No conversation takes them. */
-class Merged extends Addition {
-  readonly #isMerged = true
-  static has(value: object): boolean {
-    return #isMerged in value && value.#isMerged
+  static origin(value: object): Origin | undefined {
+    return #origin in value ? value.#origin : undefined
   }
 }
 
@@ -652,23 +646,22 @@ class Merged extends Addition {
  * The message itself if it came from here, otherwise a frozen deep copy without undefined members: whatever
  * happens later to the object that was passed in, the conversation does not change.
  */
-export const freeze = <M extends object>(self: M): M => (Own.has(self) ? self : own({ ...self }))
+export const freeze = <M extends object>(self: M): M => (Frozen.origin(self) === undefined ? own({ ...self }) : self)
 
 /** Marks and freezes a fresh object, with copies of all that is below it. */
 const own = <M extends object>(fresh: M): M => {
   freezeBelow(fresh, true)
-  return Own.add(fresh)
+  return Frozen.add(fresh, "copy")
 }
 
 /** {@link own} for a new message. */
 const ownNew = <M extends object>(fresh: M): M => {
-  const isMerged = freezeBelow(fresh, true)
-  return isMerged ? Merged.add(Own.add(fresh)) : Own.add(fresh)
+  return Frozen.add(fresh, freezeBelow(fresh, true) ? "merged" : "copy")
 }
 
 /** True for a message with two keys in one object that are equal once each half of a character is U+FFFD. */
 const hasEqualKeys = (message: object): boolean =>
-  Own.has(message) ? Merged.has(message) : wellFormedness(message) === "equal keys"
+  Frozen.origin(message) === undefined ? wellFormedness(message) === "equal keys" : Frozen.origin(message) === "merged"
 
 /**
  * Freezes a message that a codec has just made: no other code holds a part of it, so it needs no copy. The texts of its calls
@@ -676,7 +669,7 @@ const hasEqualKeys = (message: object): boolean =>
  */
 export const freezeDecoded = (message: Message): Message => {
   freezeBelow(message, false)
-  return Decoded.add(Own.add(message))
+  return Frozen.add(message, "decoded")
 }
 
 type Container = Record<string, unknown> | Array<unknown>
@@ -705,8 +698,8 @@ export const textOfCall = ({ arguments: args, text }: ToolCallPart): string =>
 
 /** A message as models and other systems receive it. One that was stored may have halves of characters. */
 export const sendable = <M extends Message>(message: M): M => {
-  const isMade = Own.has(message) && !Decoded.has(message)
-  if (isMade || wellFormedness(message) === "well-formed") return message
+  const origin = Frozen.origin(message)
+  if (origin === "copy" || origin === "merged" || wellFormedness(message) === "well-formed") return message
   const mended: Message = own<Message>({ ...message })
   if (mended.role !== "assistant") return { ...message, ...mended }
   // The text of a call may have them as escapes
@@ -728,7 +721,8 @@ const freezeBelow = (fresh: object, copies: boolean): boolean => {
   let copied: Map<Container, Container> | undefined
   const take = (value: unknown): unknown => {
     if (typeof value === "string") return copies ? value.toWellFormed() : value
-    if (typeof value !== "object" || value === null || !isContainer(value) || Own.has(value)) return value
+    if (typeof value !== "object" || value === null || !isContainer(value) || Frozen.origin(value) !== undefined)
+      return value
     const known = copied?.get(value)
     if (known !== undefined) return known
     const inner = !copies ? value : Array.isArray(value) ? [...value] : { ...value }
@@ -1435,7 +1429,7 @@ const checkName = (call: ToolCallPart, found: string, place: Place): Reason | un
   call.name === found ? undefined : { _tag: "NameMismatch", ...place, callId: call.id, expected: call.name, found }
 
 const checkParts = (self: Facts, message: AssistantMessage, place: Place): Reason | undefined => {
-  const check = makePartChecker(self, place, Decoded.has(message))
+  const check = makePartChecker(self, place, Frozen.origin(message) === "decoded")
   for (const part of message.content) {
     const reason = check(part)
     if (reason !== undefined) return reason
