@@ -105,6 +105,11 @@ export interface Options {
 
 type Settings = Omit<LanguageModelV4CallOptions, "prompt">
 
+const stopSequences = (stop: Options["stop"]): Array<string> | undefined => {
+  if (stop === undefined) return undefined
+  return typeof stop === "string" ? [stop] : [...stop]
+}
+
 /**
  * OpenAI's Responses API stores answers by default, and the client then sends references in place of them. A conversation is
  * stored here, so it would depend on what OpenAI still has, under the same key.
@@ -127,7 +132,7 @@ const settingsOf = (languageModel: SdkModel, options: Options): Settings => ({
     presencePenalty: options.presence_penalty,
     frequencyPenalty: options.frequency_penalty,
     maxOutputTokens: options.max_output_tokens ?? options.max_tokens,
-    stopSequences: typeof options.stop === "string" ? [options.stop] : options.stop && [...options.stop],
+    stopSequences: stopSequences(options.stop),
     reasoning: options.reasoning === "off" ? ("none" as const) : options.reasoning,
     headers: options.headers === undefined ? undefined : { ...options.headers }
   }),
@@ -268,7 +273,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
           sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect, offer) }, dialect),
         catch: (error) => {
           const description = error instanceof Error ? error.message : String(error)
-          return sdkError.make(method, new AiError.UnsupportedSchemaError({ description }))
+          return AiError.make({ module: "AiSdk", method, reason: new AiError.UnsupportedSchemaError({ description }) })
         }
       })
       annotateRequest(request, languageModel, settings)

@@ -172,20 +172,42 @@ export {
    */
   Listed,
   /**
-   * Some of the sessions, in the order of their ids.
+   * Some of the sessions, newest first: the session whose rest ended last, by a message, a decision or a new title, is the first one.
    *
    * **Details**
    *
    * - `unreadable`: ids of sessions that cannot be read. They can be removed.
    * - `next`: the `after` of the next page, `None` on the last one. A page may have fewer sessions than its `limit`, or none,
-   *   and still have a next one.
+   *   and still have a next one. A session that changes while pages are read moves to the front, and is on no later page; the
+   *   others are listed once.
    *
    * @category models
    * @since 0.1.0
    */
   Page,
   /**
-   * The sessions of a list. Filters select among the sessions that are read for the page; `prefix` limits what is read.
+   * One change of the list of sessions.
+   *
+   * **Details**
+   *
+   * - `Page`: the list as it is. It comes first, and again where the stream had to begin again: show it in place of what is there.
+   * - `Changed`: a session that is new or has changed. Show it at the front where it is new, or its `status` has become `running`.
+   * - `Removed`: a session that is gone, or that the filters let through no longer.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  ListChange,
+  /**
+   * The sessions of a list whose changes are read, see {@link ListOptions}. `limit` is the one of the first page.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ListChangesOptions,
+  /**
+   * The sessions of a list. Filters select among the sessions that are read for the page; `prefix` limits what is read. Begin the
+   * ids of a user's sessions with the same text, such as `"chat/ada/"`.
    *
    * @category options
    * @since 0.1.0
@@ -381,8 +403,13 @@ export {
    *   under way in another process is waited for, as by `send`.
    * - `read`: the value that a step with `writes` wrote last under this key, in any session of the namespace, until that session is
    *   removed. The id of an error is the key.
-   * - `list`: a page of the sessions. It reads one value for each session, however long that is, and opens none. Begin the ids
-   *   of a user's sessions with the same text, such as `"chat/ada/"`, and pass it as `prefix`. The id of an error is the prefix.
+   * - `list`: a page of the sessions, newest first. It reads a range of an index and one value for each session, however long that is,
+   *   and opens none. Where a `prefix` selects few among many sessions, it reads one value for each of these few. The id of an error
+   *   is the prefix. A store from before the index is read once as a whole.
+   * - `listChanges`: the first page of a list, then each session that is new, changed or removed: at once where this process changes it,
+   *   and within a few seconds where another process does. The end of a turn in another process is seen for sessions that the stream has
+   *   sent. With filters, `Removed` comes for sessions that the stream has sent. The stream does not end; while the store fails it waits for
+   *   90 seconds.
    * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one. A turn that is under
    *   way in another process is waited for, as by `send`. Definitions and values of steps that no other session uses are deleted, too.
    * - `shared`: a page of what the sessions share, see {@link Shared}. The id of an error is empty.

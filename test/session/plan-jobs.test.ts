@@ -109,7 +109,7 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
         const listed = yield* sessions.list({ prefix: "k:" })
         assert.deepStrictEqual(
           listed.sessions.map(({ id }) => id),
-          ["k:one", "k:two"]
+          ["k:two", "k:one"]
         )
         yield* Effect.forEach(listed.sessions, ({ id }) => sessions.resume(id))
         for (const input of ["one", "two"]) {

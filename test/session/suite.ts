@@ -463,15 +463,15 @@ const messages: ReadonlyArray<Rule> = [
         const titles = found.map(({ title }) => title).join(" ")
         return Option.match(next, { onNone: () => titles, onSome: () => `${titles} and more` })
       })
-      yield* expectEqual("all", "a b c", yield* listed())
+      yield* expectEqual("all", "c b a", yield* listed())
       yield* expectEqual("another prefix", "", yield* listed({ prefix: `${prefix}d` }))
-      yield* expectEqual("the first page", "a b and more", yield* listed({ limit: 2 }))
+      yield* expectEqual("the first page", "c b and more", yield* listed({ limit: 2 }))
       const { next } = yield* sessions.list({ prefix, limit: 2 })
-      yield* expectEqual("the second page", "c", yield* listed({ limit: 2, after: Option.getOrThrow(next) }))
+      yield* expectEqual("the second page", "a", yield* listed({ limit: 2, after: Option.getOrThrow(next) }))
       yield* expectEqual("by status", "c", yield* listed({ status: "waiting" }))
-      yield* expectEqual("by agent", ["a b c", ""], [yield* listed({ agent }), yield* listed({ agent: "other" })])
+      yield* expectEqual("by agent", ["c b a", ""], [yield* listed({ agent }), yield* listed({ agent: "other" })])
       yield* expectEqual("by metadata", "b", yield* listed({ metadata: { some: [1], of: "b" } }))
-      yield* expectEqual("a page without sessions", " and more", yield* listed({ limit: 2, status: "waiting" }))
+      yield* expectEqual("a page without sessions", " and more", yield* listed({ limit: 2, metadata: { of: "a" } }))
       yield* expectReason("a limit", "Refused", sessions.list({ limit: 0 }))
 
       const state = yield* existing(sessions, `${prefix}b`)
@@ -483,7 +483,7 @@ const messages: ReadonlyArray<Rule> = [
       yield* expectEqual("updated later", false, (yield* listed({ updatedAfter: updated })).includes("b"))
       yield* expectEqual("updated before", false, (yield* listed({ updatedBefore: updated })).includes("b"))
       yield* sessions.remove(`${prefix}b`)
-      yield* expectEqual("after a removal", "a c", yield* listed())
+      yield* expectEqual("after a removal", "c a", yield* listed())
     },
     ["/list/a", "/list/b", "/list/c"]
   ),
@@ -1088,7 +1088,37 @@ const ends: ReadonlyArray<Rule> = [
     yield* expectNext("an error for a reader of the session that was removed")
     const events = sessions.events(id, { after: cursor })
     yield* expectReason("events after a cursor of the removed session", "EventsUnknown", Stream.runHead(events))
-  })
+  }),
+  rule(
+    "RIGHT-15 the changes of a list are a stream: its page, then what is new, changed or removed",
+    function* (sessions, { expectNext, id }) {
+      const prefix = `${id}/list/`
+      yield* ask(sessions, `${prefix}a`, "reply a")
+      const seen: Array<string> = []
+      const changed = (text: string) => Effect.sync(() => seen.includes(text))
+      const show = (change: Session.ListChange): string => {
+        if (change._tag === "Page") return change.page.sessions.map((session) => session.id).join(" ")
+        return change._tag === "Removed" ? `no ${change.id}` : `${change.session.id} ${change.session.title}`
+      }
+      yield* sessions.listChanges({ prefix }).pipe(
+        Stream.runForEach((change) => Effect.sync(() => seen.push(show(change)))),
+        Effect.forkScoped
+      )
+      const until = (text: string) =>
+        Effect.andThen(
+          expectNext(`the change ${text}`),
+          Effect.repeat(Effect.delay(changed(text), "20 millis"), { until: (is) => is })
+        )
+      yield* until(`${prefix}a`)
+      yield* ask(sessions, `${prefix}b`, "reply b", { title: "B" })
+      yield* until(`${prefix}b B`)
+      yield* sessions.update(`${prefix}a`, { title: "A" })
+      yield* until(`${prefix}a A`)
+      yield* sessions.remove(`${prefix}b`)
+      yield* until(`no ${prefix}b`)
+    },
+    ["/list/a", "/list/b"]
+  )
 ]
 
 /** The rules of sessions that outlive their layer. */

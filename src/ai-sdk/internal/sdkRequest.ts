@@ -17,7 +17,6 @@ import type {
   SharedV4ProviderOptions,
   SharedV4Warning
 } from "@ai-sdk/provider"
-import * as Arr from "effect/Array"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -442,10 +441,11 @@ export interface Offer {
 }
 
 export const offerOf = ({ tools }: LanguageModel.ProviderOptions, { rules }: Dialect): Offer => {
-  const [made, leftOut] = Arr.partition(tools, (tool) => toolOf(tool, rules))
+  const all = tools.map((tool) => toolOf(tool, rules))
+  const made = all.flatMap((one) => (Result.isSuccess(one) ? [one.success] : []))
   return {
     made,
-    leftOut,
+    leftOut: all.flatMap((one) => (Result.isFailure(one) ? [one.failure] : [])),
     forms: new Map(made.flatMap(({ form, name }) => (form === undefined ? [] : [[name, form]])))
   }
 }

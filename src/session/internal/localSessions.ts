@@ -22,6 +22,7 @@ import * as leases from "../../store/internal/leases.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as listChanges from "./listChanges.ts"
 import * as liveSession from "./liveSession.ts"
 import * as sessionDefinitions from "./sessionDefinitions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -95,6 +96,7 @@ export interface LocalHost {
   readonly store: VersionedStore.Service
   readonly namespace: string
   readonly idleTime: Duration.Duration
+  readonly listChanges: sessionTypes.Service["listChanges"]
   readonly host: Omit<sessionWriter.Host, "markOf" | "onBusy" | "onTurn" | "onIdle" | "isExclusive">
 }
 
@@ -118,6 +120,7 @@ export const hostOf = Effect.fnUntraced(function* <R>(
     store,
     namespace,
     idleTime: Duration.fromInputUnsafe(options.idleTime ?? "1 minute"),
+    listChanges: yield* listChanges.make(sessions),
     host: {
       agents,
       context: withoutParent(yield* Effect.context<never>()),
@@ -225,6 +228,15 @@ const pollInterval = Duration.millis(250)
 /** Readers wait this long for a store that fails: the session continues by itself when it is back. */
 const patienceToRead = Duration.seconds(90)
 
+/** Another process took the session over, or the store fails for a while. */
+const untilReadable = Schedule.spaced(pollInterval).pipe(
+  Schedule.setInputType<sessionTypes.SessionError>(),
+  Schedule.while(
+    ({ elapsed, input }) =>
+      isElsewhere(input) || (sessionTypes.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
+  )
+)
+
 /** Finds the sessions that other processes left in a turn, and runs these turns. */
 const sweeperOf = (
   local: LocalHost,
@@ -322,16 +334,7 @@ const eventsOf =
             seen = sessionEvents.placeOf(entry)
             return entry
           }),
-          // Another process took the session over, or the store fails for a while
-          Stream.retry(
-            Schedule.spaced(pollInterval).pipe(
-              Schedule.setInputType<sessionTypes.SessionError>(),
-              Schedule.while(
-                ({ elapsed, input }) =>
-                  isElsewhere(input) || (sessionTypes.isStoreDown(input) && elapsed < Duration.toMillis(patienceToRead))
-              )
-            )
-          )
+          Stream.retry(untilReadable)
         )
       })
     )
@@ -471,6 +474,8 @@ export const make = Effect.fnUntraced(function* (
     prune: Effect.fn("Session.prune")((options) =>
       ofLayer(Effect.mapError(local.host.shared.prune(options ?? {}), failOf("")))
     ),
+    listChanges: (options) =>
+      Stream.provideService(Stream.retry(local.listChanges(options), untilReadable), plainJson.Limits, limits),
     remove: Effect.fn("Session.remove")((id) =>
       untilFree(using(id, ({ remove }) => remove)).pipe(removing(local.host, id))
     )

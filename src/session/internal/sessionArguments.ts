@@ -104,6 +104,10 @@ export const checked = (service: Service): Service => ({
   update: (id, details) => within(() => service.update(id, details), id, problemOf("details", details, object)),
   read: (key) => within(() => service.read(key), key, undefined, "key"),
   list: (options) => within(() => service.list(options), "", problemIn(options, list)),
+  listChanges: (options) => {
+    const refused = refusal("", "id", problemIn(options, list))
+    return refused === undefined ? service.listChanges(options) : Stream.fail(refused)
+  },
   remove: (id) => within(() => service.remove(id), id),
   shared: (options) => within(() => service.shared(options), "", problemIn(options, shared)),
   prune: (options) => within(() => service.prune(options), "", problemIn(options, shared))

@@ -183,6 +183,11 @@ const sharedPage = VersionedCodec.single({ what: "what sessions share", value: s
 
 const prunedPage = VersionedCodec.single({ what: "what was removed", value: sessionUses.PrunedPage }).schema
 
+const listChange = VersionedCodec.single({
+  what: "change of the list of sessions",
+  value: Schema.Struct({ change: sessionTypes.ListChange })
+}).schema
+
 const readCall = VersionedCodec.single({
   what: "call for the value of a step",
   value: Schema.Struct({ key: Schema.String })
@@ -239,6 +244,10 @@ export const entityOf = (namespace: string) =>
     Rpc.make("State", { payload: call, success: state, error }),
     Rpc.make("Update", { ...keyed(UpdateBody), success: receipt, error }).annotateMerge(delivered),
     Rpc.make("List", { payload: listCall, success: page, error }),
+    Rpc.make("ListChanges", { payload: listCall, success: listChange, error, stream: true }).annotate(
+      ClusterSchema.InterruptOnTermination,
+      true
+    ),
     Rpc.make("Read", { payload: readCall, success: written, error }),
     Rpc.make("History", { payload: historyCall, success: Conversation.Conversation, error }),
     Rpc.make("Remove", { payload: call, success: Schema.Boolean, error }),
@@ -472,7 +481,10 @@ const newestOf = (found: Option.Option<sessionTypes.State>): Place =>
   Option.match(found, { onNone: () => sessionEvents.start, onSome: sessionEvents.placeOf })
 
 /** The sessions of a runner. */
-export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, retention: Duration.Duration) => {
+export const layer = (
+  { host, idleTime, listChanges, namespace }: Omit<LocalHost, "store">,
+  retention: Duration.Duration
+) => {
   const entity = entityOf(namespace)
   const warn = warnOf()
   const build = (leaving: Effect.Success<typeof leavingOf>) =>
@@ -527,6 +539,7 @@ export const layer = ({ host, idleTime, namespace }: Omit<LocalHost, "store">, r
           }
         }) => use(id, (session) => session.update(details)),
         List: ({ payload }) => sessionList.page(host.sessions, payload),
+        ListChanges: ({ payload }) => Stream.map(listChanges(payload), (change) => ({ change })),
         Read: ({ payload: { key } }) =>
           Effect.mapBoth(host.writes.read(key), {
             onFailure: (reason) => new sessionTypes.SessionError({ id: key, reason }),
@@ -622,21 +635,29 @@ export const follow = <E extends SessionError | ClusterError>(options: {
       seen = sessionEvents.placeOf(entry)
       return Effect.succeed(entry)
     }),
-    Stream.timeout(options.timeout),
-    Stream.catchCause((cause) => Stream.fromEffect(toClusterError(cause))),
-    Stream.retry(
-      tryingFor(options.timeout).pipe(
-        Schedule.setInputType<SessionError | ClusterError>(),
-        Schedule.while(
-          ({ input }) =>
-            canRetry(input) || (!isClusterError(input) && (sessionTypes.isStoreDown(input) || isElsewhere(input)))
-        )
-      )
-    ),
-    Stream.mapError(unreachable(options.id)),
-    Stream.repeat(Schedule.spaced("100 millis"))
+    answered(options.id, options.timeout)
   )
 }
+
+/** A stream from the runner that has a session. It is asked for again where the runner stops, or is silent for long. */
+const answered =
+  (id: string, timeout: Duration.Duration) =>
+  <A>(asked: Stream.Stream<A, SessionError | ClusterError>): Stream.Stream<A, SessionError> =>
+    asked.pipe(
+      Stream.timeout(timeout),
+      Stream.catchCause((cause) => Stream.fromEffect(toClusterError(cause))),
+      Stream.retry(
+        tryingFor(timeout).pipe(
+          Schedule.setInputType<SessionError | ClusterError>(),
+          Schedule.while(
+            ({ input }) =>
+              canRetry(input) || (!isClusterError(input) && (sessionTypes.isStoreDown(input) || isElsewhere(input)))
+          )
+        )
+      ),
+      Stream.mapError(unreachable(id)),
+      Stream.repeat(Schedule.spaced("100 millis"))
+    )
 
 /**
  * The sessions that the runners have. Every call can be made twice, so one that was not answered is made again.
@@ -736,6 +757,13 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
         ({ written }) => written
       ),
     list: (options = {}) => call(options.prefix ?? "", (session) => session.List(defined(options))),
+    listChanges: ({ prefix = "", ...options } = {}) =>
+      Stream.suspend(() => client(entityIdOf(prefix)).ListChanges({ prefix, ...defined(options) })).pipe(
+        answered(prefix, timeout),
+        Stream.map(({ change }) => change),
+        // The page of a stream that was asked for again, where nothing has changed
+        Stream.changes
+      ),
     remove: (id) => call(id, (session) => session.Remove({ id })),
     shared: (options = {}) => call("", (session) => session.Shared(defined(options))),
     prune: (options = {}) => call("", (session) => session.Prune(defined(options)))

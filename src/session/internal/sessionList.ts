@@ -1,6 +1,9 @@
 /**
- * Lists of sessions. A page costs one range of keys and the heads under them: no session is opened, and no event is read.
- * Filters select among these heads, so a page may have fewer sessions than were read, and the next one continues after them.
+ * Lists of sessions, newest first. A page costs one range of the index and the heads of its sessions: no session is opened, and no
+ * event is read. Filters select among these heads, so a page may have fewer sessions than were read, and the next one continues after
+ * them.
+ *
+ * The index has the rows of all sessions. Where few of them have the prefix, the heads under the prefix are read and sorted instead.
  */
 
 import * as DateTime from "effect/DateTime"
@@ -10,19 +13,24 @@ import * as Option from "effect/Option"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as storage from "../../store/internal/storage.ts"
+import * as sessionIndex from "./sessionIndex.ts"
 import type { SessionLog } from "./sessionLog.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 
 const most = 200
 
 /** The number of heads that are read at a time. */
-const concurrency = 8
+export const concurrency = 8
+
+/** The number of rows that are read for a page of sessions with a prefix, before the heads under the prefix are. */
+const mostRows = 1000
 
 /** True where an object has all entries of another one. */
 const hasEntries = (all: JsonObject, some: JsonObject): boolean =>
   Object.keys(some).every((key) => Object.hasOwn(all, key) && Equal.equals(all[key], some[key]))
 
-const selects = (options: sessionTypes.ListOptions, found: sessionTypes.Listed): boolean => {
+/** True for a session that the filters of a list let through. */
+export const selects = (options: sessionTypes.ListOptions, found: sessionTypes.Listed): boolean => {
   const { agent, metadata, status, updatedAfter, updatedBefore } = options
   return (
     (agent === undefined || found.agent === agent) &&
@@ -33,35 +41,102 @@ const selects = (options: sessionTypes.ListOptions, found: sessionTypes.Listed):
   )
 }
 
-/** A head that is listed, `undefined` for a session that was removed meanwhile, or the id of one that cannot be read. */
-const headOf = (sessions: SessionLog, id: string) =>
-  sessions.log.head(id).pipe(
-    Effect.map((found): sessionTypes.Listed | string | undefined => {
-      if (Option.isNone(found)) return undefined
-      const { agent, sequence, summary } = found.value.head
-      return { id, agent, sequence, ...summary }
-    }),
-    Effect.catchTag(["Unreadable", "Damaged"], () => Effect.succeed(id))
+/** The head under an id, `undefined` where there is none, or a text where it cannot be read. */
+const headOf = ({ log }: SessionLog, id: string) =>
+  log.head(id).pipe(
+    Effect.map((found) => Option.getOrUndefined(found)?.head),
+    Effect.catchTag(["Unreadable", "Damaged"], () => Effect.succeed("unreadable" as const))
   )
+
+type Head = Exclude<Effect.Success<ReturnType<typeof headOf>>, undefined>
+
+/** A session with its place in the list. */
+interface Found extends sessionIndex.Row {
+  readonly head: Head
+}
+
+const foundOf = (id: string, head: Head): Found => ({
+  id,
+  place: sessionIndex.placeOf(id, head === "unreadable" ? undefined : head),
+  head
+})
+
+/** The part of a head that is shown, or the id of a session that cannot be read. */
+const shownOf = (id: string, head: Head): sessionTypes.Listed | string =>
+  head === "unreadable" ? id : { id, agent: head.agent, sequence: head.sequence, ...head.summary }
+
+/** The part of a session that is shown, `undefined` where there is none, or its id where it cannot be read. */
+export const look = (sessions: SessionLog, id: string) =>
+  Effect.map(headOf(sessions, id), (head) => head && shownOf(id, head))
+
+/** The session of a row, `undefined` for a row that its head does not name. */
+const byRow = Effect.fnUntraced(function* (sessions: SessionLog, row: sessionIndex.Row) {
+  const head = yield* headOf(sessions, row.id)
+  if (head === "unreadable") return { ...foundOf(row.id, head), place: row.place }
+  if (head !== undefined && sessionIndex.placeOf(row.id, head) === row.place) return foundOf(row.id, head)
+  yield* sessions.index.tidy(row, head)
+  return undefined
+})
+
+/** All sessions whose ids begin with a text, newest first. */
+const allUnder = Effect.fnUntraced(function* (sessions: SessionLog, prefix: string) {
+  const all: Array<Found> = []
+  let after: string | undefined
+  do {
+    const { keys, next } = yield* sessions.log.list({ prefix, after, limit: mostRows })
+    const heads = yield* Effect.forEach(keys, (id) => headOf(sessions, id), { concurrency })
+    all.push(...keys.flatMap((id, index) => (heads[index] === undefined ? [] : [foundOf(id, heads[index])])))
+    after = Option.getOrUndefined(next)
+  } while (after !== undefined)
+  return all.sort((a, b) => (a.place < b.place ? -1 : 1))
+})
+
+const isUnindexed = ({ head }: Found): boolean => head === "unreadable" || head.listed === undefined
+
+/** The sessions after a place, at most so many, and the last place where there are more. */
+const foundAfter = Effect.fnUntraced(function* (
+  sessions: SessionLog,
+  { after, limit, prefix }: { readonly after: string | undefined; readonly limit: number; readonly prefix: string }
+) {
+  const pageOf = <A extends { readonly place: string }>(all: ReadonlyArray<A>) => {
+    const page = all.slice(0, limit)
+    const last = all.length > limit ? page.at(-1)?.place : undefined
+    return { page, next: Option.fromUndefinedOr(last) }
+  }
+  yield* sessions.index.complete(Effect.map(allUnder(sessions, ""), (all) => all.filter(isUnindexed)))
+  const range = yield* sessions.index.list({ after, limit: prefix === "" ? limit + 1 : mostRows })
+  const rows = range.rows.filter(({ id }) => id.startsWith(prefix))
+  if (rows.length > limit || Option.isNone(range.next)) {
+    const { next, page } = pageOf(rows)
+    return { page: yield* Effect.forEach(page, (row) => byRow(sessions, row), { concurrency }), next }
+  }
+  return pageOf((yield* allUnder(sessions, prefix)).filter(({ place }) => after === undefined || place > after))
+})
+
+const refuse = (path: string, expected: string, found: string) => {
+  const reason = PayloadError.invalid([{ path, expected, found }])
+  return Effect.fail(storage.refused(new PayloadError.PayloadError({ what: "list options", reason })))
+}
 
 /** A page of the sessions in a store. An error has the prefix as its id. */
 export const page = Effect.fnUntraced(
   function* (sessions: SessionLog, options: sessionTypes.ListOptions) {
-    const { after, limit = 50, prefix } = options
+    const { after, limit = 50, prefix = "" } = options
     if (!Number.isInteger(limit) || limit < 1 || limit > most) {
-      const problem = { path: "/limit", expected: `an integer from 1 to ${most}`, found: `the number ${limit}` }
-      const reason = PayloadError.invalid([problem])
-      return yield* Effect.fail(storage.refused(new PayloadError.PayloadError({ what: "list options", reason })))
+      return yield* refuse("/limit", `an integer from 1 to ${most}`, `the number ${limit}`)
     }
-    const { keys, next } = yield* sessions.log.list({ after, limit, prefix })
-    const found = yield* Effect.forEach(keys, (id) => headOf(sessions, id), { concurrency })
+    if (after !== undefined && !sessionIndex.isPlace(after)) {
+      return yield* refuse("/after", "the next of a page", "another text")
+    }
+    const { next, page } = yield* foundAfter(sessions, { after, limit, prefix })
     const listed: Array<sessionTypes.Listed> = []
-    const unreadable: Array<string> = []
-    for (const one of found) {
-      if (typeof one === "string") unreadable.push(one)
-      else if (one !== undefined && selects(options, one)) listed.push(one)
+    const unreadable = new Set<string>()
+    for (const found of page) {
+      const shown = found && shownOf(found.id, found.head)
+      if (typeof shown === "string") unreadable.add(shown)
+      else if (shown !== undefined && selects(options, shown)) listed.push(shown)
     }
-    return { sessions: listed, unreadable, next } satisfies sessionTypes.Page
+    return { sessions: listed, unreadable: Array.from(unreadable), next } satisfies sessionTypes.Page
   },
   (effect, _, { prefix = "" }) =>
     Effect.mapError(effect, (reason) => new sessionTypes.SessionError({ id: prefix, reason }))

@@ -21,10 +21,12 @@ import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory } from "./sessionEvents.ts"
+import * as sessionIndex from "./sessionIndex.ts"
 
 /**
  * The value under the id of a session. `lease` is absent while no process runs a turn. `life` stays until the session is removed,
- * and no other one under its id has it. `summary` is that of the newest event: a list reads heads alone.
+ * and no other one under its id has it. `summary` is that of the newest event: a list reads heads alone. `listed` names its row in
+ * the index of sessions.
  */
 const Head = Schema.Struct({
   kind: Schema.Literal("session"),
@@ -32,6 +34,7 @@ const Head = Schema.Struct({
   life: Schema.String,
   sequence: runParts.Count,
   summary: Schema.Struct(sessionEvents.summary),
+  listed: Schema.optionalKey(runParts.Count),
   ...leases.headFields
 })
 
@@ -76,6 +79,7 @@ export type Conflict = storage.Conflict<Head>
  *
  * - `base`: the number of the last event before this generation.
  * - `firsts`: the number of the first event of each batch of this generation.
+ * - `row`: the version of its row in the index, where this process has written it.
  */
 export interface Stored {
   readonly at: StoredHead
@@ -83,6 +87,7 @@ export interface Stored {
   readonly base: number
   readonly firsts: Array<number>
   readonly older: ReadonlyArray<Older>
+  readonly row?: string | undefined
 }
 
 /** Events to append, the state after them, and the mark that is set or removed with them. */
@@ -255,6 +260,11 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
 /** The journals of sessions under a namespace of a store. */
 export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
   const log = journalOf(store, namespace)
+  const index = sessionIndex.make(store, namespace)
+  /** They hear of each session in this process that has changed. */
+  const listeners = new Set<(id: string) => void>()
+  const tell = (id: string) => Effect.sync(() => listeners.forEach((listener) => listener(id)))
+
   /** Begins a session with its first events, after the state `before`. One that it replaces is deleted then. */
   const create = Effect.fnUntraced(function* (
     id: string,
@@ -267,6 +277,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const { sequence } = memory
     const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first: 1, events }] : []
+    const listed = index.nextListed(replaced?.head, claim.updated)
     const begun = log.begin(id, Option.fromUndefinedOr(replaced), {
       generation,
       input: (generation) => ({ generation, memory: before ?? sessionEvents.empty(agent), older: [] }),
@@ -274,18 +285,20 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
         const life = lifeOf(fields.generation)
         const { updated } = claim
         const summary = sessionEvents.summaryOf(memory, { created: updated, updated })
-        return { ...fields, ...claim, kind: "session", agent, life, sequence, summary }
+        return { ...fields, ...claim, kind: "session", agent, life, sequence, summary, listed }
       },
       batches,
-      marking
+      marking,
+      row: index.rowOf(id, listed, replaced?.head, undefined)
     })
     const at = yield* before === undefined ? eachWithin(events)(begun) : ofAnySize(begun)
-    return { at: yield* log.sweep(at), memory, base: 0, firsts: firstsOf(batches), older: [] }
+    yield* tell(id)
+    return { at: yield* log.sweep(at), memory, base: 0, firsts: firstsOf(batches), older: [], row: at.version }
   })
 
   /** Begins a new generation with a snapshot, and deletes older ones that are not to be kept. */
   const compact = Effect.fnUntraced(function* (
-    { at, base, memory, older }: Stored,
+    { at, base, memory, older, row }: Stored,
     updated: DateTime.Utc
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const { epoch: _, owner: __, retired: ___, generation, segments, ...head } = at.head
@@ -302,18 +315,27 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     // The first one is what all events begin with. Where events are deleted, each may become the first one.
     if (base > 0 && keepEvents === Number.POSITIVE_INFINITY) yield* Effect.ignore(log.removeInput(at.key, generation))
     const swept = yield* log.sweep(next, new Set(kept.map(({ generation }) => generation)))
-    return { at: swept, memory, base: memory.sequence, firsts: [], older: kept }
+    return { at: swept, memory, base: memory.sequence, firsts: [], older: kept, row }
   })
 
   return {
     log,
+    index,
+    listeners,
+    tell,
     ...readerOf(log),
     create,
 
     /** Returns whether there was one, which may be one that cannot be read. */
     remove: (id: string): Effect.Effect<boolean, storage.Reason> =>
-      // No version is expected
-      Effect.catchTag(log.remove(id, undefined), "Conflict", Effect.die),
+      Effect.gen(function* () {
+        const found = Option.flatten(yield* Effect.option(log.head(id)))
+        // No version is expected
+        const isRemoved = yield* Effect.catchTag(log.remove(id, undefined), "Conflict", Effect.die)
+        if (isRemoved) yield* index.leave(id, Option.getOrUndefined(found)?.head)
+        yield* tell(id)
+        return isRemoved
+      }),
 
     compact,
 
@@ -332,21 +354,30 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
         const first = stored.memory.sequence + 1
         const changed = change({ ...stored.at.head, sequence: memory.sequence })
         const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first, events }] : []
+        const { key } = stored.at
         const { created } = stored.at.head.summary
         const summary =
           batches.length === 0
             ? stored.at.head.summary
             : sessionEvents.summaryOf(memory, { created, updated: changed.updated })
-        const next = { ...changed, summary }
-        const written = eachWithin(events)(log.append(stored.at, () => next, batches, marking))
+        const before = stored.at.head
+        // The end of a turn moves no session
+        const isMoved = batches.length > 0 && (before.listed === undefined || before.summary.status !== "running")
+        const listed = isMoved ? index.nextListed(before, changed.updated) : before.listed
+        const row = isMoved && listed !== undefined ? index.rowOf(key, listed, before, stored.row) : undefined
+        const next = { ...changed, summary, ...plainJson.defined({ listed }) }
+        const written = eachWithin(events)(log.append(stored.at, () => next, batches, marking, row))
         const at = yield* Effect.catchTag(written, "Conflict", (conflict) => {
           const found = Option.getOrUndefined(conflict.found)
           const isWritten =
             found?.head.owner === next.owner && found.head.epoch === next.epoch && found.head.sequence === next.sequence
           return isWritten ? Effect.succeed(found) : Effect.fail(conflict)
         })
-        if (batches.length > 0) stored.firsts.push(first)
-        return { ...stored, at, memory }
+        if (batches.length > 0) {
+          stored.firsts.push(first)
+          yield* tell(key)
+        }
+        return { ...stored, at, memory, ...(isMoved && { row: at.version }) }
       }),
 
     /** The number of the oldest event that is kept. */

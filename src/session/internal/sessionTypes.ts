@@ -62,6 +62,15 @@ export const Page = Schema.Struct({
 /** Some of the sessions. */
 export interface Page extends Schema.Schema.Type<typeof Page> {}
 
+export const ListChange = Schema.TaggedUnion({
+  Page: { page: Page },
+  Changed: { session: Listed },
+  Removed: { id: Schema.String }
+})
+
+/** One change of the list of sessions. */
+export type ListChange = typeof ListChange.Type
+
 export const Reason = Schema.TaggedUnion({
   ...storage.reasons,
   Busy: { status: sessionEvents.Status, limit: Schema.optionalKey(runParts.Count) },
@@ -270,7 +279,7 @@ export interface Details {
 
 /** The sessions of a list. */
 export interface ListOptions {
-  /** The beginning of the ids; default: all. Only sessions with such ids are read. */
+  /** The beginning of the ids; default: all. */
   readonly prefix?: string | undefined
   /** The `next` of the page before; default: from the start. */
   readonly after?: string | undefined
@@ -287,6 +296,9 @@ export interface ListOptions {
   /** Entries that the metadata has, with equal values. */
   readonly metadata?: JsonObject | undefined
 }
+
+/** The sessions of a list whose changes are read. `limit` is the one of the first page. */
+export interface ListChangesOptions extends Omit<ListOptions, "after"> {}
 
 /** Options of a message. */
 export interface SendOptions extends Details {
@@ -436,6 +448,7 @@ export interface Service {
   readonly update: (id: string, details: Details) => Effect.Effect<Receipt, SessionError>
   readonly read: (key: string) => Effect.Effect<Option.Option<Written>, SessionError>
   readonly list: (options?: ListOptions) => Effect.Effect<Page, SessionError>
+  readonly listChanges: (options?: ListChangesOptions) => Stream.Stream<ListChange, SessionError>
   readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
   readonly shared: (options?: SharedOptions) => Effect.Effect<SharedPage, SessionError>
   readonly prune: (options?: SharedOptions) => Effect.Effect<PrunedPage, SessionError>

@@ -832,6 +832,12 @@ export interface Marking {
   readonly isSet: boolean
 }
 
+/** A key without content that is written with a head. It takes the place of another one, which may be left if it cannot be deleted. */
+export interface Row {
+  readonly key: string
+  readonly replaces?: { readonly key: string; readonly version: string | undefined } | undefined
+}
+
 const setMark = (
   store: Service,
   mark: Mark,
@@ -856,22 +862,30 @@ const commit = Effect.fnUntraced(function* (
   store: Service,
   head: Encoded & { readonly expected: Option.Option<string> },
   named: ReadonlyArray<Encoded>,
-  marking: Marking | undefined
+  marking: Marking | undefined,
+  replaced: Row["replaces"]
 ): Effect.fn.Return<Option.Option<string>, Reason> {
   if (store.commit === undefined) return Option.none()
   const { mark } = marking ?? {}
   const isNew = marking?.isSet === true && mark?.version === undefined
   // The mark that is there needs another version
   if (marking?.isSet === true && !isNew) yield* setMark(store, marking.mark)
-  const removed =
+  const unmarked =
     marking?.isSet === false && mark?.version !== undefined ? { key: mark.key, version: mark.version } : undefined
+  const removed = unmarked ?? (replaced && (yield* inVersion(store, replaced)))
   const added = isNew && mark !== undefined ? [...named, { key: mark.key, value: {} }] : named
   const version = yield* Effect.mapError(store.commit({ changed: head, added, removed }), reasonOf(head.key))
   if (mark !== undefined && Option.isSome(version)) {
     if (isNew) mark.version = version.value
-    if (removed !== undefined) mark.version = undefined
+    if (unmarked !== undefined) mark.version = undefined
   }
   return version
+})
+
+/** A row with its version, `undefined` if it is not there. */
+const inVersion = Effect.fnUntraced(function* (store: Service, { key, version }: NonNullable<Row["replaces"]>) {
+  const found = version ?? Option.getOrUndefined(yield* Effect.mapError(store.get(key), reasonOf(key)))?.version
+  return found === undefined ? undefined : { key, version: found }
 })
 
 /** Logs with heads `H` and batches `E`, which begin with a value `I`. */
@@ -891,6 +905,7 @@ export interface Journal<in out H, in out E, in out I> {
       readonly input?: ((generation: string) => I) | undefined
       readonly batches?: ReadonlyArray<E> | undefined
       readonly marking?: Marking | undefined
+      readonly row?: Row | undefined
     }
   ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
   /** Writes batches, of the owner that `change` sets, with the head that it makes. */
@@ -898,7 +913,8 @@ export interface Journal<in out H, in out E, in out I> {
     at: StoredHead<H>,
     change: (head: H) => H,
     batches: ReadonlyArray<E>,
-    marking?: Marking | undefined
+    marking?: Marking | undefined,
+    row?: Row | undefined
   ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
   readonly input: (at: StoredHead<H>) => Effect.Effect<I, Conflict<H> | Reason>
   /** Deletes the value that a retired generation began with. Its batches stay. */
@@ -1021,20 +1037,23 @@ const writerOf = <H extends Log, E, I extends { readonly generation: string }>(o
     key: string,
     before: Option.Option<StoredHead<H>>,
     next: H,
-    named: ReadonlyArray<Encoded>,
-    marking: Marking | undefined
+    owned: ReadonlyArray<Encoded>,
+    marking: Marking | undefined,
+    row: Row | undefined
   ): Effect.fn.Return<StoredHead<H>, Conflict<H> | Reason> {
+    const named = row === undefined ? owned : [...owned, { key: row.key, value: {} }]
     const head = yield* encoded(options.head, headKey(key), next)
     const expected = Option.map(before, ({ version }) => version)
     const together =
       named.length === 0 && marking === undefined
         ? Option.none()
-        : yield* commit(store, { ...head, expected }, named, marking)
+        : yield* commit(store, { ...head, expected }, named, marking, row?.replaces)
     if (Option.isSome(together)) return { key, head: next, version: together.value }
     if (marking?.isSet === true) yield* setMark(store, marking.mark)
     yield* Effect.forEach(named, (one) => writeNamed(key, before, one), { concurrency, discard: true })
     const written = yield* writeHead(key, before, next, head.value)
     if (marking?.isSet === false) yield* removeMark(store, marking.mark)
+    if (row?.replaces !== undefined) yield* Effect.ignore(store.delete(row.replaces.key))
     return written
   })
 
@@ -1075,15 +1094,15 @@ const writerOf = <H extends Log, E, I extends { readonly generation: string }>(o
       options.input === undefined || log.input === undefined
         ? []
         : [yield* encoded(options.input, inputKey(key, generation), log.input(generation))]
-    const written = write(key, before, next, [...input, ...batches], log.marking)
+    const written = write(key, before, next, [...input, ...batches], log.marking, log.row)
     return yield* Effect.tapError(written, ({ _tag }) =>
       _tag === "Refused" ? Effect.ignore(removeGeneration(key, generation)) : Effect.void
     )
   })
 
-  const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches, marking) {
+  const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches, marking, row) {
     const [next, named] = yield* withEvents(at.key, change(at.head), batches)
-    return yield* write(at.key, Option.some(at), next, named, marking)
+    return yield* write(at.key, Option.some(at), next, named, marking, row)
   })
 
   return { begin, append }
