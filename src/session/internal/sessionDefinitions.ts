@@ -11,7 +11,7 @@
  * | 3. stores the message that names it | 3. finds no use again, and deletes the definition in the version that it wrote |
  *
  * A use that is added before the second look is found there. One that is added after it finds a definition that is `leaving` or
- * gone, and writes it, so that the version of the other one is no longer there.
+ * gone, and writes it, so that the version of step 3 is no longer there.
  */
 
 import * as Effect from "effect/Effect"
@@ -84,7 +84,7 @@ export interface Made {
   readonly definition: JsonObject
 }
 
-/** Without `use` the definition is from before its uses were counted, and is never removed. */
+/** Without `use` the definition was stored before its uses were counted, and is never removed. */
 const Stored = Schema.Struct({
   definition: Schema.Record(Schema.String, Schema.Json),
   use: Schema.optionalKey(Schema.Literals(["counted", "leaving"]))

@@ -18,9 +18,10 @@ import type { Kind, Name, PrunedPage, SessionUses, Shared, SharedOptions, Shared
 import * as sessionUses from "./sessionUses.ts"
 import type { AnyLife, StepWrites } from "./stepWrites.ts"
 
+/** The number of values, and of the uses of one, that are read at a time. */
 const most = 200
 
-/** The number of sessions that a page shows of a value. */
+/** The number of sessions that a page shows for each value. */
 const shownSessions = 100
 
 /** A session that is about to begin adds its use before it is stored. So a use without a session counts for this long. */
@@ -129,10 +130,11 @@ export const make = ({ definitions, namespace, sessions, store, uses, writes }: 
     /** Removes a session, and the values that no other session uses. Returns whether there was a session. */
     remove: Effect.fnUntraced(function* (id: string): Effect.fn.Return<boolean, storage.Reason> {
       const at = yield* whereReadable(sessions.log.head(id), Option.none())
-      const user = Option.getOrUndefined(at) && { id, life: Option.getOrThrow(at).head.life }
-      const names = user === undefined ? [] : yield* uses.namesOf(user)
+      const user = Option.map(at, ({ head }): User => ({ id, life: head.life }))
+      // Their rows go with the journal
+      const names = Option.isSome(user) ? yield* uses.namesOf(user.value) : []
       const isRemoved = yield* sessions.remove(id)
-      if (user !== undefined) yield* leaveThese(user, names)
+      if (Option.isSome(user)) yield* leaveThese(user.value, names)
       return isRemoved
     }),
 

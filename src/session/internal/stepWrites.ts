@@ -28,7 +28,7 @@ export const Written = Schema.Struct({ id: Schema.String, ...written })
 /** The value that a step wrote. */
 export interface Written extends Schema.Schema.Type<typeof Written> {}
 
-/** `users` are the sessions that made this write. A value from before they were counted has none. */
+/** `users` are the sessions that use this value. A value that was stored before its users were counted has none. */
 const Stored = Schema.Struct({ ...Written.fields, users: Schema.optionalKey(Schema.Array(User)) })
 
 type Stored = typeof Stored.Type
@@ -53,7 +53,7 @@ const usersOf = ({ id, users }: Stored): ReadonlyArray<AnyLife> => users ?? [{ i
 
 const nameOf = (key: string): Name => ({ kind: "step-value", key })
 
-/** Another write came between: reads and changes the value again. */
+/** Reads and changes a value again where another write came between. */
 const untilWritten = <A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E | storage.VersionConflict>) =>
   effect.pipe(
     Effect.retry({ while: ({ _tag }) => _tag === "VersionConflict" }),
@@ -108,7 +108,7 @@ export const make = (store: VersionedStore.Service, namespace: string, uses: Ses
         })
       ),
 
-    /** Removes the value of a session, unless another one made the same write. */
+    /** Removes the value of a session, unless another session uses it. */
     leave: (user: User, key: string): Effect.Effect<void, storage.Reason> =>
       untilWritten(
         Effect.gen(function* () {
@@ -123,7 +123,7 @@ export const make = (store: VersionedStore.Service, namespace: string, uses: Ses
         })
       ),
 
-    /** The sessions that use a value. A value from before they were counted has the one that wrote it. */
+    /** The sessions that use a value: where they were not counted, the session that wrote it. */
     users: (key: string): Effect.Effect<ReadonlyArray<AnyLife>, storage.Reason> =>
       Effect.map(find(key), (found) => (Option.isNone(found) ? [] : usersOf(found.value.value))),
 
