@@ -1,9 +1,18 @@
 /** MEND-10 W2: golden files of released versions never change. */
 import { assert, describe, it } from "@effect/vitest"
+import { basename, dirname } from "node:path"
 import * as golden from "../../scripts/golden.ts"
+import { glob } from "../../scripts/sources.ts"
 
 const pins = golden.readPins()
 const pinned = Object.values(pins).flatMap((files) => Object.keys(files))
+
+/** The golden sessions of a release are a copy of `next`. */
+const copies = (release: string) =>
+  golden.setOf("next").map((path) => path.replace(golden.nextSet, `${dirname(golden.nextSet)}/${release}`))
+
+const readCopies: golden.Read = (path) =>
+  golden.readFromRoot(path) ?? golden.readFromRoot(`${golden.nextSet}/${basename(path)}`)
 
 describe("MEND-10 W2 golden files are pinned by their hash", () => {
   it("no pinned file has changed", () => {
@@ -49,12 +58,32 @@ describe("MEND-10 W2 golden files are pinned by their hash", () => {
     assert.deepStrictEqual(Object.keys(more["0.2.0"] ?? {}), ["new.json"])
   })
 
+  it("WORLD-8 every pattern finds files, and the golden sessions of today's code are not pinned", () => {
+    for (const pattern of golden.patterns) {
+      if (!pattern.startsWith("test/golden/sessions/")) assert.isNotEmpty(glob(pattern), pattern)
+    }
+    assert.isAbove(golden.setOf("next").length, 10)
+    assert.notInclude(golden.goldenFiles().join(), golden.nextSet)
+  })
+
+  it("WORLD-8 a version without golden sessions of its own is not published, and those of a release never change", () => {
+    const files = [...golden.goldenFiles(), ...copies("0.1.0")]
+    const released = golden.pin(pins, "0.1.0", files, readCopies)
+    assert.deepStrictEqual(golden.releaseProblems(released, "0.1.0", readCopies), [])
+    const later = golden.pin(released, "0.2.0", [...files, "new.json"], (path) => readCopies(path) ?? "{}")
+    assert.match(
+      golden.releaseProblems(later, "0.2.0", (path) => readCopies(path) ?? "{}")[0] ?? "",
+      /^0\.2\.0: expected golden sessions of its own/
+    )
+    const [first = ""] = copies("0.1.0")
+    const changed: golden.Read = (path) => readCopies(path) + (path === first ? " " : "")
+    assert.match(golden.problemsOf(released, changed)[0] ?? "", new RegExp(`^${first}: expected the file of 0.1.0`))
+  })
+
   it("a version without pins is not published", () => {
     assert.match(
       golden.releaseProblems(pins, "0.1.0", golden.readFromRoot)[0] ?? "",
       /Run node scripts\/golden\.ts --pin/
     )
-    const released = golden.pin(pins, "0.1.0", golden.goldenFiles(), golden.readFromRoot)
-    assert.deepStrictEqual(golden.releaseProblems(released, "0.1.0", golden.readFromRoot), [])
   })
 })

@@ -1,0 +1,267 @@
+/**
+ * The agents, plans, tools and models of the golden sessions. A set that is released was made with them, and each later release
+ * has to continue it with them: what is here stays as it is, and more may be added.
+ */
+import { Effect, Layer, Option, Queue, Schema } from "effect"
+import { AiError, Tool, Toolkit } from "effect/ai"
+import { Agent, ModelRegistry, ToolResolver, ToolSettings } from "effect-emissary"
+import { Plan, Step, When } from "effect-emissary/plan"
+import { Session } from "effect-emissary/session"
+import { ScriptedModel } from "effect-emissary/testing"
+
+/**
+ * The world outside of the sessions.
+ *
+ * - `isBroken`: what is to hang, fail or be missing does so. The sessions are made in such a world, and continued in a whole one.
+ * - `calls`: what tools and steps have done.
+ * - `hanging`: what hangs has begun.
+ */
+export interface Stage {
+  readonly isBroken: boolean
+  readonly calls: Array<string>
+  readonly hanging: Queue.Queue<string>
+}
+
+export const makeStage = (isBroken: boolean): Effect.Effect<Stage> =>
+  Effect.map(Queue.unbounded<string>(), (hanging) => ({ isBroken, calls: [], hanging }))
+
+/** Hangs for ever while the world is broken. */
+const hang = ({ hanging, isBroken }: Stage, what: string) =>
+  isBroken ? Effect.andThen(Queue.offer(hanging, what), Effect.never) : Effect.void
+
+const work = (stage: Stage, name: string, input: string) =>
+  Effect.gen(function* () {
+    stage.calls.push(`${name} ${input}`)
+    if (name === "hang" || name === "print") yield* hang(stage, input)
+    if (name === "drop" && stage.isBroken) return yield* Effect.die(new Error("dropped"))
+    return `${name} of ${input}`
+  })
+
+const parameters = Schema.Struct({ input: Schema.String })
+
+const tool = <const Name extends string>(name: Name, options?: { readonly needsApproval?: boolean }) =>
+  Tool.make(name, { description: `Does ${name}`, parameters, success: Schema.String, ...options })
+
+/** `print` may run again. */
+const toolkit = Toolkit.make(
+  tool("look"),
+  tool("drop"),
+  tool("hang"),
+  tool("pay", { needsApproval: true }),
+  tool("print").annotate(Tool.Idempotent, true).annotate(ToolSettings.Timeout, "1 hour")
+)
+
+const handlersOf = (stage: Stage) =>
+  toolkit.toLayer({
+    look: ({ input }) => work(stage, "look", input),
+    drop: ({ input }) => work(stage, "drop", input),
+    hang: ({ input }) => work(stage, "hang", input),
+    pay: ({ input }) => work(stage, "pay", input),
+    print: ({ input }) => work(stage, "print", input)
+  })
+
+const unusable = new AiError.InvalidOutputError({
+  description: "half an answer",
+  usage: { promptTokens: 20, completionTokens: 5, totalTokens: 25 }
+})
+
+const asked = ({ messages }: ScriptedModel.Request) => messages.findLast(({ role }) => role === "user")?.text ?? ""
+
+/**
+ * A message is a list of commands between `&`: each is the name of a tool and its input, or `think` and `fail`, which hang and
+ * fail while the world is broken, or `muddle` and `spoil`, whose first answers cannot be used. Other words, and results, are repeated.
+ */
+const answerOf =
+  (stage: Stage, name: string): ScriptedModel.TurnFunction =>
+  (request) => {
+    const { messages, responseFormat, tools } = request
+    const last = messages.at(-1)
+    const usage = { inputTokens: 10 * messages.length, outputTokens: 5 }
+    if (responseFormat.type === "json") return { object: { words: asked(request).split(" ").length }, usage }
+    if (last?.role === "tool") return { text: `${name}: ${last.text}`, usage }
+    const commands = asked(request)
+      .split(" & ")
+      .map((command) => command.split(" "))
+    const toolCalls = commands.flatMap(([tool = "", ...input], index) =>
+      tools.some(({ name }) => name === tool)
+        ? [{ id: `call_${messages.length}_${index}`, name: tool, params: { input: input.join(" ") } }]
+        : []
+    )
+    if (toolCalls.length > 0) return { text: "One moment.", toolCalls, usage }
+    const [command] = commands[0] ?? []
+    if (command === "fail" && stage.isBroken) return { fail: { reason: "AuthenticationError" } }
+    if ((command === "muddle" || command === "spoil") && !stage.calls.includes(command)) {
+      stage.calls.push(command)
+      return command === "muddle" ? { fail: unusable } : { text: "Half an", usage, finishReason: "error" }
+    }
+    const answer: ScriptedModel.Turn = {
+      reasoning: { text: "They ask.", metadata: { demo: { signature: "s1" } } },
+      text: `${name}: ${asked(request)}`,
+      usage
+    }
+    return command === "think" ? Effect.as(hang(stage, command), answer) : answer
+  }
+
+const model = "demo/small"
+
+/** One agent with all tools. */
+export const support = Agent.make("support", { model, instructions: "You help customers.", toolkit })
+
+const clerk = Agent.make("clerk", {
+  model,
+  instructions: "You pay.",
+  toolkit: Toolkit.make(toolkit.tools.pay, toolkit.tools.hang)
+})
+
+const manager = Agent.make("manager", {
+  model,
+  instructions: "You tell the clerk.",
+  toolkit: [Agent.asTool(clerk, { name: "clerk", description: "Pays" }), toolkit.tools.look]
+})
+
+/** An answer that has to fit a Schema. */
+export const counter = Agent.make("counter", { model, output: Schema.Struct({ words: Schema.Finite }) })
+
+/** Its prompts are kept short. */
+const forgetful = Agent.make("forgetful", { model, budget: Agent.truncate({ threshold: 40 }) })
+
+const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
+  Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
+
+const step = (stage: Stage, name: string) => Step.target(name, ({ task }) => work(stage, name, task))
+
+/** A step that asks a question, and does its work after the answer. */
+const question = (stage: Stage, name: string) =>
+  Step.target(name, ({ decision, task }) =>
+    decision === undefined ? Step.pause("Is it good?") : work(stage, name, `${task}, ${decision.reason ?? "as it is"}`)
+  )
+
+const Draft = Schema.Struct({ text: Schema.String, round: Schema.Finite })
+
+const draft = Step.target("draft", { output: Draft }, ({ payload, task }) => {
+  const before = Schema.decodeUnknownOption(Draft)(payload)
+  const { round, text } = Option.getOrElse(before, () => ({ text: task, round: 0 }))
+  return Effect.succeed({ text: `${text}.`, round: round + 1 })
+})
+
+/** A loop of three rounds, a step that is tried again, and a parallel group with an agent, of which one step hangs. */
+export const reportOf = (stage: Stage) =>
+  bind(
+    Plan.make(
+      { name: "report" },
+      Step.make("draft", { target: draft, writes: "draft", routes: [["draft", When.field("round").lessThan(3)]] }),
+      Step.make("proof", {
+        target: ({ task }) => {
+          const isFirst = stage.isBroken && !stage.calls.some((call) => call.startsWith("proof"))
+          return isFirst
+            ? Effect.andThen(work(stage, "proof", task), Effect.fail({ _tag: "NoPaper" }))
+            : work(stage, "proof", "the draft")
+        },
+        retry: { times: 1 }
+      }),
+      Step.make("facts", { target: support, task: "look facts", parallel: true }),
+      Step.make("pictures", { target: step(stage, "pictures"), parallel: true, writes: "pictures" }),
+      Step.make("press", { target: step(stage, "hang"), parallel: true, writes: "press" }),
+      Step.make("end", { target: step(stage, "end") })
+    )
+  )
+
+/** A parallel group in which a tool, a call of an agent, a question, and a question of a plan inside wait. */
+export const orderOf = Effect.fnUntraced(function* (stage: Stage) {
+  const inner = yield* bind(
+    Plan.make(
+      { name: "inner" },
+      Step.make("check", { target: step(stage, "check") }),
+      Step.make("sign", { target: question(stage, "sign") })
+    )
+  )
+  const plan = yield* Effect.orDie(
+    Plan.make(
+      { name: "order" },
+      Step.make("note", { target: step(stage, "note"), writes: "note" }),
+      Step.make("pay", { target: "pay", parallel: true }),
+      Step.make("cashier", { target: support, task: "pay cashier", parallel: true }),
+      Step.make("ask", { target: question(stage, "ask"), parallel: true }),
+      Step.make("inner", { target: inner, parallel: true }),
+      Step.make("ship", { target: step(stage, "ship"), writes: "ship" })
+    )
+  )
+  return yield* Effect.orDie(Plan.bind(plan, { toolkit }))
+})
+
+/** A step that fails while the world is broken, behind one with a write. */
+const nightlyOf = (stage: Stage) =>
+  bind(
+    Plan.make(
+      { name: "nightly" },
+      Step.make("collect", { target: step(stage, "collect"), writes: "collected" }),
+      Step.make("send", {
+        target: ({ task }) => (stage.isBroken ? Effect.fail({ _tag: "NoLine" }) : work(stage, "send", task))
+      })
+    )
+  )
+
+/** A step that ends the plan around it. */
+const triageOf = (stage: Stage) =>
+  bind(
+    Plan.make(
+      { name: "triage" },
+      Step.make("sort", {
+        target: ({ task }) => (task === "spam" ? Step.conclude("Nothing to do.") : work(stage, "sort", task))
+      }),
+      Step.make("reply", { target: step(stage, "reply") })
+    )
+  )
+
+/** The words of a message that a user sends with an agent of their own. */
+export const poetOf = (instructions: string) =>
+  Agent.encode(Agent.make("poet", { model, instructions, toolkit: [toolkit.tools.look] }))
+
+/** Sessions of the whole cast in such a world, over the store around. */
+export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.layer>[1] = {}) => {
+  const models = ModelRegistry.layer({
+    demo: ModelRegistry.provider({
+      options: ModelRegistry.Sampling,
+      model: (name) => ScriptedModel.layer(answerOf(stage, name))
+    })
+  })
+  /** Its turns cannot begin while the world is broken. */
+  const moody = Agent.make("moody", {
+    model,
+    instructions: Effect.suspend(() =>
+      stage.isBroken ? Effect.die(new Error("no instructions")) : Effect.succeed("You are back.")
+    )
+  })
+  const layer = Effect.gen(function* () {
+    const triage = yield* triageOf(stage)
+    const chief = Agent.make("chief", {
+      model,
+      instructions: "You tell others.",
+      toolkit: [
+        Agent.asTool(manager, { name: "manager", description: "Tells the clerk" }),
+        Agent.asTool(triage, { name: "triage", description: "Sorts mail" })
+      ]
+    })
+    return Session.layer(
+      [
+        support,
+        chief,
+        counter,
+        forgetful,
+        moody,
+        yield* reportOf(stage),
+        yield* orderOf(stage),
+        yield* nightlyOf(stage),
+        triage,
+        Session.fromDefinitions(Agent.decode)
+      ],
+      { models: ["demo/large"], drainTime: 0, ...options }
+    )
+  })
+  const handlers = handlersOf(stage)
+  return Layer.unwrap(layer).pipe(
+    Layer.provide([ToolResolver.layerToolkit(toolkit), handlers]),
+    Layer.provide([models, handlers]),
+    Layer.fresh
+  )
+}

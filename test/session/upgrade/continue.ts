@@ -1,0 +1,62 @@
+/** Calls with which a later release continues the golden sessions. */
+import { Effect, Option, Stream } from "effect"
+import { Conversation, Message } from "effect-emissary"
+import { Session } from "effect-emissary/session"
+import type * as cast from "./cast.ts"
+
+const stateOf = (sessions: Session.Service, id: string) =>
+  Effect.map(sessions.state(id), (state) => Option.getOrThrow(state))
+
+/** The state of a session, as soon as it is like this. */
+export const until = (sessions: Session.Service, id: string, is: (state: Session.State) => boolean) =>
+  sessions.events(id).pipe(
+    Stream.mapEffect(() => stateOf(sessions, id)),
+    Stream.filter(is),
+    Stream.runHead,
+    Effect.map((state) => Option.getOrThrow(state))
+  )
+
+export const isIdle = ({ status }: Session.State): boolean => status === "idle"
+
+/** The answer of a turn that a call begins. */
+export const answerAfter = Effect.fnUntraced(function* (
+  sessions: Session.Service,
+  id: string,
+  call: Effect.Effect<unknown, Session.SessionError>
+) {
+  const { cursor } = yield* stateOf(sessions, id)
+  yield* call
+  return (yield* Session.answer(id, { after: cursor })).text
+})
+
+/** Decides all that waits. */
+export const decide = Effect.fnUntraced(function* (sessions: Session.Service, id: string, approved = true) {
+  const { requests } = yield* until(sessions, id, ({ requests }) => requests.length > 0)
+  yield* sessions.decide(
+    id,
+    requests.map((request) => ({ ...request, approved }))
+  )
+})
+
+/** The answer of the turn that takes the decisions. */
+export const decideAll = (sessions: Session.Service, id: string, approved = true) =>
+  answerAfter(sessions, id, decide(sessions, id, approved))
+
+/** The conversation, without instructions. */
+export const textsOf = (sessions: Session.Service, id: string) =>
+  Effect.map(sessions.history(id), (history) =>
+    Conversation.messages(history).flatMap((message) =>
+      message.role === "system" ? [] : [`${message.role}: ${Message.text(message)}`]
+    )
+  )
+
+/** The work of tools and steps, in the order of its names. */
+export const callsOf = ({ calls }: cast.Stage) => calls.toSorted()
+
+export const instructionsOf = (sessions: Session.Service, id: string) =>
+  Effect.map(sessions.history(id), (history) =>
+    Conversation.messages(history).flatMap((message) => (message.role === "system" ? [Message.text(message)] : []))
+  )
+
+export const reasonOf = <A, R>(effect: Effect.Effect<A, Session.SessionError, R>) =>
+  Effect.map(Effect.flip(effect), ({ reason }) => reason._tag)

@@ -1,0 +1,355 @@
+/** The scenarios of the golden sessions: chats here, jobs in `job-scenarios.ts`. A released set has a file of each, so they stay. */
+import { Effect, Option, Queue, Result, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { Conversation, Message } from "effect-emissary"
+import { Digest } from "effect-emissary/payload"
+import { Session } from "effect-emissary/session"
+import assert from "node:assert"
+import * as cast from "./cast.ts"
+import {
+  answerAfter,
+  callsOf,
+  decide,
+  decideAll,
+  instructionsOf,
+  isIdle,
+  reasonOf,
+  textsOf,
+  until
+} from "./continue.ts"
+import type { Body, Scenario } from "./golden.ts"
+import { jobScenarios } from "./job-scenarios.ts"
+
+const unknown = "The call was interrupted before it returned a result, and it is not known whether it took effect."
+
+const stopped = "The run was interrupted while the tool was executing, and it is not known whether it took effect."
+
+const chat: Scenario = {
+  name: "chat",
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      const details = { title: "First", metadata: { team: 1 } }
+      yield* Session.ask("chat", "Hello", { agent: "support", messageId: "m1", context: { user: "ada" }, ...details })
+      yield* TestClock.adjust("1 minute")
+      yield* Session.ask("chat", "look a & drop b & unknown c", { messageId: "m2", model: "demo/large" })
+      yield* sessions.update("chat", { title: "Hello and more", metadata: { team: { name: "x" } } })
+      yield* Session.ask("chat/other", "muddle", { agent: "support" })
+      yield* Session.ask("chat/other", "spoil", { messageId: "m2" })
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    assert.strictEqual((yield* Session.ask("chat", "look again")).text, "small: look of again")
+    // The message is known, and its answer is found again
+    assert.strictEqual(
+      (yield* Session.ask("chat", "Hello", { messageId: "m1", context: { user: "ada" } })).text,
+      "small: Hello"
+    )
+    yield* sessions.update("chat", { metadata: { team: 2 } })
+    const { sessions: listed } = yield* sessions.list({ metadata: { team: 2 } })
+    assert.deepStrictEqual(
+      listed.map(({ id, title }) => [id, title]),
+      [["chat", "Hello and more"]]
+    )
+    assert.strictEqual(yield* sessions.remove("chat"), true)
+    assert.deepStrictEqual(yield* sessions.state("chat"), Option.none())
+  })
+}
+
+/** A session that begins with messages of another system, a prompt that is cut, an answer as data, and agents and plans behind tools. */
+const answers: Scenario = {
+  name: "answers",
+  begin: [
+    Effect.fnUntraced(function* () {
+      const image = { type: "file", mediaType: "image/png", data: { type: "base64", base64: "iVBORw0KGgo=" } } as const
+      const user = yield* Message.user([{ type: "text", text: "What is this?" }, image], { id: "old" })
+      const question = Result.getOrThrow(Conversation.append(Conversation.empty, user))
+      const conversation = yield* Conversation.addAssistant(question, "A dot.")
+      yield* Session.ask("imported", "Are you sure?", { agent: "support", conversation })
+      yield* Session.ask("counted", "one two three", { agent: "counter" })
+      for (const text of ["one", "two", "three"]) {
+        yield* Session.ask("cut", `Tell me story number ${text}, and do not be brief at all, because I have time.`, {
+          agent: "forgetful"
+        })
+      }
+      yield* Session.ask("behind", "manager look a & triage spam & triage mail", { agent: "chief" })
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    assert.strictEqual((yield* Session.ask("imported", "Really?")).text, "small: Really?")
+    const edit = sessions.edit("imported", { messageId: "old", input: "What was this?" })
+    assert.deepStrictEqual(yield* answerAfter(sessions, "imported", edit), "small: What was this?")
+    const counted = yield* Session.result(cast.counter, "counted")
+    assert(counted.outcome === "Completed" && counted.output.words === 3)
+    yield* Session.ask("counted", "one two")
+    const again = yield* Session.result(cast.counter, "counted")
+    assert(again.outcome === "Completed" && again.output.words === 2)
+    assert.strictEqual((yield* Session.ask("cut", "And now?")).text, "small: And now?")
+    assert.strictEqual((yield* Session.ask("behind", "triage again")).text, "small: reply of sort of again")
+  })
+}
+
+const approvals: Scenario = {
+  name: "approvals",
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      yield* Session.ask("approved", "look a & pay 5", { agent: "support", messageId: "m1" })
+      yield* sessions.send("approved", "And then?", { messageId: "m2" })
+      yield* Session.ask("denied", "pay 6 & pay 7", { agent: "support" })
+      yield* Session.ask("left", "pay 8", { agent: "support" })
+      yield* Session.ask("deep", "manager clerk pay 9", { agent: "chief" })
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    assert.strictEqual(yield* decideAll(sessions, "approved"), "small: And then?")
+    assert.strictEqual(yield* decideAll(sessions, "denied", false), "small: The call was denied.\nThe call was denied.")
+    const left = yield* Session.ask("left", "Never mind", { pending: "deny" })
+    assert.strictEqual(left.text, "small: Never mind")
+    assert.strictEqual(yield* decideAll(sessions, "deep"), "small: small: small: pay of 9")
+    assert.deepStrictEqual(callsOf(stage), ["pay 5", "pay 9"])
+  })
+}
+
+/** Killed processes: in calls, in an agent behind a tool, beside a decision that no turn has taken, and while a model is asked. */
+const cutOff: Scenario = {
+  name: "cut-off",
+  begin: [
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      yield* sessions.send("call", "look a & hang b & look c", { agent: "support", messageId: "m1" })
+      yield* Queue.take(hanging)
+      yield* sessions.send("call", "first in the queue", { messageId: "q1" })
+      yield* sessions.send("call", "second in the queue", { messageId: "q2", context: { user: "ada" } })
+      yield* sessions.send("again", "print c", { agent: "support" })
+      yield* Queue.take(hanging)
+      yield* sessions.send("deep", "manager clerk hang d", { agent: "chief" })
+      yield* Queue.take(hanging)
+      yield* sessions.send("decided", "pay 5 & hang e", { agent: "support" })
+      yield* Queue.take(hanging)
+      yield* decide(sessions, "decided")
+      yield* sessions.send("model", "think", { agent: "support", messageId: "m1" })
+      yield* Queue.take(hanging)
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    for (const id of ["call", "again", "deep", "decided", "model"]) yield* until(sessions, id, isIdle)
+    assert.deepStrictEqual(yield* textsOf(sessions, "call"), [
+      "user: look a & hang b & look c",
+      "assistant: One moment.",
+      "tool: look of a",
+      `tool: ${unknown}`,
+      "tool: look of c",
+      `assistant: small: look of a\n${unknown}\nlook of c`,
+      "user: first in the queue",
+      "assistant: small: first in the queue",
+      "user: second in the queue",
+      "assistant: small: second in the queue"
+    ])
+    assert.deepStrictEqual((yield* textsOf(sessions, "again")).slice(2), [
+      "tool: print of c",
+      "assistant: small: print of c"
+    ])
+    assert.deepStrictEqual(yield* textsOf(sessions, "deep"), [
+      "user: manager clerk hang d",
+      "assistant: One moment.",
+      `tool: small: small: ${unknown}`,
+      `assistant: small: small: small: ${unknown}`
+    ])
+    assert.deepStrictEqual(yield* textsOf(sessions, "decided"), [
+      "user: pay 5 & hang e",
+      "assistant: One moment.",
+      "tool: pay of 5",
+      `tool: ${unknown}`,
+      `assistant: small: pay of 5\n${unknown}`
+    ])
+    assert.deepStrictEqual(yield* textsOf(sessions, "model"), ["user: think", "assistant: small: think"])
+    assert.deepStrictEqual(callsOf(stage), ["look c", "pay 5", "print c"])
+  })
+}
+
+/** Turns that failed or were stopped, and messages that wait for what is not there. */
+const failed: Scenario = {
+  name: "failed",
+  begin: [
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      yield* Effect.exit(Session.ask("failed", "fail now", { agent: "support", messageId: "m1" }))
+      yield* sessions.send("held", "Hello", { agent: "moody", messageId: "m1" })
+      yield* sessions.send("held", "Hello?", { messageId: "m2" })
+      yield* sessions.send("held", "Bye", { messageId: "m3" })
+      yield* until(sessions, "held", isIdle)
+      yield* sessions.withdraw("held", "m3")
+      yield* sessions.send("stopped", "hang a", { agent: "support" })
+      yield* Queue.take(hanging)
+      yield* sessions.interrupt("stopped")
+      yield* sessions.send("dropped", "pay 5 & hang b", { agent: "support" })
+      yield* Queue.take(hanging)
+      yield* decide(sessions, "dropped")
+      yield* sessions.interrupt("dropped")
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    assert.strictEqual(yield* answerAfter(sessions, "failed", sessions.resume("failed")), "small: fail now")
+    yield* until(sessions, "held", ({ queue, status }) => queue.length === 0 && status === "idle")
+    assert.deepStrictEqual(yield* textsOf(sessions, "held"), [
+      "user: Hello",
+      "assistant: small: Hello",
+      "user: Hello?",
+      "assistant: small: Hello?"
+    ])
+    assert.strictEqual(yield* answerAfter(sessions, "stopped", sessions.resume("stopped")), `small: ${stopped}`)
+  })
+}
+
+const edited: Scenario = {
+  name: "edited",
+  begin: [
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      for (const text of ["one", "two", "three"]) {
+        yield* Session.ask("taken", text, { agent: "support", messageId: text })
+      }
+      yield* answerAfter(sessions, "taken", sessions.edit("taken", { messageId: "two", input: "2", newMessageId: "2" }))
+      yield* sessions.send("waiting", "hang a", { agent: "support", messageId: "m1" })
+      yield* Queue.take(hanging)
+      yield* sessions.send("waiting", "two", { messageId: "two" })
+      yield* sessions.send("waiting", "three", { messageId: "three" })
+      yield* sessions.edit("waiting", { messageId: "two", input: "2", newMessageId: "2" })
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    const edit = sessions.edit("taken", { messageId: "one", newMessageId: "1" })
+    assert.strictEqual(yield* answerAfter(sessions, "taken", edit), "small: one")
+    assert.deepStrictEqual(yield* textsOf(sessions, "taken"), ["user: one", "assistant: small: one"])
+    yield* until(sessions, "waiting", isIdle)
+    assert.deepStrictEqual(yield* textsOf(sessions, "waiting"), [
+      "user: hang a",
+      "assistant: One moment.",
+      `tool: ${unknown}`,
+      `assistant: small: ${unknown}`,
+      "user: 2",
+      "assistant: small: 2",
+      "user: three",
+      "assistant: small: three"
+    ])
+  })
+}
+
+/** Forks of a chat, of a call that waits, and of a fork. */
+const forked: Scenario = {
+  name: "forked",
+  begin: [
+    Effect.fnUntraced(function* (sessions) {
+      const { cursor } = yield* Session.ask("origin", "one", { agent: "support", messageId: "m1", title: "Origin" })
+      yield* Session.ask("origin", "pay 5", { messageId: "m2" })
+      yield* sessions.fork("origin", { to: "begun", at: cursor })
+      yield* sessions.fork("origin", { to: "denied" })
+      yield* Session.ask("denied", "two")
+      yield* sessions.fork("denied", { to: "again" })
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    assert.strictEqual((yield* Session.ask("begun", "two")).text, "small: two")
+    assert.deepStrictEqual(yield* textsOf(sessions, "begun"), [
+      "user: one",
+      "assistant: small: one",
+      "user: two",
+      "assistant: small: two"
+    ])
+    assert.strictEqual((yield* Session.ask("again", "three")).text, "small: three")
+    assert.strictEqual(yield* decideAll(sessions, "origin"), "small: pay of 5")
+    yield* sessions.fork("origin", { to: "later" })
+    assert.deepStrictEqual(yield* textsOf(sessions, "later"), yield* textsOf(sessions, "origin"))
+    yield* sessions.remove("origin")
+    assert.strictEqual((yield* Session.ask("later", "four")).text, "small: four")
+    assert.deepStrictEqual(callsOf(stage), ["pay 5"])
+  })
+}
+
+/** Agents that are data. */
+const definitions: Scenario = {
+  name: "definitions",
+  begin: [
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      const definition = yield* cast.poetOf("You rhyme.")
+      yield* Session.ask("poem", "look a", { definition })
+      yield* Session.ask("edited", "one", { definition: yield* Digest.sha256(definition) })
+      yield* Session.ask("edited", "two", { definition: yield* cast.poetOf("You sing.") })
+      yield* sessions.send("queued", "think", { definition })
+      yield* Queue.take(hanging)
+      yield* sessions.send("queued", "after", { definition: yield* cast.poetOf("You whisper.") })
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    assert.strictEqual((yield* Session.ask("poem", "look b")).text, "small: look of b")
+    const definition = yield* Digest.sha256(yield* cast.poetOf("You sing."))
+    assert.strictEqual((yield* Session.ask("edited", "three")).text, "small: three")
+    assert.strictEqual((yield* Session.ask("new", "one", { definition })).text, "small: one")
+    yield* until(sessions, "queued", isIdle)
+    assert.deepStrictEqual(yield* instructionsOf(sessions, "queued"), [
+      "You rhyme.",
+      "These instructions replace all earlier ones:\n\nYou whisper."
+    ])
+  })
+}
+
+const updates = (count: number): Body =>
+  Effect.fnUntraced(function* (sessions) {
+    for (let n = 1; n <= count; n++) yield* sessions.update("long", { title: `Title ${n}` })
+    yield* Session.ask("long", `After ${count}`)
+  })
+
+const beginLong: Body = () => Session.ask("long", "Hello", { agent: "support", messageId: "m1" })
+
+/** Several processes, generations and snapshots. */
+const long: Scenario = {
+  name: "long",
+  options: { drainTime: "1 second" },
+  begin: [beginLong, updates(70), updates(80), updates(3)],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    const { cursor } = yield* Session.ask("long", "Hello", { messageId: "m1" })
+    assert.strictEqual((yield* Session.ask("long", "End")).text, "small: End")
+    yield* sessions.fork("long", { to: "fork", at: cursor })
+    assert.deepStrictEqual(yield* textsOf(sessions, "fork"), ["user: Hello", "assistant: small: Hello"])
+  })
+}
+
+/** Of which older events are deleted. */
+const pruned: Scenario = {
+  ...long,
+  name: "pruned",
+  options: { ...long.options, keepEvents: 10 },
+  proceed: Effect.fnUntraced(function* (sessions) {
+    assert.strictEqual((yield* Session.ask("long", "End")).text, "small: End")
+    assert.strictEqual(yield* reasonOf(Stream.runHead(sessions.events("long"))), "EventsPruned")
+  })
+}
+
+/** A job that another one replaces, in a process that is killed before the values of the first one are deleted. */
+const restarted: Scenario = {
+  name: "restarted",
+  deletes: false,
+  begin: [
+    () => Session.ask("job", "whales", { agent: "support", messageId: "m1" }),
+    Effect.fnUntraced(function* (sessions) {
+      yield* Effect.forkScoped(sessions.send("job", "cats", { agent: "support", messageId: "m2", ifExists: "restart" }))
+      const isReplaced = Effect.map(sessions.list(), (page) => page.sessions.every(({ messages }) => messages === 0))
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, isReplaced), { until: (holds) => holds })
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions) {
+    yield* until(sessions, "job", isIdle)
+    assert.deepStrictEqual(yield* textsOf(sessions, "job"), ["user: cats", "assistant: small: cats"])
+  })
+}
+
+export const scenarios: ReadonlyArray<Scenario> = [
+  chat,
+  answers,
+  approvals,
+  cutOff,
+  failed,
+  edited,
+  forked,
+  definitions,
+  long,
+  pruned,
+  restarted,
+  ...jobScenarios
+]

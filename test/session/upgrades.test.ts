@@ -1,0 +1,178 @@
+/** WORLD-8: sessions as each release has stored them are opened and continued by today's code. */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, SchemaAST } from "effect"
+import { TestClock } from "effect/testing"
+import { VersionedStore } from "effect-emissary"
+import { SqliteClient } from "effect-emissary/node"
+import * as sessionEvents from "#src/session/internal/sessionEvents.ts"
+import * as runParts from "#src/agent/internal/runParts.ts"
+import { readdirSync } from "node:fs"
+import { basename, join } from "node:path"
+import { nextSet, readFromRoot, setOf } from "../../scripts/golden.ts"
+import { root } from "../../scripts/sources.ts"
+import { test } from "../test.ts"
+import { callsOf, isIdle, reasonOf, until } from "./upgrade/continue.ts"
+import * as golden from "./upgrade/golden.ts"
+import { scenarios } from "./upgrade/scenarios.ts"
+
+const read = (path: string): golden.Golden => JSON.parse(readFromRoot(path) ?? "null")
+
+const pathOf = ({ name }: golden.Scenario) => `${nextSet}/${name}.json`
+
+/** `next`, and the releases. */
+const sets = readdirSync(join(root, nextSet, ".."))
+
+const stores = [
+  ["memory", VersionedStore.layerMemory],
+  ["SQLite", Layer.orDie(SqliteClient.layerStore({ filename: ":memory:" }))]
+] as const
+
+const filled = Effect.fnUntraced(function* (
+  layer: Layer.Layer<VersionedStore.VersionedStore>,
+  stored: Pick<golden.Golden, "rows">
+) {
+  const context = yield* Layer.build(Layer.fresh(layer))
+  const store = Context.get(context, VersionedStore.VersionedStore)
+  yield* golden.load(store, stored)
+  return store
+})
+
+/** The tags of a union. */
+const tagsIn = (ast: SchemaAST.AST): ReadonlyArray<string> => {
+  if (SchemaAST.isUnion(ast)) return ast.types.flatMap(tagsIn)
+  if (!SchemaAST.isObjects(ast)) return []
+  return ast.propertySignatures.flatMap(({ name, type }) =>
+    name === "_tag" && SchemaAST.isLiteral(type) ? [String(type.literal)] : []
+  )
+}
+
+describe("WORLD-8 what today's code stores", () => {
+  for (const scenario of scenarios) {
+    test(`WORLD-8 ${scenario.name} has the layout of the golden sessions, and the same bytes in each run`, function* () {
+      const found = yield* golden.record(scenario)
+      const expected = readFromRoot(pathOf(scenario))
+      const advice = [
+        "Where the layout is to change: npm run golden:sessions, then say in the commit and in CHANGELOG.md what changes.",
+        "Sessions of the releases in test/golden/sessions have to be read and continued even so."
+      ].join("\n")
+      const differs = golden.difference(
+        expected === undefined ? "" : golden.layoutOf(JSON.parse(expected)),
+        golden.layoutOf(found)
+      )
+      assert.isUndefined(differs, `${pathOf(scenario)} is not what today's code writes, at ${differs}\n${advice}`)
+      assert.strictEqual(golden.textOf(yield* golden.record(scenario)), golden.textOf(found))
+    })
+  }
+
+  it("WORLD-8 the golden sessions have each kind of event, of sessions, of runs and of plans", () => {
+    const written = new Set<string>()
+    for (const scenario of scenarios) {
+      JSON.stringify(read(pathOf(scenario)), (key, value: unknown) => {
+        if (key === "_tag" && typeof value === "string") written.add(value)
+        return value
+      })
+    }
+    const kinds = [sessionEvents.Event, runParts.Event, runParts.PlanRunEvent].flatMap(({ ast }) => tagsIn(ast))
+    assert.isAbove(kinds.length, 35)
+    assert.deepStrictEqual(
+      kinds.filter((kind) => !written.has(kind)),
+      [],
+      "events without a golden session: add them to a scenario"
+    )
+  })
+})
+
+describe("WORLD-8 what a release has stored", () => {
+  for (const set of sets) {
+    for (const path of setOf(set)) {
+      const name = basename(path, ".json")
+      const scenario = scenarios.find((one) => one.name === name)
+      for (const [store, layer] of stores) {
+        test(`WORLD-8 ${set}, ${name}, ${store}: shows what it showed, and is continued to the right end`, function* () {
+          assert(scenario !== undefined, `${path}: expected a scenario with this name`)
+          const recorded = read(path)
+          const shown = yield* golden.showAgain(scenario, yield* filled(layer, recorded))
+          assert.isUndefined(golden.lacks(shown, { list: recorded.list, sessions: recorded.sessions }), path)
+          yield* golden.continued(yield* filled(layer, recorded), scenario, scenario.proceed)
+        })
+      }
+    }
+  }
+})
+
+const scenarioOf = (name: string) => {
+  const scenario = scenarios.find((one) => one.name === name)
+  assert(scenario !== undefined)
+  return scenario
+}
+
+/** Changes of a value that a newer release may make. */
+const newer: ReadonlyArray<readonly [string, object]> = [
+  ["another version", { version: 2 }],
+  ["another member", { newer: true }]
+]
+
+/** The sessions of a set, in which a newer release has written the values under these keys. */
+const withNewer = (scenario: golden.Scenario, isNewer: (key: string) => boolean, members: object) => {
+  const { rows } = read(pathOf(scenario))
+  assert.isTrue(rows.some(({ key }) => isNewer(key)))
+  return rows.map(({ key, value }) =>
+    isNewer(key) ? { key, value: Object.assign({}, value, members) } : { key, value }
+  )
+}
+
+/** Turns that are due have had their time. */
+const aMinute = Effect.gen(function* () {
+  const settled = Effect.repeat(Effect.yieldNow, { times: 200 })
+  yield* settled
+  yield* TestClock.adjust("1 minute")
+  yield* settled
+})
+
+describe("WORLD-8 a process of an older release, where a newer one has written", () => {
+  for (const [change, members] of newer) {
+    for (const part of ["head/call", "journal/4:call/"]) {
+      test(`WORLD-8 refuses a session with ${change} in ${part}, leaves it as it was, and continues others`, function* () {
+        const scenario = scenarioOf("cut-off")
+        const rows = withNewer(scenario, (key) => key.startsWith(`session/${part}`), members)
+        const store = yield* filled(VersionedStore.layerMemory, { rows })
+        yield* golden.continued(
+          store,
+          scenario,
+          Effect.fnUntraced(function* (sessions, stage) {
+            yield* aMinute
+            assert.strictEqual(yield* reasonOf(sessions.state("call")), "Unreadable")
+            assert.strictEqual(yield* reasonOf(sessions.history("call")), "Unreadable")
+            assert.strictEqual(yield* reasonOf(sessions.send("call", "x")), "Unreadable")
+            const page = yield* sessions.list()
+            assert.deepStrictEqual(page.unreadable, part === "head/call" ? ["call"] : [])
+            assert.deepStrictEqual(callsOf(stage), ["pay 5", "print c"])
+          })
+        )
+        const ofSession = ({ key }: { readonly key: string }) => /head\/call|:call\/|busy\/call/.test(key)
+        assert.deepStrictEqual((yield* golden.dump(store)).filter(ofSession), rows.filter(ofSession))
+      })
+    }
+
+    test(`WORLD-8 holds messages whose definition has ${change}, until a newer release is there`, function* () {
+      const scenario = scenarioOf("definitions")
+      const isDefinition = (key: string) => key.startsWith("session/definitions/")
+      const store = yield* filled(VersionedStore.layerMemory, { rows: withNewer(scenario, isDefinition, members) })
+      yield* golden.continued(
+        store,
+        scenario,
+        Effect.fnUntraced(function* (sessions) {
+          yield* aMinute
+          const { failure, queue } = yield* until(sessions, "queued", isIdle)
+          assert.deepStrictEqual([failure?.reason, queue.length], ["Unreadable", 2])
+        })
+      )
+      const rows = (yield* golden.dump(store)).map(({ key, value }) =>
+        isDefinition(key)
+          ? (read(pathOf(scenario)).rows.find((row) => row.key === key) ?? { key, value })
+          : { key, value }
+      )
+      yield* golden.continued(yield* filled(VersionedStore.layerMemory, { rows }), scenario, scenario.proceed)
+    })
+  }
+})
