@@ -210,7 +210,7 @@ const warningText = (warning: SharedV4Warning): string => {
  * - Errors are `AiError`s. Their reason follows the status of the response; `retryAfter` is read from the headers
  *   `retry-after-ms` and `retry-after`. The texts of providers are kept with everything masked that looks like a key. A call
  *   is made once: see `modelRetry` of a run, or `Effect.retry`.
- * - Half a character in a prompt is sent as U+FFFD, because providers refuse it. A prompt in which two keys become equal by that is an
+ * - Half a character in a prompt, a tool or a schema is sent as U+FFFD, because providers refuse it. A prompt in which two keys become equal by that is an
  *   `InvalidRequestError`.
  * - Arguments of a call that are not JSON are passed on as text, so that they can be corrected.
  * - A tool is offered with `strict: true` if its JSON Schema is in the strict form and the provider has strict tools.

@@ -317,24 +317,11 @@ const CompactionBlock = Schema.Struct({ type: Schema.Literal("compaction"), cont
 
 const { UnknownBlock } = foreignMessages
 
-const ContentBlock = Schema.Union([
-  TextBlock,
-  ImageBlock,
-  DocumentBlock,
-  SearchResultBlock,
-  ContainerUploadBlock,
-  UnknownBlock
-])
+const sharedBlocks = [TextBlock, ImageBlock, DocumentBlock, SearchResultBlock, UnknownBlock] as const
 
-const ResultBlock = Schema.Union([
-  TextBlock,
-  ImageBlock,
-  DocumentBlock,
-  SearchResultBlock,
-  ToolReferenceBlock,
-  BrowserStateBlock,
-  UnknownBlock
-])
+const ContentBlock = Schema.Union([...sharedBlocks, ContainerUploadBlock])
+
+const ResultBlock = Schema.Union([...sharedBlocks, ToolReferenceBlock, BrowserStateBlock])
 
 type Block = typeof ContentBlock.Type | typeof ResultBlock.Type | typeof CompactionBlock.Type
 

@@ -105,6 +105,27 @@ describe("RIGHT-4 half a character", () => {
     })
   }
 
+  for (const [name, provider] of Object.entries<Provider>(providers)) {
+    test.live(`in the texts of a tool and of an output reaches ${name} as U+FFFD`, function* () {
+      const { model, server } = yield* connect(provider, [answer(text('{"n":1}')), answer(text("done"))])
+      const cutOff = (words: string) => Schema.String.annotate({ description: `${words} ${half}` })
+      const Odd = Tool.make("odd", {
+        description: `cut off ${half}`,
+        parameters: Schema.Struct({ text: cutOff("words"), kind: Schema.Literals(["a", `b ${half}`]) }),
+        success: Schema.String
+      })
+      const tools = Toolkit.make(Odd)
+      const output = Schema.Struct({ n: Schema.Int.annotate({ description: `number ${half}` }) })
+      yield* Effect.gen(function* () {
+        yield* LanguageModel.generateObject({ prompt: "go", schema: output })
+        yield* LanguageModel.generateText({ prompt: "go", toolkit: tools, disableToolCallResolution: true })
+      }).pipe(Effect.provide(model), accepted(server))
+      assert.strictEqual(server.bodies.length, 2)
+      assert.include(JSON.stringify(server.bodies), "cut off")
+      assert.isTrue(server.bodies.every(isWellFormed))
+    })
+  }
+
   test("may not make two keys equal in what the host adds to a message", function* () {
     const options = { [`a ${half}`]: { n: 1 }, "a \ud83e": { n: 2 } }
     const nested = { deep: [{ [half]: 1, [whole]: 2 }] }

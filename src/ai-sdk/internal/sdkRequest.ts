@@ -418,7 +418,7 @@ const makeTool = (tool: Tool.Any, rules: toolSchema.Rules): Result.Result<Made, 
         inputSchema: schema as JSONSchema7,
         ...defined({ description: Tool.getDescription(tool) })
       }
-      return { name, tool: made, strict: isStrict ? schema : undefined, form }
+      return { name, tool: plainJson.toWellFormed(made), strict: isStrict ? schema : undefined, form }
     }
   })
 }
@@ -537,7 +537,7 @@ export const toCall = (
   const { objectName: name, schema } = responseFormat
   const json = Tool.getJsonSchemaFromSchema(schema, { transformer: dialect.transformer })
   // Sound: the keywords of both versions of JSON Schema that structured outputs use are the same.
-  return { ...common, responseFormat: { type: "json", name, schema: json as JSONSchema7 } }
+  return { ...common, responseFormat: { type: "json", name, schema: plainJson.toWellFormed(json) as JSONSchema7 } }
 }
 
 /** The client asks OpenAI for the strict form of each output, also of one that has a part of any type and so is in no such form. */
