@@ -849,7 +849,8 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
   const layer = Layer.effect(
     agentKey,
     Effect.gen(function* () {
-      const bound = yield* Effect.mapError(agentBlueprint.bindStatic(config), agentErrorOf(name))
+      const found = Effect.andThen(agentBlueprint.checkName(name), agentBlueprint.bindStatic(config))
+      const bound = yield* Effect.mapError(found, agentErrorOf(name))
       const captured = yield* Effect.context<never>()
       const agent = makeAgent(agentBlueprint.fromConfig(name, config, bound), agentBlueprint.withCaptured(captured))
       // Sound: A is the type of the output Schema of the configuration.

@@ -11,7 +11,7 @@
 
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { hideContent } from "../payload/internal/base.ts"
+import { hideContent, quote } from "../payload/internal/base.ts"
 import * as Run from "./Run.ts"
 import * as agentReason from "./internal/agentReason.ts"
 
@@ -88,7 +88,7 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
    * @since 0.1.0
    */
   override get message(): string {
-    return `Agent ${JSON.stringify(this.agent)}: ${agentReason.explain(this.reason, "run")}`
+    return `Agent ${quote(this.agent)}: ${agentReason.explain(this.reason, "run")}`
   }
 }
 
@@ -128,6 +128,6 @@ export class RunIncomplete extends Schema.TaggedError<RunIncomplete>("effect-emi
    * @since 0.1.0
    */
   override get message(): string {
-    return `Agent ${JSON.stringify(this.state.agent)}: expected an answer, found that the run ended ${this.outcome._tag}. ${adviceFor(this.outcome)}`
+    return `Agent ${quote(this.state.agent)}: expected an answer, found that the run ended ${this.outcome._tag}. ${adviceFor(this.outcome)}`
   }
 }

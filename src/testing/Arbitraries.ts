@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as AgentDefinition from "../agent/AgentDefinition.ts"
 import * as agentData from "../agent/internal/agentData.ts"
+import { toolNameProblem } from "../payload/internal/base.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import type * as Message from "../conversation/Message.ts"
 import * as history from "../conversation/internal/history.ts"
@@ -313,7 +314,9 @@ const WellFormedText = Schema.String.check(
 )
 
 /** A name without hidden characters, in one script. */
-const NameText = WellFormedText.check(Schema.makeFilter(agentData.isPlainName, { expected: "a plain name" }))
+const NameText = WellFormedText.check(
+  Schema.makeFilter((name) => toolNameProblem(name) === undefined, { expected: "a plain name" })
+)
 
 const ToolNameText = Schema.Union([
   Schema.Literals(["get_order", "mcp/search", "a.b-c", "Ünïcode ☃", "x".repeat(80)]),

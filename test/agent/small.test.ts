@@ -16,6 +16,9 @@ const Pay = Tool.make("pay", {
 })
 const kit = Toolkit.make(Pay)
 
+const messageOf = <R>(refused: Effect.Effect<unknown, { readonly message: string }, R>) =>
+  Effect.map(Effect.flip(Effect.scoped(refused)), ({ message }) => message)
+
 describe("RIGHT-8 decisions of a wrong shape", () => {
   test("RIGHT-8 each is a typed error of the run, and nothing runs", function* () {
     const paid: Array<number> = []
@@ -91,6 +94,33 @@ describe("RIGHT-8 names", () => {
     const run = Agent.make("clerk", { toolkit: tools }).run("Go")
     assert.include((yield* Effect.flip(Effect.provide(run, [handlers, ScriptedModel.layer([])]))).message, `"pay"`)
   })
+
+  const strange = { "a\u202eb": "not seen", "p\u0430y": "two scripts", "a\u200bb": "not seen", "a\nb": "not seen" }
+  for (const [name, problem] of Object.entries(strange)) {
+    test(`RIGHT-22 a name from code is refused when the agent is built: ${JSON.stringify(name)}`, function* () {
+      const made = Tool.make(name, { success: Schema.String })
+      const own = Toolkit.make(made)
+      const handlers = own.toLayer({ [name]: () => Effect.succeed("no") })
+      const world = Layer.merge(handlers, ScriptedModel.layer([]))
+      class Odd extends Agent.Service<Odd>()("with-odd-tool", { toolkit: own }) {}
+      class Named extends Agent.Service<Named>()(name, { instructions: "x" }) {}
+      const messages = [
+        yield* messageOf(Effect.provide(Layer.build(Odd.layer), world)),
+        yield* messageOf(Effect.provide(Layer.build(Named.layer), world)),
+        yield* messageOf(Effect.provide(Agent.make("with-odd-tool", { toolkit: own }).run("Go"), world)),
+        yield* messageOf(Effect.provide(Agent.make(name).run("Go"), world)),
+        yield* messageOf(Agent.encode(Agent.make("with-odd-tool", { toolkit: own }))),
+        yield* messageOf(Agent.encode(Agent.make(name)))
+      ]
+      for (const message of messages) {
+        assert.include(message, problem)
+        if (problem === "not seen") assert.notInclude(message, name)
+      }
+      const plan = yield* Plan.make(Step.make("a", { target: () => Effect.succeed("b") }))
+      const error = yield* Effect.flip(Effect.provide(Plan.bind(plan, { toolkit: own }), world))
+      assert.strictEqual(error._tag, "ToolNameError")
+    })
+  }
 
   test("RIGHT-8 two services of one name differ by key", function* () {
     class One extends Agent.Service<One>()("twin", { instructions: "one" }) {}

@@ -162,6 +162,9 @@ const bindTool = Effect.fnUntraced(function* (tool: Tool.Any) {
   return yield* Option.isSome(handler) ? boundTool.fromTool(tool, handler.value) : boundTool.fromProviderTool(tool)
 })
 
+/** Fails for a name that no definition may have. */
+export const checkName = (name: string) => Effect.mapError(AgentDefinition.make({ name }), invalidDefinition)
+
 /** The tools that are known before any run, bound to the handlers in the context; `undefined` if an Effect finds them. */
 export const bindStatic = (
   config: AnyConfig

@@ -16,7 +16,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { nameProblem, quote, unlikeProblem } from "../../payload/internal/base.ts"
+import { nameProblem, quote, toolNameProblem } from "../../payload/internal/base.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -250,11 +250,8 @@ const textIssues = (
   return text.trim() === "" ? [{ path, expected, found: "blank text" }] : []
 }
 
-/** True for a name of a tool without hidden characters, in one script. A lone surrogate is refused with its digest. */
-export const isPlainName = (name: string): boolean => unlikeProblem(name.replace(/\p{Surrogate}/gu, "")) === undefined
-
 const toolNameForm = (path: string, name: string): ReadonlyArray<PayloadError.Problem> =>
-  isPlainName(name)
+  toolNameProblem(name) === undefined
     ? []
     : [{ path, expected: "a name without hidden characters, in one script", found: renderValue(name) }]
 

@@ -730,11 +730,15 @@ export class ToolNameError extends Schema.TaggedError<ToolNameError>("effect-emi
   "ToolNameError",
   {
     names: Schema.Tuple([Schema.String, Schema.String]),
-    providerName: Schema.String
+    providerName: Schema.String,
+    problem: Schema.optionalKey(Schema.String)
   }
 ) {
   override get message(): string {
     const [first, second] = this.names
+    if (this.problem !== undefined) {
+      return `Tool ${base.quote(first)}: expected a name without hidden characters, in one script, got ${this.problem}. Rename it.`
+    }
     return first === second
       ? `Two tools are named ${JSON.stringify(first)}. Rename one of them.`
       : `The tools ${JSON.stringify(first)} and ${JSON.stringify(second)} would both be ${JSON.stringify(this.providerName)} for the model. Rename one of them.`
@@ -748,7 +752,7 @@ export class ToolNameError extends Schema.TaggedError<ToolNameError>("effect-emi
  *
  * The provider name replaces `/` with `__`, escapes other characters outside
  * `A-Z a-z 0-9 _ -`, and shortens to 64 characters with a hash at the end. Tools
- * that the provider executes keep their names.
+ * that the provider executes keep their names. The names are those that definitions may have.
  */
 export const makeSet = Effect.fnUntraced(function* (
   tools: Iterable<BoundTool>
@@ -758,6 +762,8 @@ export const makeSet = Effect.fnUntraced(function* (
   const toCanonical = new Map<string, string>()
   for (const tool of tools) {
     const { name } = tool.contract
+    const problem = base.toolNameProblem(name)
+    if (problem !== undefined) return yield* new ToolNameError({ names: [name, name], providerName: name, problem })
     const providerName = tool.kind === "provider" ? name : encodeName(name)
     const taken = toCanonical.get(providerName)
     if (taken !== undefined) return yield* new ToolNameError({ names: [taken, name], providerName })
