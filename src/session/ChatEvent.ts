@@ -47,8 +47,6 @@ import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Message from "../conversation/Message.ts"
-import * as Json from "../payload/Json.ts"
-import * as base from "../payload/internal/base.ts"
 import { defined } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
@@ -76,7 +74,7 @@ const problem = { category: sessionEvents.Category, message: Schema.String }
  *   of the call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes. A decision is `{ callId, digest, path, approved }`.
  * - `ApprovalDecided`: a person decided. The model reads its `reason`.
  * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
- * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval. `output` is the output of a plan, or of an
+ * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval, with the same `shown`. `output` is the output of a plan, or of an
  *   agent with an `output` schema.
  * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
  *   did not take. With `isHeld` the turn could not begin, and the messages `held` wait: `withdraw` drops one.
@@ -134,7 +132,7 @@ export const ChatEvent = Schema.TaggedUnion({
     at,
     outcome: Schema.Literals(["Completed", "MaxSteps", "AwaitingApproval", "Interrupted", "InvalidOutput", "Stopped"]),
     output: Schema.optionalKey(Schema.Json),
-    requests: Schema.optionalKey(Schema.Array(Run.ApprovalRequest))
+    requests: Schema.optionalKey(Schema.Array(sessionEvents.Request))
   },
   TurnFailed: {
     at,
@@ -218,7 +216,10 @@ const partsOf = (
 const ofOutcome = (outcome: Run.Outcome) => {
   const { _tag } = outcome
   if (_tag === "Completed") return { outcome: _tag, ...defined({ output: outcome.output }) }
-  return { outcome: _tag, ...(_tag === "AwaitingApproval" ? { requests: outcome.requests } : undefined) }
+  return {
+    outcome: _tag,
+    ...(_tag === "AwaitingApproval" ? { requests: outcome.requests.map(sessionEvents.showRequest) } : undefined)
+  }
 }
 
 const isDecision = ({ _tag }: Run.Event): boolean => _tag === "ApprovalRequested" || _tag === "ApprovalDecided"
@@ -247,7 +248,7 @@ const ofPlan = (event: runParts.PlanRunEvent, around: Around, options: Options):
       const { at, callId, question, step } = event
       if (question === undefined || callId === undefined) return undefined
       const { digest, reason, request = { name: step, arguments: { reason: reason ?? "" } } } = question
-      const shown = shownOf(request.name, request.arguments)
+      const shown = sessionEvents.shownOf(request.name, request.arguments)
       return { _tag: "ApprovalRequested", at, ...pathOf(around), callId, ...request, shown, digest }
     }
     default:
@@ -256,10 +257,6 @@ const ofPlan = (event: runParts.PlanRunEvent, around: Around, options: Options):
 }
 
 const pathOf = ({ path }: Around) => (path.length === 0 ? undefined : { path })
-
-/** A call as a person reads it before a decision. */
-const shownOf = (name: string | undefined, args: Schema.Json): string =>
-  [...(name === undefined ? [] : [base.quote(name)]), Json.show(args)].join(" ")
 
 /** An event of a later version. The compiler refuses one of this version. */
 const unknown = (_: never): undefined => undefined
@@ -285,7 +282,7 @@ const ofRun = (event: Run.Event, around: Around, options: Options): ChatEvent | 
       return { _tag: "AnswerDiscarded", at, ...within }
     case "ApprovalRequested": {
       const { arguments: args, callId, digest, name } = event
-      const asked = { callId, ...defined({ name }), arguments: args, shown: shownOf(name, args), digest }
+      const asked = { callId, ...defined({ name }), arguments: args, shown: sessionEvents.shownOf(name, args), digest }
       return { _tag: "ApprovalRequested", at, ...within, ...asked }
     }
     case "ApprovalDecided": {

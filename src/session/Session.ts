@@ -154,6 +154,8 @@ export {
    * - `created`, `updated`: the time of the beginning, and of the newest event.
    * - `messages`: the number of messages of the conversation. Messages that wait for their turns are not among them.
    * - `sequence`, `cursor`: the number and the cursor of the newest event.
+   * - `requests`: the calls that wait. `shown` is the text of name and arguments for a person, with hidden characters as escapes, and
+   *   the digest covers the arguments as they are.
    * - `requestsOf`: the id of the message whose calls the `requests` are about.
    * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
    * - `outcome`: the end of the last turn, unless that failed with `failure`.
@@ -879,7 +881,8 @@ const waitingFor = Effect.fnUntraced(function* (sessions: sessionTypes.Service, 
   const { cursor, queue, requests, requestsOf: waitsBehind, sequence, status } = found.value
   const isWaiting = status === "waiting" && queue.includes(messageId)
   if (!isWaiting || !Arr.isReadonlyArrayNonEmpty(requests)) return Option.none<Answer>()
-  const outcome = { _tag: "AwaitingApproval" as const, requests }
+  const waiting = Arr.map(requests, ({ shown: _, ...request }) => request)
+  const outcome = { _tag: "AwaitingApproval" as const, requests: waiting }
   return Option.some<Answer>({ text: "", outcome, sequence, cursor, ...defined({ waitsBehind }) })
 })
 

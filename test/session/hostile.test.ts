@@ -182,12 +182,13 @@ describe("RIGHT-22 a request to a person", () => {
       needsApproval: true
     })
     const toolkit = Toolkit.make(Pay)
+    const paid: Array<string> = []
     const to = "ada\u202emoc.live\u200b"
     const layer = Session.layer([Agent.make("cashier", { toolkit })]).pipe(
       Layer.provide([
         VersionedStore.layerMemory,
-        toolkit.toLayer({ pay: () => Effect.succeed("paid") }),
-        ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { to } }] }])
+        toolkit.toLayer({ pay: (args) => Effect.sync(() => (paid.push(args.to), "paid")) }),
+        ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { to } }] }, { text: "done" }])
       ])
     )
     const sessions = yield* t.sessionsOf(layer)
@@ -195,8 +196,18 @@ describe("RIGHT-22 a request to a person", () => {
     yield* t.until(sessions, "u", "waiting")
     const shown = (yield* t.stored(sessions, "u")).flatMap((entry) => {
       const { event } = Result.getOrThrow(ChatEvent.project()(entry)) ?? {}
+      if (event?._tag === "TurnFinished") return event.requests?.map((request) => request.shown) ?? []
       return event?._tag === "ApprovalRequested" ? [event.shown] : []
     })
-    assert.deepStrictEqual(shown, [String.raw`"pay" {"to":"ada\u202emoc.live\u200b"}`])
+    const { requests } = yield* t.stateOf(sessions, "u")
+    const [request] = requests
+    assert(request !== undefined)
+    const expected = String.raw`"pay" {"to":"ada\u202emoc.live\u200b"}`
+    assert.deepStrictEqual([...shown, request.shown], [expected, expected, expected])
+    // The digest covers what runs, and a request with `approved` added is a decision
+    assert.deepStrictEqual(request.arguments, { to })
+    yield* sessions.decide("u", [{ ...request, approved: true }])
+    yield* t.until(sessions, "u", "idle")
+    assert.deepStrictEqual(paid, [to])
   })
 })

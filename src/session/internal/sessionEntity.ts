@@ -709,7 +709,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       const body = {
         id,
         messageId,
-        input: sessionMessage.inputOf(parts),
+        input: parts.plan === undefined ? input : sessionMessage.inputOf(parts),
         ...defined({ agent, context, definition, model, conversation, ifExists, pending, whenBusy, metadata, title })
       }
       return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
@@ -720,7 +720,7 @@ export const makeService = Effect.fnUntraced(function* (namespace: string, timeo
       // A message without content of its own has the content of the one that is edited
       const read = sessionMessage.read(newMessageId, input ?? "again", { context, model })
       const parts = yield* Effect.mapError(read, refused)
-      const edited = input === undefined ? undefined : sessionMessage.inputOf(parts)
+      const edited = parts.plan === undefined ? input : sessionMessage.inputOf(parts)
       const body = { id, messageId, newMessageId, ...defined({ context, input: edited, model }) }
       return yield* keyedCall(id, (session, key) => session.Edit({ key, body }))
     }),

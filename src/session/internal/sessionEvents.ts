@@ -17,7 +17,8 @@ import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import type * as Message from "../../conversation/Message.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
-import type { JsonObject } from "../../payload/Json.ts"
+import * as Json from "../../payload/Json.ts"
+import * as base from "../../payload/internal/base.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -60,6 +61,22 @@ export const summary = {
 const Summary = Schema.Struct(summary)
 
 export type Summary = typeof Summary.Type
+
+/** A request, and its name and arguments as a person reads them: what is not seen, or changes the order of others, is an escape. */
+export const Request = Schema.Struct({ ...runParts.ApprovalRequest.fields, shown: Schema.String }).annotate({
+  identifier: "Request"
+})
+
+export type Request = typeof Request.Type
+
+/** A call as a person reads it before a decision. */
+export const shownOf = (name: string | undefined, args: Schema.Json): string =>
+  [...(name === undefined ? [] : [base.quote(name)]), Json.show(args)].join(" ")
+
+export const showRequest = (request: Run.ApprovalRequest): Request => ({
+  ...request,
+  shown: shownOf(request.name, request.arguments)
+})
 
 /** An error as readers of a session see it. */
 export const Failure = Schema.Struct({
@@ -502,7 +519,7 @@ const isUnderWay = ({ failure, run }: Memory): boolean =>
   run !== undefined && run.outcome === undefined && failure === undefined
 
 /** The `RunContext` of the turn of a message. */
-export const contextOf = ({ context }: Queued): JsonObject => context ?? {}
+export const contextOf = ({ context }: Queued): Json.JsonObject => context ?? {}
 
 /** The id and the metadata that a message has in the conversation. */
 export const optionsOf = ({ messageId, plan }: Queued): Message.Options => ({

@@ -33,7 +33,7 @@ const stateOf = ({ at, memory }: Stored, taken: string | undefined): sessionType
     sequence,
     cursor: sessionEvents.cursorOf(at.head.life, sequence),
     queue: Array.from(sessionEvents.waitingMessages(memory), ({ messageId }) => messageId).filter((id) => id !== taken),
-    requests,
+    requests: requests.map(sessionEvents.showRequest),
     ...(run !== undefined && requests.length > 0 && defined({ requestsOf: askedBy(run) })),
     ...defined({ outcome: failure === undefined ? run?.outcome : undefined, failure, definition }),
     steps: run?.totalSteps ?? 0,

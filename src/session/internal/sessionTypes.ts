@@ -30,7 +30,7 @@ export const State = Schema.Struct({
   sequence: runParts.Count,
   cursor: Schema.String,
   queue: Schema.Array(Schema.String),
-  requests: Schema.Array(Run.ApprovalRequest),
+  requests: Schema.Array(sessionEvents.Request),
   requestsOf: Schema.optionalKey(Schema.String),
   outcome: Schema.optionalKey(Run.Outcome),
   failure: Schema.optionalKey(sessionEvents.Failure),
