@@ -47,7 +47,7 @@ import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Message from "../conversation/Message.ts"
-import { defined } from "../payload/internal/plainJson.ts"
+import { defined, plainSchema } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 
@@ -59,38 +59,7 @@ const path = Schema.optionalKey(Schema.Array(Schema.String))
 /** An error as users see it. */
 const problem = { category: sessionEvents.Category, message: Schema.String }
 
-/**
- * One event for a front end.
- *
- * **Details**
- *
- * - `MessageReceived`: a message of the user is stored. `MessageTaken`: its turn has begun.
- * - `TurnStarted`: a turn begins, or continues after a crash.
- * - `AnswerStarted`: the model is asked. It is sent after 100 milliseconds, or with what comes sooner; of an agent in a step of a
- *   plan, too. Where the session's agent is a plan, one without a path is the beginning of the plan.
- * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id` is that
- *   of the message. `AnswerDiscarded`: the answer that was under way does not count, and another one follows.
- * - `ApprovalRequested`: a call of the tool `name` waits; an event from before names were recorded has none. `callId` is the id
- *   of the call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes. A decision is `{ callId, digest, path, approved }`.
- * - `ApprovalDecided`: a person decided. The model reads its `reason`.
- * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
- * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval, with the same `shown`. `output` is the output of a plan, or of an
- *   agent with an `output` schema.
- * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
- *   did not take. With `isHeld` the turn could not begin, and the messages `held` wait: `withdraw` drops one.
- * - `MessageDropped`: a message was received, but cannot be part of the conversation. It is not answered.
- * - `ConversationRewound`: a message was edited. It and everything after it are no longer part of the conversation: remove
- *   them from the page. The new message follows.
- * - `SessionForked`: the session continues another one. The messages before are in `Session.history`.
- * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
- *
- * The agents and plans in the steps of a plan are those of the session: what they do is shown, with the steps as `path`. A step that
- * pauses, and a tool that is a step, is an `ApprovalRequested`; the `arguments` of a pause are its reason.
- *
- * @category models
- * @since 0.1.0
- */
-export const ChatEvent = Schema.TaggedUnion({
+const Body = Schema.TaggedUnion({
   MessageReceived: { at, messageId: Schema.String, content: ToolResult.NonEmptyContent },
   MessageTaken: { at, messageId: Schema.String },
   TurnStarted: { at },
@@ -150,10 +119,45 @@ export const ChatEvent = Schema.TaggedUnion({
 /**
  * One event for a front end.
  *
+ * **Details**
+ *
+ * - `MessageReceived`: a message of the user is stored. `MessageTaken`: its turn has begun.
+ * - `TurnStarted`: a turn begins, or continues after a crash.
+ * - `AnswerStarted`: the model is asked. It is sent after 100 milliseconds, or with what comes sooner; of an agent in a step of a
+ *   plan, too. Where the session's agent is a plan, one without a path is the beginning of the plan.
+ * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id` is that
+ *   of the message. `AnswerDiscarded`: the answer that was under way does not count, and another one follows.
+ * - `ApprovalRequested`: a call of the tool `name` waits; an event from before names were recorded has none. `callId` is the id
+ *   of the call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes. A decision is `{ callId, digest, path, approved }`.
+ * - `ApprovalDecided`: a person decided. The model reads its `reason`.
+ * - `ToolStarted`, `ToolFinished`: a tool call runs, and has ended. `result` is there unless the options leave it out.
+ * - `TurnFinished`: the turn ended. `requests` are the calls that wait for approval, with the same `shown`. `output` is the output of a plan, or of an
+ *   agent with an `output` schema.
+ * - `TurnFailed`: the turn failed, with the class of the error and a text for the user. `messageId` is the message that the turn
+ *   did not take. With `isHeld` the turn could not begin, and the messages `held` wait: `withdraw` drops one.
+ * - `MessageDropped`: a message was received, but cannot be part of the conversation. It is not answered.
+ * - `ConversationRewound`: a message was edited. It and everything after it are no longer part of the conversation: remove
+ *   them from the page. The new message follows.
+ * - `SessionForked`: the session continues another one. The messages before are in `Session.history`.
+ * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
+ *
+ * The agents and plans in the steps of a plan are those of the session: what they do is shown, with the steps as `path`. A step that
+ * pauses, and a tool that is a step, is an `ApprovalRequested`; the `arguments` of a pause are its reason.
+ *
  * @category models
  * @since 0.1.0
  */
-export type ChatEvent = typeof ChatEvent.Type
+export const ChatEvent: Schema.Codec<ChatEvent, unknown> = plainSchema(Body)
+
+/**
+ * One event for a front end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ChatEvent = typeof Body.Type
+
+const EntryBody = Schema.Struct({ sequence: runParts.Count, cursor: Schema.String, event: Body })
 
 /**
  * An event with the sequence number and the `cursor` that it has in the session, see `Session.Entry`. Events that front ends do
@@ -162,10 +166,10 @@ export type ChatEvent = typeof ChatEvent.Type
  * @category models
  * @since 0.1.0
  */
-export const Entry = Schema.Struct({ sequence: runParts.Count, cursor: Schema.String, event: ChatEvent })
+export const Entry: Schema.Codec<Entry, unknown> = plainSchema(EntryBody)
 
 /** @since 0.1.0 */
-export interface Entry extends Schema.Schema.Type<typeof Entry> {}
+export interface Entry extends Schema.Schema.Type<typeof EntryBody> {}
 
 /**
  * Options of {@link project}.

@@ -15,6 +15,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
 
@@ -1209,6 +1210,20 @@ export const toSchemaIssue = (
   return first === undefined
     ? new SchemaIssue.InvalidValue({ message: "Invalid" }, input, options)
     : new SchemaIssue.Composite(Schema.Json.ast, [first, ...rest], input, options)
+}
+
+/**
+ * A Schema that reads and writes nothing but plain JSON within the limits, for values that no codec reads. What it writes is what the
+ * given Schema writes.
+ */
+export const plainSchema = <T>(schema: Schema.Codec<T, unknown>): Schema.Codec<T, unknown> => {
+  const plain = Schema.declareConstructor<unknown>()(
+    [],
+    () => (input, _, options) =>
+      Effect.mapError(check(input), ({ problems }) => toSchemaIssue(problems, input, options)),
+    { toCodecJson: () => Schema.link<unknown>()(Schema.toEncoded(schema), SchemaTransformation.passthrough()) }
+  )
+  return plain.pipe(Schema.decodeTo(schema))
 }
 
 interface Expectation {

@@ -18,6 +18,7 @@ import type { Conversation } from "../../conversation/internal/history.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
+import { plainSchema } from "../../payload/internal/plainJson.ts"
 import type { NonEmptyContent } from "../../tool/ToolResult.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
@@ -210,7 +211,7 @@ const categories: Readonly<
 
 export class SessionError extends Schema.TaggedError<SessionError>("effect-emissary/session/SessionError")(
   "SessionError",
-  { id: Schema.String, reason: Reason }
+  { id: Schema.String, reason: plainSchema(Reason) }
 ) {
   override get message(): string {
     return `session ${base.quote(this.id)}: ${renderReason(this.reason)}`
