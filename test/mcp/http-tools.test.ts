@@ -4,7 +4,7 @@ import { Clock, Effect, Fiber, Layer, Logger, Redacted, Schedule, Schema, Stream
 import { McpProtocol, McpServer, Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
 import { TestClock } from "effect/testing"
-import { Agent, ModelRegistry, RemoteTools, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
+import { Agent, type Limits, ModelRegistry, RemoteTools, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { McpTools, McpToolServer } from "effect-emissary/mcp"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -798,7 +798,11 @@ describe("MEND-3 a stream of events that ends before the answer", () => {
   const answer = `data: {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"noon"}]}}\n\n`
 
   /** A client of HTTP that calls a server in memory: streams in this order for a call, then for each GET. */
-  const inMemory = (streams: ReadonlyArray<string | "refused" | 405>, timeout = 60_000) =>
+  const inMemory = (
+    streams: ReadonlyArray<string | ReadableStream | "refused" | 405>,
+    timeout = 60_000,
+    limits: Partial<Limits.Limits> = {}
+  ) =>
     Effect.gen(function* () {
       const gets: Array<readonly [id: string | undefined, after: number, session: string | undefined]> = []
       let next = 0
@@ -806,7 +810,7 @@ describe("MEND-3 a stream of events that ends before the answer", () => {
       const client = HttpClient.make((request) =>
         Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
-          const respond = (body: string | null, init: ResponseInit) =>
+          const respond = (body: BodyInit | null, init: ResponseInit) =>
             HttpClientResponse.fromWeb(request, new Response(body, init))
           const json = (result: unknown) =>
             respond(JSON.stringify({ jsonrpc: "2.0", id, result }), { headers: { "content-type": "application/json" } })
@@ -831,7 +835,9 @@ describe("MEND-3 a stream of events that ends before the answer", () => {
         })
       )
       const headers = { authorization: Redacted.make("Bearer t") }
-      const layer = McpTools.layer({ demo: { url: "http://demo.example/", approval: "never", headers, timeout } })
+      const layer = McpTools.layer({
+        demo: { url: "http://demo.example/", approval: "never", headers, timeout, limits }
+      })
       const run = Effect.provide(runCalls(["now"]), Layer.provide(layer, Layer.succeed(HttpClient.HttpClient, client)))
       const fiber = yield* Effect.forkChild(run)
       // The streams of the platform need turns of the machine between two steps of the clock
@@ -877,6 +883,45 @@ describe("MEND-3 a stream of events that ends before the answer", () => {
       assert.lengthOf(gets, requests)
     })
   }
+
+  /** A stream that sends a text again and again, as fast as it is read, to 50 times the limit. */
+  const endless = (first: string, text: string) => {
+    const bytes = new TextEncoder().encode(text.repeat(1000))
+    const read = { bytes: 0 }
+    const stream = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(first)),
+      pull: (controller) => {
+        read.bytes += bytes.length
+        if (read.bytes > 5_000_000) controller.close()
+        else controller.enqueue(bytes)
+      }
+    })
+    return { read, stream }
+  }
+
+  for (const [what, first, text] of [
+    ["comments", "", ": still busy\n\n"],
+    ["one comment without an end", ": ", "still busy "],
+    ["events of another name", "", "event: ping\ndata: 1\n\n"],
+    ["texts that are no message", "", "data: no message\n\n"],
+    ["comments after an event that can be continued", "id: e1\ndata: \n\n", ": still busy\n\n"]
+  ] as const) {
+    test(`RIGHT-22 an endless stream of ${what} ends the call at a limit, long before its time`, function* () {
+      const { read, stream } = endless(first, text)
+      const { gets, result } = yield* inMemory([stream], 3_600_000, { maxBytes: 100_000 })
+      assert.deepStrictEqual(valueOf(result), { reason: "response_too_large", outcome: "unknown" })
+      assert.isBelow(read.bytes, 1_000_000)
+      assert.lengthOf(gets, 0)
+    })
+  }
+
+  test("RIGHT-22 comments before a message are not counted with the next ones", function* () {
+    const notice = `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}\n\n`
+    const { result } = yield* inMemory([`${`${": busy\n\n".repeat(10_000)}${notice}`.repeat(10)}${answer}`], 60_000, {
+      maxBytes: 100_000
+    })
+    assert.deepStrictEqual(result, ToolResult.success("noon"))
+  })
 
   test("MEND-3 is continued until the time of the call is over, and not in a tight loop", function* () {
     const { gets, result } = yield* inMemory(

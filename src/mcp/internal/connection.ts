@@ -199,6 +199,8 @@ interface Position {
   lastEventId: string | undefined
   /** No event has begun since the last one. */
   isBetween: boolean
+  /** The bytes since the last message: comments, heartbeats and texts that are no message. */
+  quiet: number
 }
 
 /** The shortest wait before a stream is continued, whatever the server names. */
@@ -230,7 +232,9 @@ const events = (wire: MutableWire, maxBytes: number, position: Position) => {
     position.isBetween = /(?:\n\n|\r\r|\r\n\r\n)$/.test(end)
     passed = ""
     const error = parser.feed(text)
-    return [passed, error !== undefined]
+    position.quiet = passed === "" ? position.quiet + chunk.byteLength : 0
+    // Between two messages there may be as much as a message has
+    return [passed, error !== undefined || position.quiet > 2 * maxBytes]
   }
 }
 
@@ -338,7 +342,7 @@ const listenToHttp = (
     )
   return HttpClient.transform(plain, (effect, { method }) =>
     Effect.map(effect, (response): HttpClientResponse.HttpClientResponse => {
-      const position: Position = { lastEventId: undefined, isBetween: false }
+      const position: Position = { lastEventId: undefined, isBetween: false, quiet: 0 }
       const stream = isStreamOfEvents(response)
         ? (method === "POST" ? follow : read)(response, position)
         : hasType(response, "application/json")
