@@ -43,7 +43,7 @@
 
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as Run from "../agent/Run.ts"
+import type * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
 import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Message from "../conversation/Message.ts"

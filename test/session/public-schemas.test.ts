@@ -70,6 +70,11 @@ const rows: Readonly<Record<string, Row>> = {
     wire: { messageId: "m", sequence: 1, cursor: "a.1" },
     with: (found) => ({ messageId: "m", sequence: 1, cursor: "a.1", found })
   },
+  MessageReceipt: {
+    schema: Session.MessageReceipt,
+    wire: { messageId: "m", sequence: 1, cursor: "a.1" },
+    with: (messageId) => ({ messageId, sequence: 1, cursor: "a.1" })
+  },
   Written: {
     schema: Session.Written,
     wire: { id: "a", step: "s", at, value: 1 },
