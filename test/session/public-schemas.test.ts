@@ -75,6 +75,21 @@ const rows: Readonly<Record<string, Row>> = {
     wire: { messageId: "m", sequence: 1, cursor: "a.1" },
     with: (messageId) => ({ messageId, sequence: 1, cursor: "a.1" })
   },
+  Shared: {
+    schema: Session.Shared,
+    wire: { kind: "step-value", key: "k", sessions: ["a"] },
+    with: (found) => ({ kind: "step-value", key: "k", sessions: [found] })
+  },
+  SharedPage: {
+    schema: Session.SharedPage,
+    wire: { values: [{ kind: "step-value", key: "k", sessions: ["a"] }], next: null },
+    with: (found) => ({ values: [{ kind: "step-value", key: "k", sessions: [found] }], next: null })
+  },
+  PrunedPage: {
+    schema: Session.PrunedPage,
+    wire: { removed: [{ kind: "step-value", key: "k" }], next: null },
+    with: (found) => ({ removed: [{ kind: "step-value", key: found }], next: null })
+  },
   Written: {
     schema: Session.Written,
     wire: { id: "a", step: "s", at, value: 1 },
