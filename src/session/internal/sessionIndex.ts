@@ -20,7 +20,7 @@ import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as storage from "../../store/internal/storage.ts"
 
 /** The parts of a head that name the row of its session. `listed` is absent before the index was there. */
-interface Indexed {
+export interface Indexed {
   readonly listed?: number
   readonly summary: { readonly updated: DateTime.Utc }
 }
