@@ -109,13 +109,19 @@ const refused = Effect.fail(
   })
 )
 
-/** The sessions as a process shows them that can write nothing: no turn continues. */
+/** The sessions as a process shows them that can change no value: no turn continues. */
 const show = Effect.fnUntraced(function* (store: VersionedStore.Service, scenario: Pick<Scenario, "options">) {
-  const sealed = { ...store, compareAndSet: () => refused, delete: () => refused, commit: undefined }
+  const sealed = {
+    ...store,
+    compareAndSet: (...write: Parameters<typeof store.compareAndSet>) =>
+      Option.isNone(write[1]) ? store.compareAndSet(...write) : refused,
+    delete: () => refused,
+    commit: undefined
+  }
   const all: Body<Pick<Golden, "list" | "sessions">> = Effect.fnUntraced(function* (sessions) {
     const page = yield* sessions.list({ limit: 200 })
     const shown: Record<string, Shown> = {}
-    for (const { id, sequence } of page.sessions) {
+    for (const { id, sequence } of page.sessions.toSorted((a, b) => (a.id < b.id ? -1 : 1))) {
       shown[id] = {
         state: yield* encodeState(Option.getOrThrow(yield* sessions.state(id))),
         history: yield* Conversation.codec.encode(yield* sessions.history(id)),

@@ -35,6 +35,7 @@ const chat: Scenario = {
       yield* sessions.update("chat", { title: "Hello and more", metadata: { team: { name: "x" } } })
       yield* Session.ask("chat/other", "muddle", { agent: "support" })
       yield* Session.ask("chat/other", "spoil", { messageId: "m2" })
+      yield* sessions.list()
     })
   ],
   proceed: Effect.fnUntraced(function* (sessions) {
