@@ -231,6 +231,8 @@ const warningText = (warning: SharedV4Warning): string => {
  *   the first system message there. A message that is not sent where it is, is logged once.
  * - A file in the result of a tool follows in a message of the user, where the API has only text for results (chat completions).
  * - Files by URL are passed on, never downloaded: a provider that does not load them itself refuses the prompt.
+ * - A file of a type that the provider or its client refuses is a note for the model, and its type is logged once: a file that a tool
+ *   returned would make each later request fail. An image has the type that its first bytes show.
  *
  * @see {@link model} for an example
  * @category constructors
@@ -277,7 +279,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
         }
       })
       annotateRequest(request, languageModel, settings)
-      yield* warn([...sdkRequest.systemWarnings(request.prompt, dialect).map(warningText), ...offer.leftOut])
+      yield* warn([...sdkRequest.warningsOf(request.prompt, dialect).map(warningText), ...offer.leftOut])
       const limits = yield* Limits
       const size = sdkResponse.counter(limits, failed(method).provider)
       return { prepared, limits, size, turnBack: sdkRequest.turningBack(offer) }
@@ -391,8 +393,14 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
 /** The dialect of the provider of a model, with what the options change. */
 const dialectFor = ({ provider }: LanguageModelV4, options: Options): sdkRequest.Dialect => {
   const known = sdkRequest.dialectOf(provider)
+  const { files } = known
+  // An option of the client of OpenAI
+  const passesThrough = Object.values(options.providerOptions ?? {}).some(
+    (given) => given["passThroughUnsupportedFiles"]
+  )
   return {
     ...known,
+    files: passesThrough ? { ...files, bytes: files.results } : files,
     transformer: options.codecTransformer ?? known.transformer,
     laterSystem: sdkRequest.laterSystemOf(known, options.laterSystem)
   }
