@@ -275,7 +275,7 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
           sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect, offer) }, dialect),
         catch: (error) => {
           const description = error instanceof Error ? error.message : String(error)
-          return AiError.make({ module: "AiSdk", method, reason: new AiError.UnsupportedSchemaError({ description }) })
+          return sdkError.make(method, new AiError.UnsupportedSchemaError({ description }))
         }
       })
       annotateRequest(request, languageModel, settings)

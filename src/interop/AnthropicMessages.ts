@@ -725,10 +725,7 @@ const writeSource = ({ data, mediaType }: ToolResult.FilePart): Json.JsonObject 
 const imageTypes: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"])
 
 /** Why Anthropic has no form for the file, if it has none. */
-const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
-  const { data, mediaType } = part
-  if (foreignMessages.isElsewhere("anthropic", part)) return "the id of a file that another provider keeps"
-  if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
+const unsupportedFile = ({ data, mediaType }: ToolResult.FilePart): string | undefined => {
   if (data.type === "url") {
     const isAllowed =
       foreignMessages.isFileId(data.url) || mediaType.startsWith("image/") || mediaType === "application/pdf"
@@ -828,7 +825,7 @@ const markContent = (
   const marked = content.map((block) => {
     const type = foreignMessages.typeOf(block)
     if (!isObject(block) || type === undefined) return block
-    if (type === "tool_result") return markResult(block)
+    if (type === "tool_result") return markIn(block, "result")
     if (serverCallTypes.has(type)) known.add(block["id"])
     else if (!types.has(type) && block["id"] !== undefined) newer.add(block["id"])
     const isNewerResult = role === "assistant" && !types.has(type) && newerResult.test(type)
@@ -840,16 +837,17 @@ const markContent = (
   })
 }
 
-const markResult = (block: Schema.Json): Schema.Json => {
-  const { content = null } = isObject(block) ? block : {}
-  return isObject(block) && isArray(content) ? { ...block, content: markContent(content, "result") } : block
-}
+/** A message or result with its content marked. */
+const markIn = (json: Schema.Json, role: keyof typeof blockTypes, calls?: CallIds): Schema.Json =>
+  isObject(json) && json["content"] !== undefined
+    ? { ...json, content: markContent(json["content"], role, calls) }
+    : json
 
 const readers = {
   system: makeReader(LaterSystemContent, (json) => markContent(json, "system"), readSystem),
   user: makeReader(UserContent, (json) => markContent(json, "user"), readUser),
   assistant: makeReader(AssistantContent, (json) => markContent(json, "assistant"), readAssistant),
-  tool: makeReader(ToolResultBlock, markResult, readToolResult)
+  tool: makeReader(ToolResultBlock, (json) => markIn(json, "result"), readToolResult)
 }
 
 const format: foreignMessages.Format = {
@@ -878,7 +876,7 @@ const format: foreignMessages.Format = {
 /** The messages of one message of the format: its results, each by itself, and the content between them. */
 const readMessage = (
   message: WireMessage,
-  json: Schema.Json | undefined,
+  json: Schema.Json,
   index: number
 ): ReadonlyArray<foreignMessages.ForeignMessage> => {
   if (!isObject(json)) return []
@@ -933,16 +931,7 @@ const misplacedBlocks = (message: Schema.Json, path: string): ReadonlyArray<Payl
   return foreignMessages.foreignBlocks(blocks, blockTypes[roleOf(message)], path)
 }
 
-const markMessage = (message: Schema.Json, calls: CallIds): Schema.Json =>
-  isObject(message) && message["content"] !== undefined
-    ? { ...message, content: markContent(message["content"], roleOf(message), calls) }
-    : message
-
-interface Received {
-  readonly message: WireMessage
-  readonly json: Schema.Json | undefined
-  readonly index: number
-}
+type Received = foreignMessages.Received<WireMessage>
 
 /** Two answers as one, if the first one has calls. */
 const joinAnswer = (open: Received, next: Received): Received | undefined => {
@@ -977,13 +966,10 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
   const calls: CallIds = { known: new Set(), newer: new Set() }
   const marked = defined({
     system: system === undefined ? undefined : markContent(system, "system"),
-    messages: isArray(messages ?? null) ? items.map((item) => markMessage(item, calls)) : undefined
+    messages: isArray(messages ?? null) ? items.map((item) => markIn(item, roleOf(item), calls)) : undefined
   })
   const wire = yield* Json.decode(WireHistory, options)({ ...json, ...marked })
-  const received = foreignMessages.joinAnswers(
-    wire.messages.map((message, index): Received => ({ message, json: items[index], index })),
-    joinAnswer
-  )
+  const received = foreignMessages.joinAnswers(wire.messages, items, joinAnswer)
   const [first, ...rest] = [
     ...(wire.system === undefined || wire.system === null
       ? []

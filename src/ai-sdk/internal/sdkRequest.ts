@@ -17,6 +17,7 @@ import type {
   SharedV4ProviderOptions,
   SharedV4Warning
 } from "@ai-sdk/provider"
+import * as Arr from "effect/Array"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -469,11 +470,10 @@ export interface Offer {
 }
 
 export const offerOf = ({ tools }: LanguageModel.ProviderOptions, { rules }: Dialect): Offer => {
-  const all = tools.map((tool) => toolOf(tool, rules))
-  const made = all.flatMap((one) => (Result.isSuccess(one) ? [one.success] : []))
+  const [made, leftOut] = Arr.partition(tools, (tool) => toolOf(tool, rules))
   return {
     made,
-    leftOut: all.flatMap((one) => (Result.isFailure(one) ? [one.failure] : [])),
+    leftOut,
     forms: new Map(made.flatMap(({ form, name }) => (form === undefined ? [] : [[name, form]])))
   }
 }

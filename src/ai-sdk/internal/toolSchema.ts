@@ -202,18 +202,11 @@ const modernize = (schema: Record<string, Schema.Json>): JsonObject => {
   } else if (items !== undefined) out["items"] = items
   if (isObject(dependencies)) {
     const entries = Object.entries(dependencies)
-    const add = (keyword: string, some: typeof entries) => {
+    for (const keyword of ["dependentRequired", "dependentSchemas"]) {
+      const some = entries.filter(([, one]) => isArray(one) === (keyword === "dependentRequired"))
       const before = out[keyword]
       if (some.length > 0) out[keyword] = { ...(isObject(before) ? before : undefined), ...Object.fromEntries(some) }
     }
-    add(
-      "dependentRequired",
-      entries.filter(([, one]) => isArray(one))
-    )
-    add(
-      "dependentSchemas",
-      entries.filter(([, one]) => !isArray(one))
-    )
   }
   const isList = out["type"] === "array" || (isArray(out["type"]) && out["type"].includes("array"))
   if (isList && out["items"] === undefined) out["items"] = {}
@@ -265,13 +258,12 @@ const candidates = (base: string, count: number): ReadonlyArray<string> => [
 const isFit = (name: string, { first, other }: NonNullable<Rules["names"]>): boolean =>
   name.length > 0 && name.length <= maxNameLength && !first.test(name.slice(0, 1)) && name.search(other) < 0
 
-const keysIn = (json: Schema.Json): ReadonlyArray<string> => {
-  if (isArray(json)) return json.flatMap(keysIn)
-  return isObject(json) ? [...Object.keys(json), ...Object.values(json).flatMap(keysIn)] : []
+/** The keys and texts of a value: a new name that is none of them is free. */
+const wordsIn = (json: Schema.Json): ReadonlyArray<string> => {
+  if (isArray(json)) return json.flatMap(wordsIn)
+  if (isObject(json)) return [...Object.keys(json), ...Object.values(json).flatMap(wordsIn)]
+  return typeof json === "string" ? [json] : []
 }
-
-const namesIn = (json: Schema.Json | undefined): ReadonlyArray<string> =>
-  json !== undefined && isArray(json) ? json.filter((name) => typeof name === "string") : []
 
 const keysOf = (json: Schema.Json | undefined): ReadonlyArray<string> =>
   json !== undefined && isObject(json) ? Object.keys(json) : []
@@ -323,20 +315,13 @@ class Names {
 /** Finds names for all properties whose names a provider refuses. One name has the same new one everywhere in a schema. */
 const findNames = (document: JsonObject, rule: NonNullable<Rules["names"]>): Result.Result<Names, Impossible> => {
   const names = new Names()
-  const taken = new Set<string>()
+  const taken = new Set(wordsIn(document))
   const odd = new Map<string, string>()
   const patterns = new Set<string>()
   forEachPart(document, "", (part, place) => {
     for (const name of keysOf(part["properties"])) {
-      taken.add(name)
       if (!isFit(name, rule)) odd.set(name, appendToken(appendToken(place, "properties"), name))
     }
-    const needs = part["dependentRequired"]
-    for (const name of [...namesIn(part["required"]), ...keysOf(needs), ...keysOf(part["dependentSchemas"])])
-      taken.add(name)
-    if (needs !== undefined && isObject(needs))
-      for (const list of Object.values(needs)) namesIn(list).forEach((name) => taken.add(name))
-    for (const name of keysIn([part["const"] ?? null, part["enum"] ?? null])) taken.add(name)
     for (const pattern of keysOf(part["patternProperties"])) patterns.add(pattern)
   })
   const matchers = odd.size === 0 ? [] : Array.from(patterns, (pattern) => names.acceptor(pattern, {}))
@@ -359,6 +344,7 @@ const renameAll = (document: JsonObject, names: Names, $defs: JsonObject): JsonO
   const given = Array.from(names.given)
   const renamed = (json: Schema.Json): Schema.Json => mapKeys(json, names.toModel)
   const toName = (name: Schema.Json) => (typeof name === "string" ? names.toModel(name) : name)
+  const toNames = (list: Schema.Json) => (isArray(list) ? list.map(toName) : list)
   const withKeys = (json: Schema.Json, f: (value: Schema.Json) => Schema.Json = (value) => value) =>
     isObject(json) ? mapEntries(json, (key, value) => [names.toModel(key), f(value)]) : json
   const rename = (part: JsonObject, place: string): JsonObject =>
@@ -368,9 +354,9 @@ const renameAll = (document: JsonObject, names: Names, $defs: JsonObject): JsonO
         case "dependentSchemas":
           return [key, withKeys(value)]
         case "required":
-          return [key, isArray(value) ? value.map(toName) : value]
+          return [key, toNames(value)]
         case "dependentRequired":
-          return [key, withKeys(value, (list) => (isArray(list) ? list.map(toName) : list))]
+          return [key, withKeys(value, toNames)]
         case "const":
         case "enum":
         case "default":
@@ -421,7 +407,7 @@ export const rewrite = (root: JsonObject, { names: rule, notAtRoot }: Rules): Re
     const defs = isObject(definitions) && Object.keys(definitions).length > 0 ? { $defs: definitions } : undefined
     const rename = names.given.size === 0 ? undefined : names
     if (!isWrapped) return { schema: { ...asObject(part), ...defs }, form: rename && formOf(rename, undefined) }
-    const inside = new Set(keysIn(document))
+    const inside = new Set(wordsIn(document))
     let member = "arguments"
     while (inside.has(member)) member = `_${member}`
     const wrapper = { type: "object", properties: { [member]: part }, required: [member], additionalProperties: false }
