@@ -368,19 +368,9 @@ const serverResultTypes = [
   "mcp_tool_result"
 ] as const
 
-const serverResultBlocks = serverResultTypes.map((type) =>
-  Schema.Struct({
-    type: Schema.Literal(type),
-    tool_use_id: Schema.String,
-    content: Schema.Json,
-    is_error: Schema.optionalKey(Schema.Boolean),
-    ...cacheFields
-  })
-)
-
-/** The result of a tool of the provider in a block that is newer than this version. */
-const NewerResultBlock = Schema.Struct({
-  type: Schema.Literal("newer_tool_result"),
+/** The result of such a tool, with the type of its block. */
+const ServerResultBlock = Schema.Struct({
+  type: Schema.Literal("server_tool_result"),
   is: Schema.String,
   tool_use_id: Schema.String,
   content: Schema.optionalKey(Schema.Json),
@@ -389,9 +379,7 @@ const NewerResultBlock = Schema.Struct({
 })
 
 /** The types of all those, also of the ones that are newer than this version. */
-const newerResult = /^\w{1,100}_tool_result$/
-
-type ServerResultBlock = (typeof serverResultBlocks)[number]["Type"] | typeof NewerResultBlock.Type
+const serverResult = /^\w{1,100}_tool_result$/
 
 const AssistantBlock = Schema.Union([
   TextBlock,
@@ -402,8 +390,7 @@ const AssistantBlock = Schema.Union([
   ToolUseBlock,
   ServerToolUseBlock,
   McpToolUseBlock,
-  ...serverResultBlocks,
-  NewerResultBlock,
+  ServerResultBlock,
   UnknownBlock
 ])
 
@@ -589,20 +576,23 @@ const readAssistantBlock = (block: AssistantBlock): Message.AssistantPart => {
       const call = foreignMessages.readCall(block.id, block.name, block.input)
       return { ...call, providerExecuted: true, ...readOptions(block, { block: block.type }) }
     }
-    default: {
+    case "server_tool_result": {
       const result = readServerResult(block)
       return {
         type: "tool-result",
         id: block.tool_use_id,
         name: "",
         result,
-        ...readOptions(block, { block: "is" in block ? block.is : block.type })
+        ...readOptions(block, { block: block.is })
       }
     }
   }
 }
 
-const readServerResult = ({ content = null, is_error: isError }: ServerResultBlock): ToolResult.ToolResult => {
+const readServerResult = ({
+  content = null,
+  is_error: isError
+}: typeof ServerResultBlock.Type): ToolResult.ToolResult => {
   const code = isObject(content) ? content["error_code"] : undefined
   if (typeof code === "string") return ToolResult.failure(code, code, content)
   const success = ToolResult.success(content)
@@ -751,7 +741,7 @@ const writeThinking = (part: Message.ReasoningPart): Json.JsonObject | undefined
 const serverTypeOf = (part: Message.ToolCallPart | Message.ToolResultPart): string | undefined => {
   const { block } = optionsOf(part)
   if (typeof block !== "string") return undefined
-  const isKnown = part.type === "tool-call" ? serverCallTypes.has(block) : newerResult.test(block)
+  const isKnown = part.type === "tool-call" ? serverCallTypes.has(block) : serverResult.test(block)
   return isKnown ? block : undefined
 }
 
@@ -801,7 +791,7 @@ const isKnownSource = ({ source = null, type }: Json.JsonObject): boolean => {
 const blockTypes = {
   system: foreignMessages.typesOf(SystemBlock.members),
   user: foreignMessages.typesOf(UserBlock.members),
-  assistant: foreignMessages.typesOf(AssistantBlock.members),
+  assistant: [...foreignMessages.typesOf(AssistantBlock.members), ...serverResultTypes],
   result: foreignMessages.typesOf(ResultBlock.members)
 }
 
@@ -822,18 +812,19 @@ const markContent = (
 ): Schema.Json => {
   if (!isArray(content)) return content
   const types = new Set<string>([...blockTypes[role], ...exchangeTypes])
-  const marked = content.map((block) => {
-    const type = foreignMessages.typeOf(block)
+  const all = content.map((block) => ({ block, type: foreignMessages.typeOf(block) }))
+  for (const { block, type } of all) {
+    if (!isObject(block) || type === undefined || types.has(type) || serverCallTypes.has(type)) continue
+    if (block["id"] !== undefined) newer.add(block["id"])
+  }
+  return all.map(({ block, type }) => {
     if (!isObject(block) || type === undefined) return block
     if (type === "tool_result") return markIn(block, "result")
     if (serverCallTypes.has(type)) known.add(block["id"])
-    else if (!types.has(type) && block["id"] !== undefined) newer.add(block["id"])
-    const isNewerResult = role === "assistant" && !types.has(type) && newerResult.test(type)
-    return isNewerResult && known.has(block["tool_use_id"]) ? { ...block, type: "newer_tool_result", is: type } : block
-  })
-  return foreignMessages.markUnknown(marked, (type, block) => {
-    if (type === "newer_tool_result") return known.has(block["tool_use_id"])
-    return types.has(type) && isKnownSource(block) && !(newerResult.test(type) && newer.has(block["tool_use_id"]))
+    const isResult = role === "assistant" && serverResult.test(type)
+    const isForCall = types.has(type) ? !newer.has(block["tool_use_id"]) : known.has(block["tool_use_id"])
+    if (isResult && isForCall) return { ...block, type: "server_tool_result", is: type }
+    return !isResult && types.has(type) && isKnownSource(block) ? block : { type: "unknown", block }
   })
 }
 

@@ -708,7 +708,9 @@ const markMessage = (message: Schema.Json): Schema.Json => {
   const { content, role } = isObject(message) ? message : {}
   if (!isObject(message) || content === undefined) return message
   const known = role === "assistant" ? "answer" : role === "system" || role === "developer" ? "instructions" : "other"
-  return { ...message, content: foreignMessages.markUnknown(content, (type) => blockTypes[known].includes(type)) }
+  const mark = (block: Schema.Json): Schema.Json =>
+    blockTypes[known].includes(foreignMessages.typeOf(block) ?? "text") ? block : { type: "unknown", block }
+  return { ...message, content: isArray(content) ? content.map(mark) : content }
 }
 
 const foreignCalls = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> =>

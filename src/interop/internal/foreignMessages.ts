@@ -261,7 +261,7 @@ export const refuse = (
 export const typesOf = (
   blocks: ReadonlyArray<{ readonly fields: { readonly type: { readonly literal: string } } }>
 ): ReadonlyArray<string> =>
-  blocks.map(({ fields }) => fields.type.literal).filter((type) => type !== "unknown" && type !== "newer_tool_result")
+  blocks.map(({ fields }) => fields.type.literal).filter((type) => type !== "unknown" && type !== "server_tool_result")
 
 /** A block of a type that this version does not know: its JSON is kept as data. */
 export const UnknownBlock = Schema.Struct({
@@ -274,15 +274,6 @@ export const typeOf = (block: unknown): string | undefined => {
   const type = isObject(block) ? own(block, "type") : undefined
   return typeof type === "string" ? type : undefined
 }
-
-/** Blocks, of which those of types that are not known are {@link UnknownBlock}. */
-export const markUnknown = (blocks: Schema.Json, isKnown: (type: string, block: JsonObject) => boolean): Schema.Json =>
-  plainJson.isArray(blocks)
-    ? blocks.map((block) => {
-        const type = typeOf(block)
-        return type === undefined || !isObject(block) || isKnown(type, block) ? block : { type: "unknown", block }
-      })
-    : blocks
 
 /** A block that is not known, as text that names its type to other providers. */
 export const readUnknown = (key: Key, { block }: typeof UnknownBlock.Type): ToolResult.TextPart => ({
