@@ -105,11 +105,6 @@ export interface Options {
 
 type Settings = Omit<LanguageModelV4CallOptions, "prompt">
 
-const stopSequences = (stop: Options["stop"]): Array<string> | undefined => {
-  if (stop === undefined) return undefined
-  return typeof stop === "string" ? [stop] : [...stop]
-}
-
 /**
  * OpenAI's Responses API stores answers by default, and the client then sends references in place of them. A conversation is
  * stored here, so it would depend on what OpenAI still has, under the same key.
@@ -132,7 +127,7 @@ const settingsOf = (languageModel: SdkModel, options: Options): Settings => ({
     presencePenalty: options.presence_penalty,
     frequencyPenalty: options.frequency_penalty,
     maxOutputTokens: options.max_output_tokens ?? options.max_tokens,
-    stopSequences: stopSequences(options.stop),
+    stopSequences: typeof options.stop === "string" ? [options.stop] : options.stop && [...options.stop],
     reasoning: options.reasoning === "off" ? ("none" as const) : options.reasoning,
     headers: options.headers === undefined ? undefined : { ...options.headers }
   }),

@@ -42,8 +42,8 @@ const openAiKeywords = words(
 const openAiFormats = words("date-time time date duration email hostname ipv4 ipv6 uuid")
 const maxOpenAiDepth = 10
 
-const isOpenAi = (schema: unknown, depth: number): boolean => {
-  if (!isObject(schema) || depth > maxOpenAiDepth) return false
+const isOpenAi = (schema: JsonObject, depth: number): boolean => {
+  if (depth > maxOpenAiDepth) return false
   const { $ref, anyOf, format, pattern = "", type } = schema
   if ($ref !== undefined) return Object.keys(schema).length === 1
   return (
@@ -51,16 +51,9 @@ const isOpenAi = (schema: unknown, depth: number): boolean => {
     (format === undefined || openAiFormats.has(format)) &&
     !String(pattern).includes("(?") &&
     Object.keys(schema).every((key) => openAiKeywords.has(key)) &&
-    childSchemas(schema).every((child) => isOpenAi(child, depth + 1))
+    partsOf(schema).every((child) => isOpenAi(child, depth + 1))
   )
 }
-
-const childSchemas = (schema: JsonObject): ReadonlyArray<unknown> =>
-  Object.entries(schema).flatMap(([key, value]) => {
-    if (key === "properties" || key === "$defs") return isObject(value) ? Object.values(value) : []
-    if (key === "items") return [value]
-    return (key === "anyOf" || key === "allOf") && isArray(value) ? value : []
-  })
 
 // https://platform.openai.com/docs/guides/function-calling and the refusal "schema must have type 'object' and not have
 // 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level" (github.com/langchain-ai/langchainjs/issues/9804), "reference can only
@@ -82,11 +75,10 @@ const anthropicTools = 20
 const anthropicUnions = 16
 
 /** The number of unions in a schema. Infinite where a keyword is unknown to Anthropic. */
-const countUnions = (schema: unknown): number => {
-  if (!isObject(schema)) return 0
+const countUnions = (schema: JsonObject): number => {
   if (!Object.keys(schema).every((key) => anthropicKeywords.has(key))) return Number.POSITIVE_INFINITY
   const own = "anyOf" in schema || isArray(schema["type"]) ? 1 : 0
-  return childSchemas(schema).reduce<number>((count, child) => count + countUnions(child), own)
+  return partsOf(schema).reduce((count, child) => count + countUnions(child), own)
 }
 
 // https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools and the refusals "input_schema does not support
@@ -156,6 +148,15 @@ const mapParts = (
     if (named.has(key)) return [key, mapEntries(value, (name, one) => [name, part(one, appendToken(at, name))])]
     return [key, single.has(key) ? f(value, at) : value]
   })
+}
+
+const partsOf = (schema: JsonObject): ReadonlyArray<JsonObject> => {
+  const parts: Array<JsonObject> = []
+  mapParts(schema, "", (part) => {
+    parts.push(part)
+    return part
+  })
+  return parts
 }
 
 const forEachPart = (schema: JsonObject, place: string, f: (part: JsonObject, place: string) => void): void => {
