@@ -226,6 +226,7 @@ const warningText = (warning: SharedV4Warning): string => {
  *   the first system message there. A message that is not sent where it is, is logged once.
  * - A file in the result of a tool follows in a message of the user, where the API has only text for results (chat completions).
  * - Files by URL are passed on, never downloaded: a provider that does not load them itself refuses the prompt.
+ * - The id of a call that another provider made has the form that this one takes. Ids of its own tools stay.
  * - A file of a type that the provider or its client refuses is a note for the model, and its type is logged once: a file that a tool
  *   returned would make each later request fail. An image has the type that its first bytes show.
  *

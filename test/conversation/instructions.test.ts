@@ -79,6 +79,7 @@ describe("KEEP-8 the newest instructions stay where old turns are removed", () =
       const sent = (self: Conversation.Conversation, laterSystem: sdkRequest.Dialect["laterSystem"]) => {
         const prompt = sdkRequest.toPrompt(Conversation.toPrompt(self), {
           files: sdkFiles.rules.openAi,
+          ids: undefined,
           filesInResults: true,
           laterSystem
         })

@@ -28,7 +28,7 @@ import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import { formatPlace, quote } from "../../payload/internal/base.ts"
+import { formatPlace, hashText, quote } from "../../payload/internal/base.ts"
 import { kindKey, replacedBy, systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
@@ -200,15 +200,35 @@ const fittedPart =
   (part: ModelOutput): ModelOutput =>
     part.type === "file" ? sdkFiles.fitted(part, files, role === "tool" && filesInResults ? "results" : "bytes") : part
 
-const withFittedFiles = (message: Prompt.Message, dialect: Filed): Prompt.Message => {
+/** The id of a call as the provider takes it: a conversation may have calls of other providers. */
+const callId = (id: string, ids: IdRule | undefined): string =>
+  ids === undefined || ids.form.test(id) ? id : hashText(id).slice(-ids.length)
+
+/** The message with files and ids of calls in the form that the provider takes. The ids of the provider's own tools stay. */
+const asTaken = (message: Prompt.Message, dialect: Filed & Pick<Dialect, "ids">): Prompt.Message => {
+  const { ids } = dialect
+  if (message.role === "system") return message
   if (message.role === "user") {
     return message.content.some(({ type }) => type === "file")
       ? Prompt.userMessage({ ...message, content: message.content.map(fittedPart(dialect, "user")) })
       : message
   }
-  if (message.role !== "tool") return message
+  if (message.role === "assistant") {
+    const content = message.content.map((part) => {
+      if (part.type !== "tool-call" || part.providerExecuted) return part
+      const id = callId(part.id, ids)
+      return id === part.id ? part : Prompt.toolCallPart({ ...part, id })
+    })
+    return content.every((part, at) => part === message.content[at])
+      ? message
+      : Prompt.assistantMessage({ ...message, content })
+  }
   const fit = fittedPart(dialect, "tool")
-  return Prompt.toolMessage({ ...message, content: message.content.map((part) => withOutputs(part, fit)) })
+  const content = message.content.map((part) => {
+    const fitted = withOutputs(part, fit)
+    return fitted.type === "tool-result" ? Prompt.toolResultPart({ ...fitted, id: callId(fitted.id, ids) }) : fitted
+  })
+  return Prompt.toolMessage({ ...message, content })
 }
 
 /** The report of files that are left out. */
@@ -333,17 +353,31 @@ export const wrongPrompt = ({ prompt }: LanguageModel.ProviderOptions): string |
 /** A message without content, and half a character, is refused by providers. */
 export const toPrompt = (
   prompt: Prompt.Prompt,
-  dialect: Pick<Dialect, "files" | "filesInResults" | "laterSystem">
+  dialect: Pick<Dialect, "files" | "filesInResults" | "ids" | "laterSystem">
 ): LanguageModelV4Prompt =>
   plainJson.toWellFormed(
     withoutUnanswered(placeSystem(prompt, dialect))
-      .map((message) => withFittedFiles(message, dialect))
+      .map((message) => asTaken(message, dialect))
       .flatMap((message) => (dialect.filesInResults ? [message] : withFilesApart(message)))
       .map(toMessage)
       .filter(({ content }) => content.length > 0)
   )
 
 // Schemas
+
+/** The form of the ids of calls. */
+interface IdRule {
+  readonly form: RegExp
+  /** The length of an id that takes the place of one in another form. */
+  readonly length: number
+}
+
+// Refusals, looked up on 2026-11-26: "Expected a string with maximum length 40" (github.com/openclaw/openclaw/pull/875) and 64 in
+// Responses (github.com/decolua/9router/issues/393), "tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'" of Anthropic,
+// and "must be a-z, A-Z, 0-9, with a length of 9" of Mistral
+const plainId: IdRule = { form: /^[\w-]{1,64}$/, length: 32 }
+
+const mistralId: IdRule = { form: /^[a-z0-9]{9}$/i, length: 9 }
 
 /** The form of JSON Schema that a provider takes. */
 export interface Dialect {
@@ -354,6 +388,8 @@ export interface Dialect {
   readonly filesInResults: boolean
   /** The types of files that the provider takes. */
   readonly files: sdkFiles.Rules
+  /** The form of the ids of calls, where the provider refuses others. */
+  readonly ids: IdRule | undefined
   /** The places where a system message may be that is not in front. */
   readonly laterSystem: "anywhere" | "behind questions" | "none"
   /** The rules for the schemas of tools. */
@@ -365,18 +401,25 @@ const openAi: Dialect = {
   needsTools: false,
   filesInResults: true,
   files: sdkFiles.rules.openAi,
+  ids: { form: /^.{1,64}$/s, length: 32 },
   laterSystem: "anywhere",
   rules: toolSchema.rules.openAi
 }
 
 /** Chat completions, of OpenAI and of many others. */
-const chat: Dialect = { ...openAi, filesInResults: false, files: sdkFiles.rules.openAiChat }
+const chat: Dialect = {
+  ...openAi,
+  filesInResults: false,
+  files: sdkFiles.rules.openAiChat,
+  ids: { form: /^.{1,40}$/s, length: 32 }
+}
 
 const anthropic: Dialect = {
   transformer: AnthropicStructuredOutput.toCodecAnthropic,
   needsTools: true,
   filesInResults: true,
   files: sdkFiles.rules.anthropic,
+  ids: plainId,
   laterSystem: "behind questions",
   rules: toolSchema.rules.anthropic
 }
@@ -384,6 +427,7 @@ const anthropic: Dialect = {
 const google: Dialect = {
   ...openAi,
   files: sdkFiles.rules.google,
+  ids: undefined,
   laterSystem: "none",
   rules: toolSchema.rules.google
 }
@@ -396,8 +440,10 @@ export const dialectOf = (provider: string): Dialect => {
   const dialect = isChat ? chat : openAi
   if (/^(openai|azure)(?!-compatible)\b/u.test(provider)) return dialect
   const files = isChat && !/^(?:mistral|cohere)\b/u.test(provider) ? sdkFiles.rules.chat : sdkFiles.rules.others
-  // A gateway may lead to any model, those of Anthropic included
-  return { ...dialect, files, laterSystem: "none", needsTools: true, rules: toolSchema.rules.compatible }
+  const ofOthers = provider.startsWith("mistral") ? mistralId : undefined
+  const ids = provider.includes("bedrock") ? plainId : ofOthers
+  // A gateway may lead to any model, those of Anthropic included. Some models want their own ids back
+  return { ...dialect, files, ids, laterSystem: "none", needsTools: true, rules: toolSchema.rules.compatible }
 }
 
 // Tools
