@@ -140,6 +140,74 @@ describe("WORLD-1 the store of a world", () => {
   )
 })
 
+describe("WORLD-5 trouble at a place of a world", () => {
+  /** Writes five keys with one process, each again until there is an answer. Returns what the writer knows of them. */
+  const writing = (at: ReadonlyArray<Simulation.TroubleAt>) =>
+    Effect.gen(function* () {
+      const answers: Array<string> = []
+      const { figures } = yield* Simulation.run(bare, {
+        seeds: [3],
+        processes: 1,
+        trouble: { at },
+        script: (world) =>
+          Effect.gen(function* () {
+            answers.length = 0
+            for (let n = 0; n < 5; n++) {
+              const write = Effect.flatMap(world.any, ({ call }) => Effect.result(call("write", add(`k${n}`, n))))
+              const result = yield* Effect.retry(write, { while: ({ _tag }) => _tag === "Lost" })
+              const isThere = (yield* read(world, `k${n}`)) === n
+              answers.push(`${Result.isSuccess(result) ? "" : `${result.failure._tag} `}${isThere}`)
+            }
+          })
+      })
+      return { answers, figures }
+    })
+
+  it.live("an operation of the store fails before it took effect, or after it", () =>
+    Effect.gen(function* () {
+      const calm = ["true", "true", "true", "true", "true"]
+      assert.deepStrictEqual((yield* writing([])).answers, calm)
+      // The script looks at the store after each write
+      for (const isApplied of [false, true]) {
+        const { answers, figures } = yield* writing([{ fail: 3, isApplied }])
+        assert.deepStrictEqual(answers, calm.with(1, `VersionedStoreError ${isApplied}`))
+        assert.strictEqual(figures["storeFailures"], 1)
+      }
+    })
+  )
+
+  it.live("a process dies after any turn, and another one starts", () =>
+    Effect.gen(function* () {
+      const base = yield* writing([])
+      const seen = new Set<string>()
+      // The process starts within the first turns
+      for (let kill = 8; kill < (base.figures["turns"] ?? 0); kill++) {
+        const { answers, figures } = yield* writing([{ kill }])
+        assert.strictEqual(figures["killed"] ?? 0, 1, `turn ${kill}`)
+        // A write may have taken effect without an answer
+        for (const answer of answers) assert.match(answer, /^(VersionConflict |Lost )?(true|false)$/)
+        seen.add(answers.join())
+      }
+      assert.isAbove(seen.size, 5)
+    })
+  )
+
+  it.live("a process dies so many turns after an operation of the store, and with two places twice", () =>
+    Effect.gen(function* () {
+      const twice = yield* writing([{ kill: 10 }, { kill: 2, after: 5 }])
+      assert.strictEqual(twice.figures["killed"], 2)
+      assert.strictEqual((yield* writing([{ kill: 2, after: 5000 }])).figures["killed"], undefined)
+      assert.strictEqual(
+        (yield* writing([
+          { kill: 2, after: 5 },
+          { fail: 5, isApplied: true }
+        ])).figures["killed"],
+        1
+      )
+    })
+  )
+})
+
 /** Counts the calls that arrive. */
 class Counter extends Context.Service<Counter, { readonly arrived: Array<number> }>()("test/Counter") {
   static readonly layer = Layer.sync(Counter, () => ({ arrived: [] }))

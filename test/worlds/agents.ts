@@ -43,7 +43,7 @@ export class Ledger extends Context.Service<
 
 const parts = { parameters: Schema.Struct({ key: Schema.String }), success: Schema.String, failure: ToolFailure }
 
-const toolkit = Toolkit.make(
+export const toolkit = Toolkit.make(
   Tool.make("once", parts),
   Tool.make("again", parts).annotate(Tool.Idempotent, true),
   Tool.make("pay", { ...parts, needsApproval: true }),
@@ -53,7 +53,7 @@ const toolkit = Toolkit.make(
 /** The names of the tools. */
 export const tools = ["once", "again", "pay", "broken"] as const
 
-const handlers = toolkit.toLayer(
+export const handlers = toolkit.toLayer(
   Effect.map(Ledger, ({ ended, started }) => {
     const work = (name: string) =>
       Effect.fnUntraced(function* ({ key }: { readonly key: string }) {
@@ -68,7 +68,7 @@ const handlers = toolkit.toLayer(
   })
 )
 
-const model = ScriptedModel.layer(({ messages }) =>
+export const model = ScriptedModel.layer(({ messages }) =>
   Effect.gen(function* () {
     yield* Effect.flatMap(Random.nextIntBetween(1, 80), Effect.sleep)
     const answer = answerTo(messages)

@@ -56,7 +56,11 @@ const isTransient = (error: Session.SessionError | Simulation.Lost): boolean =>
   error._tag === "Lost" || error.category === "unavailable"
 
 /** Calls one of the processes, and again until there is an answer. */
-const call = <A>(world: World, name: string, use: (sessions: Sessions) => Effect.Effect<A, Session.SessionError>) =>
+export const call = <A>(
+  world: World,
+  name: string,
+  use: (sessions: Sessions) => Effect.Effect<A, Session.SessionError>
+) =>
   Effect.flatMap(world.any, (process) => process.call(name, Effect.flatMap(Session.Session, use))).pipe(
     Effect.tapError(() => nap(5, 80)),
     Effect.retry({ while: isTransient }),
@@ -64,7 +68,7 @@ const call = <A>(world: World, name: string, use: (sessions: Sessions) => Effect
   )
 
 /** An operation, and what became of it. */
-const perform = Effect.fnUntraced(function* (
+export const perform = Effect.fnUntraced(function* (
   world: World,
   diary: Diary,
   draft: Omit<Operation, "began" | "answer">,
@@ -88,7 +92,7 @@ const perform = Effect.fnUntraced(function* (
 })
 
 /** Reads the events of a session over cut connections, from the first one of each of its lives. */
-const follow = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+export const follow = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
   let place: string | undefined
   let seen = 0
   const add = (entry: Session.Entry) => {
@@ -177,7 +181,7 @@ const lookAtAll = Effect.fnUntraced(function* (world: World, diary: Diary) {
 })
 
 /** A person who decides about the calls of all sessions. */
-const decide = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+export const decide = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
   const state = Option.getOrUndefined(yield* look(world, diary, session))
   if (state === undefined || state.status !== "waiting") return
   const approved = yield* Effect.map(Random.next, (drawn) => drawn < 0.75)
@@ -258,7 +262,7 @@ const use = Effect.fnUntraced(function* (world: World, diary: Diary, session: st
 })
 
 /** Reads all events that a session has now. */
-const readAll = (
+export const readAll = (
   world: World,
   diary: Diary,
   { session, sequence }: { readonly session: string; readonly sequence: number }
@@ -271,7 +275,7 @@ const readAll = (
   )
 
 /** The sessions come to rest when the faults have ended. */
-const rest = Effect.fnUntraced(function* (world: World, diary: Diary) {
+export const rest = Effect.fnUntraced(function* (world: World, diary: Diary) {
   for (let round = 0; round < 60; round++) {
     const ids = yield* lookAtAll(world, diary)
     const states: Array<readonly [string, Session.State]> = []
@@ -288,7 +292,7 @@ const rest = Effect.fnUntraced(function* (world: World, diary: Diary) {
 })
 
 /** Removes all sessions. Nothing of them is written later. */
-const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary, ids: ReadonlyArray<string>) {
+export const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary, ids: ReadonlyArray<string>) {
   for (const session of ids) {
     yield* perform(world, diary, { kind: "remove", session }, (sessions) => sessions.remove(session))
   }

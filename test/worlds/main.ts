@@ -3,12 +3,13 @@
  *
  * Prints the figures so far every ten seconds, and ends with the first world that goes wrong: its smallest setting that still goes
  * wrong, and the command that repeats it. With `--trace` that command prints who did what; `--trace --store` with each operation of
- * the store. A setting of `worlds.ts` is an option: `--kills 0 --calls 3`.
+ * the store. A setting of `worlds.ts` is an option: `--kills 0 --calls 3`. `--exhaustive` runs the certificates of `exhaustive.ts`.
  */
 import { parseArgs } from "node:util"
 import { Effect, Result } from "effect"
 import type { Simulation } from "effect-emissary/testing"
 import type { Diary } from "./clients.ts"
+import * as exhaustive from "./exhaustive.ts"
 import * as worlds from "./worlds.ts"
 
 const names = ["processes", "sessions", "calls", "kills", "pauses", "stops", "jumps", "failures", "losses"] as const
@@ -21,6 +22,11 @@ const { values } = parseArgs({
     first: { ...text, default: "1" },
     trace: { type: "boolean", default: false },
     store: { type: "boolean", default: false },
+    exhaustive: { type: "boolean", default: false },
+    part: { ...text, default: "1/1" },
+    script: text,
+    home: text,
+    at: text,
     ...Object.fromEntries(names.map((name) => [name, text]))
   }
 })
@@ -108,6 +114,12 @@ const show = () => {
   const seconds = (user + system) / 1_000_000
   const all = Object.entries(figures).map(([name, count]) => `${name} ${count}`)
   print(`${worldsRun} worlds, ${(worldsRun / seconds).toFixed(1)} in a CPU second; ${all.join(", ")}`)
+}
+
+if (values.exhaustive) {
+  const { at, home, part, script } = values
+  await exhaustive.run({ minutes: Number(minutes), part: part ?? "1/1", script, home, at })
+  process.exit()
 }
 
 // The caches of the process are filled

@@ -1143,13 +1143,9 @@ export const cutOff = "interrupted"
  * with a reason that is unknown here is whole.
  */
 export const stopReasonOf = (finishReason: string | undefined): runParts.StopReason | undefined =>
-  isStopReason(finishReason) ? finishReason : undefined
+  isStopReason(finishReason) && finishReason !== "empty" ? finishReason : undefined
 
-const stopReasons: ReadonlySet<string | undefined> = new Set(
-  runParts.StopReason.literals.filter((reason) => reason !== "empty")
-)
-
-const isStopReason = (reason: string | undefined): reason is runParts.StopReason => stopReasons.has(reason)
+const isStopReason = Schema.is(runParts.StopReason)
 
 /** The number of empty answers in a row that the model is asked again for. */
 const defaultMaxEmpty = 1

@@ -738,15 +738,13 @@ const freezeBelow = (fresh: object, copies: boolean): boolean => {
         if (inner !== next[index]) next[index] = inner
       }
     } else {
-      let isWhole = true
+      if (copies && mendKeys(next)) isMerged = true
       for (const key in next) {
-        isWhole &&= key.isWellFormed()
         const member = next[key]
         const inner = take(member)
         if (inner !== member) next[key] = inner
         else if (member === undefined) delete next[key]
       }
-      if (copies && !isWhole && mendKeys(next)) isMerged = true
     }
     Object.freeze(next)
   }

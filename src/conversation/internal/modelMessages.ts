@@ -911,8 +911,6 @@ const kindOf = (type: string): Kind => {
 }
 
 const partsOfBlock = (block: Block, isFront: boolean): ReadonlyArray<AssistantPart> => {
-  // A call without a name calls nothing, and no provider takes it back
-  if (block.part?.type === "tool-call" && block.part.name === "") return []
   if (block.part !== undefined) return [block.part]
   const options = partOptions(block.metadata)
   if (block.kind !== "call") {
@@ -921,7 +919,8 @@ const partsOfBlock = (block: Block, isFront: boolean): ReadonlyArray<AssistantPa
     const thought = reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]
     return text === "" ? thought : [...thought, { type: block.kind, text, ...options }]
   }
-  if (block.name === undefined || block.name === "") return []
+  // Arguments of a call without a name: there is nothing to call
+  if (block.name === undefined) return []
   return [
     {
       type: "tool-call",

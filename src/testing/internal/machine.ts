@@ -76,8 +76,7 @@ interface Outside {
  * - `untilYield`: the operations that fibers have before the next of them yields.
  * - `hash`: of all turns and lines. Two runs with one hash did the same.
  * - `isCalm`: nothing fails any more.
- * - `latest`: the process and the span of the fiber that ran last.
- * - `onTurn`: called before each turn, with its number from 1 on.
+ * - `afterTurn`: called after each turn, with its number from 1 on and its process.
  */
 export interface Machine {
   readonly chance: Chance
@@ -95,8 +94,7 @@ export interface Machine {
   isInTurn: boolean
   isCalm: boolean
   escaped: string | undefined
-  latest: { readonly process: Process; readonly span: Tracer.AnySpan | undefined } | undefined
-  onTurn: ((turn: number) => void) | undefined
+  afterTurn: ((turn: number, process: Process) => void) | undefined
 }
 
 /** The world that an Effect runs in, and its process. */
@@ -127,16 +125,18 @@ export const make = (seed: number, outer: Context.Context<never>): Machine => ({
   isInTurn: false,
   isCalm: false,
   escaped: undefined,
-  latest: undefined,
-  onTurn: undefined
+  afterTurn: undefined
 })
 
 const mix = (self: Machine, value: number): void => {
   self.hash = Math.imul(self.hash ^ value, 0x01000193)
 }
 
-export const count = ({ counts }: Machine, name: string): void => {
-  counts.set(name, (counts.get(name) ?? 0) + 1)
+/** Counts an event, and returns its number from 1 on. */
+export const count = ({ counts }: Machine, name: string): number => {
+  const counted = (counts.get(name) ?? 0) + 1
+  counts.set(name, counted)
+  return counted
 }
 
 const write = (self: Machine, process: Process, text: string): void => {
@@ -156,12 +156,9 @@ export const addProcess = (self: Machine, name: string): Process => {
   return process
 }
 
-/** A fiber, by its process and its span. */
-export const nameOf = ({ process, span }: NonNullable<Machine["latest"]>): string =>
-  `${process.name}, ${span?._tag === "Span" ? `the span "${span.name}"` : "a fiber without a span"}`
-
 const escape = (self: Machine, process: Process, span?: Tracer.AnySpan): void => {
-  self.escaped ??= nameOf({ process, span })
+  const named = span?._tag === "Span" ? `the span "${span.name}"` : "a fiber without a span"
+  self.escaped ??= `${process.name}, ${named}`
 }
 
 /** A task for the next turns. */
@@ -205,7 +202,6 @@ const schedulerOf = (self: Machine, process: Process): Scheduler.Scheduler => ({
     if (!self.isInTurn) escape(self, process, fiber.cache.span)
     self.untilYield -= 1
     if (self.untilYield > 0) return false
-    self.latest = { process, span: fiber.cache.span }
     self.untilYield = self.chance.between(1, 100)
     return true
   },
@@ -309,12 +305,12 @@ const turns = (self: Machine, most: number, isOver: () => boolean): Pause => {
     const task = takeReady(self) ?? takeTimer(self)
     if (task === undefined) return "idle"
     self.turn += 1
-    self.onTurn?.(self.turn)
     mix(self, task.process.number)
     mix(self, self.now)
     self.isInTurn = true
     task.run()
     self.isInTurn = false
+    self.afterTurn?.(self.turn, task.process)
   }
   return "more"
 }

@@ -8,6 +8,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
@@ -18,6 +19,24 @@ import * as worldNetwork from "./worldNetwork.ts"
 import * as worldStore from "./worldStore.ts"
 
 /**
+ * Trouble at one place of a world.
+ *
+ * **Details**
+ *
+ * - `kill`: after this turn of the scheduler the process dies that had a turn last, and another one starts later. `after`: the turn is
+ *   counted from the beginning of this operation of the store. Nothing happens where no process lives.
+ * - `fail`: this operation of the store fails with `Unavailable`, before it took effect or, with `isApplied`, after it.
+ *
+ * Turns and operations count from 1, and those of the whole world are in the `figures` of its report.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type TroubleAt =
+  | { readonly kill: number; readonly after?: number | undefined }
+  | { readonly fail: number; readonly isApplied: boolean }
+
+/**
  * The trouble that the processes of a world have, each kind so many times at most. The script ends it with
  * `calm` of {@link World}.
  *
@@ -25,6 +44,11 @@ import * as worldStore from "./worldStore.ts"
  * @since 0.1.0
  */
 export interface Trouble {
+  /**
+   * Trouble at these places, in place of trouble that is drawn: numbers and probabilities that are left out are 0 then. `calm` does not end it. The world is the
+   * same up to the first of them, so one script can be run with trouble at each of its turns.
+   */
+  readonly at?: ReadonlyArray<TroubleAt> | undefined
   /** The number of processes that die between two instructions, without a finalizer; default 3. Another one starts later. */
   readonly kills?: number | undefined
   /** The number of processes that are paused for a while, and then continue; default 1. */
@@ -104,13 +128,12 @@ export interface Plan<R, E, O> {
   readonly processes: number
   readonly trouble: Trouble
   readonly maxTurns: number
-  readonly onTurn?: ((turn: number, kill: () => void) => void) | undefined
 }
 
 export const Reason = Schema.TaggedUnion({
   Failed: { problem: Schema.String },
   Stuck: {},
-  Endless: { turns: Schema.Number, from: Schema.String },
+  Endless: { turns: Schema.Number },
   Escaped: { from: Schema.String },
   Differs: { line: Schema.Number, first: Schema.String, second: Schema.String }
 })
@@ -141,12 +164,19 @@ const fleetOf = <R, E, O>(
   database: machine.Process,
   outside: Context.Context<O | VersionedStore.VersionedStore>
 ) => {
-  const { network = {}, skew = 100, store: storeFaults = {} } = plan.trouble
+  const { at = [], network = {}, skew = 100, store: storeFaults = {} } = plan.trouble
+  const failsAt = new Map(at.flatMap((one) => ("fail" in one ? [[one.fail, one.isApplied] as const] : [])))
   const knowsProcesses = storeFaults.knowsProcesses ?? self.chance.happens(0.5)
   const store = Context.get(outside, VersionedStore.VersionedStore)
   const running: Array<Running<R>> = []
   const state: { failure: Reason | undefined } = { failure: undefined }
   const fleet = Object.assign(state, { running, deploy: 0 })
+
+  const die = (process: machine.Process, verb: string) => {
+    machine.note(self, process, verb)
+    machine.count(self, verb)
+    machine.kill(self, process)
+  }
 
   const start = Effect.suspend(() => {
     const process = machine.addProcess(self, `process ${running.length + 1}`)
@@ -154,7 +184,8 @@ const fleetOf = <R, E, O>(
     const context = machine.contextOf(self, process)
     const scope = Scope.makeUnsafe()
     const built = Deferred.makeUnsafe<Context.Context<R>>()
-    const reached = worldStore.make({ self, process, database }, store, { ...storeFaults, knowsProcesses })
+    const faults = { ...storeFaults, knowsProcesses }
+    const reached = worldStore.make({ self, process, database }, store, faults, failsAt)
     const layer = plan.layers[Math.min(fleet.deploy, plan.layers.length - 1)] ?? plan.layers[0]
     const build = Layer.buildWithMemoMap(layer, Layer.makeMemoMapUnsafe(), scope).pipe(
       Effect.provideContext(Context.add(outside, VersionedStore.VersionedStore, reached)),
@@ -167,12 +198,6 @@ const fleetOf = <R, E, O>(
     )
     const ends: worldNetwork.Ends = { self, from: script, to: process, context, faults: network }
     const services = Deferred.await(built)
-    const died = (verb: string) =>
-      Effect.sync(() => {
-        machine.note(self, process, verb)
-        machine.count(self, verb)
-        machine.kill(self, process)
-      })
     const handle: Process<R> = {
       name: process.name,
       call: (name, effect) =>
@@ -187,7 +212,7 @@ const fleetOf = <R, E, O>(
           name,
           Stream.unwrap(Effect.map(services, (all) => Stream.provideContext(items, all)))
         ),
-      kill: died("killed"),
+      kill: Effect.sync(() => die(process, "killed")),
       pause: (millis) =>
         Effect.sync(() => {
           if (process.status !== "up") return
@@ -200,7 +225,8 @@ const fleetOf = <R, E, O>(
         }),
       stop: Effect.suspend(() => {
         one.isLeaving = true
-        return machine.fork(Effect.andThen(Scope.close(scope, Exit.void), died("stopped")), context)
+        const stopped = Effect.sync(() => die(process, "stopped"))
+        return machine.fork(Effect.andThen(Scope.close(scope, Exit.void), stopped), context)
       })
     }
     const one: Running<R> = { process, handle, isLeaving: false }
@@ -210,10 +236,46 @@ const fleetOf = <R, E, O>(
   })
 
   const live = () => running.filter(({ isLeaving, process }) => !isLeaving && process.status !== "dead")
-  return Object.assign(fleet, { start, live })
+  return Object.assign(fleet, { start, live, die })
 }
 
-type Fleet<R> = Pick<ReturnType<typeof fleetOf<R, unknown, unknown>>, "live" | "deploy" | "start">
+type Fleet<R> = Pick<ReturnType<typeof fleetOf<R, unknown, unknown>>, "live" | "deploy" | "start" | "die">
+
+/** Kills processes after the turns that were named, and starts others. */
+const killing = Effect.fnUntraced(function* <R>(
+  self: machine.Machine,
+  fleet: Fleet<R>,
+  script: machine.Process,
+  at: ReadonlyArray<TroubleAt>
+) {
+  const replaced = yield* Queue.unbounded<void>()
+  const kills = at.flatMap((one) => ("kill" in one ? [{ from: one.after === undefined ? 0 : undefined, ...one }] : []))
+  let latest: machine.Process | undefined
+  self.afterTurn = (turn, process) => {
+    const live = fleet.live().map((one) => one.process)
+    if (live.includes(process)) latest = process
+    for (const one of kills) {
+      if (one.from === undefined && (self.counts.get("storeOperations") ?? 0) >= (one.after ?? 0)) one.from = turn
+      const dying = latest !== undefined && live.includes(latest) ? latest : live[0]
+      if (one.from === undefined || turn !== one.from + one.kill || dying === undefined) continue
+      fleet.die(dying, "killed")
+      machine.schedule(self, script, self.chance.between(0, 400), () => Queue.offerUnsafe(replaced, undefined))
+    }
+  }
+  return yield* Effect.forever(Effect.andThen(Queue.take(replaced), fleet.start))
+})
+
+/** Without trouble that is drawn. */
+const withoutChance = ({ network, store, ...rest }: Trouble): Trouble => ({
+  kills: 0,
+  pauses: 0,
+  stops: 0,
+  jumps: 0,
+  skew: 0,
+  ...rest,
+  store: { failures: 0, ...store },
+  network: { losses: 0, doubles: 0, ...network }
+})
 
 /** Draws trouble until there is none left, or the world is calm. One process at least lives afterwards. */
 const troubled = Effect.fnUntraced(function* <R>(self: machine.Machine, fleet: Fleet<R>, trouble: Trouble) {
@@ -255,9 +317,11 @@ const directly = (self: machine.Machine, process: machine.Process, store: Versio
 
 /** Runs one world. */
 export const run = Effect.fnUntraced(function* <R, E, O>(
-  plan: Plan<R, E, O>,
+  { trouble: given, ...rest }: Plan<R, E, O>,
   seed: number
 ): Effect.fn.Return<Outcome, never, Scope.Scope> {
+  const { at } = given
+  const plan: Plan<R, E, O> = { ...rest, trouble: at === undefined ? given : withoutChance(given) }
   const self = machine.make(seed, yield* Effect.context<never>())
   const script = machine.addProcess(self, "script")
   const database = machine.addProcess(self, "database")
@@ -271,16 +335,6 @@ export const run = Effect.fnUntraced(function* <R, E, O>(
   const outside = yield* Effect.exit(opened)
   if (Exit.isFailure(outside)) return outcomeOf(self, failedWith(outside.cause))
   const fleet = fleetOf(self, plan, script, database, outside.value)
-  if (plan.onTurn !== undefined) {
-    const { onTurn } = plan
-    const kill = () => {
-      const one = self.chance.pick(fleet.live())
-      if (one === undefined) return
-      machine.note(self, one.process, "killed")
-      machine.kill(self, one.process)
-    }
-    self.onTurn = (turn) => onTurn(turn, kill)
-  }
   const world: World<R> = {
     seed,
     processes: Effect.sync(() => fleet.live().map(({ handle }) => handle)),
@@ -300,6 +354,7 @@ export const run = Effect.fnUntraced(function* <R, E, O>(
     })
   }
   const played = Effect.gen(function* () {
+    if (at !== undefined) yield* Effect.forkDetach(killing(self, fleet, script, at))
     for (let started = 0; started < plan.processes; started++) yield* fleet.start
     yield* Effect.forkDetach(troubled(self, fleet, plan.trouble))
     yield* Effect.provideContext(plan.script(world), outside.value)
@@ -315,7 +370,7 @@ export const run = Effect.fnUntraced(function* <R, E, O>(
 })
 
 const reasonOf = (
-  { escaped, latest, turn: turns }: machine.Machine,
+  { escaped, turn: turns }: machine.Machine,
   pause: Effect.Success<ReturnType<typeof machine.drive>>,
   failure: Reason | undefined,
   end: Exit.Exit<unknown, unknown> | undefined
@@ -323,9 +378,7 @@ const reasonOf = (
   if (escaped !== undefined) return { _tag: "Escaped", from: escaped }
   if (failure !== undefined) return failure
   if (pause === "stuck") return { _tag: "Stuck" }
-  if (pause === "endless") {
-    return { _tag: "Endless", turns, from: latest === undefined ? "no fiber" : machine.nameOf(latest) }
-  }
+  if (pause === "endless") return { _tag: "Endless", turns }
   return end !== undefined && Exit.isFailure(end) ? failedWith(end.cause) : undefined
 }
 

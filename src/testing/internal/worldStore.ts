@@ -74,8 +74,16 @@ interface Place {
   readonly database: machine.Process
 }
 
-/** A store as a process of a world reaches it. */
-export const make = (place: Place, store: VersionedStore.Service, faults: StoreFaults): VersionedStore.Service => {
+/**
+ * A store as a process of a world reaches it. `failsAt`: of an operation that fails whatever is drawn, by its number from 1 on, if the failure comes
+ * after it took effect.
+ */
+export const make = (
+  place: Place,
+  store: VersionedStore.Service,
+  faults: StoreFaults,
+  failsAt: ReadonlyMap<number, boolean> = new Map()
+): VersionedStore.Service => {
   const { process, self } = place
   const {
     conflicts = 0,
@@ -93,19 +101,19 @@ export const make = (place: Place, store: VersionedStore.Service, faults: StoreF
     age = 0
   ): Effect.Effect<A, E | VersionedStore.VersionedStoreError> =>
     Effect.suspend((): Effect.Effect<A, E | VersionedStore.VersionedStoreError> => {
-      machine.count(self, "storeOperations")
+      const planned = failsAt.get(machine.count(self, "storeOperations"))
       const drawn = self.isCalm ? 1 : chance.next()
       const ways = [chance.between(least, most), chance.between(least, most) + chance.between(0, age)] as const
       const sent = send(place, effect, ways)
       const text = `${operation} ${key}`
-      if (drawn >= failures) {
+      if (planned === undefined && drawn >= failures) {
         return Effect.flatMap(sent, (exit) => {
           machine.note(self, process, `${text}${endOf(exit)}`)
           return exit
         })
       }
       machine.count(self, "storeFailures")
-      const isApplied = drawn < failures / 2
+      const isApplied = planned ?? drawn < failures / 2
       machine.note(self, process, `${text} fails${isApplied ? " after it took effect" : ""}`)
       const error = VersionedStore.unavailable({
         operation,
