@@ -41,11 +41,22 @@ export interface Diary {
   readonly looks: Array<Look>
   readonly problems: Array<string>
   ticks: number
+  /** The number of the first tick after the sessions came to rest. */
+  rested: number
 }
 
-export const emptyDiary = (): Diary => ({ lives: new Map(), operations: [], looks: [], problems: [], ticks: 0 })
+export const emptyDiary = (): Diary => ({
+  lives: new Map(),
+  operations: [],
+  looks: [],
+  problems: [],
+  ticks: 0,
+  rested: Infinity
+})
 
 export const lifeOf = (cursor: string): string => cursor.slice(0, cursor.indexOf("."))
+
+const sequenceOf = (cursor: string): number => Number(cursor.slice(cursor.indexOf(".") + 1))
 
 const nap = (least: number, most: number) => Effect.flatMap(Random.nextIntBetween(least, most), Effect.sleep)
 
@@ -87,7 +98,7 @@ export const perform = Effect.fnUntraced(function* (
   const isReceipt = typeof receipt === "object" && receipt !== null && "cursor" in receipt && "sequence" in receipt
   operation.answer = {
     at,
-    ...(isReceipt && { life: lifeOf(String(receipt.cursor)), sequence: Number(receipt.sequence) })
+    ...(isReceipt && { life: lifeOf(String(receipt.cursor)), sequence: sequenceOf(String(receipt.cursor)) })
   }
 })
 
@@ -158,7 +169,7 @@ const look = Effect.fnUntraced(function* (world: World, diary: Diary, session: s
         const history = yield* Effect.option(sessions.history(session))
         return { before, history, after: yield* sessions.state(session) }
       })
-    )
+    ).pipe(Effect.tapError(({ message }) => Effect.sync(() => diary.problems.push(`a look at ${session}: ${message}`))))
   )
   if (Option.isNone(found)) return Option.none<Session.State>()
   const { after, before, history } = found.value
@@ -223,13 +234,24 @@ const kinds = [
   "remove"
 ] as const
 
-/** One user of one session, who makes so many calls one after the other. */
-const use = Effect.fnUntraced(function* (world: World, diary: Diary, session: string, user: string, count: number) {
+/** The calls of users who stop nothing. */
+const calmKinds = ["send", "send", "send", "again", "fork"] as const
+
+interface User {
+  readonly session: string
+  readonly user: string
+  /** So many calls, one after the other. */
+  readonly count: number
+  readonly isCalm: boolean
+}
+
+/** One user of one session. */
+const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, isCalm, session, user }: User) {
   const sent: Array<{ readonly message: string; readonly text: string }> = []
   for (let n = 1; n <= count; n++) {
     // Some calls come in a row
     yield* nap(0, (yield* Random.next) < 0.7 ? 5 : 500)
-    const kind = n === 1 ? "send" : yield* pick(kinds)
+    const kind = n === 1 ? "send" : yield* pick<(typeof kinds)[number]>(isCalm ? calmKinds : kinds)
     const message = `${session}/${user}${n}`
     const text = yield* textFor(message)
     const earlier = yield* pick(sent.slice(-3))
@@ -303,13 +325,30 @@ export const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary
   }
 })
 
-/** Everything that the clients do. Returns what they did and saw. */
+/** The message of a session that nobody looks at: a process that dies leaves its turn to the others. */
+const lone = { session: "lone", message: "lone/1", text: "lone/1|again|once" }
+
+const sendAlone = (world: World, diary: Diary) =>
+  Effect.andThen(
+    nap(0, 1500),
+    perform(world, diary, { kind: "send", ...lone }, (sessions) =>
+      sessions.send(lone.session, lone.text, { messageId: lone.message })
+    )
+  )
+
+const checkAlone = Effect.fnUntraced(function* (world: World, diary: Diary) {
+  const page = yield* call(world, "list", (sessions) => sessions.list({ prefix: lone.session }))
+  const [found] = page.sessions
+  if (found?.status !== "idle") diary.problems.push(`while nobody looks, ${lone.session} stays ${found?.status}`)
+})
+
+/** Everything that the clients do. Where they are calm, they stop nothing, and leave one session alone. */
 export const script = Effect.fnUntraced(function* (
   world: World,
   diary: Diary,
-  options: { readonly sessions?: number; readonly calls?: number } = {}
+  options: { readonly sessions?: number; readonly calls?: number; readonly isCalm?: boolean } = {}
 ) {
-  const { calls = 6, sessions = 2 } = options
+  const { calls: count = 6, isCalm = false, sessions = 2 } = options
   const ids = Array.from({ length: sessions }, (_, index) => "ab".charAt(index) || `s${index}`)
   const others = yield* Effect.forEach(ids, (id) =>
     Effect.all([
@@ -318,11 +357,13 @@ export const script = Effect.fnUntraced(function* (
       Effect.forkChild(Effect.forever(Effect.andThen(nap(50, 400), decide(world, diary, id))))
     ])
   )
-  const users = ids.flatMap((id) => ["x", "y"].map((user) => use(world, diary, id, user, calls)))
-  yield* Effect.all(users, { concurrency: "unbounded" })
+  const users = ids.flatMap((id) => ["x", "y"].map((user) => use(world, diary, { session: id, user, count, isCalm })))
+  yield* Effect.all(isCalm ? [...users, sendAlone(world, diary)] : users, { concurrency: "unbounded" })
   yield* world.calm
   yield* Effect.sleep("5 seconds")
+  if (isCalm) yield* checkAlone(world, diary)
   const states = yield* rest(world, diary)
+  diary.rested = diary.ticks
   for (const [session, { sequence }] of states) yield* readAll(world, diary, { session, sequence })
   yield* Effect.sleep("2 seconds")
   yield* Effect.forEach(others.flat(), (fiber) => Fiber.interrupt(fiber))

@@ -113,16 +113,26 @@ const causes: Partial<Record<Session.Event["_tag"], (operation: Operation, event
     ),
   // A message or a decision that is sent again, and the next process, let what is held be tried again
   ResumeReceived: () => true,
-  SessionForked: ({ kind }) => kind === "fork"
+  SessionForked: ({ kind }) => kind === "fork",
+  MessageDropped: ({ kind }, event) =>
+    event._tag === "MessageDropped" && kind === (event.error.reason === "Withdrawn" ? "withdraw" : "edit"),
+  // Nothing but the model fails
+  TurnFailed: ({ text = "" }, event) =>
+    event._tag === "TurnFailed" && event.error.reason === "ModelFailed" && text.includes("|fails")
 }
 
 const stops = new Set(["interrupt", "edit", "remove"])
 
-const checkCauses = ({ operations }: Diary, { entries, session }: Judged): ReadonlyArray<string> =>
+const isStop = (event: Session.Event): boolean =>
+  event._tag === "RunEvent"
+    ? event.event._tag === "RunInterrupted"
+    : (event._tag === "TurnFailed" || event._tag === "DecisionsDropped") && event.error.reason === "Interrupted"
+
+const checkCauses = ({ operations, rested }: Diary, { entries, session }: Judged): ReadonlyArray<string> =>
   entries.flatMap(({ cursor, event }) => {
-    const isStop = event._tag === "RunEvent" && event.event._tag === "RunInterrupted"
-    const isCause = isStop ? ({ kind }: Operation) => stops.has(kind) : causes[event._tag]
-    const isOf = (one: Operation) => one.session === session || (one.kind === "fork" && one.message === session)
+    const isCause = isStop(event) ? ({ kind }: Operation) => stops.has(kind) : causes[event._tag]
+    const isOf = (one: Operation) =>
+      one.began < rested && (one.session === session || (one.kind === "fork" && one.message === session))
     const isExplained = isCause === undefined || operations.some((one) => isOf(one) && isCause(one, event))
     return isExplained ? [] : [`${session}, ${cursor}: no client asked for ${event._tag}`]
   })
@@ -154,8 +164,35 @@ const checkAnswers = ({ operations }: Diary, judged: ReadonlyMap<string, Judged>
       )
       .map(({ message }) => `${message} was sent after ${first.message} was acknowledged, and is before it`)
   )
-  return [...lost, ...swapped]
+  const misnamed = stored.flatMap(({ answer: { sequence = 0 }, life, message }) => {
+    const event = life.entries[sequence - 1]?.event
+    const isRight = event?._tag === "MessageReceived" ? event.messageId === message : again.has(event?._tag)
+    return isRight ? [] : [`the receipt of ${message} names the event ${sequence}, ${event?._tag}`]
+  })
+  return [...lost, ...swapped, ...misnamed]
 }
+
+/** The events that the receipt of a message names which was received before, and waits. */
+const again: ReadonlySet<string | undefined> = new Set(["ResumeReceived", "TurnFailed"])
+
+/** The errors of operations that races between users explain. */
+const refusals: Readonly<Record<Operation["kind"], ReadonlyArray<string>>> = {
+  send: [],
+  edit: ["MessageUnknown", "NotFound"],
+  withdraw: ["NotFound"],
+  interrupt: ["NotFound"],
+  resume: ["NotFound"],
+  fork: ["NotFound", "Exists"],
+  remove: [],
+  decide: ["InvalidDecision", "NotFound"]
+}
+
+const checkErrors = ({ operations }: Diary): ReadonlyArray<string> =>
+  operations.flatMap(({ answer, kind, session }) =>
+    answer?.error === undefined || refusals[kind].includes(answer.error)
+      ? []
+      : [`${kind} in ${session} fails with ${answer.error}`]
+  )
 
 const isFirst = (operations: ReadonlyArray<Operation>, { began, message }: Operation): boolean =>
   !operations.some((one) => one.message === message && one.began < began)
@@ -194,6 +231,6 @@ export const verdict = (diary: Diary, effects: Effects, using: Rules = rules): R
     if (problem !== undefined) problems.push(problem)
   }
   for (const life of judged.values()) problems.push(...checkCauses(diary, life))
-  problems.push(...checkAnswers(diary, judged), ...checkEffects(diary, effects, judged))
+  problems.push(...checkAnswers(diary, judged), ...checkEffects(diary, effects, judged), ...checkErrors(diary))
   return problems
 }

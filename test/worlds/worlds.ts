@@ -82,7 +82,7 @@ export const run = (
     script: (world) =>
       Effect.gen(function* () {
         const diary = emptyDiary()
-        yield* script(world, diary, { calls, sessions: count })
+        yield* script(world, diary, { calls, sessions: count, isCalm: seed % 4 === 2 })
         const { ended, started } = yield* agents.Ledger
         const effects = { started: [...started], ended: [...ended] }
         onSeen({ diary, effects })
