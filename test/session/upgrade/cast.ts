@@ -5,7 +5,7 @@
 import { Effect, Layer, Option, Queue, Schema } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, ModelRegistry, ToolResolver, ToolSettings } from "effect-emissary"
-import { Plan, Step, When } from "effect-emissary/plan"
+import { Plan, Reference, Step, When } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -44,7 +44,12 @@ const tool = <const Name extends string>(name: Name, options?: { readonly needsA
 
 /** `print` may run again. */
 const toolkit = Toolkit.make(
-  tool("look"),
+  tool("look")
+    .annotate(Tool.Title, "Look")
+    .annotate(Tool.Readonly, true)
+    .annotate(Tool.Destructive, false)
+    .annotate(Tool.OpenWorld, false)
+    .annotate(Tool.Strict, false),
   tool("drop"),
   tool("hang"),
   tool("pay", { needsApproval: true }),
@@ -65,11 +70,24 @@ const unusable = new AiError.InvalidOutputError({
   usage: { promptTokens: 20, completionTokens: 5, totalTokens: 25 }
 })
 
+/** An answer with all that a provider may send. */
+const cited: ScriptedModel.Turn = {
+  text: { text: "It is blue.", metadata: { demo: { cited: true } } },
+  files: [{ mediaType: "image/png", data: "iVBORw0KGgo=" }],
+  usage: { inputTokens: 30, outputTokens: 9, cacheReadTokens: 8, cacheWriteTokens: 7, reasoningTokens: 6 },
+  parts: [
+    { type: "response-metadata", id: "answer-1", modelId: "small-2", timestamp: "2026-11-01T12:00:00.000Z" },
+    { type: "source", sourceType: "url", id: "s1", url: "https://example.com", title: "Colours" },
+    { type: "source", sourceType: "document", id: "s2", mediaType: "text/plain", title: "Notes", fileName: "notes.txt" }
+  ]
+}
+
 const asked = ({ messages }: ScriptedModel.Request) => messages.findLast(({ role }) => role === "user")?.text ?? ""
 
 /**
  * A message is a list of commands between `&`: each is the name of a tool and its input, or `think` and `fail`, which hang and
- * fail while the world is broken, or `muddle` and `spoil`, whose first answers cannot be used. Other words, and results, are repeated.
+ * fail while the world is broken, or `muddle` and `spoil`, whose first answers cannot be used. `cite` has an
+ * answer with all that a provider may send. Other words, and results, are repeated.
  */
 const answerOf =
   (stage: Stage, name: string): ScriptedModel.TurnFunction =>
@@ -77,7 +95,9 @@ const answerOf =
     const { messages, responseFormat, tools } = request
     const last = messages.at(-1)
     const usage = { inputTokens: 10 * messages.length, outputTokens: 5 }
-    if (responseFormat.type === "json") return { object: { words: asked(request).split(" ").length }, usage }
+    const words = asked(request).split(" ")
+    if (responseFormat.type === "json")
+      return { object: { words: words[0] === "vague" ? "some" : words.length }, usage }
     if (last?.role === "tool") return { text: `${name}: ${last.text}`, usage }
     const commands = asked(request)
       .split(" & ")
@@ -89,6 +109,7 @@ const answerOf =
     )
     if (toolCalls.length > 0) return { text: "One moment.", toolCalls, usage }
     const [command] = commands[0] ?? []
+    if (command === "cite") return cited
     if (command === "fail" && stage.isBroken) return { fail: { reason: "AuthenticationError" } }
     if ((command === "muddle" || command === "spoil") && !stage.calls.includes(command)) {
       stage.calls.push(command)
@@ -119,11 +140,25 @@ const manager = Agent.make("manager", {
   toolkit: [Agent.asTool(clerk, { name: "clerk", description: "Pays" }), toolkit.tools.look]
 })
 
+/** An agent with all tools, and one behind a tool, whose prompts are kept short. */
+const desk = Agent.make("desk", {
+  model,
+  instructions: "You help and pay.",
+  toolkit: [
+    ...Object.values(toolkit.tools),
+    Agent.asTool(manager, { name: "manager", description: "Tells the clerk" })
+  ],
+  budget: Agent.truncate({ threshold: 400 })
+})
+
 /** An answer that has to fit a Schema. */
 export const counter = Agent.make("counter", { model, output: Schema.Struct({ words: Schema.Finite }) })
 
 /** Its prompts are kept short. */
 const forgetful = Agent.make("forgetful", { model, budget: Agent.truncate({ threshold: 40 }) })
+
+/** It has one model call for a message. */
+const brief = Agent.make("brief", { model, instructions: "Be brief.", toolkit, maxSteps: 1 })
 
 const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
   Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
@@ -201,6 +236,26 @@ const nightlyOf = (stage: Stage) =>
     )
   )
 
+/** A loop that uses up its iterations while the world is broken. */
+const loopOf = (stage: Stage) =>
+  bind(
+    Plan.make(
+      { name: "loop", maxIterations: stage.isBroken ? 2 : 10 },
+      Step.make("round", { target: draft, routes: [["round", When.field("round").lessThan(3)]] })
+    )
+  )
+
+/** A plan that is edited before it continues. */
+const editedOf = (stage: Stage) =>
+  bind(
+    Plan.make(
+      { name: "edited" },
+      Step.make("write", { target: step(stage, "write") }),
+      Step.make("ask", { target: question(stage, "ask"), context: Reference.fromStart }),
+      Step.make("end", { target: step(stage, stage.isBroken ? "print" : "end") })
+    )
+  )
+
 /** A step that ends the plan around it. */
 const triageOf = (stage: Stage) =>
   bind(
@@ -247,11 +302,15 @@ export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.laye
         support,
         chief,
         counter,
+        brief,
+        desk,
         forgetful,
         moody,
         yield* reportOf(stage),
         yield* orderOf(stage),
         yield* nightlyOf(stage),
+        yield* loopOf(stage),
+        yield* editedOf(stage),
         triage,
         Session.fromDefinitions(Agent.decode)
       ],

@@ -1,6 +1,6 @@
 /** Calls with which a later release continues the golden sessions. */
 import { Effect, Option, Stream } from "effect"
-import { Conversation, Message } from "effect-emissary"
+import { Conversation, Message, type Run } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import type * as cast from "./cast.ts"
 
@@ -30,11 +30,16 @@ export const answerAfter = Effect.fnUntraced(function* (
 })
 
 /** Decides all that waits. */
-export const decide = Effect.fnUntraced(function* (sessions: Session.Service, id: string, approved = true) {
+export const decide = Effect.fnUntraced(function* (
+  sessions: Session.Service,
+  id: string,
+  approved = true,
+  details: Partial<Run.Decision> = {}
+) {
   const { requests } = yield* until(sessions, id, ({ requests }) => requests.length > 0)
   yield* sessions.decide(
     id,
-    requests.map((request) => ({ ...request, approved }))
+    requests.map((request) => ({ ...request, approved, ...details }))
   )
 })
 

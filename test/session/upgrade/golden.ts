@@ -2,7 +2,7 @@
  * The golden sessions: what a release stores of each scenario, and what it shows of it. `npm run golden:sessions` writes those of
  * today's code to `test/golden/sessions/next`.
  */
-import { Context, Effect, Layer, Logger, Option, Random, Schema, type Scope, Stream } from "effect"
+import { Context, Effect, Latch, Layer, Logger, Option, Random, Schema, type Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Conversation, VersionedStore } from "effect-emissary"
 import { PayloadError } from "effect-emissary/payload"
@@ -81,6 +81,9 @@ const processOf = <A>(
     Effect.provide(Layer.provide(cast.sessionsOf(stage, options), Layer.succeed(VersionedStore.VersionedStore, store)))
   )
 
+/** The time in which a process that ends leaves its turns. */
+const closing = Effect.andThen(Effect.repeat(Effect.yieldNow, { times: 100 }), TestClock.adjust("1 minute"))
+
 /** The events that are kept. */
 const eventsOf = (sessions: Session.Service, id: string, newest: number) => {
   const from = (after: number) =>
@@ -155,9 +158,17 @@ export const record = (scenario: Scenario) =>
     const stage = yield* cast.makeStage(true)
     const last = scenario.begin.length - 1
     const parts = yield* Effect.forEach(scenario.begin, (body, index) =>
-      processOf(index === last ? keeping : store, stage, scenario, (sessions, stage) =>
-        Effect.andThen(body(sessions, stage), index === last ? dump(store) : Effect.succeed([]))
-      )
+      Effect.gen(function* () {
+        const isDone = yield* Latch.make()
+        const ended = Effect.andThen(isDone.await, closing)
+        const run = processOf(index === last ? keeping : store, stage, scenario, (sessions, stage) =>
+          Effect.andThen(body(sessions, stage), index === last ? dump(store) : Effect.succeed([])).pipe(
+            Effect.tap(isDone.open)
+          )
+        )
+        const [rows] = yield* Effect.all([run, ended], { concurrency: 2 })
+        return rows
+      })
     )
     const rows = parts.flat()
     const copy = yield* inMemory

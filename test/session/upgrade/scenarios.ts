@@ -1,9 +1,10 @@
 /** The scenarios of the golden sessions: chats here, jobs in `job-scenarios.ts`. A released set has a file of each, so they stay. */
-import { Effect, Option, Queue, Result, Stream } from "effect"
+import { DateTime, Effect, Option, Queue, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Conversation, Message } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
 import { Session } from "effect-emissary/session"
+import { ToolResult } from "effect-emissary/tool"
 import assert from "node:assert"
 import * as cast from "./cast.ts"
 import {
@@ -64,7 +65,8 @@ const answers: Scenario = {
       const image = { type: "file", mediaType: "image/png", data: { type: "base64", base64: "iVBORw0KGgo=" } } as const
       const user = yield* Message.user([{ type: "text", text: "What is this?" }, image], { id: "old" })
       const question = Result.getOrThrow(Conversation.append(Conversation.empty, user))
-      const conversation = yield* Conversation.addAssistant(question, "A dot.")
+      const answered = yield* Conversation.addAssistant(question, "A dot.")
+      const conversation = Conversation.withTokenLimit(answered, 10_000)
       yield* Session.ask("imported", "Are you sure?", { agent: "support", conversation })
       yield* Session.ask("counted", "one two three", { agent: "counter" })
       for (const text of ["one", "two", "three"]) {
@@ -86,6 +88,63 @@ const answers: Scenario = {
     assert(again.outcome === "Completed" && again.output.words === 2)
     assert.strictEqual((yield* Session.ask("cut", "And now?")).text, "small: And now?")
     assert.strictEqual((yield* Session.ask("behind", "triage again")).text, "small: reply of sort of again")
+  })
+}
+
+/** Messages and answers with all their parts, decisions with all their members, and limits that were reached. */
+const parts: Scenario = {
+  name: "parts",
+  begin: [
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      const options = { demo: { mark: 1 } }
+      const plan = ToolResult.filePart({
+        mediaType: "text/plain",
+        data: new URL("https://example.com/plan.txt"),
+        fileName: "plan.txt",
+        options
+      })
+      const image = ToolResult.filePart({ mediaType: "image/png", data: "data:image/png;base64,iVBORw0KGgo=" })
+      yield* Session.ask("parts", [ToolResult.textPart("cite", options), plan, image], { agent: "support" })
+      yield* Session.ask("invalid", "vague words", { agent: "counter" })
+      yield* Session.ask("steps", "look a", { agent: "brief" })
+      yield* Session.ask("loop", "go", { agent: "loop" })
+      yield* Session.ask("edited", "go", { agent: "edited" })
+      yield* Session.ask(
+        "input",
+        { task: "go", payload: { n: 1 }, context: "soon", content: [image] },
+        { agent: "edited" }
+      )
+      yield* sessions.send("decided", "pay 5 & hang e", { agent: "support" })
+      yield* Queue.take(hanging)
+      const expiresAt = DateTime.addDuration(yield* DateTime.now, "7 days")
+      yield* decide(sessions, "decided", true, { reason: "paid", decidedBy: "ada", expiresAt })
+      yield* Session.ask("asked", "go", { agent: "edited" })
+      yield* decide(sessions, "asked", true, { reason: "fine", decidedBy: "ada", expiresAt })
+      yield* Queue.take(hanging)
+    })
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    assert.strictEqual((yield* Session.ask("parts", "cite")).text, "It is blue.")
+    assert.strictEqual((yield* Session.ask("invalid", "clear")).text, '{"words":1}')
+    assert.strictEqual((yield* Session.ask("steps", "And then?")).text, "small: And then?")
+    assert.strictEqual(yield* answerAfter(sessions, "loop", sessions.resume("loop")), '{"round":3,"text":"go..."}')
+    assert.strictEqual(yield* decideAll(sessions, "edited"), "end of ask of write of go, as it is")
+    assert.strictEqual(yield* decideAll(sessions, "input"), 'end of ask of write of {"n":1}, as it is')
+    yield* until(sessions, "decided", isIdle)
+    yield* until(sessions, "asked", isIdle)
+    assert.deepStrictEqual(yield* textsOf(sessions, "asked"), [
+      "user: go",
+      "assistant: end of ask of write of go, fine"
+    ])
+    assert.deepStrictEqual(callsOf(stage), [
+      "ask write of go, as it is",
+      'ask write of {"n":1}, as it is',
+      "end ask of write of go, as it is",
+      "end ask of write of go, fine",
+      'end ask of write of {"n":1}, as it is',
+      "look a",
+      "pay 5"
+    ])
   })
 }
 
@@ -177,6 +236,8 @@ const failed: Scenario = {
       yield* sessions.send("held", "Bye", { messageId: "m3" })
       yield* until(sessions, "held", isIdle)
       yield* sessions.withdraw("held", "m3")
+      yield* sessions.send("held", "Hello", { messageId: "m1" })
+      yield* until(sessions, "held", isIdle)
       yield* sessions.send("stopped", "hang a", { agent: "support" })
       yield* Queue.take(hanging)
       yield* sessions.interrupt("stopped")
@@ -290,9 +351,19 @@ const definitions: Scenario = {
   })
 }
 
-const updates = (count: number): Body =>
+/** So many events of a session that a process makes a snapshot at its end. */
+const updates = (sessions: Session.Service, id: string, count: number) =>
+  Effect.forEach(
+    Array.from({ length: count }, (_, index) => index + 1),
+    (n) => sessions.update(id, { title: `Title ${n}` }),
+    {
+      discard: true
+    }
+  )
+
+const updatesAndMore = (count: number): Body =>
   Effect.fnUntraced(function* (sessions) {
-    for (let n = 1; n <= count; n++) yield* sessions.update("long", { title: `Title ${n}` })
+    yield* updates(sessions, "long", count)
     yield* Session.ask("long", `After ${count}`)
   })
 
@@ -302,7 +373,7 @@ const beginLong: Body = () => Session.ask("long", "Hello", { agent: "support", m
 const long: Scenario = {
   name: "long",
   options: { drainTime: "1 second" },
-  begin: [beginLong, updates(70), updates(80), updates(3)],
+  begin: [beginLong, updatesAndMore(70), updatesAndMore(80), updatesAndMore(3)],
   proceed: Effect.fnUntraced(function* (sessions) {
     const { cursor } = yield* Session.ask("long", "Hello", { messageId: "m1" })
     assert.strictEqual((yield* Session.ask("long", "End")).text, "small: End")
@@ -319,6 +390,63 @@ const pruned: Scenario = {
   proceed: Effect.fnUntraced(function* (sessions) {
     assert.strictEqual((yield* Session.ask("long", "End")).text, "small: End")
     assert.strictEqual(yield* reasonOf(Stream.runHead(sessions.events("long"))), "EventsPruned")
+  })
+}
+
+/** Snapshots of sessions with all that can wait in them. */
+const snapshots: Scenario = {
+  name: "snapshots",
+  options: { drainTime: "1 second" },
+  begin: [
+    Effect.fnUntraced(function* (sessions, { hanging }) {
+      const question = yield* Conversation.addUser(Conversation.empty, "Who are you?", { id: "old" })
+      const conversation = yield* Conversation.addAssistant(question, "A poet.")
+      yield* sessions.send("held", "Hello", { agent: "moody", messageId: "m1", conversation, context: { user: "ada" } })
+      yield* sessions.send("held", "Bye", { messageId: "m2", model: "demo/large", context: { user: "ada" } })
+      yield* until(sessions, "held", isIdle)
+      yield* sessions.edit("held", { messageId: "m2", input: "Bye!", newMessageId: "m3", context: { user: "ada" } })
+      yield* until(sessions, "held", isIdle)
+      yield* updates(sessions, "held", 66)
+      yield* sessions.send("busy", "look a & manager clerk pay 5 & pay 6 & hang b & look c", {
+        agent: "desk",
+        messageId: "m1"
+      })
+      yield* Queue.take(hanging)
+      yield* decide(sessions, "busy")
+      yield* sessions.send("busy", "Hello", { messageId: "m2", model: "demo/large", context: { user: "ada" } })
+      yield* sessions.send("busy", "Bye", { messageId: "m3", pending: "deny" })
+      yield* updates(sessions, "busy", 66)
+      yield* Session.ask("order", "books", { agent: "order", messageId: "m1" })
+      yield* updates(sessions, "order", 66)
+    }),
+    () => Effect.void
+  ],
+  proceed: Effect.fnUntraced(function* (sessions, stage) {
+    yield* until(sessions, "held", ({ queue, status }) => queue.length === 0 && status === "idle")
+    assert.deepStrictEqual(yield* textsOf(sessions, "held"), [
+      "user: Who are you?",
+      "assistant: A poet.",
+      "user: Bye!",
+      "assistant: small: Bye!",
+      "user: Hello",
+      "assistant: small: Hello"
+    ])
+    yield* until(sessions, "busy", ({ queue, status }) => queue.length === 0 && status === "idle")
+    assert.deepStrictEqual(yield* textsOf(sessions, "busy"), [
+      "user: look a & manager clerk pay 5 & pay 6 & hang b & look c",
+      "assistant: One moment.",
+      "tool: look of a",
+      "tool: small: small: pay of 5",
+      "tool: pay of 6",
+      `tool: ${unknown}`,
+      "tool: look of c",
+      "user: Hello",
+      "assistant: large: Hello",
+      "user: Bye",
+      "assistant: small: Bye"
+    ])
+    assert.deepStrictEqual(callsOf(stage), ["look c", "pay 5", "pay 6"])
+    assert.strictEqual(yield* decideAll(sessions, "order"), "ship of sign of check of note of books, as it is")
   })
 }
 
@@ -343,6 +471,7 @@ const restarted: Scenario = {
 export const scenarios: ReadonlyArray<Scenario> = [
   chat,
   answers,
+  parts,
   approvals,
   cutOff,
   failed,
@@ -351,6 +480,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   definitions,
   long,
   pruned,
+  snapshots,
   restarted,
   ...jobScenarios
 ]
