@@ -135,7 +135,7 @@ export {
    * | `DefinitionInvalid` | the layer takes no definitions, has none with this digest, or no turn could run this one: its tools, models, options, signature or name are refused, or it has a secret. Nothing was stored. The failure of a turn where the host can no longer make the agent |
    * | `ModelRefused` | the layer does not allow the `model` of the message (`models`), its registry has not the model, or the session is one of a plan; nothing was stored |
    * | `InvalidDecision` | a decision is not about a call that waits, see `Run.InvalidDecision`; none was stored |
-   * | `ArgumentInvalid` | an argument has another type than the operation takes: an `id` that is no text, for example; nothing was stored |
+   * | `ArgumentInvalid` | an argument has another type than the operation takes: an `id` that is no text, for example; a session would begin under an id of no or more than 1,024 characters; nothing was stored |
    * | `InputInvalid` | the message cannot be part of a conversation, its `conversation` has open calls, or its context or conversation holds a secret or is not JSON; nothing was stored |
    * | `InputDiffers` | the session has received a message with this id and another content, context or conversation, or without `messageId` began with another one; nothing was stored |
    * | `MessageUnknown` | no user message of the conversation, and none that waits, has this id; nothing was stored |

@@ -174,6 +174,20 @@ describe("RIGHT-22 a call that names another session than the one that it was se
   })
 })
 
+describe.each(Object.entries(places))("RIGHT-8 the id of a session that begins, %s", (_, layer) => {
+  test.live("is no empty text, which all users without an id would share, and no megabyte", layer, function* () {
+    const sessions = yield* Session.Session
+    yield* Session.ask("u", "hi")
+    for (const id of ["", "x".repeat(1025), "x".repeat(1_000_000)]) {
+      assert.strictEqual(yield* t.reasonOf(Session.ask(id, "hi")), "ArgumentInvalid")
+      assert.strictEqual(yield* t.reasonOf(sessions.fork("u", { to: id })), "ArgumentInvalid")
+      assert.strictEqual(yield* t.reasonOf(Session.run(t.support, { id, input: "hi" })), "ArgumentInvalid")
+    }
+    assert.isTrue(Option.isNone(yield* sessions.state("")))
+    assert.strictEqual((yield* sessions.send("x".repeat(1024), "hi")).sequence, 1)
+  })
+})
+
 describe("RIGHT-22 a request to a person", () => {
   test.live("is shown with hidden characters as escapes", function* () {
     const Pay = Tool.make("pay", {

@@ -6,12 +6,18 @@ import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
 import * as base from "../../payload/internal/base.ts"
 import { kindOf } from "../../payload/internal/plainJson.ts"
+import { maxIdLength } from "./sessionMessage.ts"
 import { SessionError, type Service } from "./sessionTypes.ts"
 
 /** The expectation of a value: its words and its test. */
 type Check = readonly [expected: string, fits: (value: unknown) => boolean]
 
 const text: Check = ["a text", Predicate.isString]
+/** The id of a session that begins. Users without one would share the session of the empty text. */
+const newId: Check = [
+  `a text of 1 to ${maxIdLength} characters`,
+  (value) => Predicate.isString(value) && value !== "" && value.length <= maxIdLength
+]
 const object: Check = ["an object", (value) => Predicate.isObject(value) && !Array.isArray(value)]
 const time: Check = ["a DateTime.Utc", (value) => DateTime.isDateTime(value) && DateTime.isUtc(value)]
 const place: Check = ["a cursor or a number", (value) => Predicate.isString(value) || Predicate.isNumber(value)]
@@ -48,8 +54,13 @@ const shared = {
 
 const edit = { messageId: text, newMessageId: text, model: text }
 
+const shown = (value: unknown): string => {
+  if (!Predicate.isString(value)) return kindOf(value)
+  return value === "" ? "an empty text" : `${kindOf(value)} of ${value.length} characters`
+}
+
 const problemOf = (name: string, value: unknown, [expected, fits]: Check): string | undefined =>
-  fits(value) ? undefined : `expected ${expected} as ${name}, got ${kindOf(value)}`
+  fits(value) ? undefined : `expected ${expected} as ${name}, got ${shown(value)}`
 
 /** The problem of the options of a call: each has its type, or is `undefined` where it is not required. */
 const problemIn = (
@@ -86,12 +97,13 @@ const within = <A>(
 
 /** The operations, which fail with `ArgumentInvalid` for a value of another type. */
 export const checked = (service: Service): Service => ({
-  send: (id, input, options) => within(() => service.send(id, input, options), id, problemIn(options, send)),
+  send: (id, input, options) =>
+    within(() => service.send(id, input, options), id, problemOf("id", id, newId) ?? problemIn(options, send)),
   edit: (id, options) => within(() => service.edit(id, options), id, problemIn(options, edit, ["messageId"])),
   withdraw: (id, messageId) =>
     within(() => service.withdraw(id, messageId), id, problemOf("messageId", messageId, text)),
   fork: (id, options) =>
-    within(() => service.fork(id, options), id, problemIn(options, { to: text, at: place }, ["to"])),
+    within(() => service.fork(id, options), id, problemIn(options, { to: newId, at: place }, ["to"])),
   decide: (id, decisions) => within(() => service.decide(id, decisions), id),
   resume: (id) => within(() => service.resume(id), id),
   interrupt: (id) => within(() => service.interrupt(id), id),

@@ -33,7 +33,7 @@ export const unknownIfExists = (found: unknown, known: ReadonlyArray<string> = I
   `expected ifExists ${known.map((name) => base.quote(name)).join(", ")} or none, got ${typeof found === "string" ? base.quote(found) : kindOf(found)}`
 
 /** The length of the id of a message: each event of its turn has it. */
-const maxIdLength = 1024
+export const maxIdLength = 1024
 
 const isContent = Schema.is(ToolResult.NonEmptyContent)
 
