@@ -480,7 +480,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
             body: {
               ...body,
               messageId: "m1",
-              input: [{ type: "text", text: "one" }],
+              input: "one",
               agent: "echo",
               context: { tenant: "acme" },
               whenBusy: "reject"
