@@ -176,6 +176,10 @@ const columnsOf = (key: string, version: string, text: string): ReadonlyArray<st
   return [storage.digestKey(key), encoded.slice(0, startLength), encoded, version, text]
 }
 
+/** The digests of keys, each with its version. */
+const versionsOf = (rows: NonNullable<storage.RawCommit["removed"]>): ReadonlyArray<string> =>
+  rows.flatMap(({ key, version }) => [storage.digestKey(key), version])
+
 const repeated = (text: string, count: number): string => Array.from({ length: count }, () => text).join(", ")
 
 /**
@@ -189,8 +193,9 @@ const commitsOfSqlite = (sql: SqlClient.SqlClient, table: string): NonNullable<s
       AND NOT EXISTS (SELECT 1 FROM ${table} WHERE key_hash IN (${repeated("?", count)}))
     ON CONFLICT (key_hash) DO UPDATE SET store_version = excluded.store_version, store_value = excluded.store_value
     RETURNING key_hash`
-  const removal = `DELETE FROM ${table} WHERE key_hash = ? AND store_version = ?`
-  return ({ added, changed: { expected, key, text }, removed, version }) => {
+  const removal = (count: number) =>
+    `DELETE FROM ${table} WHERE (key_hash, store_version) IN (VALUES ${repeated("(?, ?)", count)})`
+  return ({ added, changed: { expected, key, text }, removed = [], version }) => {
     const row = columnsOf(key, version, text)
     const [id = ""] = row
     const rows = added.map(({ key, text }) => columnsOf(key, version, text))
@@ -200,15 +205,15 @@ const commitsOfSqlite = (sql: SqlClient.SqlClient, table: string): NonNullable<s
       sql.unsafe(textOf(rows.length, Option.isNone(expected)), params),
       (found) => found.length > 0
     )
-    if (removed === undefined) return written
-    const deleted = Effect.asVoid(sql.unsafe(removal, [storage.digestKey(removed.key), removed.version]))
+    if (removed.length === 0) return written
+    const deleted = Effect.asVoid(sql.unsafe(removal(removed.length), versionsOf(removed)))
     return sql.withTransaction(Effect.tap(written, (isWritten) => (isWritten ? deleted : Effect.void)))
   }
 }
 
 /** Commits of PostgreSQL. One statement is one trip to the database, and one commit. */
 const commitsOfPostgres = (sql: SqlClient.SqlClient, table: string): NonNullable<storage.Storage["commit"]> => {
-  const textOf = (count: number, isNew: boolean, removes: boolean) => {
+  const textOf = (count: number, isNew: boolean, removed: number) => {
     let last = 0
     const next = (length: number) => Array.from({ length }, () => `$${++last}`).join(", ")
     const parts: Array<string> = []
@@ -223,22 +228,23 @@ const commitsOfPostgres = (sql: SqlClient.SqlClient, table: string): NonNullable
       : `UPDATE ${table} SET store_version = ${next(1)}, store_value = ${next(1)}
         WHERE key_hash = ${next(1)} AND store_version = ${next(1)} AND ${all}`
     parts.push(`changed AS (${changed} RETURNING key_hash)`)
-    if (removes) {
-      parts.push(`removed AS (DELETE FROM ${table} WHERE key_hash = ${next(1)} AND store_version = ${next(1)}
+    if (removed > 0) {
+      const pairs = Array.from({ length: removed }, () => `(${next(2)})`).join(", ")
+      parts.push(`removed AS (DELETE FROM ${table} WHERE (key_hash, store_version) IN (${pairs})
         AND EXISTS (SELECT 1 FROM changed))`)
     }
     return `WITH ${parts.join(", ")} SELECT key_hash FROM changed`
   }
-  return ({ added, changed: { expected, key, text }, removed, version }) => {
+  return ({ added, changed: { expected, key, text }, removed = [], version }) => {
     const params = [
       ...added.flatMap(({ key, text }) => columnsOf(key, version, text)),
       ...Option.match(expected, {
         onNone: () => columnsOf(key, version, text),
         onSome: (before) => [version, text, storage.digestKey(key), before]
       }),
-      ...(removed === undefined ? [] : [storage.digestKey(removed.key), removed.version])
+      ...versionsOf(removed)
     ]
-    const statement = textOf(added.length, Option.isNone(expected), removed !== undefined)
+    const statement = textOf(added.length, Option.isNone(expected), removed.length)
     return Effect.map(sql.unsafe(statement, params), (found) => found.length > 0)
   }
 }

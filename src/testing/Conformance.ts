@@ -238,7 +238,7 @@ const emptied = <E>(layer: Layer.Layer<VersionedStore.VersionedStore, E>, prefix
             commit({
               changed: { ...changed, key: under(changed.key) },
               added: added.map((one) => ({ ...one, key: under(one.key) })),
-              removed: removed && { ...removed, key: under(removed.key) }
+              removed: removed?.map((one) => ({ ...one, key: under(one.key) }))
             }))
       }
     })

@@ -230,7 +230,7 @@ describe("DUR-8 writes", () => {
           [["5"], Option.none<string>()],
           [[], first]
         ] as const) {
-          const refused = commit({ added: added(...keys), changed: changed(expected, "three"), removed: marked })
+          const refused = commit({ added: added(...keys), changed: changed(expected, "three"), removed: [marked] })
           assert.deepStrictEqual(yield* refused, Option.none())
         }
         assert.deepStrictEqual(yield* version("head"), second)
@@ -242,9 +242,11 @@ describe("DUR-8 writes", () => {
 
         // a mark in another version stays
         const stale = { key: "mark", version: Option.getOrThrow(second) }
-        const third = yield* commit({ added: [], changed: changed(second, "three"), removed: stale })
+        const third = yield* commit({ added: [], changed: changed(second, "three"), removed: [stale] })
         assert.deepStrictEqual(yield* version("mark"), first)
-        const fourth = yield* commit({ added: added("6"), changed: changed(third, "four"), removed: marked })
+        const two = { key: "2", version: Option.getOrThrow(second) }
+        const fourth = yield* commit({ added: added("6"), changed: changed(third, "four"), removed: [marked, two] })
+        assert.deepStrictEqual(yield* version("2"), Option.none())
         assert.deepStrictEqual(yield* version("head"), fourth)
         assert.deepStrictEqual(yield* version("mark"), Option.none())
       }).pipe(Effect.provide(layer))

@@ -4,7 +4,7 @@
  *
  * A session moves with the write that ends its rest: with its first message, the message or decision that begins a turn, a new
  * title. So a turn moves it once, and the end of the turn is in the head alone. The row is a part of the commit of that write, where
- * the store has commits. A row that no head names is left where a process died, or a write lost against another one: readers skip it,
+ * the store has commits; the row before is deleted with the write that ends the turn, which deletes the mark of the session, too. A row that no head names is left where a process died, or a write lost against another one: readers skip it,
  * and delete it after {@link longestWrite}. A session that was removed leaves such a row at the top, so that other processes notice, and
  * this process deletes the row after {@link leftFor}.
  *
@@ -79,11 +79,11 @@ export const make = (store: VersionedStore.Service, namespace: string) => {
   return {
     nextListed,
 
-    /** The row of a write that moves a session. `version` is the one of its row until now, where it is known. */
-    rowOf: (id: string, listed: number, before: Indexed | undefined, version: string | undefined): storage.Row => ({
-      key: prefix + placeAt(listed, id),
-      replaces: before && { key: prefix + placeOf(id, before), version }
-    }),
+    /** The row of a session that was moved at a time. */
+    rowAt: (id: string, listed: number): storage.Row => ({ key: prefix + placeAt(listed, id) }),
+
+    /** The row of a session with this head. */
+    rowOf: (id: string, head: Indexed): storage.Row => ({ key: prefix + placeOf(id, head) }),
 
     /** The rows after a place. `next` is the last place, where there are more. */
     list: ({ after, limit }: { readonly after?: string | undefined; readonly limit: number }) =>

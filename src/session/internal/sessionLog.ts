@@ -79,7 +79,7 @@ export type Conflict = storage.Conflict<Head>
  *
  * - `base`: the number of the last event before this generation.
  * - `firsts`: the number of the first event of each batch of this generation.
- * - `row`: the version of its row in the index, where this process has written it.
+ * - `row`: its row in the index, where this process has written it. `oldRow`: the row before, which is deleted at the end of the turn.
  */
 export interface Stored {
   readonly at: StoredHead
@@ -87,7 +87,8 @@ export interface Stored {
   readonly base: number
   readonly firsts: Array<number>
   readonly older: ReadonlyArray<Older>
-  readonly row?: string | undefined
+  readonly row?: storage.Row | undefined
+  readonly oldRow?: storage.Row | undefined
 }
 
 /** Events to append, the state after them, and the mark that is set or removed with them. */
@@ -278,6 +279,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     const { sequence } = memory
     const batches = Arr.isReadonlyArrayNonEmpty(events) ? [{ first: 1, events }] : []
     const listed = index.nextListed(replaced?.head, claim.updated)
+    const row = index.rowAt(id, listed)
     const begun = log.begin(id, Option.fromUndefinedOr(replaced), {
       generation,
       input: (generation) => ({ generation, memory: before ?? sessionEvents.empty(agent), older: [] }),
@@ -289,16 +291,23 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
       },
       batches,
       marking,
-      row: index.rowOf(id, listed, replaced?.head, undefined)
+      rows: { added: row, removed: replaced && index.rowOf(id, replaced.head) }
     })
     const at = yield* before === undefined ? eachWithin(events)(begun) : ofAnySize(begun)
     yield* tell(id)
-    return { at: yield* log.sweep(at), memory, base: 0, firsts: firstsOf(batches), older: [], row: at.version }
+    return {
+      at: yield* log.sweep(at),
+      memory,
+      base: 0,
+      firsts: firstsOf(batches),
+      older: [],
+      row: { ...row, version: at.version }
+    }
   })
 
   /** Begins a new generation with a snapshot, and deletes older ones that are not to be kept. */
   const compact = Effect.fnUntraced(function* (
-    { at, base, memory, older, row }: Stored,
+    { at, base, memory, older, row, oldRow }: Stored,
     updated: DateTime.Utc
   ): Effect.fn.Return<Stored, Conflict | storage.Reason> {
     const { epoch: _, owner: __, retired: ___, generation, segments, ...head } = at.head
@@ -315,7 +324,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     // The first one is what all events begin with. Where events are deleted, each may become the first one.
     if (base > 0 && keepEvents === Number.POSITIVE_INFINITY) yield* Effect.ignore(log.removeInput(at.key, generation))
     const swept = yield* log.sweep(next, new Set(kept.map(({ generation }) => generation)))
-    return { at: swept, memory, base: memory.sequence, firsts: [], older: kept, row }
+    return { at: swept, memory, base: memory.sequence, firsts: [], older: kept, row, oldRow }
   })
 
   return {
@@ -364,9 +373,12 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
         // The end of a turn moves no session
         const isMoved = batches.length > 0 && (before.listed === undefined || before.summary.status !== "running")
         const listed = isMoved ? index.nextListed(before, changed.updated) : before.listed
-        const row = isMoved && listed !== undefined ? index.rowOf(key, listed, before, stored.row) : undefined
+        const added = isMoved && listed !== undefined ? index.rowAt(key, listed) : undefined
+        const oldRow = isMoved ? (stored.row ?? index.rowOf(key, before)) : stored.oldRow
+        const isOver = batches.length > 0 && summary.status !== "running"
         const next = { ...changed, summary, ...plainJson.defined({ listed }) }
-        const written = eachWithin(events)(log.append(stored.at, () => next, batches, marking, row))
+        const rows = { added, removed: isOver ? oldRow : undefined }
+        const written = eachWithin(events)(log.append(stored.at, () => next, batches, marking, rows))
         const at = yield* Effect.catchTag(written, "Conflict", (conflict) => {
           const found = Option.getOrUndefined(conflict.found)
           const isWritten =
@@ -377,7 +389,8 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
           stored.firsts.push(first)
           yield* tell(key)
         }
-        return { ...stored, at, memory, ...(isMoved && { row: at.version }) }
+        const row = added === undefined ? stored.row : { ...added, version: at.version }
+        return { ...stored, at, memory, row, oldRow: isOver ? undefined : oldRow }
       }),
 
     /** The number of the oldest event that is kept. */

@@ -313,7 +313,7 @@ export interface Processes {
  *
  * - `changed`: a value, written if it is in the version `expected`.
  * - `added`: values under new keys.
- * - `removed`: a value that is deleted if it is in this version, and is left otherwise.
+ * - `removed`: values, each deleted if it is in its version, and left otherwise.
  *
  * @category models
  * @since 0.1.0
@@ -321,7 +321,7 @@ export interface Processes {
 export interface Commit {
   readonly changed: { readonly key: string; readonly expected: Option.Option<string>; readonly value: Schema.Json }
   readonly added: ReadonlyArray<{ readonly key: string; readonly value: Schema.Json }>
-  readonly removed?: { readonly key: string; readonly version: string } | undefined
+  readonly removed?: ReadonlyArray<{ readonly key: string; readonly version: string }> | undefined
 }
 
 /**
@@ -832,10 +832,16 @@ export interface Marking {
   readonly isSet: boolean
 }
 
-/** A key without content that is written with a head. It takes the place of another one, which may be left if it cannot be deleted. */
+/** A key without content, with its version where that is known. */
 export interface Row {
   readonly key: string
-  readonly replaces?: { readonly key: string; readonly version: string | undefined } | undefined
+  readonly version?: string | undefined
+}
+
+/** The rows that are written and deleted with a head. One that cannot be deleted is left. */
+export interface Rows {
+  readonly added?: Row | undefined
+  readonly removed?: Row | undefined
 }
 
 const setMark = (
@@ -863,7 +869,7 @@ const commit = Effect.fnUntraced(function* (
   head: Encoded & { readonly expected: Option.Option<string> },
   named: ReadonlyArray<Encoded>,
   marking: Marking | undefined,
-  replaced: Row["replaces"]
+  row: Row | undefined
 ): Effect.fn.Return<Option.Option<string>, Reason> {
   if (store.commit === undefined) return Option.none()
   const { mark } = marking ?? {}
@@ -872,7 +878,8 @@ const commit = Effect.fnUntraced(function* (
   if (marking?.isSet === true && !isNew) yield* setMark(store, marking.mark)
   const unmarked =
     marking?.isSet === false && mark?.version !== undefined ? { key: mark.key, version: mark.version } : undefined
-  const removed = unmarked ?? (replaced && (yield* inVersion(store, replaced)))
+  const old = row && (yield* inVersion(store, row))
+  const removed = [unmarked, old].filter(Predicate.isNotUndefined)
   const added = isNew && mark !== undefined ? [...named, { key: mark.key, value: {} }] : named
   const version = yield* Effect.mapError(store.commit({ changed: head, added, removed }), reasonOf(head.key))
   if (mark !== undefined && Option.isSome(version)) {
@@ -883,7 +890,7 @@ const commit = Effect.fnUntraced(function* (
 })
 
 /** A row with its version, `undefined` if it is not there. */
-const inVersion = Effect.fnUntraced(function* (store: Service, { key, version }: NonNullable<Row["replaces"]>) {
+const inVersion = Effect.fnUntraced(function* (store: Service, { key, version }: Row) {
   const found = version ?? Option.getOrUndefined(yield* Effect.mapError(store.get(key), reasonOf(key)))?.version
   return found === undefined ? undefined : { key, version: found }
 })
@@ -905,7 +912,7 @@ export interface Journal<in out H, in out E, in out I> {
       readonly input?: ((generation: string) => I) | undefined
       readonly batches?: ReadonlyArray<E> | undefined
       readonly marking?: Marking | undefined
-      readonly row?: Row | undefined
+      readonly rows?: Rows | undefined
     }
   ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
   /** Writes batches, of the owner that `change` sets, with the head that it makes. */
@@ -914,7 +921,7 @@ export interface Journal<in out H, in out E, in out I> {
     change: (head: H) => H,
     batches: ReadonlyArray<E>,
     marking?: Marking | undefined,
-    row?: Row | undefined
+    rows?: Rows | undefined
   ) => Effect.Effect<StoredHead<H>, Conflict<H> | Reason>
   readonly input: (at: StoredHead<H>) => Effect.Effect<I, Conflict<H> | Reason>
   /** Deletes the value that a retired generation began with. Its batches stay. */
@@ -1039,21 +1046,21 @@ const writerOf = <H extends Log, E, I extends { readonly generation: string }>(o
     next: H,
     owned: ReadonlyArray<Encoded>,
     marking: Marking | undefined,
-    row: Row | undefined
+    { added, removed }: Rows = {}
   ): Effect.fn.Return<StoredHead<H>, Conflict<H> | Reason> {
-    const named = row === undefined ? owned : [...owned, { key: row.key, value: {} }]
+    const named = added === undefined ? owned : [...owned, { key: added.key, value: {} }]
     const head = yield* encoded(options.head, headKey(key), next)
     const expected = Option.map(before, ({ version }) => version)
     const together =
       named.length === 0 && marking === undefined
         ? Option.none()
-        : yield* commit(store, { ...head, expected }, named, marking, row?.replaces)
+        : yield* commit(store, { ...head, expected }, named, marking, removed)
     if (Option.isSome(together)) return { key, head: next, version: together.value }
     if (marking?.isSet === true) yield* setMark(store, marking.mark)
     yield* Effect.forEach(named, (one) => writeNamed(key, before, one), { concurrency, discard: true })
     const written = yield* writeHead(key, before, next, head.value)
     if (marking?.isSet === false) yield* removeMark(store, marking.mark)
-    if (row?.replaces !== undefined) yield* Effect.ignore(store.delete(row.replaces.key))
+    if (removed !== undefined) yield* Effect.ignore(store.delete(removed.key))
     return written
   })
 
@@ -1094,15 +1101,15 @@ const writerOf = <H extends Log, E, I extends { readonly generation: string }>(o
       options.input === undefined || log.input === undefined
         ? []
         : [yield* encoded(options.input, inputKey(key, generation), log.input(generation))]
-    const written = write(key, before, next, [...input, ...batches], log.marking, log.row)
+    const written = write(key, before, next, [...input, ...batches], log.marking, log.rows)
     return yield* Effect.tapError(written, ({ _tag }) =>
       _tag === "Refused" ? Effect.ignore(removeGeneration(key, generation)) : Effect.void
     )
   })
 
-  const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches, marking, row) {
+  const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches, marking, rows) {
     const [next, named] = yield* withEvents(at.key, change(at.head), batches)
-    return yield* write(at.key, Option.some(at), next, named, marking, row)
+    return yield* write(at.key, Option.some(at), next, named, marking, rows)
   })
 
   return { begin, append }
