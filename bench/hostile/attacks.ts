@@ -14,12 +14,15 @@ import * as Digest from "#src/payload/Digest.ts"
 import * as Json from "#src/payload/Json.ts"
 import * as JsonSchema from "#src/payload/JsonSchema.ts"
 import * as fuel from "#src/payload/internal/fuel.ts"
+import * as plainJson from "#src/payload/internal/plainJson.ts"
 import * as maskSecrets from "#src/payload/internal/maskSecrets.ts"
 import * as Picture from "#src/plan/Picture.ts"
 import * as Plan from "#src/plan/Plan.ts"
 import * as PlanRun from "#src/plan/PlanRun.ts"
 import * as Step from "#src/plan/Step.ts"
 import * as Re2 from "#src/re2/Re2.ts"
+import * as Session from "#src/session/Session.ts"
+import * as VersionedStore from "#src/store/VersionedStore.ts"
 import * as ScriptedModel from "#src/testing/ScriptedModel.ts"
 import * as ToolContract from "#src/tool/ToolContract.ts"
 import * as ToolResolver from "#src/tool/ToolResolver.ts"
@@ -1500,6 +1503,60 @@ const masked: { readonly [name: string]: Attack } = {
   )
 }
 
+/** Sessions in memory of agents that are data. */
+const inSessions = <A, E>(work: Effect.Effect<A, E, Session.Session>) =>
+  Effect.provide(
+    work,
+    Session.layer([Session.fromDefinitions(Agent.decode), Agent.make("host")]).pipe(
+      Layer.provide(VersionedStore.layerMemory),
+      Layer.provide([
+        ToolResolver.layerStubs(),
+        runtime,
+        models(() => ({ text: "x" })),
+        ScriptedModel.layer(() => ({ text: "x" }))
+      ])
+    )
+  )
+
+const asDefinition = (wire: unknown) =>
+  inSessions(
+    Effect.gen(function* () {
+      const definition = yield* plainJson.checkObject(wire)
+      const digest = yield* Digest.sha256(definition)
+      yield* Session.ask("a", "hi", { definition })
+      return (yield* Session.ask("b", "hi", { definition: digest })).outcome._tag
+    })
+  )
+
+const asFork = (wire: unknown) =>
+  inSessions(
+    Effect.gen(function* () {
+      const conversation = yield* decodeConversation(wire)
+      yield* Session.ask("a", "hi", { agent: "host", conversation })
+      const sessions = yield* Session.Session
+      yield* sessions.fork("a", { to: "b" })
+      return (yield* sessions.history("b")).pipe(Conversation.messageCount)
+    })
+  )
+
+const said = (i: number, text: string) => ({ ...user(i), content: [{ type: "text", text }] })
+
+/** What one call makes a session do: the work has to be in proportion to the text. */
+const inSession: { readonly [name: string]: Attack } = {
+  "session: a definition of long instructions, and its digest": row(
+    "S8",
+    (n) => definition([], { instructions: "x".repeat(n) }),
+    asDefinition
+  ),
+  "session: a definition of many tools, and its digest": row(
+    "S8",
+    (n) => definition(list(256, (i) => ({ ...toolOf({ type: "object" }, `t${i}`), description: "d".repeat(n) }))),
+    asDefinition
+  ),
+  "session: one long message, forked": row("S8", (n) => conversation([said(0, "x".repeat(n))]), asFork),
+  "session: many messages, forked": row("S8", (n) => conversation(list(n, (i) => said(i, "x"))), asFork, 1_000)
+}
+
 /** Values that no codec has copied, for each function that walks them. */
 const foreign: { readonly [name: string]: Attack } = Object.fromEntries(
   Object.entries(walkers).flatMap(([name, walk]) => [
@@ -1525,9 +1582,16 @@ const foreign: { readonly [name: string]: Attack } = Object.fromEntries(
 )
 
 export const attacks: { readonly [name: string]: Attack } = Object.fromEntries(
-  Object.entries<Attack>({ ...definitions, ...kinds, ...plans, ...histories, ...texts, ...masked, ...foreign }).map(
-    ([name, one]) => [name, { ...one, attack: (input: never) => Effect.provide(one.attack(input), Re2.layer) }]
-  )
+  Object.entries<Attack>({
+    ...definitions,
+    ...kinds,
+    ...plans,
+    ...histories,
+    ...texts,
+    ...masked,
+    ...inSession,
+    ...foreign
+  }).map(([name, one]) => [name, { ...one, attack: (input: never) => Effect.provide(one.attack(input), Re2.layer) }])
 )
 
 /** The small inputs of every door that a server has behind it. */
@@ -1545,7 +1609,9 @@ const ordinary = [
   "plan run: state",
   "OpenAI: results in another order",
   "Anthropic: results in another order",
-  "contract: schemas compared"
+  "contract: schemas compared",
+  "session: a definition of long instructions, and its digest",
+  "session: many messages, forked"
 ]
 
 export const warmUp: Effect.Effect<unknown> = Effect.forEach(ordinary, (name) => {
