@@ -1,14 +1,17 @@
 /** A turn that records nothing more: its session was lost, its process ends, or its events could not be stored. */
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { type Agent, VersionedStore } from "effect-emissary"
 import { PayloadError } from "effect-emissary/payload"
+import { Step } from "effect-emissary/plan"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
+import { planOf } from "../plan/support.ts"
 import { changed } from "../store/changed.ts"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
+import * as sessionTurn from "#src/session/internal/sessionTurn.ts"
 
 describe("RIGHT-19 a turn that records nothing more", () => {
   test("ends without a pause, because the events of its end are not waited for", function* () {
@@ -56,4 +59,34 @@ describe("RIGHT-19 a turn that records nothing more", () => {
     assert.deepStrictEqual(yield* t.tags(sessions, "a"), ["MessageReceived", ...written, "TurnFailed"])
     assert.deepStrictEqual(heard, written)
   })
+
+  for (const course of ["Muted", "Refused"] as const) {
+    test(`lets no step of a plan follow that is recorded while it is ${course}, and its end pass`, function* () {
+      const plan = yield* planOf(
+        { name: "two" },
+        Step.make("a", { target: () => Effect.succeed("a") }),
+        Step.make("b", { target: () => Effect.succeed("b") })
+      )
+      const entries: Array<Agent.Entry> = []
+      yield* plan.run("go", { onEvent: (entry) => Effect.sync(() => void entries.push(entry)) })
+      const turn = sessionTurn.makeTurn(undefined)
+      sessionTurn.halt(turn, course === "Muted" ? { _tag: course } : { _tag: course, cause: Cause.empty })
+      let calls = 0
+      const counted = () => Effect.sync(() => void (calls += 1))
+      const own = { alone: counted, write: counted, verify: counted(), refresh: counted() }
+      // Sound: a turn that records nothing more uses nothing else
+      const turns = { host: {}, own, mode: "Open" } as unknown as sessionTurn.Turns
+      const passed: Array<string> = []
+      for (const entry of entries) {
+        const fiber = yield* Effect.forkChild(sessionTurn.keep(turns, turn, "m")(entry))
+        yield* Effect.repeat(Effect.yieldNow, { times: 10 })
+        if (fiber.pollUnsafe() !== undefined) passed.push(entry.event._tag)
+        yield* Fiber.interrupt(fiber)
+      }
+      const starts = entries.filter(({ event }) => event._tag === "PlanEvent" && event.event._tag === "StepStarted")
+      assert.lengthOf(starts, 2)
+      assert.deepStrictEqual(passed, ["PlanEvent", "RunFinished"])
+      assert.deepStrictEqual([calls, turn.pending, turn.unheard, turn.state], [0, [], [], undefined])
+    })
+  }
 })

@@ -102,7 +102,7 @@ export interface Turn {
   readonly done: Deferred.Deferred<void>
 }
 
-const makeTurn = (state: Run.State | undefined): Turn => ({
+export const makeTurn = (state: Run.State | undefined): Turn => ({
   progress: { _tag: "Claiming" },
   course: { _tag: "Free" },
   state,
@@ -375,7 +375,7 @@ const inTrace = <A, E>(self: Turns, turn: Effect.Effect<A, E>, messageId: string
   })
 
 /** The hook of the run: an event is stored before the run continues, and before the hooks of the host have it. */
-const keep =
+export const keep =
   (self: Turns, turn: Turn, messageId: string | undefined) =>
   (entry: agentTypes.Entry): Effect.Effect<void> =>
     Effect.suspend(() => {
