@@ -1541,7 +1541,7 @@ const asFork = (wire: unknown) =>
 
 const said = (i: number, text: string) => ({ ...user(i), content: [{ type: "text", text }] })
 
-/** What one call makes a session do: the work has to be in proportion to the text. */
+/** The work of a session for one call, which has to be in proportion to the text of the call. */
 const inSession: { readonly [name: string]: Attack } = {
   "session: a definition of long instructions, and its digest": row(
     "S8",
