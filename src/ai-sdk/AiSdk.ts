@@ -105,11 +105,6 @@ export interface Options {
 
 type Settings = Omit<LanguageModelV4CallOptions, "prompt">
 
-const stopSequences = (stop: Options["stop"]): Array<string> | undefined => {
-  if (stop === undefined) return undefined
-  return typeof stop === "string" ? [stop] : [...stop]
-}
-
 /**
  * OpenAI's Responses API stores answers by default, and the client then sends references in place of them. A conversation is
  * stored here, so it would depend on what OpenAI still has, under the same key.
@@ -132,7 +127,7 @@ const settingsOf = (languageModel: SdkModel, options: Options): Settings => ({
     presencePenalty: options.presence_penalty,
     frequencyPenalty: options.frequency_penalty,
     maxOutputTokens: options.max_output_tokens ?? options.max_tokens,
-    stopSequences: stopSequences(options.stop),
+    stopSequences: typeof options.stop === "string" ? [options.stop] : options.stop && [...options.stop],
     reasoning: options.reasoning === "off" ? ("none" as const) : options.reasoning,
     headers: options.headers === undefined ? undefined : { ...options.headers }
   }),
@@ -231,6 +226,9 @@ const warningText = (warning: SharedV4Warning): string => {
  *   the first system message there. A message that is not sent where it is, is logged once.
  * - A file in the result of a tool follows in a message of the user, where the API has only text for results (chat completions).
  * - Files by URL are passed on, never downloaded: a provider that does not load them itself refuses the prompt.
+ * - The id of a call that another provider made has the form that this one takes. Ids of its own tools stay.
+ * - A file of a type that the provider or its client refuses is a note for the model, and its type is logged once: a file that a tool
+ *   returned would make each later request fail. An image has the type that its first bytes show.
  *
  * @see {@link model} for an example
  * @category constructors
@@ -273,11 +271,11 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
           sdkRequest.withOpenOutput({ ...settings, ...sdkRequest.toCall(request, dialect, offer) }, dialect),
         catch: (error) => {
           const description = error instanceof Error ? error.message : String(error)
-          return AiError.make({ module: "AiSdk", method, reason: new AiError.UnsupportedSchemaError({ description }) })
+          return sdkError.make(method, new AiError.UnsupportedSchemaError({ description }))
         }
       })
       annotateRequest(request, languageModel, settings)
-      yield* warn([...sdkRequest.systemWarnings(request.prompt, dialect).map(warningText), ...offer.leftOut])
+      yield* warn([...sdkRequest.warningsOf(request.prompt, dialect).map(warningText), ...offer.leftOut])
       const limits = yield* Limits
       const size = sdkResponse.counter(limits, failed(method).provider)
       return { prepared, limits, size, turnBack: sdkRequest.turningBack(offer) }
@@ -391,8 +389,14 @@ export const make = (sdkModel: SdkModel, options: Options = {}): Effect.Effect<L
 /** The dialect of the provider of a model, with what the options change. */
 const dialectFor = ({ provider }: LanguageModelV4, options: Options): sdkRequest.Dialect => {
   const known = sdkRequest.dialectOf(provider)
+  const { files } = known
+  // An option of the client of OpenAI
+  const passesThrough = Object.values(options.providerOptions ?? {}).some(
+    (given) => given["passThroughUnsupportedFiles"]
+  )
   return {
     ...known,
+    files: passesThrough ? { ...files, bytes: files.results } : files,
     transformer: options.codecTransformer ?? known.transformer,
     laterSystem: sdkRequest.laterSystemOf(known, options.laterSystem)
   }

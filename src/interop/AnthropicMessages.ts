@@ -368,19 +368,9 @@ const serverResultTypes = [
   "mcp_tool_result"
 ] as const
 
-const serverResultBlocks = serverResultTypes.map((type) =>
-  Schema.Struct({
-    type: Schema.Literal(type),
-    tool_use_id: Schema.String,
-    content: Schema.Json,
-    is_error: Schema.optionalKey(Schema.Boolean),
-    ...cacheFields
-  })
-)
-
-/** The result of a tool of the provider in a block that is newer than this version. */
-const NewerResultBlock = Schema.Struct({
-  type: Schema.Literal("newer_tool_result"),
+/** The result of such a tool, with the type of its block. */
+const ServerResultBlock = Schema.Struct({
+  type: Schema.Literal("server_tool_result"),
   is: Schema.String,
   tool_use_id: Schema.String,
   content: Schema.optionalKey(Schema.Json),
@@ -389,9 +379,7 @@ const NewerResultBlock = Schema.Struct({
 })
 
 /** The types of all those, also of the ones that are newer than this version. */
-const newerResult = /^\w{1,100}_tool_result$/
-
-type ServerResultBlock = (typeof serverResultBlocks)[number]["Type"] | typeof NewerResultBlock.Type
+const serverResult = /^\w{1,100}_tool_result$/
 
 const AssistantBlock = Schema.Union([
   TextBlock,
@@ -402,8 +390,7 @@ const AssistantBlock = Schema.Union([
   ToolUseBlock,
   ServerToolUseBlock,
   McpToolUseBlock,
-  ...serverResultBlocks,
-  NewerResultBlock,
+  ServerResultBlock,
   UnknownBlock
 ])
 
@@ -589,20 +576,23 @@ const readAssistantBlock = (block: AssistantBlock): Message.AssistantPart => {
       const call = foreignMessages.readCall(block.id, block.name, block.input)
       return { ...call, providerExecuted: true, ...readOptions(block, { block: block.type }) }
     }
-    default: {
+    case "server_tool_result": {
       const result = readServerResult(block)
       return {
         type: "tool-result",
         id: block.tool_use_id,
         name: "",
         result,
-        ...readOptions(block, { block: "is" in block ? block.is : block.type })
+        ...readOptions(block, { block: block.is })
       }
     }
   }
 }
 
-const readServerResult = ({ content = null, is_error: isError }: ServerResultBlock): ToolResult.ToolResult => {
+const readServerResult = ({
+  content = null,
+  is_error: isError
+}: typeof ServerResultBlock.Type): ToolResult.ToolResult => {
   const code = isObject(content) ? content["error_code"] : undefined
   if (typeof code === "string") return ToolResult.failure(code, code, content)
   const success = ToolResult.success(content)
@@ -725,10 +715,7 @@ const writeSource = ({ data, mediaType }: ToolResult.FilePart): Json.JsonObject 
 const imageTypes: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"])
 
 /** Why Anthropic has no form for the file, if it has none. */
-const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
-  const { data, mediaType } = part
-  if (foreignMessages.isElsewhere("anthropic", part)) return "the id of a file that another provider keeps"
-  if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
+const unsupportedFile = ({ data, mediaType }: ToolResult.FilePart): string | undefined => {
   if (data.type === "url") {
     const isAllowed =
       foreignMessages.isFileId(data.url) || mediaType.startsWith("image/") || mediaType === "application/pdf"
@@ -754,7 +741,7 @@ const writeThinking = (part: Message.ReasoningPart): Json.JsonObject | undefined
 const serverTypeOf = (part: Message.ToolCallPart | Message.ToolResultPart): string | undefined => {
   const { block } = optionsOf(part)
   if (typeof block !== "string") return undefined
-  const isKnown = part.type === "tool-call" ? serverCallTypes.has(block) : newerResult.test(block)
+  const isKnown = part.type === "tool-call" ? serverCallTypes.has(block) : serverResult.test(block)
   return isKnown ? block : undefined
 }
 
@@ -804,7 +791,7 @@ const isKnownSource = ({ source = null, type }: Json.JsonObject): boolean => {
 const blockTypes = {
   system: foreignMessages.typesOf(SystemBlock.members),
   user: foreignMessages.typesOf(UserBlock.members),
-  assistant: foreignMessages.typesOf(AssistantBlock.members),
+  assistant: [...foreignMessages.typesOf(AssistantBlock.members), ...serverResultTypes],
   result: foreignMessages.typesOf(ResultBlock.members)
 }
 
@@ -825,31 +812,33 @@ const markContent = (
 ): Schema.Json => {
   if (!isArray(content)) return content
   const types = new Set<string>([...blockTypes[role], ...exchangeTypes])
-  const marked = content.map((block) => {
-    const type = foreignMessages.typeOf(block)
+  const all = content.map((block) => ({ block, type: foreignMessages.typeOf(block) }))
+  for (const { block, type } of all) {
+    if (!isObject(block) || type === undefined || types.has(type) || serverCallTypes.has(type)) continue
+    if (block["id"] !== undefined) newer.add(block["id"])
+  }
+  return all.map(({ block, type }) => {
     if (!isObject(block) || type === undefined) return block
-    if (type === "tool_result") return markResult(block)
+    if (type === "tool_result") return markIn(block, "result")
     if (serverCallTypes.has(type)) known.add(block["id"])
-    else if (!types.has(type) && block["id"] !== undefined) newer.add(block["id"])
-    const isNewerResult = role === "assistant" && !types.has(type) && newerResult.test(type)
-    return isNewerResult && known.has(block["tool_use_id"]) ? { ...block, type: "newer_tool_result", is: type } : block
-  })
-  return foreignMessages.markUnknown(marked, (type, block) => {
-    if (type === "newer_tool_result") return known.has(block["tool_use_id"])
-    return types.has(type) && isKnownSource(block) && !(newerResult.test(type) && newer.has(block["tool_use_id"]))
+    const isResult = role === "assistant" && serverResult.test(type)
+    const isForCall = types.has(type) ? !newer.has(block["tool_use_id"]) : known.has(block["tool_use_id"])
+    if (isResult && isForCall) return { ...block, type: "server_tool_result", is: type }
+    return !isResult && types.has(type) && isKnownSource(block) ? block : { type: "unknown", block }
   })
 }
 
-const markResult = (block: Schema.Json): Schema.Json => {
-  const { content = null } = isObject(block) ? block : {}
-  return isObject(block) && isArray(content) ? { ...block, content: markContent(content, "result") } : block
-}
+/** A message or result with its content marked. */
+const markIn = (json: Schema.Json, role: keyof typeof blockTypes, calls?: CallIds): Schema.Json =>
+  isObject(json) && json["content"] !== undefined
+    ? { ...json, content: markContent(json["content"], role, calls) }
+    : json
 
 const readers = {
   system: makeReader(LaterSystemContent, (json) => markContent(json, "system"), readSystem),
   user: makeReader(UserContent, (json) => markContent(json, "user"), readUser),
   assistant: makeReader(AssistantContent, (json) => markContent(json, "assistant"), readAssistant),
-  tool: makeReader(ToolResultBlock, markResult, readToolResult)
+  tool: makeReader(ToolResultBlock, (json) => markIn(json, "result"), readToolResult)
 }
 
 const format: foreignMessages.Format = {
@@ -878,7 +867,7 @@ const format: foreignMessages.Format = {
 /** The messages of one message of the format: its results, each by itself, and the content between them. */
 const readMessage = (
   message: WireMessage,
-  json: Schema.Json | undefined,
+  json: Schema.Json,
   index: number
 ): ReadonlyArray<foreignMessages.ForeignMessage> => {
   if (!isObject(json)) return []
@@ -933,16 +922,7 @@ const misplacedBlocks = (message: Schema.Json, path: string): ReadonlyArray<Payl
   return foreignMessages.foreignBlocks(blocks, blockTypes[roleOf(message)], path)
 }
 
-const markMessage = (message: Schema.Json, calls: CallIds): Schema.Json =>
-  isObject(message) && message["content"] !== undefined
-    ? { ...message, content: markContent(message["content"], roleOf(message), calls) }
-    : message
-
-interface Received {
-  readonly message: WireMessage
-  readonly json: Schema.Json | undefined
-  readonly index: number
-}
+type Received = foreignMessages.Received<WireMessage>
 
 /** Two answers as one, if the first one has calls. */
 const joinAnswer = (open: Received, next: Received): Received | undefined => {
@@ -977,13 +957,10 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
   const calls: CallIds = { known: new Set(), newer: new Set() }
   const marked = defined({
     system: system === undefined ? undefined : markContent(system, "system"),
-    messages: isArray(messages ?? null) ? items.map((item) => markMessage(item, calls)) : undefined
+    messages: isArray(messages ?? null) ? items.map((item) => markIn(item, roleOf(item), calls)) : undefined
   })
   const wire = yield* Json.decode(WireHistory, options)({ ...json, ...marked })
-  const received = foreignMessages.joinAnswers(
-    wire.messages.map((message, index): Received => ({ message, json: items[index], index })),
-    joinAnswer
-  )
+  const received = foreignMessages.joinAnswers(wire.messages, items, joinAnswer)
   const [first, ...rest] = [
     ...(wire.system === undefined || wire.system === null
       ? []

@@ -551,8 +551,6 @@ const writeBlock = (part: ToolResult.Content): Json.JsonObject => {
 /** Why Chat Completions has no form for the file, if it has none. */
 const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
   const { data, mediaType } = part
-  if (foreignMessages.isElsewhere("openai", part)) return "the id of a file that another provider keeps"
-  if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
   if (partOf(part) !== undefined || (data.type === "url" && foreignMessages.isFileId(data.url))) return undefined
   if (mediaType.startsWith("image/")) return undefined
   if (data.type === "url") return `a link to a file of type ${mediaType}`
@@ -710,7 +708,9 @@ const markMessage = (message: Schema.Json): Schema.Json => {
   const { content, role } = isObject(message) ? message : {}
   if (!isObject(message) || content === undefined) return message
   const known = role === "assistant" ? "answer" : role === "system" || role === "developer" ? "instructions" : "other"
-  return { ...message, content: foreignMessages.markUnknown(content, (type) => blockTypes[known].includes(type)) }
+  const mark = (block: Schema.Json): Schema.Json =>
+    blockTypes[known].includes(foreignMessages.typeOf(block) ?? "text") ? block : { type: "unknown", block }
+  return { ...message, content: isArray(content) ? content.map(mark) : content }
 }
 
 const foreignCalls = (message: Schema.Json, path: string): ReadonlyArray<PayloadError.Problem> =>
@@ -718,11 +718,7 @@ const foreignCalls = (message: Schema.Json, path: string): ReadonlyArray<Payload
     ? foreignMessages.foreignBlocks(message["tool_calls"], ["function", "custom"], `${path}/tool_calls`)
     : []
 
-interface Received {
-  readonly message: WireMessage
-  readonly json: Schema.Json
-  readonly index: number
-}
+type Received = foreignMessages.Received<WireMessage>
 
 /** Two answers as one, if the first one has calls. */
 const joinAnswer = (open: Received, next: Received): Received | undefined => {
@@ -758,15 +754,10 @@ const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Par
   yield* foreignMessages.refuse(foreign, options)
   const messages = yield* Json.decode(WireMessages, options)(isArray(json) ? items.map(markMessage) : json)
   let functionId = ""
-  const received = foreignMessages
-    .joinAnswers(
-      messages.map((message, index): Received => ({ message, json: items[index] ?? null, index })),
-      joinAnswer
-    )
-    .map(({ index, json, message }) => {
-      if (message.role === "assistant" && isObject(message.function_call ?? null)) functionId = `function_call_${index}`
-      return { index, json, body: readMessage(message, functionId) }
-    })
+  const received = foreignMessages.joinAnswers(messages, items, joinAnswer).map(({ index, json, message }) => {
+    if (message.role === "assistant" && isObject(message.function_call ?? null)) functionId = `function_call_${index}`
+    return { index, json, body: readMessage(message, functionId) }
+  })
   const unknown = received.flatMap(({ body, index, json }) => foreignMembers(json, body, `/${index}`))
   yield* foreignMessages.refuse(unknown, options)
   return received.map(({ body, index, json }) => foreignMessages.readMessage(format, body, json, index))

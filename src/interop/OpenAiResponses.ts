@@ -448,12 +448,8 @@ const withCustomOutputs = (items: ReadonlyArray<Json.JsonObject>): ReadonlyArray
 }
 
 /** The description of a file that the API has no form for. */
-const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
-  const { data, mediaType } = part
-  if (foreignMessages.isElsewhere("openai", part)) return "the id of a file that another provider keeps"
-  if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
-  return /^(audio|video)\//u.test(mediaType) ? `a file of type ${mediaType}` : undefined
-}
+const unsupportedFile = ({ mediaType }: ToolResult.FilePart): string | undefined =>
+  /^(audio|video)\//u.test(mediaType) ? `a file of type ${mediaType}` : undefined
 
 const isOpaque = Schema.is(Schema.Struct({ type: Schema.Literals(opaqueTypes) }))
 

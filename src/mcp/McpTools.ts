@@ -498,12 +498,14 @@ const toContent = (json: Schema.Json): ToolResult.Content => {
     : fileOf(mimeType, block.resource.blob, uri)
 }
 
-const fileOf = (mediaType: string, base64: string, fileName?: string): ToolResult.FilePart => ({
-  type: "file",
-  mediaType,
-  ...plainJson.defined({ fileName }),
-  data: { type: "base64", base64 }
-})
+/** Servers write base64 in lines, and as a `data:` URL. Providers refuse each request with data that is no base64. */
+const fileOf = (mediaType: string, data: string, fileName?: string): ToolResult.Content => {
+  const base64 = data.replace(/^data:[^,]{0,200};base64,/i, "").replace(/\s+/g, "")
+  if (!/^[\w+/-]+={0,2}$/.test(base64)) {
+    return ToolResult.textPart(`[${base.firstUnits(mediaType, 100)}: left out, because its data is no base64]`)
+  }
+  return { type: "file", mediaType, ...plainJson.defined({ fileName }), data: { type: "base64", base64 } }
+}
 
 /** The result of a call as the tool's output schema judges it. */
 const toResult = (

@@ -14,7 +14,6 @@ import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as JsonPatch from "effect/JsonPatch"
-import * as JsonPointer from "effect/JsonPointer"
 import * as Layer from "effect/Layer"
 import type { PlatformError } from "effect/PlatformError"
 import * as Result from "effect/Result"
@@ -244,16 +243,6 @@ export const layerRecord = (
 /** The greatest number of differences that an error lists. */
 const maxDifferences = 5
 
-const valueAt = (json: Schema.Json | undefined, path: string): Schema.Json | undefined =>
-  path
-    .split("/")
-    .slice(1)
-    .map(JsonPointer.unescapeToken)
-    .reduce<Schema.Json | undefined>((value, key) => {
-      if (Array.isArray(value)) return value[Number(key)]
-      return Json.isObject(value) ? plainJson.own(value, key) : undefined
-    }, json)
-
 /** Both values as short texts, from a little before the place where they differ. */
 const quoteBoth = (recorded: Schema.Json | undefined, sent: Schema.Json | undefined): readonly [string, string] => {
   const left = JSON.stringify(recorded) ?? "nothing"
@@ -294,8 +283,8 @@ const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: 
   const [closest] = compared.toSorted((one, other) => one.distance - other.distance)
   const lines = (closest?.patch ?? []).slice(0, maxDifferences).map((operation) => {
     const [recorded, sent] = quoteBoth(
-      valueAt(closest?.exchange.request, operation.path),
-      valueAt(request, operation.path)
+      plainJson.getAt(closest?.exchange.request ?? null, operation.path),
+      plainJson.getAt(request, operation.path)
     )
     return `\n  ${operation.path}: recorded ${recorded}, sent ${sent}`
   })

@@ -66,7 +66,7 @@ export type { StoreFaults } from "./internal/worldStore.ts"
  * |---|---|
  * | `Failed` | the script failed, or a process did not start |
  * | `Stuck` | nothing is left to run, and the script has not ended |
- * | `Endless` | the script has not ended after `maxTurns` turns |
+ * | `Endless` | the script has not ended after `maxTurns` turns; `from` is the fiber that ran last |
  * | `Escaped` | a fiber continued because of something outside of the world: see {@link external} |
  * | `Differs` | two runs of the seed differ from the line `line` of the trace on |
  *
@@ -91,7 +91,7 @@ export class SimulationError extends Schema.TaggedError<SimulationError>("effect
 const renderReason = world.Reason.match({
   Failed: ({ problem }) => problem,
   Stuck: () => "expected a script that ends, got one that waits while nothing is left to run",
-  Endless: ({ turns }) => `expected a script that ends, got ${turns} turns (maxTurns)`,
+  Endless: ({ from, turns }) => `expected a script that ends, got ${turns} turns (maxTurns), the last one in ${from}`,
   Escaped: ({ from }) =>
     `expected work of the world alone, got a promise, a timer or another event from outside of it in ${from}. Wrap it in Simulation.external`,
   Differs: ({ first, line, second }) =>

@@ -132,7 +132,8 @@ describe("PLAN-8 the events of a plan that answers, in the core", () => {
       planWaits(request("c1"), request("c2", ["s1"]))
     ]
     const requests = Run.approvalRequests(run(started(), ...inner.slice(1)))
-    assert(requests[0] !== undefined)
+    const [first, ...others] = requests
+    assert(first !== undefined)
     const outer = run(
       started(),
       input(),
@@ -140,7 +141,7 @@ describe("PLAN-8 the events of a plan that answers, in the core", () => {
       answered([call("o")]),
       toolStarted("o"),
       ...inner.map((event) => child("o", event)),
-      child("o", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests: [requests[0]] } })
+      child("o", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests: [first, ...others] } })
     )
     assert.strictEqual(next(outer), "AwaitingApproval o/c1 o/s1/c2")
     const events = Result.getOrThrow(Run.decide(end(outer), [decision("c2")], at))

@@ -1,4 +1,5 @@
 /** KEEP-8: later system messages with instructions that replace the earlier ones. */
+import * as sdkFiles from "#src/ai-sdk/internal/sdkFiles.ts"
 import * as sdkRequest from "#src/ai-sdk/internal/sdkRequest.ts"
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Result } from "effect"
@@ -76,7 +77,12 @@ describe("KEEP-8 the newest instructions stay where old turns are removed", () =
     settings,
     function* () {
       const sent = (self: Conversation.Conversation, laterSystem: sdkRequest.Dialect["laterSystem"]) => {
-        const prompt = sdkRequest.toPrompt(Conversation.toPrompt(self), { filesInResults: true, laterSystem })
+        const prompt = sdkRequest.toPrompt(Conversation.toPrompt(self), {
+          files: sdkFiles.rules.openAi,
+          ids: undefined,
+          filesInResults: true,
+          laterSystem
+        })
         return prompt.map(({ content, role }) => {
           const [part] = content
           return `${role}: ${typeof part === "object" && part.type === "text" ? part.text : String(content)}`

@@ -273,6 +273,16 @@ const rows: Record<string, Row> = {
     ours: { tools: ["t"], result: 'ok\n{"type":"text"}\n"words"' },
     ...unread
   },
+  "an image whose data is no base64": {
+    result: { content: [text("ok"), { type: "image", data: "<svg/>", mimeType: "image/png" }] },
+    ours: { tools: ["t"], result: "ok\n[image/png: left out, because its data is no base64]" },
+    ...unread
+  },
+  "data in lines": {
+    result: { content: [text("ok"), { type: "image", data: "iVBORw0K\nGgo=\n", mimeType: "image/png" }] },
+    ours: { tools: ["t"], result: "ok\n[image/png omitted]" },
+    official: { tools: ["t"], result: "ok\n" }
+  },
   "members of a result that nobody knows": { result: { content: [text("ok", { lang: "en" })], took: 5 }, ours: ok },
   "isError beside other structured content": {
     tools: [{ ...plain, outputSchema: { type: "object", properties: { a: {} }, required: ["a"] } }],

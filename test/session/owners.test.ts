@@ -212,6 +212,25 @@ describe("RIGHT-13 a process whose lock is missing", () => {
   }
 })
 
+describe("RIGHT-13 a process that waits for many sessions of others", () => {
+  it.effect("remembers the last 1,000, and waits once more for the lease of a session before them", () =>
+    Effect.gen(function* () {
+      const owners = leases.ownersOf(yield* VersionedStore.VersionedStore, Duration.seconds(10))
+      const { at } = yield* (yield* logs).create("a", "worker", { owner: "other", updated: yield* DateTime.now })
+      // By the clock of its owner, the lease ends in an hour: the process waits for as long as the lease was given
+      const updated = DateTime.add(yield* DateTime.now, { hours: 1 })
+      const head = { ...at.head, updated, lease: DateTime.add(updated, { seconds: 10 }) }
+      const rest = (session: number) => owners.rest({ ...at, head, key: `${session}` })
+      for (let session = 0; session < 1000; session++) assert.strictEqual(yield* rest(session), 10_000)
+      yield* TestClock.adjust("4 seconds")
+      assert.strictEqual(yield* rest(0), 6000)
+      assert.strictEqual(yield* rest(1000), 10_000)
+      assert.strictEqual(yield* rest(1), 10_000)
+      assert.strictEqual(yield* rest(3), 6000)
+    }).pipe(Effect.provide(VersionedStore.layerMemory))
+  )
+})
+
 describe("RIGHT-13 a turn that continues elsewhere", () => {
   it.effect("is no error in the log of the process that lost it", () =>
     Effect.gen(function* () {

@@ -79,8 +79,12 @@ describe("WORLD-1 what leaves the world", () => {
   it.live("a script that waits for nothing is stuck, and one that never ends is endless", () =>
     Effect.gen(function* () {
       assert.strictEqual((yield* failureOf(inWorld(() => Effect.never))).reason._tag, "Stuck")
-      const forever = inWorld(() => Effect.forever(Effect.sleep("1 hour")), { maxTurns: 1000 })
-      assert.strictEqual((yield* failureOf(forever)).reason._tag, "Endless")
+      const forever = inWorld(() => Effect.forever(Effect.withSpan(Effect.sleep("1 hour"), "Poll.again")), {
+        maxTurns: 1000
+      })
+      const { message, reason } = yield* failureOf(forever)
+      assert.strictEqual(reason._tag, "Endless")
+      assert.include(message, 'the last one in script, the span "Poll.again"')
     })
   )
 

@@ -7,11 +7,12 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import type { AiError } from "effect/ai/AiError"
 import type { ResponseContent } from "../../conversation/internal/modelMessages.ts"
 import { isObject } from "../../payload/internal/plainJson.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
+import { StepFailure } from "./planRunParts.ts"
 import type { ApprovalRequest, Decision } from "./runParts.ts"
 
 /** A result that is not stored: it is too large, or was stored by a version that this one cannot read. */
@@ -52,20 +53,13 @@ export const Durability = Context.Reference<Durability | undefined>(callContext.
 export const sleep = (duration: Duration.Duration): Effect.Effect<void> =>
   Effect.flatMap(Durability, (durable) => (durable === undefined ? Effect.sleep(duration) : durable.sleep(duration)))
 
-/** A failure of code as it is stored. The error itself stays in the process. */
-export interface StoredFailure {
-  readonly type: string
-  readonly message: string
-  readonly retryable: boolean
-}
-
 /** Code of the user, which a durable program performs once. Its failure is stored in words, and made of them again. */
 export const code = <A extends Schema.Json, E>(options: {
   readonly name: string
   readonly run: Effect.Effect<A, E>
   readonly is: (value: Schema.Json) => value is A
-  readonly store: (error: E) => StoredFailure
-  readonly restore: (failure: StoredFailure) => E
+  readonly store: (error: E) => StepFailure
+  readonly restore: (failure: StepFailure) => E
 }): Effect.Effect<A, E> =>
   Effect.flatMap(Durability, (durable) => {
     const { is, name, restore, run, store } = options
@@ -90,11 +84,7 @@ export const code = <A extends Schema.Json, E>(options: {
     })
   })
 
-const isFailure = (json: Schema.Json | undefined): json is { readonly [K in keyof StoredFailure]: StoredFailure[K] } =>
-  isObject(json) &&
-  typeof json["type"] === "string" &&
-  typeof json["message"] === "string" &&
-  typeof json["retryable"] === "boolean"
+const isFailure = Schema.is(StepFailure)
 
 /** The delay of a schedule; where the program is durable it has been waited for. */
 export const asDelay = (duration: Duration.Duration): Effect.Effect<Duration.Duration> =>

@@ -1143,9 +1143,13 @@ export const cutOff = "interrupted"
  * with a reason that is unknown here is whole.
  */
 export const stopReasonOf = (finishReason: string | undefined): runParts.StopReason | undefined =>
-  isStopReason(finishReason) && finishReason !== "empty" ? finishReason : undefined
+  isStopReason(finishReason) ? finishReason : undefined
 
-const isStopReason = Schema.is(runParts.StopReason)
+const stopReasons: ReadonlySet<string | undefined> = new Set(
+  runParts.StopReason.literals.filter((reason) => reason !== "empty")
+)
+
+const isStopReason = (reason: string | undefined): reason is runParts.StopReason => stopReasons.has(reason)
 
 /** The number of empty answers in a row that the model is asked again for. */
 const defaultMaxEmpty = 1

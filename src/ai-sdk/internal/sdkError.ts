@@ -307,21 +307,26 @@ export const wrongVersion = ({ specificationVersion: found }: { readonly specifi
     ? undefined
     : `expected a model with specificationVersion "v4", got ${base.quote(String(found))}. Install a release of its package that depends on @ai-sdk/provider 4`
 
+export const make = (method: string, reason: AiError.AiErrorReason): AiError.AiError =>
+  AiError.make({ module: "AiSdk", method, reason })
+
 /** The error of an answer that cannot be used. Its description may be shown. */
 export const invalidOutput = ({ method, provider }: Failed, problem: string): AiError.AiError => {
-  const reason = new AiError.InvalidOutputError({ description: `the answer of ${provider}: ${problem}`, ...shown })
-  return AiError.make({ module: "AiSdk", method, reason })
+  return make(
+    method,
+    new AiError.InvalidOutputError({ description: `the answer of ${provider}: ${problem}`, ...shown })
+  )
 }
 
 /** The error of an answer that passes a limit: the same one would come again. */
 export const tooLarge = ({ method }: Failed, description: string): AiError.AiError => {
   const metadata = { ...shown.metadata, [plainJson.overLimit]: true }
-  return AiError.make({ module: "AiSdk", method, reason: new AiError.InvalidOutputError({ description, metadata }) })
+  return make(method, new AiError.InvalidOutputError({ description, metadata }))
 }
 
 /** The error of a request that the model cannot take. Its description may be shown. */
 export const invalidRequest = ({ method }: Failed, description: string): AiError.AiError =>
-  AiError.make({ module: "AiSdk", method, reason: new AiError.InvalidRequestError({ description, ...shown }) })
+  make(method, new AiError.InvalidRequestError({ description, ...shown }))
 
 /** The error in the body of an answer whose status is one of success. */
 const errorInBody = (error: unknown): unknown => {
@@ -343,14 +348,8 @@ const reasonOfError = (error: unknown, failed: Failed, now: number): AiError.AiE
 
 /** The error of `effect/ai` for what a client of the AI SDK threw, or sent in a stream. */
 export const fromSdk = (error: unknown, failed: Failed): Effect.Effect<AiError.AiError> =>
-  Effect.map(Clock.currentTimeMillis, (now) =>
-    AiError.make({ module: "AiSdk", method: failed.method, reason: reasonOfError(error, failed, now) })
-  )
+  Effect.map(Clock.currentTimeMillis, (now) => make(failed.method, reasonOfError(error, failed, now)))
 
 /** A stream that ended before its model did. */
-export const cutOff = (failed: Failed): AiError.AiError =>
-  AiError.make({
-    module: "AiSdk",
-    method: failed.method,
-    reason: networkError(undefined, `the stream of ${failed.provider} ended before the answer did`)
-  })
+export const cutOff = ({ method, provider }: Failed): AiError.AiError =>
+  make(method, networkError(undefined, `the stream of ${provider} ended before the answer did`))

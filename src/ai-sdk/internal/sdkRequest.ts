@@ -17,6 +17,7 @@ import type {
   SharedV4ProviderOptions,
   SharedV4Warning
 } from "@ai-sdk/provider"
+import * as Arr from "effect/Array"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -27,10 +28,11 @@ import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import { formatPlace, quote } from "../../payload/internal/base.ts"
+import { formatPlace, hashText, quote } from "../../payload/internal/base.ts"
 import { kindKey, replacedBy, systemBehindQuestions } from "../../payload/internal/messageOrder.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as sdkFiles from "./sdkFiles.ts"
 import * as toolSchema from "./toolSchema.ts"
 
 /** Such a part: a kind of the AI SDK, and for a tool that only the provider knows its call or its result. */
@@ -60,33 +62,10 @@ const kindOf = (options: Options): typeof Kind.Type | undefined => Option.getOrU
 
 // Content
 
-const dataUrl = /^data:[^,]*;base64,/i
-
-const webUrl = /^https?:\/\//i
-
-type FileData = Extract<LanguageModelV4FilePart["data"], { readonly type: "data" | "url" }>
-
-/** The id of a file under the provider that keeps it: the client of another provider refuses it. */
-const referenceOf = ({ data, options }: Prompt.FilePart): LanguageModelV4FilePart["data"] | undefined => {
-  const keeper = Object.entries(options).find(([, given]) => plainJson.isObject(given) && given["fileId"] === true)
-  return keeper === undefined || typeof data !== "string"
-    ? undefined
-    : { type: "reference", reference: { [keeper[0]]: data } }
-}
-
-const fileData = (data: Prompt.FilePart["data"]): FileData => {
-  if (data instanceof Uint8Array) return { type: "data", data }
-  const text = data.toString()
-  const prefix = dataUrl.exec(text)
-  if (prefix !== null) return { type: "data", data: text.slice(prefix[0].length) }
-  if (data instanceof URL) return { type: "url", url: data }
-  return webUrl.test(text) && URL.canParse(text) ? { type: "url", url: new URL(text) } : { type: "data", data: text }
-}
-
 const filePart = (part: Prompt.FilePart): LanguageModelV4FilePart => ({
   type: "file",
   mediaType: part.mediaType,
-  data: referenceOf(part) ?? fileData(part.data),
+  data: sdkFiles.dataOf(part),
   ...defined({ filename: part.fileName }),
   ...toProviderOptions(part.options)
 })
@@ -161,7 +140,7 @@ const assistantPart = (part: Prompt.AssistantMessagePart): AssistantContent => {
       return [{ type: "reasoning", text: part.text, ...common }]
     case "file":
       return kind?.kind === "reasoning-file"
-        ? [{ type: "reasoning-file", mediaType: part.mediaType, data: fileData(part.data), ...common }]
+        ? [{ type: "reasoning-file", mediaType: part.mediaType, data: sdkFiles.bytesOrUrl(part.data), ...common }]
         : [filePart(part)]
     case "tool-call": {
       const executed = part.providerExecuted ? { providerExecuted: true } : undefined
@@ -205,16 +184,68 @@ const toMessage = (message: Prompt.Message): LanguageModelV4Message => {
 
 type ModelOutput = NonNullable<Prompt.ToolResultPart["modelOutput"]>[number]
 
-const noteOf = (output: ModelOutput): ModelOutput => {
-  if (output.type === "text") return output
-  const name = output.fileName === undefined ? "" : ` ${output.fileName}`
-  return Prompt.textPart({ text: `[${output.mediaType}${name}: see the next message]` })
+const withOutputs = (part: Prompt.ToolMessagePart, f: (output: ModelOutput) => ModelOutput): Prompt.ToolMessagePart =>
+  part.type === "tool-result" && part.modelOutput !== undefined
+    ? Prompt.toolResultPart({ ...part, modelOutput: part.modelOutput.map(f) })
+    : part
+
+const noteOf = (output: ModelOutput): ModelOutput =>
+  output.type === "text" ? output : sdkFiles.note(output, "see the next message")
+
+type Filed = Pick<Dialect, "files" | "filesInResults">
+
+/** The part of a message, or a note in the place of a file that the provider does not take. */
+const fittedPart =
+  ({ files, filesInResults }: Filed, role: "user" | "tool") =>
+  (part: ModelOutput): ModelOutput =>
+    part.type === "file" ? sdkFiles.fitted(part, files, role === "tool" && filesInResults ? "results" : "bytes") : part
+
+/** The id of a call as the provider takes it: a conversation may have calls of other providers. */
+const callId = (id: string, ids: IdRule | undefined): string =>
+  ids === undefined || ids.form.test(id) ? id : hashText(id).slice(-ids.length)
+
+/** The message with files and ids of calls in the form that the provider takes. The ids of the provider's own tools stay. */
+const asTaken = (message: Prompt.Message, dialect: Filed & Pick<Dialect, "ids">): Prompt.Message => {
+  const { ids } = dialect
+  if (message.role === "system") return message
+  if (message.role === "user") {
+    return message.content.some(({ type }) => type === "file")
+      ? Prompt.userMessage({ ...message, content: message.content.map(fittedPart(dialect, "user")) })
+      : message
+  }
+  if (message.role === "assistant") {
+    const content = message.content.map((part) => {
+      if (part.type !== "tool-call" || part.providerExecuted) return part
+      const id = callId(part.id, ids)
+      return id === part.id ? part : Prompt.toolCallPart({ ...part, id })
+    })
+    return content.every((part, at) => part === message.content[at])
+      ? message
+      : Prompt.assistantMessage({ ...message, content })
+  }
+  const fit = fittedPart(dialect, "tool")
+  const content = message.content.map((part) => {
+    const fitted = withOutputs(part, fit)
+    return fitted.type === "tool-result" ? Prompt.toolResultPart({ ...fitted, id: callId(fitted.id, ids) }) : fitted
+  })
+  return Prompt.toolMessage({ ...message, content })
 }
 
-const withNotes = (part: Prompt.ToolMessagePart): Prompt.ToolMessagePart =>
-  part.type === "tool-result" && part.modelOutput !== undefined
-    ? Prompt.toolResultPart({ ...part, modelOutput: part.modelOutput.map(noteOf) })
-    : part
+/** The report of files that are left out. */
+const fileWarnings = ({ content }: Prompt.Prompt, dialect: Filed): ReadonlyArray<SharedV4Warning> =>
+  content.flatMap((message) => {
+    if (message.role !== "user" && message.role !== "tool") return []
+    const parts = message.content.flatMap((part): ReadonlyArray<ModelOutput> => {
+      if (part.type === "tool-result") return part.modelOutput ?? []
+      return part.type === "file" ? [part] : []
+    })
+    const fit = fittedPart(dialect, message.role)
+    return parts.flatMap((part) => {
+      if (part.type === "text" || fit(part).type === "file") return []
+      const message = `files of the type ${quote(part.mediaType)} are left out, because the provider refuses them`
+      return [{ type: "other", message }]
+    })
+  })
 
 /** Results of tools with notes in place of their files, and the files in a message of the user behind them. */
 const withFilesApart = (message: Prompt.Message): ReadonlyArray<Prompt.Message> => {
@@ -224,7 +255,7 @@ const withFilesApart = (message: Prompt.Message): ReadonlyArray<Prompt.Message> 
   if (files.length === 0) return [message]
   const about = Prompt.textPart({ text: "The files of the tool results:" })
   return [
-    Prompt.toolMessage({ content: message.content.map(withNotes), options: message.options }),
+    Prompt.toolMessage({ content: message.content.map((part) => withOutputs(part, noteOf)), options: message.options }),
     Prompt.userMessage({ content: [about, ...files] })
   ]
 }
@@ -273,8 +304,14 @@ export const laterSystemOf = (
   return role === "system" && laterSystem === "none" ? "anywhere" : laterSystem
 }
 
+/** The reports of what is not sent as it is. */
+export const warningsOf = (prompt: Prompt.Prompt, dialect: Dialect): ReadonlyArray<SharedV4Warning> => [
+  ...systemWarnings(prompt, dialect),
+  ...fileWarnings(prompt, dialect)
+]
+
 /** The report where later system messages are not sent as they are. */
-export const systemWarnings = (prompt: Prompt.Prompt, dialect: Dialect): ReadonlyArray<SharedV4Warning> => {
+const systemWarnings = (prompt: Prompt.Prompt, dialect: Dialect): ReadonlyArray<SharedV4Warning> => {
   const placed = placeSystem(prompt, dialect)
   if (placed.every((message, index) => message === prompt.content[index])) return []
   const where =
@@ -316,16 +353,31 @@ export const wrongPrompt = ({ prompt }: LanguageModel.ProviderOptions): string |
 /** A message without content, and half a character, is refused by providers. */
 export const toPrompt = (
   prompt: Prompt.Prompt,
-  dialect: Pick<Dialect, "filesInResults" | "laterSystem">
+  dialect: Pick<Dialect, "files" | "filesInResults" | "ids" | "laterSystem">
 ): LanguageModelV4Prompt =>
   plainJson.toWellFormed(
     withoutUnanswered(placeSystem(prompt, dialect))
+      .map((message) => asTaken(message, dialect))
       .flatMap((message) => (dialect.filesInResults ? [message] : withFilesApart(message)))
       .map(toMessage)
       .filter(({ content }) => content.length > 0)
   )
 
 // Schemas
+
+/** The form of the ids of calls. */
+interface IdRule {
+  readonly form: RegExp
+  /** The length of an id that takes the place of one in another form. */
+  readonly length: number
+}
+
+// Refusals, looked up on 2026-11-26: "Expected a string with maximum length 40" (github.com/openclaw/openclaw/pull/875) and 64 in
+// Responses (github.com/decolua/9router/issues/393), "tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'" of Anthropic,
+// and "must be a-z, A-Z, 0-9, with a length of 9" of Mistral
+const plainId: IdRule = { form: /^[\w-]{1,64}$/, length: 32 }
+
+const mistralId: IdRule = { form: /^[a-z0-9]{9}$/i, length: 9 }
 
 /** The form of JSON Schema that a provider takes. */
 export interface Dialect {
@@ -334,6 +386,10 @@ export interface Dialect {
   readonly needsTools: boolean
   /** False where the results of tools are text: their clients would send the bytes of a file as its text. */
   readonly filesInResults: boolean
+  /** The types of files that the provider takes. */
+  readonly files: sdkFiles.Rules
+  /** The form of the ids of calls, where the provider refuses others. */
+  readonly ids: IdRule | undefined
   /** The places where a system message may be that is not in front. */
   readonly laterSystem: "anywhere" | "behind questions" | "none"
   /** The rules for the schemas of tools. */
@@ -344,31 +400,50 @@ const openAi: Dialect = {
   transformer: OpenAiStructuredOutput.toCodecOpenAI,
   needsTools: false,
   filesInResults: true,
+  files: sdkFiles.rules.openAi,
+  ids: { form: /^.{1,64}$/s, length: 32 },
   laterSystem: "anywhere",
   rules: toolSchema.rules.openAi
 }
 
 /** Chat completions, of OpenAI and of many others. */
-const chat: Dialect = { ...openAi, filesInResults: false }
+const chat: Dialect = {
+  ...openAi,
+  filesInResults: false,
+  files: sdkFiles.rules.openAiChat,
+  ids: { form: /^.{1,40}$/s, length: 32 }
+}
 
 const anthropic: Dialect = {
   transformer: AnthropicStructuredOutput.toCodecAnthropic,
   needsTools: true,
   filesInResults: true,
+  files: sdkFiles.rules.anthropic,
+  ids: plainId,
   laterSystem: "behind questions",
   rules: toolSchema.rules.anthropic
 }
 
-const google: Dialect = { ...openAi, laterSystem: "none", rules: toolSchema.rules.google }
+const google: Dialect = {
+  ...openAi,
+  files: sdkFiles.rules.google,
+  ids: undefined,
+  laterSystem: "none",
+  rules: toolSchema.rules.google
+}
 
 /** The dialect of a provider. That of OpenAI is the smallest, so that most others understand it. */
 export const dialectOf = (provider: string): Dialect => {
   if (provider.includes("anthropic")) return anthropic
   if (provider.startsWith("google")) return google
-  const dialect = provider.endsWith(".chat") ? chat : openAi
+  const isChat = provider.endsWith(".chat")
+  const dialect = isChat ? chat : openAi
   if (/^(openai|azure)(?!-compatible)\b/u.test(provider)) return dialect
-  // A gateway may lead to any model, those of Anthropic included
-  return { ...dialect, laterSystem: "none", needsTools: true, rules: toolSchema.rules.compatible }
+  const files = isChat && !/^(?:mistral|cohere)\b/u.test(provider) ? sdkFiles.rules.chat : sdkFiles.rules.others
+  const ofOthers = provider.startsWith("mistral") ? mistralId : undefined
+  const ids = provider.includes("bedrock") ? plainId : ofOthers
+  // A gateway may lead to any model, those of Anthropic included. Some models want their own ids back
+  return { ...dialect, files, ids, laterSystem: "none", needsTools: true, rules: toolSchema.rules.compatible }
 }
 
 // Tools
@@ -441,11 +516,10 @@ export interface Offer {
 }
 
 export const offerOf = ({ tools }: LanguageModel.ProviderOptions, { rules }: Dialect): Offer => {
-  const all = tools.map((tool) => toolOf(tool, rules))
-  const made = all.flatMap((one) => (Result.isSuccess(one) ? [one.success] : []))
+  const [made, leftOut] = Arr.partition(tools, (tool) => toolOf(tool, rules))
   return {
     made,
-    leftOut: all.flatMap((one) => (Result.isFailure(one) ? [one.failure] : [])),
+    leftOut,
     forms: new Map(made.flatMap(({ form, name }) => (form === undefined ? [] : [[name, form]])))
   }
 }

@@ -42,8 +42,8 @@ const openAiKeywords = words(
 const openAiFormats = words("date-time time date duration email hostname ipv4 ipv6 uuid")
 const maxOpenAiDepth = 10
 
-const isOpenAi = (schema: unknown, depth: number): boolean => {
-  if (!isObject(schema) || depth > maxOpenAiDepth) return false
+const isOpenAi = (schema: JsonObject, depth: number): boolean => {
+  if (depth > maxOpenAiDepth) return false
   const { $ref, anyOf, format, pattern = "", type } = schema
   if ($ref !== undefined) return Object.keys(schema).length === 1
   return (
@@ -51,16 +51,9 @@ const isOpenAi = (schema: unknown, depth: number): boolean => {
     (format === undefined || openAiFormats.has(format)) &&
     !String(pattern).includes("(?") &&
     Object.keys(schema).every((key) => openAiKeywords.has(key)) &&
-    childSchemas(schema).every((child) => isOpenAi(child, depth + 1))
+    partsOf(schema).every((child) => isOpenAi(child, depth + 1))
   )
 }
-
-const childSchemas = (schema: JsonObject): ReadonlyArray<unknown> =>
-  Object.entries(schema).flatMap(([key, value]) => {
-    if (key === "properties" || key === "$defs") return isObject(value) ? Object.values(value) : []
-    if (key === "items") return [value]
-    return (key === "anyOf" || key === "allOf") && isArray(value) ? value : []
-  })
 
 // https://platform.openai.com/docs/guides/function-calling and the refusal "schema must have type 'object' and not have
 // 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level" (github.com/langchain-ai/langchainjs/issues/9804), "reference can only
@@ -82,11 +75,10 @@ const anthropicTools = 20
 const anthropicUnions = 16
 
 /** The number of unions in a schema. Infinite where a keyword is unknown to Anthropic. */
-const countUnions = (schema: unknown): number => {
-  if (!isObject(schema)) return 0
+const countUnions = (schema: JsonObject): number => {
   if (!Object.keys(schema).every((key) => anthropicKeywords.has(key))) return Number.POSITIVE_INFINITY
   const own = "anyOf" in schema || isArray(schema["type"]) ? 1 : 0
-  return childSchemas(schema).reduce<number>((count, child) => count + countUnions(child), own)
+  return partsOf(schema).reduce((count, child) => count + countUnions(child), own)
 }
 
 // https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools and the refusals "input_schema does not support
@@ -158,6 +150,15 @@ const mapParts = (
   })
 }
 
+const partsOf = (schema: JsonObject): ReadonlyArray<JsonObject> => {
+  const parts: Array<JsonObject> = []
+  mapParts(schema, "", (part) => {
+    parts.push(part)
+    return part
+  })
+  return parts
+}
+
 const forEachPart = (schema: JsonObject, place: string, f: (part: JsonObject, place: string) => void): void => {
   f(schema, place)
   mapParts(schema, place, (part, at) => {
@@ -202,18 +203,11 @@ const modernize = (schema: Record<string, Schema.Json>): JsonObject => {
   } else if (items !== undefined) out["items"] = items
   if (isObject(dependencies)) {
     const entries = Object.entries(dependencies)
-    const add = (keyword: string, some: typeof entries) => {
+    for (const keyword of ["dependentRequired", "dependentSchemas"]) {
+      const some = entries.filter(([, one]) => isArray(one) === (keyword === "dependentRequired"))
       const before = out[keyword]
       if (some.length > 0) out[keyword] = { ...(isObject(before) ? before : undefined), ...Object.fromEntries(some) }
     }
-    add(
-      "dependentRequired",
-      entries.filter(([, one]) => isArray(one))
-    )
-    add(
-      "dependentSchemas",
-      entries.filter(([, one]) => !isArray(one))
-    )
   }
   const isList = out["type"] === "array" || (isArray(out["type"]) && out["type"].includes("array"))
   if (isList && out["items"] === undefined) out["items"] = {}
@@ -265,13 +259,12 @@ const candidates = (base: string, count: number): ReadonlyArray<string> => [
 const isFit = (name: string, { first, other }: NonNullable<Rules["names"]>): boolean =>
   name.length > 0 && name.length <= maxNameLength && !first.test(name.slice(0, 1)) && name.search(other) < 0
 
-const keysIn = (json: Schema.Json): ReadonlyArray<string> => {
-  if (isArray(json)) return json.flatMap(keysIn)
-  return isObject(json) ? [...Object.keys(json), ...Object.values(json).flatMap(keysIn)] : []
+/** The keys and texts of a value: a new name that is none of them is free. */
+const wordsIn = (json: Schema.Json): ReadonlyArray<string> => {
+  if (isArray(json)) return json.flatMap(wordsIn)
+  if (isObject(json)) return [...Object.keys(json), ...Object.values(json).flatMap(wordsIn)]
+  return typeof json === "string" ? [json] : []
 }
-
-const namesIn = (json: Schema.Json | undefined): ReadonlyArray<string> =>
-  json !== undefined && isArray(json) ? json.filter((name) => typeof name === "string") : []
 
 const keysOf = (json: Schema.Json | undefined): ReadonlyArray<string> =>
   json !== undefined && isObject(json) ? Object.keys(json) : []
@@ -323,20 +316,13 @@ class Names {
 /** Finds names for all properties whose names a provider refuses. One name has the same new one everywhere in a schema. */
 const findNames = (document: JsonObject, rule: NonNullable<Rules["names"]>): Result.Result<Names, Impossible> => {
   const names = new Names()
-  const taken = new Set<string>()
+  const taken = new Set(wordsIn(document))
   const odd = new Map<string, string>()
   const patterns = new Set<string>()
   forEachPart(document, "", (part, place) => {
     for (const name of keysOf(part["properties"])) {
-      taken.add(name)
       if (!isFit(name, rule)) odd.set(name, appendToken(appendToken(place, "properties"), name))
     }
-    const needs = part["dependentRequired"]
-    for (const name of [...namesIn(part["required"]), ...keysOf(needs), ...keysOf(part["dependentSchemas"])])
-      taken.add(name)
-    if (needs !== undefined && isObject(needs))
-      for (const list of Object.values(needs)) namesIn(list).forEach((name) => taken.add(name))
-    for (const name of keysIn([part["const"] ?? null, part["enum"] ?? null])) taken.add(name)
     for (const pattern of keysOf(part["patternProperties"])) patterns.add(pattern)
   })
   const matchers = odd.size === 0 ? [] : Array.from(patterns, (pattern) => names.acceptor(pattern, {}))
@@ -359,6 +345,7 @@ const renameAll = (document: JsonObject, names: Names, $defs: JsonObject): JsonO
   const given = Array.from(names.given)
   const renamed = (json: Schema.Json): Schema.Json => mapKeys(json, names.toModel)
   const toName = (name: Schema.Json) => (typeof name === "string" ? names.toModel(name) : name)
+  const toNames = (list: Schema.Json) => (isArray(list) ? list.map(toName) : list)
   const withKeys = (json: Schema.Json, f: (value: Schema.Json) => Schema.Json = (value) => value) =>
     isObject(json) ? mapEntries(json, (key, value) => [names.toModel(key), f(value)]) : json
   const rename = (part: JsonObject, place: string): JsonObject =>
@@ -368,9 +355,9 @@ const renameAll = (document: JsonObject, names: Names, $defs: JsonObject): JsonO
         case "dependentSchemas":
           return [key, withKeys(value)]
         case "required":
-          return [key, isArray(value) ? value.map(toName) : value]
+          return [key, toNames(value)]
         case "dependentRequired":
-          return [key, withKeys(value, (list) => (isArray(list) ? list.map(toName) : list))]
+          return [key, withKeys(value, toNames)]
         case "const":
         case "enum":
         case "default":
@@ -421,7 +408,7 @@ export const rewrite = (root: JsonObject, { names: rule, notAtRoot }: Rules): Re
     const defs = isObject(definitions) && Object.keys(definitions).length > 0 ? { $defs: definitions } : undefined
     const rename = names.given.size === 0 ? undefined : names
     if (!isWrapped) return { schema: { ...asObject(part), ...defs }, form: rename && formOf(rename, undefined) }
-    const inside = new Set(keysIn(document))
+    const inside = new Set(wordsIn(document))
     let member = "arguments"
     while (inside.has(member)) member = `_${member}`
     const wrapper = { type: "object", properties: { [member]: part }, required: [member], additionalProperties: false }

@@ -738,13 +738,15 @@ const freezeBelow = (fresh: object, copies: boolean): boolean => {
         if (inner !== next[index]) next[index] = inner
       }
     } else {
-      if (copies && mendKeys(next)) isMerged = true
+      let isWhole = true
       for (const key in next) {
+        isWhole &&= key.isWellFormed()
         const member = next[key]
         const inner = take(member)
         if (inner !== member) next[key] = inner
         else if (member === undefined) delete next[key]
       }
+      if (copies && !isWhole && mendKeys(next)) isMerged = true
     }
     Object.freeze(next)
   }

@@ -911,6 +911,8 @@ const kindOf = (type: string): Kind => {
 }
 
 const partsOfBlock = (block: Block, isFront: boolean): ReadonlyArray<AssistantPart> => {
+  // A call without a name calls nothing, and no provider takes it back
+  if (block.part?.type === "tool-call" && block.part.name === "") return []
   if (block.part !== undefined) return [block.part]
   const options = partOptions(block.metadata)
   if (block.kind !== "call") {
@@ -919,8 +921,7 @@ const partsOfBlock = (block: Block, isFront: boolean): ReadonlyArray<AssistantPa
     const thought = reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]
     return text === "" ? thought : [...thought, { type: block.kind, text, ...options }]
   }
-  // Arguments of a call without a name: there is nothing to call
-  if (block.name === undefined) return []
+  if (block.name === undefined || block.name === "") return []
   return [
     {
       type: "tool-call",

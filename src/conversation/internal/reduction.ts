@@ -520,21 +520,16 @@ interface Weight {
 
 const none: Weight = { tokens: 0, texts: 0, bytes: 0, files: 0 }
 
-const plus = (a: Weight, b: Weight): Weight => ({
-  tokens: a.tokens + b.tokens,
-  texts: a.texts + b.texts,
-  bytes: a.bytes + b.bytes,
-  files: a.files + b.files
+const plus = (a: Weight, b: Weight, times: 1 | -1 = 1): Weight => ({
+  tokens: a.tokens + times * b.tokens,
+  texts: a.texts + times * b.texts,
+  bytes: a.bytes + times * b.bytes,
+  files: a.files + times * b.files
 })
 
-const minus = (a: Weight, b: Weight): Weight => ({
-  tokens: a.tokens - b.tokens,
-  texts: a.texts - b.texts,
-  bytes: a.bytes - b.bytes,
-  files: a.files - b.files
-})
+const minus = (a: Weight, b: Weight): Weight => plus(a, b, -1)
 
-const sum = (weights: ReadonlyArray<Weight>): Weight => weights.reduce(plus, none)
+const sum = (weights: ReadonlyArray<Weight>): Weight => weights.reduce((total, one) => plus(total, one), none)
 
 /** Weighs each message once, and each conversation from the messages that are new in it, as long as the counter lives. */
 interface Scale {

@@ -45,7 +45,7 @@ export interface Format {
   readonly isSent: (text: string) => boolean
   /** The system message holds something for the provider beside its text. */
   readonly keepsSystem: (message: Message.SystemMessage) => boolean
-  /** The file in words, if the format has no form for it. */
+  /** The file in words, if the format has no form for it. Empty files, and files of another provider, have none anywhere. */
   readonly unsupportedFile: (part: ToolResult.FilePart) => string | undefined
   readonly supportedFiles: string
   /** The provider takes the file back in an answer. */
@@ -129,8 +129,8 @@ export const writeUrl = ({ data, mediaType }: ToolResult.FilePart): string =>
 export const isFileId = (url: string): boolean => !/^[a-z][a-z0-9+.-]*:/iu.test(url)
 
 /** Another provider keeps the file: its id means nothing here, or names another file. */
-export const isElsewhere = (key: Key, part: ToolResult.FilePart): boolean =>
-  keys.some((other) => other !== key && readOptions(other, part)["fileId"] === true)
+const isElsewhere = (key: NoteKey, part: ToolResult.FilePart): boolean =>
+  keys.some((other) => !key.startsWith(other) && readOptions(other, part)["fileId"] === true)
 
 /** One provider's options of a part or message, if they are an object. */
 export const readOptions = (key: Key, { options }: { readonly options?: JsonObject }): JsonObject => {
@@ -261,7 +261,7 @@ export const refuse = (
 export const typesOf = (
   blocks: ReadonlyArray<{ readonly fields: { readonly type: { readonly literal: string } } }>
 ): ReadonlyArray<string> =>
-  blocks.map(({ fields }) => fields.type.literal).filter((type) => type !== "unknown" && type !== "newer_tool_result")
+  blocks.map(({ fields }) => fields.type.literal).filter((type) => type !== "unknown" && type !== "server_tool_result")
 
 /** A block of a type that this version does not know: its JSON is kept as data. */
 export const UnknownBlock = Schema.Struct({
@@ -274,15 +274,6 @@ export const typeOf = (block: unknown): string | undefined => {
   const type = isObject(block) ? own(block, "type") : undefined
   return typeof type === "string" ? type : undefined
 }
-
-/** Blocks, of which those of types that are not known are {@link UnknownBlock}. */
-export const markUnknown = (blocks: Schema.Json, isKnown: (type: string, block: JsonObject) => boolean): Schema.Json =>
-  plainJson.isArray(blocks)
-    ? blocks.map((block) => {
-        const type = typeOf(block)
-        return type === undefined || !isObject(block) || isKnown(type, block) ? block : { type: "unknown", block }
-      })
-    : blocks
 
 /** A block that is not known, as text that names its type to other providers. */
 export const readUnknown = (key: Key, { block }: typeof UnknownBlock.Type): ToolResult.TextPart => ({
@@ -312,13 +303,22 @@ export const foreignBlocks = (blocks: unknown, types: ReadonlyArray<string>, pat
         ]
   })
 
+/** A message with its JSON, at the position of the first one that is in it. */
+export interface Received<M> {
+  readonly message: M
+  readonly json: Schema.Json
+  readonly index: number
+}
+
 /** Joins an answer to the one before it while the calls of that one wait for their results, as providers do. */
-export const joinAnswers = <Received>(
-  all: ReadonlyArray<Received>,
-  join: (open: Received, next: Received) => Received | undefined
-): ReadonlyArray<Received> => {
-  const joined: Array<Received> = []
-  for (const one of all) {
+export const joinAnswers = <M>(
+  messages: ReadonlyArray<M>,
+  items: ReadonlyArray<Schema.Json>,
+  join: (open: Received<M>, next: Received<M>) => Received<M> | undefined
+): ReadonlyArray<Received<M>> => {
+  const joined: Array<Received<M>> = []
+  for (const [index, message] of messages.entries()) {
+    const one = { message, json: items[index] ?? null, index }
     const last = joined.at(-1)
     const both = last === undefined ? undefined : join(last, one)
     if (both === undefined) joined.push(one)
@@ -526,13 +526,19 @@ const refuseFile = (place: MessagePlace, { mediaType }: ToolResult.FilePart, exp
 
 /** The message, if the provider accepts the files of its content. */
 const checkFiles = (
-  { supportedFiles, unsupportedFile }: Format,
+  format: Format,
   message: Message.Message,
   content: ToolResult.NonEmptyContent,
   place: MessagePlace
 ): Check<Message.Message> => {
-  const [found] = content.flatMap((part) => (part.type === "file" ? (unsupportedFile(part) ?? []) : []))
-  return found === undefined ? Result.succeed(message) : refuseContent(place, found, supportedFiles)
+  const [found] = content.flatMap((part) => (part.type === "file" ? (problemOf(format, part) ?? []) : []))
+  return found === undefined ? Result.succeed(message) : refuseContent(place, found, format.supportedFiles)
+}
+
+const problemOf = ({ key, unsupportedFile }: Format, part: ToolResult.FilePart): string | undefined => {
+  const { data } = part
+  if (isElsewhere(key, part)) return "the id of a file that another provider keeps"
+  return (data.type === "base64" ? data.base64 : data.url) === "" ? "an empty file" : unsupportedFile(part)
 }
 
 /** The content of a result with words for its files. */

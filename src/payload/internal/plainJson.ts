@@ -716,8 +716,12 @@ export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equ
       continue
     }
     const keys = Object.keys(next)
-    for (const key of keys) open.push(Reflect.get(next, key))
-    if (keys.every((key) => key.isWellFormed())) continue
+    let areWhole = true
+    for (const key of keys) {
+      open.push(Reflect.get(next, key))
+      areWhole &&= key.isWellFormed()
+    }
+    if (areWhole) continue
     isWhole = false
     if (new Set(keys.map((key) => key.toWellFormed())).size < keys.length) return "equal keys"
   }

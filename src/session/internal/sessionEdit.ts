@@ -134,16 +134,16 @@ const look = Effect.fnUntraced(function* (self: Turns, edit: Edit) {
 const isInTurn = ({ current }: Turns, found: Found): boolean =>
   current !== undefined && (found._tag === "Taken" || current.message === found.queued.messageId)
 
-/** With the gate. `undefined` if a turn has begun meanwhile. */
+/** With the gate. Returns the message as it is now if a turn of it has begun meanwhile. */
 const store = Effect.fnUntraced(function* (
   self: Turns,
   edit: Edit
-): Effect.fn.Return<MessageReceipt | undefined, SessionError> {
+): Effect.fn.Return<MessageReceipt | Found, SessionError> {
   const { own } = self
   const looked = yield* look(self, edit)
   if (looked._tag === "Made") return looked.receipt
   const { found, received } = looked
-  if (isInTurn(self, found)) return undefined
+  if (isInTurn(self, found)) return found
   const at = yield* DateTime.now
   const { messageId } = edit
   const event: Event = { _tag: "MessageReceived", at, ...received }
@@ -176,8 +176,8 @@ const replace = (self: Turns, edit: Edit, found: Found): Effect.Effect<MessageRe
     const { current, own } = self
     const stopped =
       current !== undefined && isInTurn(self, found) ? sessionInbox.interruptTurn(self, current) : Effect.void
-    return Effect.flatMap(Effect.andThen(stopped, own.alone(store(self, edit))), (receipt) =>
-      receipt === undefined ? replace(self, edit, found) : Effect.succeed(receipt)
+    return Effect.flatMap(Effect.andThen(stopped, own.alone(store(self, edit))), (stored) =>
+      "_tag" in stored ? replace(self, edit, stored) : Effect.succeed(stored)
     )
   })
 

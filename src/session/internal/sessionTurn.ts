@@ -284,16 +284,19 @@ const takeUp = Effect.fnUntraced(function* (self: Turns): Effect.fn.Return<void>
 
 const runTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   const { host, own } = self
-  yield* own.alone(
+  const message = yield* own.alone(
     Effect.map(own.claim(true), () => {
       advance(turn, { _tag: "Preparing" })
       own.isHeld = true
+      const memory = own.stored?.memory
+      const message = memory && sessionEvents.nextMessage(memory)
+      turn.state = memory?.run
+      // With the gate: an edit that comes now stops the turn
+      turn.message = message?.messageId
+      return message
     })
   )
   if (own.stored === undefined || !own.hasWork()) return
-  const message = sessionEvents.nextMessage(own.stored.memory)
-  turn.state = own.stored.memory.run
-  turn.message = message?.messageId
   const agent = yield* Effect.exit(agentOf(self, own.stored.memory, message?.definition))
   if (Exit.isFailure(agent)) return yield* settle(self, turn, agent, message)
   if (message !== undefined) yield* settleCalls(self, message)

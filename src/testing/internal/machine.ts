@@ -76,6 +76,7 @@ interface Outside {
  * - `untilYield`: the operations that fibers have before the next of them yields.
  * - `hash`: of all turns and lines. Two runs with one hash did the same.
  * - `isCalm`: nothing fails any more.
+ * - `latest`: the process and the span of the fiber that ran last.
  * - `afterTurn`: called after each turn, with its number from 1 on and its process.
  */
 export interface Machine {
@@ -94,6 +95,7 @@ export interface Machine {
   isInTurn: boolean
   isCalm: boolean
   escaped: string | undefined
+  latest: { readonly process: Process; readonly span: Tracer.AnySpan | undefined } | undefined
   afterTurn: ((turn: number, process: Process) => void) | undefined
 }
 
@@ -125,6 +127,7 @@ export const make = (seed: number, outer: Context.Context<never>): Machine => ({
   isInTurn: false,
   isCalm: false,
   escaped: undefined,
+  latest: undefined,
   afterTurn: undefined
 })
 
@@ -156,9 +159,12 @@ export const addProcess = (self: Machine, name: string): Process => {
   return process
 }
 
+/** A fiber, by its process and its span. */
+export const nameOf = ({ process, span }: NonNullable<Machine["latest"]>): string =>
+  `${process.name}, ${span?._tag === "Span" ? `the span "${span.name}"` : "a fiber without a span"}`
+
 const escape = (self: Machine, process: Process, span?: Tracer.AnySpan): void => {
-  const named = span?._tag === "Span" ? `the span "${span.name}"` : "a fiber without a span"
-  self.escaped ??= `${process.name}, ${named}`
+  self.escaped ??= nameOf({ process, span })
 }
 
 /** A task for the next turns. */
@@ -202,6 +208,7 @@ const schedulerOf = (self: Machine, process: Process): Scheduler.Scheduler => ({
     if (!self.isInTurn) escape(self, process, fiber.cache.span)
     self.untilYield -= 1
     if (self.untilYield > 0) return false
+    self.latest = { process, span: fiber.cache.span }
     self.untilYield = self.chance.between(1, 100)
     return true
   },

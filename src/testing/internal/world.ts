@@ -133,7 +133,7 @@ export interface Plan<R, E, O> {
 export const Reason = Schema.TaggedUnion({
   Failed: { problem: Schema.String },
   Stuck: {},
-  Endless: { turns: Schema.Number },
+  Endless: { turns: Schema.Number, from: Schema.String },
   Escaped: { from: Schema.String },
   Differs: { line: Schema.Number, first: Schema.String, second: Schema.String }
 })
@@ -370,7 +370,7 @@ export const run = Effect.fnUntraced(function* <R, E, O>(
 })
 
 const reasonOf = (
-  { escaped, turn: turns }: machine.Machine,
+  { escaped, latest, turn: turns }: machine.Machine,
   pause: Effect.Success<ReturnType<typeof machine.drive>>,
   failure: Reason | undefined,
   end: Exit.Exit<unknown, unknown> | undefined
@@ -378,7 +378,9 @@ const reasonOf = (
   if (escaped !== undefined) return { _tag: "Escaped", from: escaped }
   if (failure !== undefined) return failure
   if (pause === "stuck") return { _tag: "Stuck" }
-  if (pause === "endless") return { _tag: "Endless", turns }
+  if (pause === "endless") {
+    return { _tag: "Endless", turns, from: latest === undefined ? "no fiber" : machine.nameOf(latest) }
+  }
   return end !== undefined && Exit.isFailure(end) ? failedWith(end.cause) : undefined
 }
 

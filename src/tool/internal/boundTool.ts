@@ -801,7 +801,7 @@ const escapeName = (name: string): string =>
 /** `/` as `__`, other characters by code point, too long a name cut and closed with a digest of the whole. */
 export const encodeName = (name: string): string => {
   if (/^[\w-]{1,64}$/.test(name)) return name
-  const escaped = escapeName(name)
+  const escaped = escapeName(name) || "_" // a call without a name, in a history
   if (escaped.length <= maxNameLength) return escaped
   const tail = Hex.encode(sha256(new TextEncoder().encode(name))).slice(0, tailLength)
   return `${escaped.slice(0, maxNameLength - tailLength - 1)}_${tail}`
