@@ -60,6 +60,10 @@ describe("signals", () => {
     const settled = yield* refused(state, "a")
     assert.strictEqual(settled.problem, "notWaiting")
     assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door:2".`)
+    // The ids of requests begin with the name of their step
+    for (const callId of ["a:1", "door:9"]) assert.strictEqual((yield* refused(state, callId)).problem, "notWaiting")
+    assert.strictEqual((yield* refused(state, "x:a:")).problem, "unknown")
+    assert.strictEqual((yield* refused(state, "door:2", { path: ["nowhere"] })).problem, "unknown")
     assert.include(
       (yield* refused(state, "window")).message,
       `"window": nothing of that name waits. Waiting: "door:2".`
@@ -85,6 +89,9 @@ describe("signals", () => {
     assert.deepStrictEqual(ran, ["a"])
     yield* endsAs("Concluded", Plan.resume(bound, result.state))
     assert.deepStrictEqual(ran, ["a"])
+    const refused = yield* Effect.flip(Plan.resume(bound, result.state, { decisions: [decision("a")] }))
+    assert(refused.reason._tag === "InvalidDecision")
+    assert.strictEqual(refused.reason.problem, "over")
   })
 })
 
