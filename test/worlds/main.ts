@@ -54,15 +54,19 @@ const kindOf = ({ reason }: Simulation.SimulationError): string =>
     ? (reason.problem.split("\n")[0] ?? "").replaceAll(/\S*[\d/]\S*/g, "#").slice(0, 60)
     : reason._tag
 
-/** The smallest setting in which this seed, or one of the next ones, goes wrong in the same way. */
+/** The smallest setting in which this seed, or one of the next ones, goes wrong in the same way, as far as a minute finds it. */
 const shrink = async (seed: number, from: worlds.Setting, kind: string) => {
+  const until = performance.now() + 60_000
   let smallest = { seed, setting: from }
   for (const name of names) {
     const least = name === "processes" || name === "sessions" || name === "calls" ? 1 : 0
-    for (let value = least; value < smallest.setting[name]; value++) {
+    const most = smallest.setting[name]
+    for (const value of new Set([least, Math.ceil(most / 3), Math.ceil(most / 2), most - 1])) {
+      if (value < least || value >= most) continue
       const setting = { ...smallest.setting, [name]: value }
       let found: number | undefined
-      for (let next = smallest.seed; next < smallest.seed + 20 && found === undefined; next++) {
+      for (let next = smallest.seed; next < smallest.seed + 10 && found === undefined; next++) {
+        if (performance.now() > until) return smallest
         const result = await play(next, setting)
         if (Result.isFailure(result) && kindOf(result.failure) === kind) found = next
       }

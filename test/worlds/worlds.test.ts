@@ -16,6 +16,11 @@ const found: ReadonlyArray<readonly [seed: number, setting: Partial<worlds.Setti
     33,
     { processes: 1, calls: 6, kills: 3, pauses: 0, stops: 1, jumps: 1, failures: 10, losses: 20 },
     "a message that is edited while its turn begins is not answered with its old text"
+  ],
+  [
+    2139,
+    { processes: 1, calls: 5, kills: 7, pauses: 3, stops: 1, jumps: 3, failures: 60, losses: 40 },
+    "a reader in a process that was paused does not take a session that another one has removed for a damaged one"
   ]
 ]
 

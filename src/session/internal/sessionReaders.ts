@@ -9,7 +9,6 @@ import * as Stream from "effect/Stream"
 import * as Run from "../../agent/Run.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
-import * as storage from "../../store/internal/storage.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Entry, Place } from "./sessionEvents.ts"
 import type { Stored } from "./sessionLog.ts"
@@ -92,7 +91,9 @@ const storedAfter = ({ host: { sessions }, own }: Turns, stored: Stored, after: 
     if (error._tag !== "Conflict") return Effect.fail(own.fail(error))
     // The events were pruned since, or the session was removed
     const isSame = () => own.stored?.at.head.generation === stored.at.head.generation
-    const lost = own.fail(storage.damaged(stored.at.key, `expected the event ${from}, got nothing`))
+    // Another process has it, and a turn here does not know that yet
+    const owner = Option.getOrUndefined(error.found)?.head.owner ?? "none: it was removed"
+    const lost = own.fail({ _tag: "Elsewhere", owner })
     return Effect.andThen(own.alone(own.refresh), () => (isSame() ? Effect.fail(lost) : Effect.succeed([])))
   })
 }
