@@ -5,8 +5,8 @@
 import { Effect } from "effect"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { layoutOf, record, textOf, type Golden } from "../test/session/upgrade/golden.ts"
-import { scenarios } from "../test/session/upgrade/scenarios.ts"
+import { layoutOf, textOf, type Golden } from "../test/session/upgrade/golden.ts"
+import { recordings } from "../test/session/upgrade/recordings.ts"
 import { nextSet, readFromRoot, setOf } from "./golden.ts"
 import { root } from "./sources.ts"
 
@@ -18,14 +18,14 @@ const layoutIn = (text: string | undefined): string | undefined => {
 
 const written: Array<string> = []
 mkdirSync(join(root, nextSet), { recursive: true })
-for (const scenario of scenarios) {
-  const path = `${nextSet}/${scenario.name}.json`
-  const golden = await Effect.runPromise(record(scenario))
+for (const { name, record } of recordings) {
+  const path = `${nextSet}/${name}.json`
+  const golden = await Effect.runPromise(record)
   if (layoutIn(readFromRoot(path)) === layoutOf(golden)) continue
   writeFileSync(join(root, path), textOf(golden))
   written.push(path)
 }
-const paths = new Set(scenarios.map(({ name }) => `${nextSet}/${name}.json`))
+const paths = new Set(recordings.map(({ name }) => `${nextSet}/${name}.json`))
 const gone = setOf("next").filter((path) => !paths.has(path))
 for (const path of gone) rmSync(join(root, path))
 const lines = [...written.map((path) => `wrote ${path}`), ...gone.map((path) => `removed ${path}`)]

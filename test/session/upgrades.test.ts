@@ -12,13 +12,15 @@ import { nextSet, readFromRoot, setOf } from "../../scripts/golden.ts"
 import { root } from "../../scripts/sources.ts"
 import { test } from "../test.ts"
 import { callsOf, isIdle, reasonOf, until } from "./upgrade/continue.ts"
+import { proceed, type Fleet } from "./upgrade/fleet.ts"
 import * as golden from "./upgrade/golden.ts"
 import { missing } from "./upgrade/members.ts"
+import { recordings } from "./upgrade/recordings.ts"
 import { scenarios } from "./upgrade/scenarios.ts"
 
 const read = (path: string): golden.Golden => JSON.parse(readFromRoot(path) ?? "null")
 
-const pathOf = ({ name }: golden.Scenario) => `${nextSet}/${name}.json`
+const pathOf = ({ name }: { readonly name: string }) => `${nextSet}/${name}.json`
 
 /** `next`, and the releases. */
 const sets = readdirSync(join(root, nextSet, ".."))
@@ -138,10 +140,11 @@ const stored = (kind: string) =>
   )
 
 describe("WORLD-8 what today's code stores", () => {
-  for (const scenario of scenarios) {
-    test(`WORLD-8 ${scenario.name} has the layout of the golden sessions, and the same bytes in each run`, function* () {
-      const found = yield* golden.record(scenario)
-      const expected = readFromRoot(pathOf(scenario))
+  for (const { name, record } of recordings) {
+    test(`WORLD-8 ${name} has the layout of the golden sessions, and the same bytes in each run`, function* () {
+      const found = yield* record
+      const path = pathOf({ name })
+      const expected = readFromRoot(path)
       const advice = [
         "Where the layout is to change: npm run golden:sessions, then say in the commit and in CHANGELOG.md what changes.",
         "Sessions of the releases in test/golden/sessions have to be read and continued even so."
@@ -150,8 +153,8 @@ describe("WORLD-8 what today's code stores", () => {
         expected === undefined ? "" : golden.layoutOf(JSON.parse(expected)),
         golden.layoutOf(found)
       )
-      assert.isUndefined(differs, `${pathOf(scenario)} is not what today's code writes, at ${differs}\n${advice}`)
-      assert.strictEqual(golden.textOf(yield* golden.record(scenario)), golden.textOf(found))
+      assert.isUndefined(differs, `${path} is not what today's code writes, at ${differs}\n${advice}`)
+      assert.strictEqual(golden.textOf(yield* record), golden.textOf(found))
     })
   }
 
@@ -193,6 +196,13 @@ describe("WORLD-8 what a release has stored", () => {
   for (const set of sets) {
     for (const path of setOf(set)) {
       const name = basename(path, ".json")
+      if (name === "fleet") {
+        test(`WORLD-8 ${set}, fleet: a runner continues what another one left, and makes the calls that wait`, function* () {
+          const recorded: Fleet = JSON.parse(readFromRoot(path) ?? "null")
+          yield* proceed(recorded)
+        })
+        continue
+      }
       const scenario = scenarios.find((one) => one.name === name)
       for (const [store, layer] of stores) {
         test(`WORLD-8 ${set}, ${name}, ${store}: shows what it showed, and is continued to the right end`, function* () {

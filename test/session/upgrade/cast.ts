@@ -272,14 +272,20 @@ const triageOf = (stage: Stage) =>
 export const poetOf = (instructions: string) =>
   Agent.encode(Agent.make("poet", { model, instructions, toolkit: [toolkit.tools.look] }))
 
-/** Sessions of the whole cast in such a world, over the store around. */
-export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.layer>[1] = {}) => {
-  const models = ModelRegistry.layer({
+const modelsOf = (stage: Stage) =>
+  ModelRegistry.layer({
     demo: ModelRegistry.provider({
       options: ModelRegistry.Sampling,
       model: (name) => ScriptedModel.layer(answerOf(stage, name))
     })
   })
+
+/** Sessions of a fleet in such a world, with one agent. */
+export const fleetOf = (stage: Stage) =>
+  Session.layerCluster([support], { drainTime: 0 }).pipe(Layer.provide([modelsOf(stage), handlersOf(stage)]))
+
+/** Sessions of the whole cast in such a world, over the store around. */
+export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.layer>[1] = {}) => {
   /** Its turns cannot begin while the world is broken. */
   const moody = Agent.make("moody", {
     model,
@@ -320,7 +326,7 @@ export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.laye
   const handlers = handlersOf(stage)
   return Layer.unwrap(layer).pipe(
     Layer.provide([ToolResolver.layerToolkit(toolkit), handlers]),
-    Layer.provide([models, handlers]),
+    Layer.provide([modelsOf(stage), handlers]),
     Layer.fresh
   )
 }

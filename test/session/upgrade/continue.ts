@@ -65,3 +65,7 @@ export const instructionsOf = (sessions: Session.Service, id: string) =>
 
 export const reasonOf = <A, R>(effect: Effect.Effect<A, Session.SessionError, R>) =>
   Effect.map(Effect.flip(effect), ({ reason }) => reason._tag)
+
+/** The result of a call that was under way when its process was killed. */
+export const unknown =
+  "The call was interrupted before it returned a result, and it is not known whether it took effect."

@@ -50,9 +50,9 @@ export interface Scenario {
   readonly proceed: Body
 }
 
-const born = Date.parse("2026-11-01T12:00:00Z")
+export const born = Date.parse("2026-11-01T12:00:00Z")
 
-const aDay = 24 * 60 * 60 * 1000
+export const aDay = 24 * 60 * 60 * 1000
 
 export const dump = Effect.fnUntraced(function* (store: VersionedStore.Service) {
   const { keys } = yield* store.list({ limit: 10_000 })
@@ -137,7 +137,7 @@ const show = Effect.fnUntraced(function* (store: VersionedStore.Service, scenari
 })
 
 /** The same in each run: the time is that of tests, and what is random has one seed. */
-const inWorld =
+export const inWorld =
   (name: string, time: number) =>
   <A, E>(effect: Effect.Effect<A, E, Scope.Scope>) =>
     Effect.andThen(TestClock.setTime(time), effect).pipe(
@@ -149,6 +149,14 @@ const inWorld =
 /** The sessions in a store as today's code shows them. */
 export const showAgain = (scenario: Scenario, store: VersionedStore.Service) =>
   show(store, scenario).pipe(inWorld(`${scenario.name}, shown`, born + aDay))
+
+/** The sessions as the process shows them that comes after the one that was killed. */
+export const shownOf = (scenario: Scenario, rows: Golden["rows"]) =>
+  Effect.gen(function* () {
+    const copy = yield* inMemory
+    yield* load(copy, { rows })
+    return yield* show(copy, scenario)
+  }).pipe(inWorld(`${scenario.name}, shown`, born))
 
 /** The sessions of a scenario as today's code stores and shows them. */
 export const record = (scenario: Scenario) =>

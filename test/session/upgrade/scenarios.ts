@@ -16,12 +16,11 @@ import {
   isIdle,
   reasonOf,
   textsOf,
+  unknown,
   until
 } from "./continue.ts"
 import type { Body, Scenario } from "./golden.ts"
 import { jobScenarios } from "./job-scenarios.ts"
-
-const unknown = "The call was interrupted before it returned a result, and it is not known whether it took effect."
 
 const stopped = "The run was interrupted while the tool was executing, and it is not known whether it took effect."
 
