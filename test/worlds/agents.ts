@@ -58,7 +58,8 @@ export const handlers = toolkit.toLayer(
     const work = (name: string) =>
       Effect.fnUntraced(function* ({ key }: { readonly key: string }) {
         started.push(`${name} ${key}`)
-        yield* Effect.flatMap(Random.nextIntBetween(0, 150), Effect.sleep)
+        // Longer than a lease
+        yield* key.startsWith("lone") ? Effect.sleep(900) : Effect.flatMap(Random.nextIntBetween(0, 150), Effect.sleep)
         ended.push(`${name} ${key}`)
         return resultOf(name, key)
       })
@@ -79,6 +80,8 @@ export const model = ScriptedModel.layer(({ messages }) =>
 )
 
 export const worker = Agent.make("worker", { instructions: "You work.", toolkit, maxSteps: 8 })
+
+export const other = Agent.make("other", { instructions: "You do something else.", toolkit })
 
 /** The services of the agents, in each process. */
 export const layer = Layer.merge(handlers, model)

@@ -43,6 +43,9 @@ export interface Diary {
   ticks: number
   /** The number of the first tick after the sessions came to rest. */
   rested: number
+  /** No user stops anything, and one person decides. `isHealthy`: nor does a process die, wait, or leave. */
+  isCalm: boolean
+  isHealthy: boolean
 }
 
 export const emptyDiary = (): Diary => ({
@@ -51,7 +54,9 @@ export const emptyDiary = (): Diary => ({
   looks: [],
   problems: [],
   ticks: 0,
-  rested: Infinity
+  rested: Infinity,
+  isCalm: false,
+  isHealthy: false
 })
 
 export const lifeOf = (cursor: string): string => cursor.slice(0, cursor.indexOf("."))
@@ -63,8 +68,9 @@ const nap = (least: number, most: number) => Effect.flatMap(Random.nextIntBetwee
 const pick = <A>(all: ReadonlyArray<A>): Effect.Effect<A | undefined> =>
   Effect.map(Random.nextIntBetween(0, Math.max(0, all.length - 1)), (index) => all[index])
 
+/** Another process may answer. */
 const isTransient = (error: Session.SessionError | Simulation.Lost): boolean =>
-  error._tag === "Lost" || error.category === "unavailable"
+  error._tag === "Lost" || error.category === "unavailable" || error.reason._tag === "AgentUnknown"
 
 /** Calls one of the processes, and again until there is an answer. */
 export const call = <A>(
@@ -237,33 +243,37 @@ const kinds = [
 /** The calls of users who stop nothing. */
 const calmKinds = ["send", "send", "send", "again", "fork"] as const
 
+/** The same, and edits. Without trouble each edit that stops a turn cuts the conversation, too. */
+const healthyKinds = [...calmKinds, "edit", "edit"] as const
+
 interface User {
   readonly session: string
   readonly user: string
   /** So many calls, one after the other. */
   readonly count: number
-  readonly isCalm: boolean
 }
 
 /** One user of one session. */
-const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, isCalm, session, user }: User) {
+const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, session, user }: User) {
+  const { isCalm, isHealthy } = diary
+  const some = isHealthy ? healthyKinds : isCalm ? calmKinds : kinds
   const sent: Array<{ readonly message: string; readonly text: string }> = []
   for (let n = 1; n <= count; n++) {
     // Some calls come in a row
     yield* nap(0, (yield* Random.next) < 0.7 ? 5 : 500)
-    const kind = n === 1 ? "send" : yield* pick<(typeof kinds)[number]>(isCalm ? calmKinds : kinds)
+    const kind = n === 1 ? "send" : yield* pick<(typeof kinds)[number]>(some)
     const message = `${session}/${user}${n}`
     const text = yield* textFor(message)
     const earlier = yield* pick(sent.slice(-3))
-    const pending = (yield* Random.next) < 0.3 ? ("deny" as const) : ("keep" as const)
+    const pending = (yield* Random.next) < 0.3 && !isCalm ? ("deny" as const) : ("keep" as const)
     if (kind === "send" || earlier === undefined) {
       sent.push({ message, text })
       yield* perform(world, diary, { kind: "send", session, message, text }, (sessions) =>
-        sessions.send(session, text, { messageId: message, pending })
+        sessions.send(session, text, { agent: "worker", messageId: message, pending })
       )
     } else if (kind === "again") {
       yield* perform(world, diary, { kind: "send", session, ...earlier }, (sessions) =>
-        sessions.send(session, earlier.text, { messageId: earlier.message })
+        sessions.send(session, earlier.text, { agent: "worker", messageId: earlier.message })
       )
     } else if (kind === "edit") {
       sent.push({ message, text })
@@ -274,7 +284,12 @@ const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, is
       yield* perform(world, diary, { kind, session, message }, (sessions) => sessions.withdraw(session, message))
     } else if (kind === "fork") {
       const to = `${session}+${user}${n}`
-      yield* perform(world, diary, { kind, session, message: to }, (sessions) => sessions.fork(session, { to }))
+      // The same place each time that the call is made
+      const state = isCalm ? yield* look(world, diary, session) : Option.none()
+      const place = Option.match(state, { onNone: () => ({}), onSome: ({ cursor }) => ({ at: cursor }) })
+      yield* perform(world, diary, { kind, session, message: to }, (sessions) =>
+        sessions.fork(session, { to, ...place })
+      )
     } else if (kind === "interrupt" || kind === "resume" || kind === "remove") {
       yield* perform(world, diary, { kind, session }, (sessions): Effect.Effect<unknown, Session.SessionError> =>
         sessions[kind](session)
@@ -332,7 +347,7 @@ const sendAlone = (world: World, diary: Diary) =>
   Effect.andThen(
     nap(0, 1500),
     perform(world, diary, { kind: "send", ...lone }, (sessions) =>
-      sessions.send(lone.session, lone.text, { messageId: lone.message })
+      sessions.send(lone.session, lone.text, { agent: "worker", messageId: lone.message })
     )
   )
 
@@ -346,9 +361,10 @@ const checkAlone = Effect.fnUntraced(function* (world: World, diary: Diary) {
 export const script = Effect.fnUntraced(function* (
   world: World,
   diary: Diary,
-  options: { readonly sessions?: number; readonly calls?: number; readonly isCalm?: boolean } = {}
+  options: { readonly sessions?: number; readonly calls?: number } = {}
 ) {
-  const { calls: count = 6, isCalm = false, sessions = 2 } = options
+  const { calls: count = 6, sessions = 2 } = options
+  const { isCalm } = diary
   const ids = Array.from({ length: sessions }, (_, index) => "ab".charAt(index) || `s${index}`)
   const others = yield* Effect.forEach(ids, (id) =>
     Effect.all([
@@ -357,9 +373,10 @@ export const script = Effect.fnUntraced(function* (
       Effect.forkChild(Effect.forever(Effect.andThen(nap(50, 400), decide(world, diary, id))))
     ])
   )
-  const users = ids.flatMap((id) => ["x", "y"].map((user) => use(world, diary, { session: id, user, count, isCalm })))
+  const users = ids.flatMap((id) => ["x", "y"].map((user) => use(world, diary, { session: id, user, count })))
   yield* Effect.all(isCalm ? [...users, sendAlone(world, diary)] : users, { concurrency: "unbounded" })
   yield* world.calm
+  if (isCalm) yield* Effect.forEach(others, ([, , deciding]) => Fiber.interrupt(deciding))
   yield* Effect.sleep("5 seconds")
   if (isCalm) yield* checkAlone(world, diary)
   const states = yield* rest(world, diary)

@@ -1,4 +1,5 @@
 /** The verdict on a world: what its clients saw is what the model shows, and each call of theirs is explained. */
+import type { Run } from "effect-emissary"
 import type { Session } from "effect-emissary/session"
 import { type Diary, lifeOf, type Look, type Operation } from "./clients.ts"
 import { empty, type Model, next, type Rules, rules, shown } from "./model.ts"
@@ -137,6 +138,19 @@ const checkCauses = ({ operations, rested }: Diary, { entries, session }: Judged
     return isExplained ? [] : [`${session}, ${cursor}: no client asked for ${event._tag}`]
   })
 
+const countOf = (entries: Judged["entries"], tag: Run.Event["_tag"]): number =>
+  entries.filter(({ event }) => event._tag === "RunEvent" && event.event._tag === tag).length
+
+/** Where no user stops a turn but by an edit, the conversation is cut as often. An edit whose message another edit cut may have stopped a turn. */
+const checkStops = ({ isHealthy, operations }: Diary, { entries, session }: Judged): ReadonlyArray<string> => {
+  const failed = operations.filter(
+    (one) => one.kind === "edit" && one.session === session && one.answer?.error !== undefined
+  )
+  const stops = countOf(entries, "RunInterrupted")
+  const cuts = countOf(entries, "ConversationRewound") + failed.length
+  return isHealthy && stops > cuts ? [`${session}: ${stops} turns are stopped for ${cuts} edits`] : []
+}
+
 const receivedAt = ({ entries }: Judged, message: string | undefined): number =>
   entries.findIndex(({ event }) => event._tag === "MessageReceived" && event.messageId === message)
 
@@ -169,7 +183,10 @@ const checkAnswers = ({ operations }: Diary, judged: ReadonlyMap<string, Judged>
     const isRight = event?._tag === "MessageReceived" ? event.messageId === message : again.has(event?._tag)
     return isRight ? [] : [`the receipt of ${message} names the event ${sequence}, ${event?._tag}`]
   })
-  return [...lost, ...swapped, ...misnamed]
+  const nameless = operations
+    .filter(({ answer, kind }) => answer?.life === "" && kind !== "remove")
+    .map(({ kind, message }) => `the receipt of ${kind} ${message} names no session`)
+  return [...lost, ...swapped, ...misnamed, ...nameless]
 }
 
 /** The events that the receipt of a message names which was received before, and waits. */
@@ -187,9 +204,10 @@ const refusals: Readonly<Record<Operation["kind"], ReadonlyArray<string>>> = {
   decide: ["InvalidDecision", "NotFound"]
 }
 
-const checkErrors = ({ operations }: Diary): ReadonlyArray<string> =>
-  operations.flatMap(({ answer, kind, session }) =>
-    answer?.error === undefined || refusals[kind].includes(answer.error)
+const checkErrors = ({ isCalm, isHealthy, operations, rested }: Diary): ReadonlyArray<string> =>
+  operations.flatMap(({ answer, began, kind, session }) =>
+    answer?.error === undefined ||
+    (refusals[kind].includes(answer.error) && (!isCalm || (isHealthy && kind !== "fork") || began > rested))
       ? []
       : [`${kind} in ${session} fails with ${answer.error}`]
   )
@@ -202,7 +220,7 @@ const isFirst = (operations: ReadonlyArray<Operation>, { began, message }: Opera
  * was removed is a new one.
  */
 const checkEffects = (
-  { operations }: Diary,
+  { isHealthy, operations }: Diary,
   { ended, started }: Effects,
   judged: ReadonlyMap<string, Judged>
 ): ReadonlyArray<string> => {
@@ -211,7 +229,7 @@ const checkEffects = (
   const twice = [...new Set(started)].filter((call) => {
     const [name, key = ""] = call.split(" ")
     const most = 1 + removals(key.slice(0, key.indexOf("/")))
-    return name !== "again" && started.filter((one) => one === call).length > most
+    return (isHealthy || name !== "again") && started.filter((one) => one === call).length > most
   })
   const said = [...judged.values()].flatMap(({ models }) => models.at(-1)?.said ?? [])
   const done = said.flatMap(({ role, text }) => (role === "tool" ? [/^(\w+) (?:did|no) (.*)$/.exec(text)] : []))
@@ -219,7 +237,12 @@ const checkEffects = (
     const call = found === null ? "" : `${found[1]} ${found[2]}`
     return call !== "" && !ended.includes(call) ? [`${call} has a result and never ran to its end`] : []
   })
-  return [...twice.map((call) => `${call} started twice`), ...missing]
+  const undisturbed = [...judged.values()].filter(({ entries }) => countOf(entries, "RunInterrupted") === 0)
+  const results = undisturbed.flatMap(({ models }) => models.at(-1)?.said ?? []).filter(({ role }) => role === "tool")
+  const lost = results
+    .filter(({ text }) => isHealthy && text.endsWith(" interrupted"))
+    .map(({ text }) => `a result is lost in a healthy world: ${text}`)
+  return [...twice.map((call) => `${call} started twice`), ...missing, ...lost]
 }
 
 /** The problems of a world. */
@@ -230,7 +253,7 @@ export const verdict = (diary: Diary, effects: Effects, using: Rules = rules): R
     const problem = checkLook(look, judged, using)
     if (problem !== undefined) problems.push(problem)
   }
-  for (const life of judged.values()) problems.push(...checkCauses(diary, life))
+  for (const life of judged.values()) problems.push(...checkCauses(diary, life), ...checkStops(diary, life))
   problems.push(...checkAnswers(diary, judged), ...checkEffects(diary, effects, judged), ...checkErrors(diary))
   return problems
 }

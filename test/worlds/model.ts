@@ -31,6 +31,8 @@ export interface Model {
   readonly isBegun: boolean
   readonly isResumed: boolean
   readonly isInterrupted: boolean
+  /** The message that was taken had been stopped before: it is not answered. */
+  readonly isSilent?: boolean
   readonly outcome?: string
   readonly failure?: string
   /** The first state of a fork. */
@@ -155,11 +157,13 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       const rest = {
         queue: without(self.queue, [id]),
         stopped: without(self.stopped, [id]),
-        pending: [...self.pending, id]
+        pending: [...self.pending, id],
+        isSilent: self.stopped.includes(id)
       }
       return settled(rules, { ...self, ...rest })
     }
     case "StepStarted":
+      if (self.isSilent === true) return "a message that was stopped is answered"
       return isOver || self.calls.length > 0 ? "a model is asked while calls are open, or after the end" : self
     case "ModelAnswered": {
       const expected = answerTo(self.said)
@@ -237,6 +241,7 @@ const keyOf = (value: unknown): string =>
 
 const continued = ({ failure: _, outcome: __, ...rest }: Model): Model => ({
   ...rest,
+  isSilent: false,
   isResumed: false,
   isInterrupted: false
 })

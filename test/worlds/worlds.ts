@@ -6,12 +6,16 @@ import * as agents from "./agents.ts"
 import { type Diary, emptyDiary, script } from "./clients.ts"
 import { type Effects, verdict } from "./laws.ts"
 
+const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 seconds" } as const
+
 /** The layer of each process. */
-export const sessions = Session.layer([agents.worker], {
-  leaseTime: "500 millis",
-  drainTime: "50 millis",
-  idleTime: "2 seconds"
-}).pipe(Layer.provide(agents.layer))
+export const sessions = Session.layer([agents.worker], options).pipe(Layer.provide(agents.layer))
+
+/** A release without the agent. Turns wait for the other process. */
+const strangers = Session.layer([agents.other], options).pipe(Layer.provide(agents.layer))
+
+/** One of two processes is replaced by a stranger. */
+const hasStranger = (seed: number): boolean => seed % 16 === 10
 
 /** Everything that was seen of a world. */
 export interface Seen {
@@ -32,17 +36,18 @@ export interface Setting {
   readonly losses: number
 }
 
-/** The setting of a seed. A fourth of the worlds has much trouble. */
+/** The setting of a seed. A fourth of the worlds has much trouble, and an eighth has none but failures of the store and the network. */
 export const settingOf = (seed: number): Setting => {
   const isHard = seed % 4 === 3
+  const isLight = seed % 8 === 6 || hasStranger(seed)
   return {
-    processes: 1 + (seed % 3),
+    processes: hasStranger(seed) ? 2 : 1 + (seed % 3),
     sessions: 2,
     calls: 6,
-    kills: isHard ? 8 : seed % 5,
-    pauses: isHard ? 5 : seed % 3,
-    stops: seed % 2,
-    jumps: isHard ? 3 : seed % 2,
+    kills: isLight ? 0 : isHard ? 8 : seed % 5,
+    pauses: isLight ? 0 : isHard ? 5 : seed % 3,
+    stops: isLight ? Number(hasStranger(seed)) : seed % 2,
+    jumps: isLight ? 0 : isHard ? 3 : seed % 2,
     failures: isHard ? 60 : 10,
     losses: isHard ? 40 : 20
   }
@@ -78,6 +83,7 @@ export const run = (
   const network = { losses: losses / 1000, doubles: losses / 1000 }
   return Simulation.run(sessions, {
     processes,
+    deploys: hasStranger(seed) ? [strangers] : [],
     trouble: { kills, pauses, stops, jumps, store: { failures: failures / 1000 }, network },
     seeds: [seed],
     compare,
@@ -86,7 +92,9 @@ export const run = (
     script: (world) =>
       Effect.gen(function* () {
         const diary = emptyDiary()
-        yield* script(world, diary, { calls, sessions: count, isCalm: seed % 4 === 2 })
+        diary.isCalm = seed % 4 === 2
+        diary.isHealthy = diary.isCalm && kills + pauses + stops + jumps === 0
+        yield* script(world, diary, { calls, sessions: count })
         const { ended, started } = yield* agents.Ledger
         const effects = { started: [...started], ended: [...ended] }
         onSeen({ diary, effects })
