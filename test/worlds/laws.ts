@@ -148,7 +148,7 @@ const checkStops = ({ isHealthy, operations }: Diary, { entries, session }: Judg
   )
   const stops = countOf(entries, "RunInterrupted")
   const cuts = countOf(entries, "ConversationRewound") + failed.length
-  return isHealthy && stops > cuts ? [`${session}: ${stops} turns are stopped for ${cuts} edits`] : []
+  return isHealthy && stops > 2 * cuts ? [`${session}: ${stops} turns are stopped for ${cuts} edits`] : []
 }
 
 const receivedAt = ({ entries }: Judged, message: string | undefined): number =>

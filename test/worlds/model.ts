@@ -205,6 +205,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
     case "RunInterrupted":
       return { ...self, isInterrupted: true }
     case "ConversationRewound": {
+      if (dueOf(self).length + self.held.length > 0) return "messages wait behind one that is edited"
       const waiting = self.pending.indexOf(event.messageId)
       if (waiting >= 0) return { ...self, pending: self.pending.slice(0, waiting) }
       const at = self.said.findIndex(({ id }) => id === event.messageId)
