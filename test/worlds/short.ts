@@ -61,9 +61,9 @@ const isIdle = ({ status }: Session.State) => status === "idle"
 /** A script of one session of the worker. */
 const chat = (wanted: RegExp, play: Short["play"]): Short => ({ layer: worker, play, wanted: { [session]: wanted } })
 
-/** Waits until a tool has been started. */
+/** Waits until a tool has been started. A call whose process dies just before that never starts. */
 const started = Effect.flatMap(agents.Ledger, (ledger) =>
-  Effect.repeat(Effect.sleep(5), { until: () => ledger.started.length > 0 })
+  Effect.repeat(Effect.sleep(5), { until: () => ledger.started.length > 0, times: 200 })
 )
 
 const written = ["first", "left", "right", "last"] as const
