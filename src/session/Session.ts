@@ -745,7 +745,13 @@ export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
   )
 
 /** `effect/cluster` reads the environment when it is loaded, which not every runtime permits. Only a fleet needs it. */
-const loadEntity = Effect.promise(() => import("./internal/sessionEntity.ts"))
+const loadEntity = Effect.suspend(() => {
+  if (entity !== undefined) return Effect.succeed(entity)
+  const loading = Effect.promise(() => import("./internal/sessionEntity.ts"))
+  return Effect.tap(loading, (loaded) => Effect.sync(() => void (entity = loaded)))
+})
+
+let entity: typeof import("./internal/sessionEntity.ts") | undefined
 
 /**
  * Sessions of a fleet, in a process that runs some of them.

@@ -24,6 +24,8 @@
  * names the span of the fiber. {@link external} admits work of this kind. A `Date.now` or `Math.random` shows
  * because each seed runs twice, and both runs have to be the same.
  *
+ * `Session.layerCluster` and `Session.layerClient` load `effect/cluster` when the first of them is built. Build one of them before the first world.
+ *
  * **Example** (A chat that survives its processes)
  *
  * ```ts
@@ -47,6 +49,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as machine from "./internal/machine.ts"
@@ -265,3 +268,30 @@ export const external = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect
     const { process, self } = current
     return Effect.callback<A, E>((resume) => machine.goOutside(self, process, effect, context, resume))
   })
+
+/**
+ * The name of the process of a world in which an Effect runs, and none outside of a world. It is the address of a runner, for example.
+ *
+ * **Example** (A name for each process)
+ *
+ * ```ts
+ * import { Effect, Layer, Option } from "effect"
+ * import { Simulation } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * await Effect.runPromise(Simulation.run(Layer.empty, {
+ *   seeds: 1,
+ *   trouble: { at: [] },
+ *   script: (world) => Effect.gen(function* () {
+ *     const process = yield* world.any
+ *     assert.strictEqual(Option.getOrThrow(yield* process.call("name", Simulation.processName)), process.name)
+ *   })
+ * }))
+ * ```
+ *
+ * @category accessors
+ * @since 0.1.0
+ */
+export const processName: Effect.Effect<Option.Option<string>> = Effect.map(machine.Current, (current) =>
+  Option.map(Option.fromUndefinedOr(current), ({ process }) => process.name)
+)

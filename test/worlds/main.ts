@@ -45,8 +45,10 @@ const given: Partial<worlds.Setting> = Object.fromEntries(
 
 const print = (line: string) => process.stdout.write(`${line}\n`)
 
+const home = worlds.homes.find((one) => one === values.home) ?? "process"
+
 const play = (seed: number, setting: Partial<worlds.Setting>, options: Omit<worlds.Options, "setting"> = {}) =>
-  Effect.runPromise(Effect.result(worlds.run(seed, { setting, ...options })))
+  Effect.runPromise(Effect.result(worlds.run(seed, { setting, home, ...options })))
 
 /** The kind of a problem: without names and numbers. */
 const kindOf = ({ reason }: Simulation.SimulationError): string =>
@@ -95,10 +97,11 @@ const isOfStore = /process \d+: (?:get|list|compareAndSet|delete) (?!.*fails)/
 
 const command = (seed: number, setting: Partial<worlds.Setting>, rest: string) => {
   const usual = worlds.settingOf(seed)
+  const where = home === "process" ? [] : [`--home ${home}`]
   const options = names.flatMap((name) =>
     setting[name] === undefined || setting[name] === usual[name] ? [] : [`--${name} ${setting[name]}`]
   )
-  return ["npm run worlds -- --seeds 1", `--first ${seed}`, ...options, rest].join(" ")
+  return ["npm run worlds -- --seeds 1", `--first ${seed}`, ...where, ...options, rest].join(" ")
 }
 
 const report = async (seed: number, error: Simulation.SimulationError) => {

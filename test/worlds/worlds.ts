@@ -3,7 +3,8 @@ import { Effect, Layer } from "effect"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
-import { type Diary, emptyDiary, script } from "./clients.ts"
+import { type Diary, emptyDiary, script as play, type World } from "./clients.ts"
+import * as fleet from "./fleet.ts"
 import { type Effects, verdict } from "./laws.ts"
 
 const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 seconds" } as const
@@ -53,10 +54,14 @@ export const settingOf = (seed: number): Setting => {
   }
 }
 
+/** Where the sessions are: in processes that share a store, or on a fleet of two runners and a client. */
+export const homes = ["process", "fleet"] as const
+
 /** Options of a world. `onSeen` gets what was seen before the verdict. */
 export interface Options {
   readonly setting?: Partial<Setting>
   readonly compare?: boolean
+  readonly home?: (typeof homes)[number]
   readonly onSeen?: (seen: Seen) => void
 }
 
@@ -65,7 +70,7 @@ export const run = (
   seed: number,
   options: Options = {}
 ): Effect.Effect<Simulation.Report, Simulation.SimulationError> => {
-  const { compare = false, onSeen = () => {} } = options
+  const { compare = false, home = "process", onSeen = () => {} } = options
   const {
     calls,
     failures,
@@ -81,25 +86,38 @@ export const run = (
     ...options.setting
   }
   const network = { losses: losses / 1000, doubles: losses / 1000 }
-  return Simulation.run(sessions, {
-    processes,
-    deploys: hasStranger(seed) ? [strangers] : [],
-    trouble: { kills, pauses, stops, jumps, store: { failures: failures / 1000 }, network },
-    seeds: [seed],
-    compare,
-    maxTurns: 100_000,
-    outside: agents.Ledger.layer,
-    script: (world) =>
-      Effect.gen(function* () {
-        const diary = emptyDiary()
-        diary.isCalm = seed % 4 === 2
-        diary.isHealthy = diary.isCalm && kills + pauses + stops + jumps === 0
-        yield* script(world, diary, { calls, sessions: count })
-        const { ended, started } = yield* agents.Ledger
-        const effects = { started: [...started], ended: [...ended] }
-        onSeen({ diary, effects })
-        const problems = verdict(diary, effects)
-        if (problems.length > 0) return yield* Effect.fail(problems.join("\n"))
-      })
+  const script = (world: World) =>
+    Effect.gen(function* () {
+      const diary = emptyDiary()
+      diary.isCalm = seed % 4 === 2
+      // A session moves when a runner joins
+      diary.isHealthy = diary.isCalm && home === "process" && kills + pauses + stops + jumps === 0
+      yield* play(world, diary, { calls, sessions: count })
+      const { ended, started } = yield* agents.Ledger
+      const effects = { started: [...started], ended: [...ended] }
+      onSeen({ diary, effects })
+      const problems = verdict(diary, effects)
+      if (problems.length > 0) return yield* Effect.fail(problems.join("\n"))
+    })
+  const trouble = { kills, pauses, stops, jumps, store: { failures: failures / 1000 }, network }
+  const common = { trouble, seeds: [seed], compare }
+  if (home === "process") {
+    return Simulation.run(sessions, {
+      ...common,
+      script,
+      processes,
+      deploys: hasStranger(seed) ? [strangers] : [],
+      maxTurns: 100_000,
+      outside: agents.Ledger.layer
+    })
+  }
+  const outside = Layer.merge(agents.Ledger.layer, fleet.outside(failures))
+  const inFleet = Simulation.run(fleet.sessions, {
+    ...common,
+    script: fleet.around(script),
+    processes: 3,
+    maxTurns: 1_000_000,
+    outside
   })
+  return Effect.andThen(fleet.load, inFleet)
 }

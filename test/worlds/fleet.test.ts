@@ -1,0 +1,21 @@
+/** WORLD-3: worlds of a fleet. `npm run worlds -- --home fleet` runs more of them. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Simulation } from "effect-emissary/testing"
+import * as worlds from "./worlds.ts"
+
+const small = { calls: 3, kills: 2, pauses: 1, stops: 1, jumps: 1 }
+
+describe("WORLD-3 a fleet in a world", () => {
+  it.live("keeps the laws, and is the same twice", () =>
+    Effect.gen(function* () {
+      const reports: Array<Simulation.Report> = []
+      for (const seed of [1, 2, 3]) {
+        reports.push(yield* worlds.run(seed, { home: "fleet", setting: small, compare: seed === 1 }))
+      }
+      const sum = (name: string) => reports.reduce((all, { figures }) => all + (figures[name] ?? 0), 0)
+      assert.isAbove(sum("killed"), 3)
+      assert.isAbove(sum("storeOperations"), 200)
+    })
+  )
+})
