@@ -1,6 +1,6 @@
 /** WORLD-1: worlds that run under a seed. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Context, Effect, Fiber, Layer, Logger, Random } from "effect"
+import { Clock, Context, Effect, Fiber, Layer, Logger, Option, Random } from "effect"
 import { Agent } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { ScriptedModel, Simulation } from "effect-emissary/testing"
@@ -239,6 +239,18 @@ const factsOf = (
 const count = (facts: ReadonlyArray<string>, fact: string) => facts.filter((one) => one === fact).length
 
 describe("WORLD-1 processes", () => {
+  it.live("WORLD-3 each of them has a name, which its layer can read, and nothing has one outside of a world", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* Simulation.processName, Option.none())
+      yield* inWorld(({ processes }) =>
+        Effect.gen(function* () {
+          const names = yield* Effect.forEach(yield* processes, ({ call }) => call("name", Simulation.processName))
+          assert.deepStrictEqual(names, [Option.some("process 1"), Option.some("process 2")])
+        })
+      )
+    })
+  )
+
   it.live("a killed process does nothing more, its finalizers included, and no call has an answer", () =>
     Effect.gen(function* () {
       const facts = yield* factsOf(({ processes }) =>

@@ -10,12 +10,12 @@ describe("WORLD-3 a fleet in a world", () => {
   it.live("keeps the laws, and is the same twice", () =>
     Effect.gen(function* () {
       const reports: Array<Simulation.Report> = []
-      for (const seed of [1, 2, 3]) {
+      for (const seed of [1, 2]) {
         reports.push(yield* worlds.run(seed, { home: "fleet", setting: small, compare: seed === 1 }))
       }
       const sum = (name: string) => reports.reduce((all, { figures }) => all + (figures[name] ?? 0), 0)
-      assert.isAbove(sum("killed"), 3)
-      assert.isAbove(sum("storeOperations"), 200)
+      assert.isAbove(sum("killed"), 2)
+      assert.isAbove(sum("storeOperations"), 100)
     })
   )
 })
