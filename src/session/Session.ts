@@ -87,6 +87,7 @@ import type { Bound } from "../plan/internal/livePlan.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as sessionArguments from "./internal/sessionArguments.ts"
 import * as localSessions from "./internal/localSessions.ts"
+import type * as sessionEntity from "./internal/sessionEntity.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 import * as sessionProgress from "./internal/sessionProgress.ts"
 import * as sessionMessage from "./internal/sessionMessage.ts"
@@ -751,7 +752,7 @@ const loadEntity = Effect.suspend(() => {
   return Effect.tap(loading, (loaded) => Effect.sync(() => void (entity = loaded)))
 })
 
-let entity: typeof import("./internal/sessionEntity.ts") | undefined
+let entity: typeof sessionEntity | undefined
 
 /**
  * Sessions of a fleet, in a process that runs some of them.

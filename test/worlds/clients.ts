@@ -340,7 +340,7 @@ export const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary
   }
 })
 
-/** The message of a session that nobody looks at: a process that dies leaves its turn to the others. */
+/** The message of a session that no reader looks at: a process that dies leaves its turn to the others. */
 const lone = { session: "lone", message: "lone/1", text: "lone/1|again|once" }
 
 const sendAlone = (world: World, diary: Diary) =>
