@@ -42,7 +42,7 @@ export default Effect.gen(function* () {
   const asked = yield* Session.ask("s", "pay")
   same("waits", asked.outcome._tag, "AwaitingApproval")
   const { requests: waiting } = Option.getOrThrow(yield* sessions.state("s"))
-  same("interrupt", yield* sessions.interrupt("s"), true)
+  same("interrupt", (yield* sessions.interrupt("s")).isInterrupted, true)
   const state = Option.getOrThrow(yield* sessions.state("s"))
   same("nothing waits", [state.requests.length, state.status], [0, "idle"])
   const late = yield* Effect.flip(
