@@ -89,13 +89,12 @@ import * as sessionArguments from "./internal/sessionArguments.ts"
 import * as localSessions from "./internal/localSessions.ts"
 import type * as sessionEntity from "./internal/sessionEntity.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
+import type { Entry } from "./internal/sessionEvents.ts"
 import * as sessionProgress from "./internal/sessionProgress.ts"
 import * as sessionMessage from "./internal/sessionMessage.ts"
 import * as sessionRun from "./internal/sessionRun.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
-import * as sessionUses from "./internal/sessionUses.ts"
-import * as stepWrites from "./internal/stepWrites.ts"
-import type { SharedOptions } from "./internal/sessionUses.ts"
+import type { PrunedPage, SharedOptions } from "./internal/sessionUses.ts"
 
 export {
   /**
@@ -377,6 +376,189 @@ export {
   type TurnOptions
 } from "./internal/sessionTypes.ts"
 
+export {
+  /**
+   * A summary of a session.
+   *
+   * **Details**
+   *
+   * | status | meaning |
+   * |---|---|
+   * | `idle` | it waits for a message |
+   * | `running` | a turn is under way, or begins as soon as a process has the session |
+   * | `waiting` | calls wait for approval: `requests`. After a `failure`, calls that were decided may be among them |
+   *
+   * - `title`, `metadata`: empty before they are set.
+   * - `created`, `updated`: the time of the beginning, and of the newest event.
+   * - `messages`: the number of messages of the conversation. Messages that wait for their turns are not among them.
+   * - `sequence`, `cursor`: the number and the cursor of the newest event.
+   * - `requests`: the calls that wait. `shown` is the text of name and arguments for a person, with hidden characters as escapes, and
+   *   the digest covers the arguments as they are.
+   * - `requestsOf`: the id of the message whose calls the `requests` are about.
+   * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
+   * - `outcome`: the end of the last turn, unless that failed with `failure`.
+   * - `definition`: the digest of the agent, where it is data.
+   * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  State,
+  /**
+   * The part of a session that a list shows, see {@link State}.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Listed,
+  /**
+   * Some of the sessions, newest first: the session whose rest ended last, by a message, a decision or a new title, is the first one.
+   *
+   * **Details**
+   *
+   * - `unreadable`: ids of sessions that cannot be read. They can be removed.
+   * - `next`: the `after` of the next page, `None` on the last one. A page may have fewer sessions than its `limit`, or none,
+   *   and still have a next one. A session that changes while pages are read moves to the front, and is on no later page; the
+   *   others are listed once.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Page,
+  /**
+   * One change of the list of sessions.
+   *
+   * **Details**
+   *
+   * - `Page`: the list as it is. It comes first, and again where the stream had to begin again: show it in place of what is there.
+   * - `Changed`: a session that is new or has changed. Show it at the front where it is new, or its `status` has become `running`.
+   * - `Removed`: a session that is gone, or that the filters let through no longer.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  ListChange,
+  /**
+   * A command took effect. {@link await} and {@link turnEvents} find the end of its turn.
+   *
+   * **Details**
+   *
+   * - `sequence`, `cursor`: the newest event that the command stored, or the newest event of the session where the command stored none.
+   *   `events` reads on after it.
+   * - `messageId`: the message, of `send` and `edit`. Their event is its `MessageReceived`.
+   * - `isWaiting`: calls wait for approval, and the turn of the message comes after their decision.
+   * - `isInterrupted`: `interrupt` has ended a turn or calls that waited. Without it there was nothing to stop.
+   * - `isOfNewest`: the command began no turn of its own, so that its turn is the newest one of the session. Always of `update` and
+   *   `fork`, of `interrupt` where there was nothing to stop, and of `decide` and `resume` where nothing was stored: the decisions
+   *   are known, or a turn is under way. Also of a message with `ifExists: "resume"` in a fork whose other session began with it.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Receipt,
+  /**
+   * A message is stored: the receipt of `send` and `edit`, which has the id of the message.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  MessageReceipt
+} from "./internal/sessionTypes.ts"
+
+export {
+  /**
+   * An event with its sequence number, which counts from 1, and its `cursor`: a short text for readers that continue after it.
+   * Unlike the number, it never names an event of another session that begins under the id after a removal.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Entry,
+  /**
+   * One fact of a session.
+   *
+   * **Details**
+   *
+   * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`, which
+   *   the message has in the conversation, too. `plan` has the payload and the context of a message that was sent as the input of
+   *   a plan.
+   * - `DecisionsReceived`: decisions about calls that wait are stored.
+   * - `ResumeReceived`: a turn without a message is to begin, or these messages (`messageIds`), which were held, are tried again.
+   * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there,
+   *   and `progress` has the events of its plan that the fork continues from.
+   * - `SessionUpdated`: the title, the metadata or both are set.
+   * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
+   *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
+   * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
+   *   conversation or the store, or has not the `RunContext` that the agent reads. Or it was edited (`MessageEdited`) or withdrawn
+   *   (`Withdrawn`) before its turn. Its id is free again.
+   * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
+   *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
+   * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example. Of a
+   *   plan, `plan` has the tag of the reason of its `PlanError`, and the step with the type of its failure.
+   *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
+   *   message if the turn could not take it. `isHeld`: the turn could not even begin. `held` are the messages that would begin
+   *   like it, and are held with it; without `held` the turn had no message, and decisions wait for the next message or `resume`.
+   *
+   * A turn ends with a `RunEvent` of `RunFinished`, or with `TurnFailed`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Event
+} from "./internal/sessionEvents.ts"
+
+export {
+  /**
+   * The value that a step with `writes` wrote.
+   *
+   * **Details**
+   *
+   * - `id`: the session in which the step ran.
+   * - `step`, `at`: the name of the step, and the time at which it finished.
+   * - `value`: its output as JSON.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Written
+} from "./internal/stepWrites.ts"
+
+export {
+  /**
+   * A value that sessions share: the definition of an agent, or the value of a step with `writes`.
+   *
+   * **Details**
+   *
+   * - `kind`, `key`: `"definition"` with its digest, or `"step-value"` with the key that the step writes.
+   * - `sessions`: the ids of at most 100 of the sessions that use it. `hasMore`: there are others.
+   * - `isUnreadable`: the value cannot be read, so its sessions are not known.
+   *
+   * A session uses each definition that its messages have named, until it is removed: an earlier one is needed where the session is
+   * forked at an earlier place. It uses the value of a step while the value is the one that its own step wrote, or the session that
+   * it was forked from and whose plan it has continued.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Shared,
+  /**
+   * Some of the values that sessions share: definitions by digest, then values of steps by key. `next` is the `after` of the next
+   * page, `None` on the last one. A page may have fewer values than its `limit`, or none, and still have a next one.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  SharedPage,
+  /**
+   * The values of a page that were deleted.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  PrunedPage
+} from "./internal/sessionUses.ts"
+
 export type {
   /**
    * A page of the values that sessions share.
@@ -425,225 +607,6 @@ export type {
    */
   Typed
 } from "./internal/sessionRun.ts"
-
-/**
- * One fact of a session.
- *
- * **Details**
- *
- * - `MessageReceived`: a message is stored; it waits until its turn begins. `messageId` is the one of `send`, which
- *   the message has in the conversation, too. `plan` has the payload and the context of a message that was sent as the input of
- *   a plan.
- * - `DecisionsReceived`: decisions about calls that wait are stored.
- * - `ResumeReceived`: a turn without a message is to begin, or these messages (`messageIds`), which were held, are tried again.
- * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there,
- *   and `progress` has the events of its plan that the fork continues from.
- * - `SessionUpdated`: the title, the metadata or both are set.
- * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
- *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
- * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
- *   conversation or the store, or has not the `RunContext` that the agent reads. Or it was edited (`MessageEdited`) or withdrawn
- *   (`Withdrawn`) before its turn. Its id is free again.
- * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
- *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
- * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example. Of a
- *   plan, `plan` has the tag of the reason of its `PlanError`, and the step with the type of its failure.
- *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
- *   message if the turn could not take it. `isHeld`: the turn could not even begin. `held` are the messages that would begin
- *   like it, and are held with it; without `held` the turn had no message, and decisions wait for the next message or `resume`.
- *
- * A turn ends with a `RunEvent` of `RunFinished`, or with `TurnFailed`.
- *
- * @category models
- * @since 0.1.0
- */
-export const Event: Schema.Codec<Event, unknown> = plainSchema(sessionEvents.Event)
-
-/** @since 0.1.0 */
-export type Event = sessionEvents.Event
-
-/**
- * An event with its sequence number, which counts from 1, and its `cursor`: a short text for readers that continue after it.
- * Unlike the number, it never names an event of another session that begins under the id after a removal.
- *
- * @category models
- * @since 0.1.0
- */
-export const Entry: Schema.Codec<Entry, unknown> = plainSchema(sessionEvents.Entry)
-
-/** @since 0.1.0 */
-export interface Entry extends sessionEvents.Entry {}
-
-/**
- * A summary of a session.
- *
- * **Details**
- *
- * | status | meaning |
- * |---|---|
- * | `idle` | it waits for a message |
- * | `running` | a turn is under way, or begins as soon as a process has the session |
- * | `waiting` | calls wait for approval: `requests`. After a `failure`, calls that were decided may be among them |
- *
- * - `title`, `metadata`: empty before they are set.
- * - `created`, `updated`: the time of the beginning, and of the newest event.
- * - `messages`: the number of messages of the conversation. Messages that wait for their turns are not among them.
- * - `sequence`, `cursor`: the number and the cursor of the newest event.
- * - `requests`: the calls that wait. `shown` is the text of name and arguments for a person, with hidden characters as escapes, and
- *   the digest covers the arguments as they are.
- * - `requestsOf`: the id of the message whose calls the `requests` are about.
- * - `queue`: the ids of messages that no turn has taken. After a `failure` they may wait in a session that is `idle`.
- * - `outcome`: the end of the last turn, unless that failed with `failure`.
- * - `definition`: the digest of the agent, where it is data.
- * - `steps`, `usage`: the answers of models, and their tokens, of the whole session.
- *
- * @category models
- * @since 0.1.0
- */
-export const State: Schema.Codec<State, unknown> = plainSchema(sessionTypes.State)
-
-/** @since 0.1.0 */
-export interface State extends sessionTypes.State {}
-
-/**
- * The part of a session that a list shows, see {@link State}.
- *
- * @category models
- * @since 0.1.0
- */
-export const Listed: Schema.Codec<Listed, unknown> = plainSchema(sessionTypes.Listed)
-
-/** @since 0.1.0 */
-export interface Listed extends sessionTypes.Listed {}
-
-/**
- * Some of the sessions, newest first: the session whose rest ended last, by a message, a decision or a new title, is the first one.
- *
- * **Details**
- *
- * - `unreadable`: ids of sessions that cannot be read. They can be removed.
- * - `next`: the `after` of the next page, `None` on the last one. A page may have fewer sessions than its `limit`, or none,
- *   and still have a next one. A session that changes while pages are read moves to the front, and is on no later page; the
- *   others are listed once.
- *
- * @category models
- * @since 0.1.0
- */
-export const Page: Schema.Codec<Page, unknown> = plainSchema(sessionTypes.Page)
-
-/** @since 0.1.0 */
-export interface Page extends sessionTypes.Page {}
-
-/**
- * One change of the list of sessions.
- *
- * **Details**
- *
- * - `Page`: the list as it is. It comes first, and again where the stream had to begin again: show it in place of what is there.
- * - `Changed`: a session that is new or has changed. Show it at the front where it is new, or its `status` has become `running`.
- * - `Removed`: a session that is gone, or that the filters let through no longer.
- *
- * @category models
- * @since 0.1.0
- */
-export const ListChange: Schema.Codec<ListChange, unknown> = plainSchema(sessionTypes.ListChange)
-
-/** @since 0.1.0 */
-export type ListChange = sessionTypes.ListChange
-
-/**
- * A command took effect. {@link await} and {@link turnEvents} find the end of its turn.
- *
- * **Details**
- *
- * - `sequence`, `cursor`: the newest event that the command stored, or the newest event of the session where the command stored none.
- *   `events` reads on after it.
- * - `messageId`: the message, of `send` and `edit`. Their event is its `MessageReceived`.
- * - `isWaiting`: calls wait for approval, and the turn of the message comes after their decision.
- * - `isInterrupted`: `interrupt` has ended a turn or calls that waited. Without it there was nothing to stop.
- * - `isOfNewest`: the command began no turn of its own, so that its turn is the newest one of the session. Always of `update` and
- *   `fork`, of `interrupt` where there was nothing to stop, and of `decide` and `resume` where nothing was stored: the decisions
- *   are known, or a turn is under way. Also of a message with `ifExists: "resume"` in a fork whose other session began with it.
- *
- * @category models
- * @since 0.1.0
- */
-export const Receipt: Schema.Codec<Receipt, unknown> = plainSchema(sessionTypes.Receipt)
-
-/** @since 0.1.0 */
-export interface Receipt extends sessionTypes.Receipt {}
-
-/**
- * A message is stored: the receipt of `send` and `edit`, which has the id of the message.
- *
- * @category models
- * @since 0.1.0
- */
-export const MessageReceipt: Schema.Codec<MessageReceipt, unknown> = plainSchema(sessionTypes.MessageReceipt)
-
-/** @since 0.1.0 */
-export interface MessageReceipt extends sessionTypes.MessageReceipt {}
-
-/**
- * The value that a step with `writes` wrote.
- *
- * **Details**
- *
- * - `id`: the session in which the step ran.
- * - `step`, `at`: the name of the step, and the time at which it finished.
- * - `value`: its output as JSON.
- *
- * @category models
- * @since 0.1.0
- */
-export const Written: Schema.Codec<Written, unknown> = plainSchema(stepWrites.Written)
-
-/** @since 0.1.0 */
-export interface Written extends stepWrites.Written {}
-
-/**
- * A value that sessions share: the definition of an agent, or the value of a step with `writes`.
- *
- * **Details**
- *
- * - `kind`, `key`: `"definition"` with its digest, or `"step-value"` with the key that the step writes.
- * - `sessions`: the ids of at most 100 of the sessions that use it. `hasMore`: there are others.
- * - `isUnreadable`: the value cannot be read, so its sessions are not known.
- *
- * A session uses each definition that its messages have named, until it is removed: an earlier one is needed where the session is
- * forked at an earlier place. It uses the value of a step while the value is the one that its own step wrote, or the session that
- * it was forked from and whose plan it has continued.
- *
- * @category models
- * @since 0.1.0
- */
-export const Shared: Schema.Codec<Shared, unknown> = plainSchema(sessionUses.Shared)
-
-/** @since 0.1.0 */
-export interface Shared extends sessionUses.Shared {}
-
-/**
- * Some of the values that sessions share: definitions by digest, then values of steps by key. `next` is the `after` of the next
- * page, `None` on the last one. A page may have fewer values than its `limit`, or none, and still have a next one.
- *
- * @category models
- * @since 0.1.0
- */
-export const SharedPage: Schema.Codec<SharedPage, unknown> = plainSchema(sessionUses.SharedPage)
-
-/** @since 0.1.0 */
-export interface SharedPage extends sessionUses.SharedPage {}
-
-/**
- * The values of a page that were deleted.
- *
- * @category models
- * @since 0.1.0
- */
-export const PrunedPage: Schema.Codec<PrunedPage, unknown> = plainSchema(sessionUses.PrunedPage)
-
-/** @since 0.1.0 */
-export interface PrunedPage extends sessionUses.PrunedPage {}
 
 /**
  * Sessions by id.

@@ -84,7 +84,7 @@ Effect.runPromise(program).then(console.log)
     ),
     prints: "hello",
     minified: 473,
-    gzipped: 163
+    gzipped: 164
   },
   "a plan": {
     text: programOf(

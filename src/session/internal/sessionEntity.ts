@@ -161,31 +161,31 @@ const EventsPayload = VersionedCodec.single({
   value: Schema.Struct({ ...Call.fields, after: Schema.Int, life: Schema.optionalKey(Schema.String) })
 }).schema
 
-const receipt = VersionedCodec.single({ what: "receipt of a command", value: sessionTypes.Receipt }).schema
+const receipt = VersionedCodec.single({ what: "receipt of a command", value: sessionTypes.ReceiptSchema }).schema
 
 const messageReceipt = VersionedCodec.single({
   what: "receipt of a message",
-  value: sessionTypes.MessageReceipt
+  value: sessionTypes.MessageReceiptSchema
 }).schema
 
 const state = VersionedCodec.single({
   what: "state of a session",
-  value: Schema.Struct({ state: Schema.OptionFromNullOr(sessionTypes.State) }),
+  value: Schema.Struct({ state: Schema.OptionFromNullOr(sessionTypes.StateSchema) }),
   data: runParts.userData
 }).schema
 
 const page = VersionedCodec.single({
   what: "list of sessions",
-  value: sessionTypes.Page
+  value: sessionTypes.PageSchema
 }).schema
 
-const sharedPage = VersionedCodec.single({ what: "what sessions share", value: sessionUses.SharedPage }).schema
+const sharedPage = VersionedCodec.single({ what: "what sessions share", value: sessionUses.SharedPageSchema }).schema
 
-const prunedPage = VersionedCodec.single({ what: "what was removed", value: sessionUses.PrunedPage }).schema
+const prunedPage = VersionedCodec.single({ what: "what was removed", value: sessionUses.PrunedPageSchema }).schema
 
 const listChange = VersionedCodec.single({
   what: "change of the list of sessions",
-  value: Schema.Struct({ change: sessionTypes.ListChange })
+  value: Schema.Struct({ change: sessionTypes.ListChangeSchema })
 }).schema
 
 const readCall = VersionedCodec.single({
@@ -195,13 +195,13 @@ const readCall = VersionedCodec.single({
 
 const written = VersionedCodec.single({
   what: "value of a step",
-  value: Schema.Struct({ written: Schema.OptionFromNullOr(stepWrites.Written) }),
+  value: Schema.Struct({ written: Schema.OptionFromNullOr(stepWrites.WrittenSchema) }),
   data: ["/written/value"]
 }).schema
 
 const entry = VersionedCodec.single({
   what: "event of a session",
-  value: sessionEvents.Entry,
+  value: sessionEvents.EntrySchema,
   data: runParts.userData
 }).schema
 

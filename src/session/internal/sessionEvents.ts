@@ -20,7 +20,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Json from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { defined, plainSchema } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 
 const at = runParts.Time
@@ -99,7 +99,7 @@ const message = {
 }
 
 /** The members are in the order in which a session has them first. */
-export const Event = Schema.TaggedUnion({
+export const EventSchema = Schema.TaggedUnion({
   MessageReceived: {
     at,
     agent: Schema.String,
@@ -129,11 +129,15 @@ export const Event = Schema.TaggedUnion({
   }
 })
 
-export type Event = typeof Event.Type
+export type Event = typeof EventSchema.Type
 
-export const Entry = Schema.Struct({ sequence: runParts.Count, cursor: Schema.String, event: Event })
+export const Event: Schema.Codec<Event, unknown> = plainSchema(EventSchema)
 
-export type Entry = typeof Entry.Type
+export const EntrySchema = Schema.Struct({ sequence: runParts.Count, cursor: Schema.String, event: EventSchema })
+
+export type Entry = typeof EntrySchema.Type
+
+export const Entry: Schema.Codec<Entry, unknown> = plainSchema(EntrySchema)
 
 /**
  * A place after an event. `life` is the name that a session has until it is removed, and no other one under its id has.

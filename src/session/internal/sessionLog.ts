@@ -43,7 +43,7 @@ export type Head = typeof Head.Type
 const headCodec = VersionedCodec.single({ what: "session", value: Head })
 
 /** Events that were written together. `first` is the number of the first one. */
-const Batch = Schema.Struct({ first: runParts.Count, events: Schema.NonEmptyArray(sessionEvents.Event) })
+const Batch = Schema.Struct({ first: runParts.Count, events: Schema.NonEmptyArray(sessionEvents.EventSchema) })
 
 type Batch = typeof Batch.Type
 

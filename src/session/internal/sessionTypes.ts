@@ -25,7 +25,7 @@ import type { Place } from "./sessionEvents.ts"
 import type { PrunedPage, SharedOptions, SharedPage } from "./sessionUses.ts"
 import type { Written } from "./stepWrites.ts"
 
-export const State = Schema.Struct({
+export const StateSchema = Schema.Struct({
   agent: Schema.String,
   ...sessionEvents.summary,
   sequence: runParts.Count,
@@ -41,10 +41,12 @@ export const State = Schema.Struct({
 })
 
 /** A summary of a session. */
-export interface State extends Schema.Schema.Type<typeof State> {}
+export interface State extends Schema.Schema.Type<typeof StateSchema> {}
+
+export const State: Schema.Codec<State, unknown> = plainSchema(StateSchema)
 
 /** The part of a session that a list shows. */
-export const Listed = Schema.Struct({
+export const ListedSchema = Schema.Struct({
   id: Schema.String,
   agent: Schema.String,
   ...sessionEvents.summary,
@@ -52,25 +54,31 @@ export const Listed = Schema.Struct({
 })
 
 /** The part of a session that a list shows. */
-export interface Listed extends Schema.Schema.Type<typeof Listed> {}
+export interface Listed extends Schema.Schema.Type<typeof ListedSchema> {}
 
-export const Page = Schema.Struct({
-  sessions: Schema.Array(Listed),
+export const Listed: Schema.Codec<Listed, unknown> = plainSchema(ListedSchema)
+
+export const PageSchema = Schema.Struct({
+  sessions: Schema.Array(ListedSchema),
   unreadable: Schema.Array(Schema.String),
   next: Schema.OptionFromNullOr(Schema.String)
 })
 
 /** Some of the sessions. */
-export interface Page extends Schema.Schema.Type<typeof Page> {}
+export interface Page extends Schema.Schema.Type<typeof PageSchema> {}
 
-export const ListChange = Schema.TaggedUnion({
-  Page: { page: Page },
-  Changed: { session: Listed },
+export const Page: Schema.Codec<Page, unknown> = plainSchema(PageSchema)
+
+export const ListChangeSchema = Schema.TaggedUnion({
+  Page: { page: PageSchema },
+  Changed: { session: ListedSchema },
   Removed: { id: Schema.String }
 })
 
 /** One change of the list of sessions. */
-export type ListChange = typeof ListChange.Type
+export type ListChange = typeof ListChangeSchema.Type
+
+export const ListChange: Schema.Codec<ListChange, unknown> = plainSchema(ListChangeSchema)
 
 export const Reason = Schema.TaggedUnion({
   ...storage.reasons,
@@ -367,7 +375,7 @@ export type IfExists = typeof IfExists.Type
 
 const isTrue = Schema.optionalKey(Schema.Literal(true))
 
-export const Receipt = Schema.Struct({
+export const ReceiptSchema = Schema.Struct({
   sequence: runParts.Count,
   cursor: Schema.String,
   messageId: Schema.optionalKey(Schema.String),
@@ -377,12 +385,16 @@ export const Receipt = Schema.Struct({
 })
 
 /** A command took effect at a place of a session. */
-export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
+export interface Receipt extends Schema.Schema.Type<typeof ReceiptSchema> {}
 
-export const MessageReceipt = Schema.Struct({ ...Receipt.fields, messageId: Schema.String })
+export const Receipt: Schema.Codec<Receipt, unknown> = plainSchema(ReceiptSchema)
+
+export const MessageReceiptSchema = Schema.Struct({ ...ReceiptSchema.fields, messageId: Schema.String })
 
 /** A message is stored. */
-export interface MessageReceipt extends Schema.Schema.Type<typeof MessageReceipt> {}
+export interface MessageReceipt extends Schema.Schema.Type<typeof MessageReceiptSchema> {}
+
+export const MessageReceipt: Schema.Codec<MessageReceipt, unknown> = plainSchema(MessageReceiptSchema)
 
 export type Decisions = readonly [Run.Decision, ...Array<Run.Decision>]
 

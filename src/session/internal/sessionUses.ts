@@ -15,6 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
+import { plainSchema } from "../../payload/internal/plainJson.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as storage from "../../store/internal/storage.ts"
@@ -34,7 +35,7 @@ export const Name = Schema.Struct({ kind: Kind, key: Schema.String })
 export interface Name extends Schema.Schema.Type<typeof Name> {}
 
 /** A definition or the value of a step, and the sessions that use it. */
-export const Shared = Schema.Struct({
+export const SharedSchema = Schema.Struct({
   ...Name.fields,
   sessions: Schema.Array(Schema.String),
   hasMore: Schema.optionalKey(Schema.Literal(true)),
@@ -42,19 +43,25 @@ export const Shared = Schema.Struct({
 })
 
 /** A definition or the value of a step, and the sessions that use it. */
-export interface Shared extends Schema.Schema.Type<typeof Shared> {}
+export interface Shared extends Schema.Schema.Type<typeof SharedSchema> {}
+
+export const Shared: Schema.Codec<Shared, unknown> = plainSchema(SharedSchema)
 
 const next = Schema.OptionFromNullOr(Schema.String)
 
-export const SharedPage = Schema.Struct({ values: Schema.Array(Shared), next })
+export const SharedPageSchema = Schema.Struct({ values: Schema.Array(SharedSchema), next })
 
 /** Some of the shared values. */
-export interface SharedPage extends Schema.Schema.Type<typeof SharedPage> {}
+export interface SharedPage extends Schema.Schema.Type<typeof SharedPageSchema> {}
 
-export const PrunedPage = Schema.Struct({ removed: Schema.Array(Name), next })
+export const SharedPage: Schema.Codec<SharedPage, unknown> = plainSchema(SharedPageSchema)
+
+export const PrunedPageSchema = Schema.Struct({ removed: Schema.Array(Name), next })
 
 /** The shared values of a page that were removed. */
-export interface PrunedPage extends Schema.Schema.Type<typeof PrunedPage> {}
+export interface PrunedPage extends Schema.Schema.Type<typeof PrunedPageSchema> {}
+
+export const PrunedPage: Schema.Codec<PrunedPage, unknown> = plainSchema(PrunedPageSchema)
 
 /** A page of the shared values. */
 export interface SharedOptions {

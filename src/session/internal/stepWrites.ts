@@ -14,6 +14,7 @@ import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as planRunParts from "../../agent/internal/planRunParts.ts"
+import { plainSchema } from "../../payload/internal/plainJson.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type * as VersionedStore from "../../store/VersionedStore.ts"
 import * as storage from "../../store/internal/storage.ts"
@@ -23,13 +24,15 @@ import { User } from "./sessionUses.ts"
 const { key: _, ...written } = planRunParts.StepWrite.fields
 
 /** The value that a step wrote. `id` is the session. */
-export const Written = Schema.Struct({ id: Schema.String, ...written })
+export const WrittenSchema = Schema.Struct({ id: Schema.String, ...written })
 
 /** The value that a step wrote. */
-export interface Written extends Schema.Schema.Type<typeof Written> {}
+export interface Written extends Schema.Schema.Type<typeof WrittenSchema> {}
+
+export const Written: Schema.Codec<Written, unknown> = plainSchema(WrittenSchema)
 
 /** `users` are the sessions that use this value. A value that was stored before its users were counted has none. */
-const Stored = Schema.Struct({ ...Written.fields, users: Schema.optionalKey(Schema.Array(User)) })
+const Stored = Schema.Struct({ ...WrittenSchema.fields, users: Schema.optionalKey(Schema.Array(User)) })
 
 type Stored = typeof Stored.Type
 
