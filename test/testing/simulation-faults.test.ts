@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Option, Result, Stream } from "effect"
 import { VersionedStore } from "effect-emissary"
+import { SqliteClient } from "effect-emissary/node"
 import { Conformance, Simulation } from "effect-emissary/testing"
 
 const calmly: Simulation.Trouble = {
@@ -291,7 +292,11 @@ describe("WORLD-1 the network of a world", () => {
 })
 
 describe("WORLD-1 conformance in worlds", () => {
-  const checks = Conformance.simulate("memory", VersionedStore.layerMemory, { worlds: 2 })
+  const sqlite = Layer.orDie(SqliteClient.layerStore({ filename: ":memory:" }))
+  const checks = [
+    ...Conformance.simulate("memory", VersionedStore.layerMemory, { worlds: 2 }),
+    ...Conformance.simulate("SQLite", sqlite, { worlds: 2 })
+  ]
   for (const { check, name } of checks) it.live(name, () => check)
 
   it.live("a store that loses a write in forty is noticed", () =>
