@@ -397,7 +397,9 @@ const actorOf = Effect.fnUntraced(function* (
       )
       const session = yield* Scope.provide(opened, apart)
       newest ??= newestOf(yield* session.state)
-      yield* Effect.forkScoped(Effect.ignore(publishAll(session)))
+      const canContinue = (error: SessionError) => sessionTypes.isStoreDown(error) || isElsewhere(error)
+      const published = Effect.retry(publishAll(session), { while: canContinue, schedule: reopening })
+      yield* Effect.forkScoped(Effect.ignore(published))
       // In another scope than the one that this closes
       const forget = Effect.forkIn(RcRef.invalidate(live), scope)
       yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
