@@ -59,6 +59,7 @@ import type * as Limits from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as agentReason from "../agent/internal/agentReason.ts"
 import * as base from "../payload/internal/base.ts"
+import * as convertSchema from "../payload/internal/convertSchema.ts"
 import * as fuel from "../payload/internal/fuel.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import type { Unavailable } from "../tool/RemoteTools.ts"
@@ -394,18 +395,30 @@ const scripts = (names: string): string => names.replace(/\w+ ?/g, (name) => `\\
 
 /**
  * Characters without a form of their own that belong to words: joiners beside a letter of a script that is written with them, for
- * example Persian and Hindi, and single direction marks near a letter that is written from right to left.
+ * example Persian and Hindi, single direction marks near a letter that is written from right to left, separators of words beside
+ * a letter of a script without spaces, soft hyphens, selectors of forms, single separators of lines, and flags of emoji.
  */
 const partOfWord = base.once(() => {
   const joined = scripts("Arab Syrc Mong Nkoo Adlm Deva Beng Guru Gujr Orya Taml Telu Knda Mlym Sinh Khmr Mymr")
   const leftward = scripts("Hebr Arab Syrc Thaa Nkoo Adlm")
+  const unspaced = scripts("Thai Khmr Laoo Mymr Hira Kana Hani")
+  const hyphenated = scripts("Latn Grek Cyrl")
   const joiner = "[\\u200c\\u200d]"
   const mark = "(?<!\\p{Cf})[\\u061c\\u200e\\u200f](?!\\p{Cf})"
   const places = [
     `(?<=[[\\p{L}\\p{M}\\p{Nd}]&&[${joined}]])${joiner}`,
     `${joiner}(?=[\\p{L}&&[${leftward}]])`,
     `(?<=[\\p{L}&&[${leftward}]].{0,32})${mark}`,
-    `${mark}(?=.{0,32}[\\p{L}&&[${leftward}]])`
+    `${mark}(?=.{0,32}[\\p{L}&&[${leftward}]])`,
+    `(?<=[[\\p{L}\\p{M}\\p{Nd}]&&[${unspaced}]])\\u200b`,
+    `\\u200b(?=[\\p{L}&&[${unspaced}]])`,
+    `(?<=[\\p{L}&&[${hyphenated}]])\\xad(?=[\\p{L}&&[${hyphenated}]])`,
+    "(?<=\\p{Ideographic})[\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}]",
+    "(?<=[\\p{L}&&\\p{scx=Mong}])[\\u180b-\\u180f]",
+    "(?<![\\u2028\\u2029])[\\u2028\\u2029](?![\\u2028\\u2029])",
+    // A mark of the encoding of a file
+    "^\\ufeff",
+    "\\p{RGI_Emoji_Tag_Sequence}"
   ]
   return new RegExp(places.join("|"), "gv")
 })
@@ -443,6 +456,16 @@ const annotationsOf = ({ annotations, title }: Described): ToolContract.ToolCont
     idempotent: annotations?.idempotentHint,
     openWorld: annotations?.openWorldHint
   })
+
+/** The schema of a server as it is, or as its author meant it where it cannot be checked as it is. */
+const readSchema = (json: Json.JsonObject, what: string, limits: plainJson.Options["limits"]) =>
+  JsonSchema.make(json, { what, limits }).pipe(
+    Effect.catchIf(
+      ({ reason }) => reason !== "TooDeep" && reason !== "TooLarge",
+      () => JsonSchema.make(convertSchema.asMeant(json), { what, limits })
+    ),
+    Effect.provideService(plainJson.IsCheckedAgain, true)
+  )
 
 const floors = {
   always: () => true,
@@ -849,27 +872,21 @@ class Server {
     return Effect.gen({ self: this }, function* () {
       const name = `${this.name}/${described.name}`
       const { description, inputSchema, outputSchema } = described
+      const input = yield* readSchema(inputSchema, "parameters", limits)
+      const output = outputSchema && (yield* readSchema(outputSchema, "output schema", limits))
       const annotations = annotationsOf(described)
       const contract = yield* ToolContract.make({
         name,
         description,
-        parameters: inputSchema,
-        success: outputSchema,
+        parameters: input.json,
+        success: output?.json,
         timeout,
         annotations
       })
       const needsApproval = (typeof approval === "function" ? approval : floors[approval])(contract)
-      const output =
-        outputSchema === undefined
-          ? undefined
-          : yield* Effect.provideService(
-              JsonSchema.make(outputSchema, { what: "output schema", limits }),
-              plainJson.IsCheckedAgain,
-              true
-            )
       const tool = Tool.dynamic(name, {
         description,
-        parameters: inputSchema,
+        parameters: input.json,
         success: output === undefined ? Schema.Unknown : JsonSchema.codec(output),
         failure: Schema.Unknown,
         needsApproval

@@ -601,7 +601,7 @@ describe("MEND-3 one tool, one server or one character harms nothing else", () =
 
   test.live("MEND-3 a tool with a character that is not seen is left out, and emoji are seen", function* () {
     const hidden = [
-      "200b 200c 200d 200e 200f 061c 2028 202e 2060 2062 2066 206a feff 00ad 180e 034f 115f 3164 ffa0 fff9 1d173 fe00 fe0f",
+      "200b 200c 200d 200e 200f 061c 202e 2060 2062 2066 206a feff 180e 034f 115f 3164 ffa0 fff9 1d173 fe00 fe0f",
       "0090 ffff e0001 e0041 e0101 e000 f0000 10fffd"
     ]
       .join(" ")
@@ -613,7 +613,7 @@ describe("MEND-3 one tool, one server or one character harms nothing else", () =
     })
     const seen = [
       "\u{1f469}\u{1f3fd}\u200d\u{1f52c} \u2764\ufe0f\u200d\u{1f525} \u26a0\ufe0f 1\ufe0f\u20e3 \u{1f1f3}\u{1f1f4}",
-      "caf\u00e9, \u65e5\u672c\u8a9e,\n\ttab"
+      "caf\u00e9, \u65e5\u672c\u8a9e,\n\ttab,\u2028a soft\u00adhyphen"
     ]
     const list = [...hidden.map((char) => `x${char}y`), bits, "a\u200d\u{1f52c}", "1\ufe0f"]
     const { url } = yield* listing([

@@ -38,6 +38,11 @@ const text = (words: string, extra: object = {}) => ({ type: "text", text: words
 const described = (description: string) => ({ tools: [{ ...plain, description }] })
 const named = (...names: ReadonlyArray<string>) => ({ tools: names.map((name) => ({ ...plain, name })) })
 const left: Found = { tools: [] }
+/** A black flag with tags. */
+const tagged = (letters: string) =>
+  String.fromCodePoint(0x1f3f4, ...Array.from(letters, (letter) => 0xe0000 + letter.charCodeAt(0)), 0xe007f)
+const schema = (inputSchema: object) => ({ tools: [{ name: "t", inputSchema: { type: "object", ...inputSchema } }] })
+const property = (a: object) => schema({ properties: { a } })
 const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hi"}}'
 
 const rows: Record<string, Row> = {
@@ -174,6 +179,58 @@ const rows: Record<string, Row> = {
     tools: [{ ...plain, version: "3", icons: [{ src: "data:," }], _meta: { a: 1 } }],
     ours: ok
   },
+  // Schemas
+  "$id at the root": {
+    ...schema({ $id: "https://x.test/y", $defs: { A: {} }, properties: { a: { $ref: "#/$defs/A" } } }),
+    ours: ok
+  },
+  "$id in a property, without references": { ...property({ $id: "A", type: "string" }), ours: ok },
+  "$id, and a reference that needs it": {
+    ...schema({ $id: "https://x.test/y", properties: { a: { $ref: "https://x.test/y#/$defs/A" } }, $defs: { A: {} } }),
+    ours: left,
+    official: ok,
+    safety: "a reference is never followed out of the document, so its arguments are unknown"
+  },
+  nullable: { ...property({ type: "string", nullable: true }), ours: ok },
+  "exclusiveMinimum true, of draft-04": {
+    ...property({ type: "number", minimum: 0, exclusiveMinimum: true }),
+    ours: ok
+  },
+  "exclusiveMaximum false, of draft-04": { ...property({ type: "number", exclusiveMaximum: false }), ours: ok },
+  "a list in items, without a dialect": {
+    ...property({ type: "array", items: [{ type: "string" }], additionalItems: false }),
+    ours: ok
+  },
+  "the type any": { ...property({ type: "any" }), ours: ok },
+  "types of other languages": {
+    ...schema({ properties: { a: { type: "float" }, b: { type: ["STRING", "null"] } } }),
+    ours: ok
+  },
+  "required as a word of a property, of draft-03": { ...property({ type: "string", required: false }), ours: ok },
+  "draft-04": { ...schema({ $schema: "http://json-schema.org/draft-04/schema#" }), ours: ok },
+  "draft 2019-09": { ...schema({ $schema: "https://json-schema.org/draft/2019-09/schema" }), ours: ok },
+  "keywords beside $ref in draft-07": {
+    ...schema({
+      $schema: "http://json-schema.org/draft-07/schema#",
+      definitions: { A: {} },
+      properties: { a: { $ref: "#/definitions/A", type: "string" } }
+    }),
+    ours: ok
+  },
+  "null for absent keywords": { ...property({ type: "array", items: null, enum: null }), ours: ok },
+  "an output schema of draft-04": {
+    tools: [
+      { ...plain, outputSchema: { type: "object", properties: { n: { type: "number", minimum: 0, nullable: true } } } }
+    ],
+    result: { content: [text("ok")], structuredContent: { n: null } },
+    ours: ok
+  },
+  "a keyword that is not checked": {
+    ...schema({ unevaluatedProperties: false }),
+    ours: left,
+    official: ok,
+    safety: "arguments that a person approves could be others than those that the tool takes"
+  },
   // Words
   "a description in Persian": {
     ...described("این ابزار فایل\u200cها را می\u200cخواند. API\u200cها هم، ه\u200d.ش"),
@@ -208,6 +265,64 @@ const rows: Record<string, Row> = {
     official: ok,
     safety: "hidden text"
   },
+  "separators of words in Thai": { ...described("อ่าน\u200bไฟล์ API\u200bของ"), ours: ok },
+  "separators of words in Khmer": { ...described("អាន\u200bឯកសារ"), ours: ok },
+  "separators of words in Lao": { ...described("ອ່ານ\u200bໄຟລ໌"), ours: ok },
+  "separators of words in Burmese": { ...described("ဖိုင်\u200bဖတ်"), ours: ok },
+  "separators of words in Japanese": { ...described("ファイル\u200bを\u200b読む"), ours: ok },
+  "a separator of words in a Latin word": {
+    ...described("pay\u200bpal"),
+    ours: left,
+    official: ok,
+    safety: "hidden text"
+  },
+  "separators of words one after another": {
+    ...described(`อ่าน${"\u200b".repeat(4)}ไฟล์`),
+    ours: left,
+    official: ok,
+    safety: "hidden text"
+  },
+  "a soft hyphen": { ...described("Liest die Donau\u00addampf\u00adschiff\u00adfahrt"), ours: ok },
+  "soft hyphens one after another": {
+    ...described("Donau\u00ad\u00addampf"),
+    ours: left,
+    official: ok,
+    safety: "hidden text"
+  },
+  "flags of England, Scotland and Wales": {
+    ...described(["gbeng", "gbsct", "gbwls"].map((region) => tagged(region)).join(" ")),
+    ours: ok
+  },
+  "a flag with other tags": { ...described(tagged("ignore")), ours: left, official: ok, safety: "hidden text" },
+  "a selector of the form of an ideograph": { ...described("葛\u{E0100}飾区"), ours: ok },
+  "selectors one after another": {
+    ...described("葛\u{E0100}\u{E0101}"),
+    ours: left,
+    official: ok,
+    safety: "hidden text"
+  },
+  "a separator of lines": { ...described("Reads.\u2028Writes."), ours: ok },
+  "separators of lines one after another": {
+    ...described("Reads.\u2028\u2029\u2028Writes."),
+    ours: left,
+    official: ok,
+    safety: "hidden text"
+  },
+  "the mark of an encoding at the beginning": { ...described("\ufeffReads a file"), ours: ok },
+  "the mark of an encoding in a text": {
+    ...described("a\ufeffb"),
+    ours: left,
+    official: ok,
+    safety: "hidden text"
+  },
+  "a joiner of words": { ...described("a\u2060b"), ours: left, official: ok, safety: "hidden text" },
+  "an escape sequence": {
+    ...described("\u001b[1mReads\u001b[0m"),
+    ours: left,
+    official: ok,
+    safety: "a terminal hides or rewrites what a person reads"
+  },
+  NUL: { ...described("a\u0000b"), ours: left, official: ok, safety: "a text that ends there for a reader" },
   tags: { ...described("Adds\u{E0041}\u{E0042}"), ours: left, official: ok, safety: "hidden text" },
   "a description of 20,000 characters": {
     ...described("x".repeat(20_000)),

@@ -10,6 +10,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { hashText } from "../../payload/internal/base.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
+import { withoutItemList } from "../../payload/internal/convertSchema.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import { acceptsWith } from "../../payload/internal/interpret.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -195,12 +196,8 @@ const typesOf = ({ type }: JsonObject): ReadonlyArray<Schema.Json> => (isArray(t
 
 /** Keywords of draft-07 in those of draft 2020-12, and lists without `items` with one that allows the same. */
 const modernize = (schema: Record<string, Schema.Json>): JsonObject => {
-  const { additionalItems, dependencies, items, ...rest } = schema
-  const out: Record<string, Schema.Json> = rest
-  if (isArray(items)) {
-    if (items.length > 0) out["prefixItems"] = items
-    if (additionalItems !== undefined) out["items"] = additionalItems
-  } else if (items !== undefined) out["items"] = items
+  const { dependencies, ...rest } = schema
+  const out = withoutItemList(rest)
   if (isObject(dependencies)) {
     const entries = Object.entries(dependencies)
     for (const keyword of ["dependentRequired", "dependentSchemas"]) {

@@ -168,7 +168,8 @@ const mapKeywords: ReadonlySet<string> = new Set([
   "patternProperties",
   "$defs",
   "definitions",
-  "dependentSchemas"
+  "dependentSchemas",
+  "dependencies"
 ])
 
 const valueKeywords: ReadonlySet<string> = new Set(["enum", "const", "default", "examples"])
@@ -185,6 +186,105 @@ export const mapSubschemas = (schema: JsonObject, f: (part: JsonObject) => JsonO
     return [key, isObject(value) && mapKeywords.has(key) ? mapMembers(value, mapPart) : mapPart(value)]
   }
   return Object.fromEntries(Object.entries(schema).map(mapValue))
+}
+
+/** A list in `items`, which draft 2020-12 has in `prefixItems`. */
+export const withoutItemList = ({ additionalItems, items, ...rest }: JsonObject): Draft => {
+  if (!isArray(items)) return items === undefined ? rest : { ...rest, items }
+  const prefix = items.length === 0 ? undefined : { prefixItems: items }
+  return { ...rest, ...prefix, ...(additionalItems === undefined ? undefined : { items: additionalItems }) }
+}
+
+const otherDialects = /^https?:\/\/json-schema\.org\/(?:draft-0[467]|draft\/20(?:19-09|20-12))\/schema#?$/
+
+/** Names of types in other languages, drafts and generators. `undefined` has no constraint. */
+const otherTypes: ReadonlyMap<string, string | undefined> = new Map([
+  ["any", undefined],
+  ["float", "number"],
+  ["double", "number"],
+  ["int", "integer"],
+  ["long", "integer"],
+  ["bool", "boolean"],
+  ["str", "string"],
+  ["list", "array"],
+  ["dict", "object"]
+])
+
+const meantType = (type: Schema.Json): Schema.Json | undefined => {
+  if (isArray(type)) {
+    const types = new Set(type.map(meantType))
+    return types.has(undefined) ? undefined : Array.from(types, (one) => one ?? null)
+  }
+  const name = typeof type === "string" ? type.toLowerCase() : ""
+  return otherTypes.has(name) ? otherTypes.get(name) : Object.hasOwn(plainJson.typeBits, name) ? name : type
+}
+
+/** Exclusive bounds of draft-04, which are true or false beside the bound. */
+const withoutBooleanBounds = (schema: Draft): void => {
+  for (const bound of ["Minimum", "Maximum"]) {
+    const exclusive = schema[`exclusive${bound}`]
+    if (typeof exclusive !== "boolean") continue
+    delete schema[`exclusive${bound}`]
+    const limit = schema[bound.toLowerCase()]
+    if (!exclusive || limit === undefined) continue
+    delete schema[bound.toLowerCase()]
+    schema[`exclusive${bound}`] = limit
+  }
+}
+
+/** `required` of draft-03, which is true or false in a property. */
+const withoutOwnRequired = (schema: Draft): Draft => {
+  const { properties, required } = schema
+  if (properties === undefined || !isObject(properties)) return schema
+  const names: Array<Schema.Json> = isArray(required) ? [...required] : []
+  const members = Object.entries(properties).map(([name, property]) => {
+    if (!isObject(property) || typeof property["required"] !== "boolean") return [name, property]
+    const { required: isRequired, ...rest } = property
+    if (isRequired === true && !names.includes(name)) names.push(name)
+    return [name, rest]
+  })
+  return { ...schema, properties: Object.fromEntries(members), ...(names.length > 0 ? { required: names } : undefined) }
+}
+
+/** `nullable: true` of OpenAPI. */
+const withoutNullable = ({ nullable, ...schema }: Draft): Draft => {
+  if (nullable !== true) return nullable === undefined ? schema : { nullable, ...schema }
+  const entries = Object.entries(schema)
+  const notes = Object.fromEntries(entries.filter(([key]) => annotationKeys.has(key)))
+  const rest = Object.fromEntries(entries.filter(([key]) => !annotationKeys.has(key)))
+  const out: Draft = { ...notes, anyOf: [rest, { type: "null" }] }
+  withoutAnyOf(out)
+  return out
+}
+
+/**
+ * A document from outside that cannot be checked as it is, as its author meant it, in the keywords of draft 2020-12. What has no
+ * plain meaning stays, and is refused by its name.
+ */
+export const asMeant = (root: JsonObject): JsonObject => {
+  const hasReferences = JSON.stringify(root).includes('"$ref"')
+  /** Names a schema for references alone. That of the root is also the base of references, and those within a document need none. */
+  const isName = (key: string, schema: JsonObject) =>
+    (key === "$id" && schema === root) || (!hasReferences && ["$id", "$anchor", "$dynamicAnchor"].includes(key))
+  const isAbsent = (key: string, value: Schema.Json) =>
+    value === null && !["const", "default", "examples"].includes(key)
+  const read = (schema: JsonObject): Draft => {
+    const kept = Object.entries(schema).filter(([key, value]) => !isAbsent(key, value) && !isName(key, schema))
+    const parts = mapSubschemas(withoutOwnRequired(Object.fromEntries(kept)), read)
+    const out = parts["prefixItems"] === undefined ? withoutItemList(parts) : parts
+    const { $schema, type } = out
+    if (typeof $schema === "string" && otherDialects.test($schema)) delete out["$schema"]
+    if (type !== undefined) {
+      const meant = meantType(type)
+      delete out["type"]
+      if (meant !== undefined) out["type"] = meant
+    }
+    withoutBooleanBounds(out)
+    // Arguments and structured results are objects
+    if (schema === root && out["nullable"] === true) delete out["nullable"]
+    return withoutNullable(out)
+  }
+  return read(root)
 }
 
 /** Shortens core's export without changing its meaning. */
