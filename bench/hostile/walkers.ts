@@ -2,7 +2,7 @@
  * Every function that walks a value of others: one that a client, a tool or the code around made, and that no codec has copied.
  * Its parts may refer to each other in any way. What walks copies is not here: each copy is a tree.
  */
-import { Effect, Logger, Schema, Stream } from "effect"
+import { Effect, Layer, Logger, Schema, Stream } from "effect"
 import { Prompt, Response, Tool, Toolkit } from "effect/ai"
 import type { LanguageModelV4Content, LanguageModelV4StreamPart } from "@ai-sdk/provider"
 import * as Agent from "#src/agent/Agent.ts"
@@ -16,8 +16,11 @@ import * as Digest from "#src/payload/Digest.ts"
 import * as Json from "#src/payload/Json.ts"
 import * as JsonSchema from "#src/payload/JsonSchema.ts"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
+import * as Session from "#src/session/Session.ts"
 import * as VersionedStore from "#src/store/VersionedStore.ts"
 import * as ScriptedModel from "#src/testing/ScriptedModel.ts"
+import * as ToolResult from "#src/tool/ToolResult.ts"
+import * as ToolRuntime from "#src/tool/ToolRuntime.ts"
 
 /** A value whose parts are shared: 2 to the power of `levels` ways lead to its leaf. */
 export const shared = (levels: number, leaf: unknown = "x"): unknown => {
@@ -31,6 +34,13 @@ export const circular = (): unknown => {
   const all: Record<string, unknown> = {}
   all["a"] = all
   all["b"] = all
+  return all
+}
+
+/** An array with almost no items. */
+export const sparse = (): unknown => {
+  const all: Array<unknown> = []
+  all[2 ** 32 - 2] = "x"
   return all
 }
 
@@ -114,6 +124,35 @@ const tool =
         quiet
       )
 
+/** A run with a tool runtime that returns what was made elsewhere. */
+const runtime =
+  (result: (value: never) => unknown): Walk =>
+  (value) =>
+    Agent.make("caller", { toolkit })
+      .run("go")
+      .pipe(
+        Effect.provide([
+          toolkit.toLayer({ t: () => Effect.succeed(1) }),
+          ToolRuntime.layer({ dispatch: () => Effect.sync(() => result(value as never) as never) }),
+          ScriptedModel.layer([{ toolCalls: [{ name: "t", params: {} }] }, { text: "done" }])
+        ]),
+        Effect.result,
+        quiet
+      )
+
+/** A message to a session with these options. */
+const session =
+  (options: (value: never) => Session.SendOptions): Walk =>
+  (value) =>
+    Effect.result(Session.ask("s", "x", options(value as never))).pipe(
+      Effect.provide(
+        Session.layer([greeter]).pipe(
+          Layer.provide([VersionedStore.layerMemory, ScriptedModel.layer(() => ({ text: "x" }))])
+        )
+      ),
+      quiet
+    )
+
 /** The accumulator of an answer with this value in one part. */
 const answered = (type: "tool-call" | "tool-result", text?: string): Walk =>
   call((value) => {
@@ -171,6 +210,17 @@ export const walkers: { readonly [name: string]: Walk } = {
   "the result of a tool": tool(Effect.succeed),
   "the failure of a tool": tool(Effect.fail),
   "the defect of a tool": tool(Effect.die),
+  "ToolResult.success": call(ToolResult.success),
+  "ToolResult.text": call((value) => ToolResult.text(ToolResult.failure("t", "", value))),
+  "Json.show": call((value) => Json.show(value)),
+  "the result of a tool runtime": runtime((value) => value),
+  "the value of the result of a tool runtime": runtime(ToolResult.success),
+  "a context": (context) =>
+    greeter
+      .run("go", { context: context as never })
+      .pipe(Effect.provide(ScriptedModel.layer([{ text: "x" }])), Effect.result),
+  "the context of a session": session((context) => ({ context })),
+  "the metadata of a session": session((metadata) => ({ metadata })),
   "the context of a run": (value) =>
     greeter
       .run("go", { context: { value: value as never } })

@@ -48,7 +48,8 @@ export {
  * **When to use**
  *
  * Use for arguments of a call that a person approves. They come from a model, and could look different from what they are. `space`
- * is the indentation of `JSON.stringify`; default none. The text has the same value as the JSON.
+ * is the indentation of `JSON.stringify`; default none. The text has the same value as the JSON. In place of a value that contains
+ * itself, is no JSON or weighs more than 32 MiB it is a sentence in quotes.
  *
  * **Example** (A character that turns the text after it around)
  *
@@ -62,8 +63,7 @@ export {
  * @category encoding
  * @since 0.1.0
  */
-export const show = (json: Schema.Json, space?: number): string =>
-  base.escapeUnseen(JSON.stringify(json, undefined, space))
+export const show = (json: Schema.Json, space?: number): string => base.escapeUnseen(plainJson.textOf(json, space))
 
 /**
  * True for a JSON value that is an object, neither an array nor `null`.

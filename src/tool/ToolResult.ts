@@ -10,7 +10,7 @@
 
 import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
-import { defined } from "../payload/internal/plainJson.ts"
+import { defined, textOf } from "../payload/internal/plainJson.ts"
 
 /**
  * Options for providers, keyed by provider name.
@@ -297,4 +297,4 @@ export const text = (self: ToolResult | ReadonlyArray<Content>): string =>
 const messageOf = ({ message, value }: Failure): string =>
   message === "" && value !== undefined ? compactJson(value) : message
 
-const compactJson = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))
+const compactJson = (value: Schema.Json): string => (typeof value === "string" ? value : textOf(value))

@@ -3,7 +3,7 @@
  * follows every reference does not end here: 2 to the power of 200 ways lead to the leaf.
  */
 import { describe } from "@effect/vitest"
-import { circular, shared, walkers } from "../../bench/hostile/walkers.ts"
+import { circular, shared, sparse, walkers } from "../../bench/hostile/walkers.ts"
 import { test } from "../test.ts"
 
 const values: Record<string, () => unknown> = {
@@ -11,7 +11,9 @@ const values: Record<string, () => unknown> = {
   "shared parts within the levels of an answer": () => shared(28),
   "shared parts around a date": () => shared(28, new Date(0)),
   "shared parts around a number that is not finite": () => shared(28, Number.NaN),
-  "a circle": circular
+  "a circle": circular,
+  "an array with almost no items": sparse,
+  "10 MB": () => new Uint8Array(10_000_000)
 }
 
 describe("RIGHT-14 (L10) a walk over a value of others", () => {

@@ -292,7 +292,7 @@ const integerIssues = (path: string, options: JsonObject): ReadonlyArray<Payload
   const seen = new Set<Schema.Json>()
   const open: Array<readonly [path: string, value: Schema.Json]> = [[path, options]]
   for (const [at, value] of open) {
-    if (typeof value === "object" && value !== null && !seen.has(value)) {
+    if (typeof value === "object" && value !== null && !ArrayBuffer.isView(value) && !seen.has(value)) {
       seen.add(value)
       for (const [key, member] of Object.entries(value)) open.push([plainJson.appendToken(at, key), member])
     } else if (Number.isInteger(value) && !Number.isSafeInteger(value)) {

@@ -28,6 +28,7 @@ import {
   defined,
   equalsJson,
   isPlainObject,
+  isSparse,
   maxUnshared,
   maxWeight,
   weigh,
@@ -674,7 +675,8 @@ export const freezeDecoded = (message: Message): Message => {
 
 type Container = Record<string, unknown> | Array<unknown>
 
-const isContainer = (value: object): value is Container => Array.isArray(value) || isPlainObject(value, false)
+const isContainer = (value: object): value is Container =>
+  Array.isArray(value) ? !isSparse(value) : isPlainObject(value, false)
 
 /** Where keys become equal, the later ones get more of the character that takes the place of a half, and the result is `true`. */
 const mendKeys = (container: Record<string, unknown>): boolean => {

@@ -694,6 +694,25 @@ export const weigh = (
   return total > limit ? Number.POSITIVE_INFINITY : total
 }
 
+/** In place of a value that has no JSON text, or one that is too large to be shown. */
+const leftOut = '"[left out: it is no JSON, or too large to be shown]"'
+
+/** Compact JSON of a value of others, for people and models. */
+export const textOf = (value: unknown, space?: number): string =>
+  Result.getOrElse(
+    Result.try((): string | undefined =>
+      weigh(value, 2 * maxWeight, 1000, "json") > 2 * maxWeight ? undefined : JSON.stringify(value, undefined, space)
+    ),
+    () => undefined
+  ) ?? leftOut
+
+/** True for an array that is longer than any that is read, with places that are empty: a walk over all of them takes minutes. */
+export const isSparse = (array: ReadonlyArray<unknown>): boolean =>
+  array.length * nodeWeight > maxWeight && Object.values(array).length < array.length
+
+const itemsOf = (array: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>
+  isSparse(array) ? Object.values(array) : array
+
 /** The containers of a value that are walked without a look at what was seen before: most values have fewer. */
 export const maxUnshared = 1000
 
@@ -712,7 +731,7 @@ export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equ
     if (typeof next !== "object" || next === null || seen?.has(next) || ArrayBuffer.isView(next)) continue
     if (++visited > maxUnshared) (seen ??= new Set()).add(next)
     if (Array.isArray(next)) {
-      for (const item of next) open.push(item)
+      for (const item of itemsOf(next)) open.push(item)
       continue
     }
     const keys = Object.keys(next)
@@ -832,8 +851,12 @@ class JsonCopier {
       const key = keys === undefined ? frame.next : (keys[frame.next] ?? "")
       frame.next += 1
       const descriptor = Object.getOwnPropertyDescriptor(source, key)
-      if (descriptor === undefined) this.issue("a JSON value in every place of an array", "a hole")
-      else if (!("value" in descriptor)) this.issue("a plain member", "a getter or setter")
+      if (descriptor === undefined) {
+        this.issue("a JSON value in every place of an array", "a hole")
+        this.nodes += 1
+        if (this.nodes > this.limits.maxNodes) this.tooLarge("nodes", this.limits.maxNodes, this.nodes, "")
+        if (this.failure !== undefined) return
+      } else if (!("value" in descriptor)) this.issue("a plain member", "a getter or setter")
       else if (descriptor.enumerable !== true) this.issue("an enumerable member", "a hidden one")
       else {
         const value: unknown = descriptor.value
@@ -1134,7 +1157,7 @@ export const findSecret = (
 
 /** Visits the members of arrays, objects, class instances, maps and sets; getters are not called. */
 const forEachMember = (value: object, f: (key: string, member: unknown, named: boolean) => void): void => {
-  if (Array.isArray(value)) value.forEach((item, i) => f(String(i), item, false))
+  if (Array.isArray(value)) itemsOf(value).forEach((item, i) => f(String(i), item, false))
   else if (value instanceof Map) for (const [key, member] of value) f(String(key), member, typeof key === "string")
   else if (value instanceof Set) [...value].forEach((item, i) => f(String(i), item, false))
   else if (!ArrayBuffer.isView(value)) {
@@ -1606,6 +1629,17 @@ export const decode = <T, RD = never>(
   const run = Schema.decodeUnknownEffect(codec, schemaOptions(options))
   return (json) => Effect.catch(run(json), (error) => failDecoding(error, json, options))
 }
+
+/** Refuses an object with more keys than the limits allow, before a schema reads each of them. Bytes have a key for each byte. */
+export const checkKeys = (
+  value: unknown,
+  options: { readonly what: string; readonly path: string }
+): Effect.Effect<void, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return Result.void
+    const count = ArrayBuffer.isView(value) ? value.byteLength : Object.keys(value).length
+    return count > limits.maxKeys ? Result.fail(tooMany(false, limits, count, options.path)) : Result.void
+  })
 
 /** Encodes a value with a schema; the outcome is not checked. */
 export const encodeUnchecked = <T, RE = never>(

@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { checkKeys, defined } from "../../payload/internal/plainJson.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type { Details } from "./sessionTypes.ts"
 
@@ -34,7 +34,8 @@ export const check = Effect.fnUntraced(function* ({ metadata, title }: Details) 
   const details: Checked = defined({ metadata, title })
   if (isEmpty(details)) return details
   const encoded = Effect.catchTag(codec.encode(details), "LossyEncoding", Effect.die)
-  yield* Effect.mapError(encoded, storage.refused)
+  const checked = checkKeys(metadata, { what, path: "/metadata" })
+  yield* Effect.mapError(Effect.andThen(checked, encoded), storage.refused)
   const length = metadata === undefined ? 0 : JSON.stringify(metadata).length
   if (length <= longestMetadata) return details
   const expected = `at most ${longestMetadata} characters as JSON`

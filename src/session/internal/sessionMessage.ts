@@ -11,7 +11,7 @@ import * as history from "../../conversation/internal/history.ts"
 import * as Digest from "../../payload/Digest.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined, isObject, kindOf } from "../../payload/internal/plainJson.ts"
+import { checkKeys, defined, isObject, kindOf } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type { Queued } from "./sessionEvents.ts"
 import { IfExists, type Input, type Reason, type SendOptions } from "./sessionTypes.ts"
@@ -24,7 +24,9 @@ const Body = Schema.Struct({
   model: Schema.optionalKey(Schema.String)
 })
 
-const codec = VersionedCodec.single({ what: "message to a session", value: Body, data: ["/plan/payload"] })
+const what = "message to a session"
+
+const codec = VersionedCodec.single({ what, value: Body, data: ["/plan/payload"] })
 
 const isIfExists = Schema.is(IfExists)
 
@@ -111,6 +113,7 @@ export const read = Effect.fnUntraced(function* (
   const body = { input: content, ...defined({ context, definition, model, plan }) }
   const refused = <A, E extends { readonly message: string }>(encoded: Effect.Effect<A, E>) =>
     Effect.catch(encoded, ({ message }) => refuse(message))
+  yield* refused(checkKeys(context, { what, path: "/context" }))
   const json = yield* refused(codec.encode(body))
   const before = conversation === undefined ? undefined : yield* refused(Conversation.codec.encode(conversation))
   const whole = { ...json, ...defined({ conversation: before }) }

@@ -437,11 +437,14 @@ const close = (
   exit: Exit.Exit<ToolResult.ToolResult>
 ): Exit.Exit<ToolResult.ToolResult> => {
   const closed = Result.try((): Exit.Exit<ToolResult.ToolResult> => {
-    const checked = Exit.map(exit, (result) =>
-      isResult(result, ofBody)
-        ? withinLimits(call, checkResult(call, result), Context.get(around, plainJson.Limits))
+    const limits = Context.get(around, plainJson.Limits)
+    const checked = Exit.map(exit, (result) => {
+      // Parts that are shared have a form along each way to them
+      const found = result === ofBody ? result : withinLimits(call, result, limits)
+      return isResult(found, ofBody)
+        ? withinLimits(call, checkResult(call, found), limits)
         : wrongResult(call.contract.name)
-    )
+    })
     const isTimed = Context.get(around, References.TracerTimingEnabled)
     const now = isTimed ? Context.get(around, Clock.Clock).currentTimeNanosUnsafe() : 0n
     if (span.status._tag === "Started") {
