@@ -592,6 +592,16 @@ export const checkedIn = (agent: object, services: Context.Context<never>) =>
 /** Provides the services that were captured for an effect. */
 export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
 
+/** Sound: a run refuses it before anything is read. Without a state it would begin. */
+const noState = {} as State
+
+const resumed = (state: State, given: agentTypes.ResumeOptions = {}): driver.Begin => {
+  // A caller without types may pass anything, which the run refuses
+  if (typeof given !== "object" || given === null) return { state, input: undefined, options: given }
+  const { input, ...options } = given
+  return { state: state ?? noState, input, options }
+}
+
 /** The agent that a machine makes. Every run is `within` the captured services. */
 export const makeAgent = <A>(
   machine: driver.AgentMachine<A>,
@@ -609,8 +619,8 @@ export const makeAgent = <A>(
     run: (input, options = {}) => run({ input, options }),
     ask: (input, options = {}) => Effect.flatMap(run({ input, options }), driver.answerOf),
     stream: (input, options = {}) => stream({ input, options }),
-    resume: (state, { input, ...options } = {}) => run({ state, input, options }),
-    resumeStream: (state, { input, ...options } = {}) => stream({ state, input, options }),
+    resume: (state, options) => run(resumed(state, options)),
+    resumeStream: (state, options) => stream(resumed(state, options)),
     ...withOutputSchema(output),
     ...withChanges((state) => within(driver.changesSince(machine, state))),
     ...withCheck((model) =>

@@ -26,7 +26,7 @@ import * as history from "../../conversation/internal/history.ts"
 import type { StreamAccumulator } from "../../conversation/internal/modelMessages.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import { checkKeys, defined, kindOf } from "../../payload/internal/plainJson.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as toolCall from "../../tool/internal/toolCall.ts"
 import type * as ToolContract from "../../tool/ToolContract.ts"
@@ -538,8 +538,12 @@ function* startConversation(
 
 /** Refuses options that would make a state that cannot be stored. The conversation was checked when it was made. */
 const checkOptions = (first: runParts.EventOf<"RunStarted">): Effect.Effect<unknown, AgentError.Reason> =>
-  Effect.mapError(Run.eventCodec.encode({ ...first, conversation: Conversation.empty }), (error) =>
-    agentReason.makeReason("OptionsInvalid", { problem: error.message }, error)
+  Effect.mapError(
+    Effect.andThen(
+      checkKeys(first.context, { what: "run event", path: "/event/context" }),
+      Run.eventCodec.encode({ ...first, conversation: Conversation.empty })
+    ),
+    (error) => agentReason.makeReason("OptionsInvalid", { problem: error.message }, error)
   )
 
 const changesIn = (agent: string, prepared: PreparedRun<unknown>, state: runParts.State) =>
@@ -743,19 +747,49 @@ const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
   return result
 })
 
+const isPart = (part: unknown): boolean => {
+  if (!Predicate.hasProperty(part, "type")) return false
+  if (part.type === "text") return Predicate.hasProperty(part, "text") && Predicate.isString(part.text)
+  return part.type === "file" && Predicate.hasProperty(part, "data") && Predicate.isObject(part.data)
+}
+
+/** The refusal of a value of another type: a route may pass on JSON of any type. */
+const wrongArgument = ({ input, options, state }: Begin): AgentError.Reason | undefined => {
+  if (!Predicate.isObject(options)) {
+    const problem = `expected an object as options, got ${kindOf(options)}`
+    return agentReason.makeReason("OptionsInvalid", { problem })
+  }
+  const { conversation } = options
+  if (state !== undefined && !(state instanceof runParts.State)) {
+    const problem = "expected a Run.State as state, got another value. Read a stored one with Run.stateCodec"
+    return invalidConversation(problem)
+  }
+  if (conversation !== undefined && !Conversation.isConversation(conversation)) {
+    const problem =
+      "expected a Conversation as conversation, got another value. Read a stored one with Conversation.codec"
+    return invalidConversation(problem)
+  }
+  if (input === undefined || Predicate.isString(input) || (Array.isArray(input) && input.every(isPart)))
+    return undefined
+  return invalidConversation(`expected a text or a list of text and file parts as input, got ${kindOf(input)}`)
+}
+
 /** Runs an agent from its first event, or from a state, to its result. */
 export const runAgent = <A>(
   machine: AgentMachine<A>,
   begin: Begin,
   caller?: Sink
-): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
-  durability.untilDecided(
+): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
+  const reason = wrongArgument(begin)
+  if (reason !== undefined) return Effect.fail(agentError({ agent: machine.name, reason }))
+  return durability.untilDecided(
     isHanded(begin.options),
     runToOutcome(machine, begin, caller),
     (result) => (result.outcome === "AwaitingApproval" ? result.requests : []),
     ({ state }, decisions) =>
       runToOutcome(machine, { state, input: undefined, options: { ...begin.options, decisions } }, caller)
   )
+}
 
 const runToOutcome = <A>(
   machine: AgentMachine<A>,
