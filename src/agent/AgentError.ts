@@ -99,7 +99,7 @@ const adviceFor = Run.Outcome.match({
     `Resume from its state with decisions about ${requests.map(({ callId, name }) => `${JSON.stringify(callId)} (${name})`).join(", ")}.`,
   Interrupted: () => "Resume from its state when the cause is gone.",
   InvalidOutput: ({ issues }) =>
-    `The answer had ${issues.length} problems with the output schema: ${issues.map((issue) => (issue.path === "" ? "the root" : issue.path)).join(", ")}.`,
+    `The answer had ${issues.length === 1 ? "1 problem" : `${issues.length} problems`} with the output schema: ${issues.map((issue) => (issue.path === "" ? "the root" : issue.path)).join(", ")}.`,
   Stopped: ({ finishReason }) =>
     finishReason === "empty"
       ? "The answers of the model were empty. Ask in other words, or choose another model."

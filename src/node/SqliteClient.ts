@@ -109,12 +109,12 @@ const withErrno = (cause: unknown): unknown => {
   return Object.assign(cause, { errno: cause.errcode, ...(code === undefined ? undefined : { code }) })
 }
 
-const attempt = <A>(operation: string, run: () => A): Effect.Effect<A, SqlError> =>
+const attempt = <A>(operation: string, run: () => A, what: string = operation): Effect.Effect<A, SqlError> =>
   Effect.try({
     try: run,
     catch: (cause) =>
       new SqlError({
-        reason: classifySqliteError(withErrno(cause), { message: `SQLite failed to ${operation}`, operation })
+        reason: classifySqliteError(withErrno(cause), { message: `SQLite failed to ${what}`, operation })
       })
   })
 
@@ -134,7 +134,11 @@ const untilUnlocked = (options: Options, inTransaction: () => boolean) => {
 
 const open = (filename: string): Effect.Effect<DatabaseSync, SqlError, Scope.Scope> =>
   Effect.acquireRelease(
-    attempt("open", () => new DatabaseSync(filename, { timeout: blockingMillis })),
+    attempt(
+      "open",
+      () => new DatabaseSync(filename, { timeout: blockingMillis }),
+      `open ${JSON.stringify(filename)}. Its directory has to exist, and this process has to be allowed to write there`
+    ),
     (database) => Effect.sync(() => database.close())
   )
 

@@ -182,7 +182,7 @@ describe("errors of a run", () => {
           _tag: "InvalidOutput",
           issues: [{ path: "/a/b", keyword: "type", expected: "a required value", found: "nothing" }]
         },
-        "/a/b"
+        "had 1 problem with the output schema: /a/b."
       ],
       [{ _tag: "Stopped", finishReason: "length" }, "length"]
     ]

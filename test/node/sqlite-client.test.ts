@@ -107,6 +107,7 @@ describe("HOUSE-6 SqliteClient: errors", () => {
     const filename = join(directory, "no directory", "store.sqlite")
     const error = yield* Effect.flip(Layer.build(SqliteClient.layer({ filename })))
     assert.strictEqual(error.reason._tag, "ConnectionError")
+    assert.include(error.message, `SQLite failed to open ${JSON.stringify(filename)}. Its directory has to exist`)
     const ofStore = yield* Effect.flip(Layer.build(SqliteClient.layerStore({ filename })))
     assert.strictEqual(ofStore.operation, "open")
     assert.include(ofStore.message, "ConnectionError")

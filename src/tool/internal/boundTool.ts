@@ -609,6 +609,17 @@ const aiReason = (error: unknown): string | undefined => {
 const isBeyondLimits = (error: unknown): error is PayloadError.PayloadError =>
   error instanceof PayloadError.PayloadError && (error.reason._tag === "TooLarge" || error.reason._tag === "TooDeep")
 
+const warnOnce = base.warnOnce()
+
+/** The places of a result which do not fit, without what is there. */
+const logUnfit = (name: string, error: unknown, value: unknown): Effect.Effect<void> => {
+  if (!Schema.isSchemaError(error) && !(error instanceof PayloadError.PayloadError)) return Effect.void
+  const problems = Schema.isSchemaError(error) ? plainJson.problemsFromSchemaError(error, value) : error.problems
+  return warnOnce(
+    `Tool ${name}: the handler returned a value that does not fit the success schema of the tool: ${PayloadError.render("", problems)}.`
+  )
+}
+
 const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): toolCall.Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
@@ -617,17 +628,17 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): toolCall.Body 
   const encodeFailure = makeEncoder(tool.failureSchema)
   const decodeFailure = decodeJson(tool.failureSchema)
 
-  const unencodable = (error: unknown) =>
-    failWithCause(
-      isBeyondLimits(error)
-        ? `Tool ${name} returned more than Limits allow. ${error.message}`
-        : `Tool ${name} returned a value that does not fit its success schema`,
-      Cause.fail(error)
-    )
+  const unencodable = (error: unknown, value: unknown) =>
+    isBeyondLimits(error)
+      ? failWithCause(`Tool ${name} returned more than Limits allow. ${error.message}`, Cause.fail(error))
+      : Effect.andThen(
+          logUnfit(name, error, value),
+          failWithCause(`Tool ${name} returned a value that does not fit its success schema`, Cause.fail(error))
+        )
 
   const succeed = (value: unknown): Effect.Effect<ToolResult.ToolResult> =>
     Effect.matchEffect(encodeSuccess(value), {
-      onFailure: unencodable,
+      onFailure: (error) => unencodable(error, value),
       onSuccess: (json) => {
         const content = tool.toModelOutput === undefined ? undefined : fromPrompt(tool.toModelOutput(value))
         return Effect.succeed(ToolResult.success(mendable(json), content))
@@ -660,7 +671,7 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): toolCall.Body 
       return Effect.matchEffect(encodeSuccess(value), {
         onFailure: (error) =>
           Effect.sync(() => {
-            spoiled = unencodable(error)
+            spoiled = unencodable(error, value)
           }),
         onSuccess: (json) => call.progress(ToolResult.success(json))
       })
