@@ -36,7 +36,7 @@ Effect.gen(function* () {
     yield* Console.log("A process begins.")
     yield* Session.ask(id, "a scan of invoice 7")
   }
-  const { cursor, requests } = Option.getOrThrow(yield* sessions.state(id))
+  const { requests } = Option.getOrThrow(yield* sessions.state(id))
   if (decision === undefined) {
     for (const request of requests) {
       yield* Console.log(`May I ${request.name} ${Json.show(request.arguments)}? (asks ${request.path?.join(" > ")})`)
@@ -45,10 +45,10 @@ Effect.gen(function* () {
   }
   yield* Console.log(`Another process: ${decision}.`)
   const approved = decision === "yes"
-  yield* sessions.decide(
+  const decided = yield* sessions.decide(
     id,
     requests.map((request) => ({ ...request, approved, decidedBy: "the boss" }))
   )
-  const { text } = yield* Session.answer(id, { after: cursor })
+  const { text } = yield* Session.await(id, decided)
   yield* Console.log(text)
 }).pipe(Effect.provide(sessionsLive), NodeRuntime.runMain)

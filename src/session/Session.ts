@@ -247,7 +247,7 @@ export {
    * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
    * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
    *   content, or the same again. A turn that is under way is stopped, unless the message only waits behind it, and one in another
-   *   process is waited for. See {@link EditOptions}; {@link answer} waits for the turn.
+   *   process is waited for. See {@link EditOptions}; {@link await} waits for the turn.
    *   Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run, and usage stays counted.
    * - `withdraw`: drops a message that no turn has taken, such as one that is held, with the event `MessageDropped`. Returns
    *   whether it waited: `false` for a message in the conversation, which `interrupt` or `edit` stops, and for an unknown one.
@@ -1031,6 +1031,40 @@ export {
    * began none (`isOfNewest`) it is the end of the newest turn, once none is under way or due: at once in a session that is idle, and
    * the error `NotFound` in one that never had a turn. After an `interrupt` that stopped a turn it is `Interrupted` at once, without a text.
    *
+   * **Example** (The answer after an approval)
+   *
+   * ```ts
+   * import { Effect, Layer, Option, Schema } from "effect"
+   * import { Tool, Toolkit } from "effect/ai"
+   * import { Agent, VersionedStore } from "effect-emissary"
+   * import { Session } from "effect-emissary/session"
+   * import { ScriptedModel } from "effect-emissary/testing"
+   * import assert from "node:assert"
+   *
+   * const toolkit = Toolkit.make(
+   *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+   * )
+   * const cashier = Agent.make("cashier", { toolkit })
+   *
+   * const program = Effect.gen(function*() {
+   *   const sessions = yield* Session.Session
+   *   const asked = yield* Session.ask("order/42", "Pay 5 euros")
+   *   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
+   *
+   *   const { requests } = Option.getOrThrow(yield* sessions.state("order/42"))
+   *   const decided = yield* sessions.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
+   *   const { text } = yield* Session.await("order/42", decided)
+   *   assert.strictEqual(text, "Paid.")
+   * })
+   *
+   * const sessions = Session.layer([cashier]).pipe(
+   *   Layer.provide(VersionedStore.layerMemory),
+   *   Layer.provide(toolkit.toLayer({ pay: () => Effect.void })),
+   *   Layer.provide(ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }, { text: "Paid." }]))
+   * )
+   * await Effect.runPromise(Effect.provide(program, sessions))
+   * ```
+   *
    * @category combinators
    * @since 0.1.0
    */
@@ -1044,7 +1078,7 @@ export {
  *
  * The turn continues when the caller leaves. With the same `messageId` the same answer is found again, as long as the session
  * remembers the id and keeps the events of the turn (`keepEvents`). For a job use {@link run}. After an approval the same `messageId` finds the end of the first turn again, `AwaitingApproval`: the
- * turn that took the decisions is found by {@link answer}.
+ * turn that took the decisions is found by {@link await}, with the receipt of `decide`.
  *
  * It returns when calls wait for approval, also calls of another message, behind which this one waits: `AwaitingApproval` then has
  * their requests, and `waitsBehind` of {@link Answer} names the other message.
@@ -1064,54 +1098,6 @@ export const ask = Effect.fn("Session.ask")(function* (
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
   const sessions = yield* Session
   return yield* untilEnd(id, yield* sessions.send(id, input, options))
-})
-
-/**
- * Waits for the end of the first turn that begins after an event, such as the turn that takes decisions. `after` is the cursor
- * or the number of the event.
- *
- * **Example** (The answer after an approval)
- *
- * ```ts
- * import { Effect, Layer, Option, Schema } from "effect"
- * import { Tool, Toolkit } from "effect/ai"
- * import { Agent, VersionedStore } from "effect-emissary"
- * import { Session } from "effect-emissary/session"
- * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
- *
- * const toolkit = Toolkit.make(
- *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
- * )
- * const cashier = Agent.make("cashier", { toolkit })
- *
- * const program = Effect.gen(function*() {
- *   const sessions = yield* Session.Session
- *   const asked = yield* Session.ask("order/42", "Pay 5 euros")
- *   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
- *
- *   const { cursor, requests } = Option.getOrThrow(yield* sessions.state("order/42"))
- *   yield* sessions.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
- *   const { text } = yield* Session.answer("order/42", { after: cursor })
- *   assert.strictEqual(text, "Paid.")
- * })
- *
- * const sessions = Session.layer([cashier]).pipe(
- *   Layer.provide(VersionedStore.layerMemory),
- *   Layer.provide(toolkit.toLayer({ pay: () => Effect.void })),
- *   Layer.provide(ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }, { text: "Paid." }]))
- * )
- * await Effect.runPromise(Effect.provide(program, sessions))
- * ```
- *
- * @category combinators
- * @since 0.1.0
- */
-export const answer = Effect.fn("Session.answer")(function* (
-  id: string,
-  options: { readonly after: number | string }
-): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
-  return yield* endOf(id, options.after, isOf({}))
 })
 
 const policies = ["fail", "resume", "restart"] as const

@@ -192,13 +192,13 @@ describe("MEND-5 what is shown is what the digest covers and the handler receive
       return Effect.gen(function* () {
         yield* Session.ask("a", "Go")
         const sessions = yield* Session.Session
-        const { requests, sequence } = yield* stateOf(sessions, "a")
+        const { requests } = yield* stateOf(sessions, "a")
         assert.deepStrictEqual(pluck(requests, "arguments"), [of("shown", chosen)])
-        yield* sessions.decide(
+        const decided = yield* sessions.decide(
           "a",
           requests.map((request) => ({ ...request, approved: true }))
         )
-        yield* Session.answer("a", { after: sequence })
+        yield* Session.await("a", decided)
         assert.deepStrictEqual(ran, [of("received", chosen)])
       }).pipe(Effect.provide(layer))
     },

@@ -69,14 +69,14 @@ const played = Effect.gen(function* () {
   const service = yield* Session.Session
   const asked = yield* Session.ask("a", "Please pay", { context: { tenant: hidden.context } })
   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
-  const { requests, sequence } = yield* t.stateOf(service, "a")
+  const { requests } = yield* t.stateOf(service, "a")
   assert.strictEqual(requests.length, 2)
-  const decided = { approved: true, decidedBy: hidden.person, reason: "checked" }
-  yield* service.decide(
+  const given = { approved: true, decidedBy: hidden.person, reason: "checked" }
+  const decided = yield* service.decide(
     "a",
-    requests.map((request) => ({ ...request, ...decided }))
+    requests.map((request) => ({ ...request, ...given }))
   )
-  yield* Session.answer("a", { after: sequence })
+  yield* Session.await("a", decided)
   yield* Session.ask("a", "Thank you")
   assert.strictEqual(yield* t.reasonOf(Session.ask("a", "Still there?")), "TurnFailed")
   return { entries: yield* t.stored(service, "a"), history: yield* service.history("a"), requests }
@@ -197,7 +197,7 @@ describe("MEND-8 L12 events for a front end", () => {
               "a",
               requests.map((request) => ({ ...request, approved }))
             )
-            yield* Effect.ignore(Session.answer("a", { after: cursor }))
+            yield* Effect.ignore(Session.await("a", { cursor }))
           }
           return yield* t.stored(service, "a")
         }).pipe(Effect.provide(layer), Effect.provide(Logger.layer([])))

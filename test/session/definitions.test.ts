@@ -174,10 +174,10 @@ describe("KEEP-8 an agent that is data", () => {
     const sessions = yield* Session.Session
     yield* text("a", { definition: yield* encode("poet", "I write."), messageId: "m1" })
     const { cursor } = yield* sessions.edit("a", { messageId: "m1", input: "again", newMessageId: "m2" })
-    assert.strictEqual((yield* Session.answer("a", { after: cursor })).text, "I write.")
+    assert.strictEqual((yield* Session.await("a", { cursor })).text, "I write.")
     yield* sessions.fork("a", { to: "b" })
     const forked = yield* sessions.edit("b", { messageId: "m2", input: "again" })
-    assert.strictEqual((yield* Session.answer("b", { after: forked.cursor })).text, "I write.")
+    assert.strictEqual((yield* Session.await("b", { cursor: forked.cursor })).text, "I write.")
     yield* sessions.resume("b")
     assert.strictEqual(yield* text("b"), "I write.")
   })

@@ -17,7 +17,7 @@ const say = Effect.fnUntraced(function* (sessions: Session.Service, id: string, 
 const edit = Effect.fnUntraced(function* (sessions: Session.Service, id: string, options: Session.EditOptions) {
   const { cursor } = yield* t.stateOf(sessions, id)
   yield* sessions.edit(id, options)
-  return yield* Effect.provideService(Session.answer(id, { after: cursor }), Session.Session, sessions)
+  return yield* Effect.provideService(Session.await(id, { cursor }), Session.Session, sessions)
 })
 
 describe("KEEP-8 edits", () => {

@@ -197,7 +197,7 @@ describe("KEEP-8 the hooks of a layer", () => {
       Effect.provideService(Session.ask("a", text, { messageId: text }), Session.Session, sessions)
     yield* ask("one")
     const { cursor } = yield* sessions.edit("a", { messageId: "one", input: "two" })
-    yield* Effect.provideService(Session.answer("a", { after: cursor }), Session.Session, sessions)
+    yield* Effect.provideService(Session.await("a", { cursor }), Session.Session, sessions)
     yield* t.until(sessions, "a", "idle")
     const events = (yield* t.stored(sessions, "a")).flatMap(({ event }) =>
       event._tag === "RunEvent" ? [event.event._tag] : []

@@ -110,9 +110,9 @@ describe("KEEP-8 the model of a message", () => {
         yield* text("a", "one", { model: "demo/large", messageId: "m1" })
         yield* text("a", "two", { messageId: "m2" })
         const again = yield* sessions.edit("a", { messageId: "m1" })
-        assert.strictEqual((yield* Session.answer("a", { after: again.cursor })).text, "large")
+        assert.strictEqual((yield* Session.await("a", { cursor: again.cursor })).text, "large")
         const other = yield* sessions.edit("a", { messageId: again.messageId, input: "three" })
-        assert.strictEqual((yield* Session.answer("a", { after: other.cursor })).text, "small")
+        assert.strictEqual((yield* Session.await("a", { cursor: other.cursor })).text, "small")
       }).pipe(Effect.provide(inMemory({ models, ...(run && { run }) })))
     }
   })

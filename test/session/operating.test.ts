@@ -61,10 +61,10 @@ const cashiers = (store: Layer.Layer<VersionedStore.VersionedStore, unknown>) =>
 const twoTurns = Effect.gen(function* () {
   const sessions = yield* Session.Session
   yield* Session.ask("order/1", "Pay").pipe(Effect.withSpan("POST /messages"))
-  const { requests, sequence } = Option.getOrThrow(yield* sessions.state("order/1"))
+  const { requests } = Option.getOrThrow(yield* sessions.state("order/1"))
   const decisions = requests.map((request) => ({ ...request, approved: true }))
-  yield* sessions.decide("order/1", decisions).pipe(Effect.withSpan("POST /decisions"))
-  return yield* Session.answer("order/1", { after: sequence })
+  const decided = yield* sessions.decide("order/1", decisions).pipe(Effect.withSpan("POST /decisions"))
+  return yield* Session.await("order/1", decided)
 })
 
 describe("MEND-9 spans of sessions", () => {

@@ -114,7 +114,7 @@ for (const [name, layer] of layers) {
         assert.deepStrictEqual(yield* endOf("a", receipt), ["Interrupted", ""])
         // the receipt of the message ends with the event that the interruption names
         assert.strictEqual((yield* Session.await("a", sent)).cursor, receipt.cursor)
-        const { text } = yield* Session.answer("a", { after: receipt.cursor })
+        const { text } = yield* Session.await("a", { cursor: receipt.cursor })
         assert.strictEqual(text, "re: next")
 
         const idle = yield* sessions.interrupt("a")

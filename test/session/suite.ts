@@ -871,7 +871,7 @@ const edits: ReadonlyArray<Rule> = [
     yield* expectEqual("events", before.sequence, (yield* existing(sessions, id)).sequence)
     const edit = { messageId: "b", input: "reply d", newMessageId: "d" }
     const receipt = yield* sessions.edit(id, edit)
-    const answered = Session.answer(id, { after: before.cursor })
+    const answered = Session.await(id, { cursor: before.cursor })
     yield* expectEqual("answer", "d", (yield* Effect.provideService(answered, Session.Session, sessions)).text)
     yield* expectLines(sessions, id, ["user reply a", "assistant a", "user reply d", "assistant d"])
     yield* expectEqual("the receipt of the same edit", receipt, yield* sessions.edit(id, edit))

@@ -38,7 +38,7 @@ export default Effect.gen(function* () {
   same("fork of the fork", (yield* Session.ask("ff", "Y")).text, "re 1,2,X,Y")
   same("fork unchanged", yield* users("f"), ["1", "2", "X"])
   const edited = yield* sessions.edit("o", { messageId: "m2", input: "2b" })
-  same("edit", (yield* Session.answer("o", { after: edited.cursor })).text, "re 1,2b")
+  same("edit", (yield* Session.await("o", { cursor: edited.cursor })).text, "re 1,2b")
   yield* sessions.fork("o", { to: "g" })
   same("fork after the edit", (yield* Session.ask("g", "Z")).text, "re 1,2b,Z")
   yield* sessions.fork("o", { at: two.cursor, to: "h" })
@@ -47,7 +47,7 @@ export default Effect.gen(function* () {
     "edit in the fork",
     (yield* Effect.gen(function* () {
       const e = yield* sessions.edit("h", { messageId: "m1", input: "1h" })
-      return yield* Session.answer("h", { after: e.cursor })
+      return yield* Session.await("h", { cursor: e.cursor })
     })).text,
     "re 1h"
   )

@@ -60,7 +60,7 @@ const turns = (tool) => {
           "s",
           state.requests.map((r) => ({ ...r, approved: true }))
         )
-        yield* Session.answer("s", { after: state.cursor })
+        yield* Session.await("s", { cursor: state.cursor })
       }
     }
     same(

@@ -78,7 +78,7 @@ export default Effect.gen(function* () {
       Effect.gen(function* () {
         const s = yield* Session.Session
         yield* s.decide("s", [{ ...one, approved: true, reason: `yes ${i}` }])
-        return yield* Session.answer("s", { after: state.cursor })
+        return yield* Session.await("s", { cursor: state.cursor })
       })
     )
     if (answer.outcome._tag === "Completed") text = answer.text

@@ -26,7 +26,7 @@ export const answerAfter = Effect.fnUntraced(function* (
 ) {
   const { cursor } = yield* stateOf(sessions, id)
   yield* call
-  return (yield* Session.answer(id, { after: cursor })).text
+  return (yield* Session.await(id, { cursor })).text
 })
 
 /** Decides all that waits. */
