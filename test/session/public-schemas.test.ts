@@ -135,12 +135,12 @@ describe("RIGHT-22 L2 the public Schemas of sessions", () => {
 
   test("RIGHT-22 they have the JSON Schema of what they read", function* () {
     const pairs: ReadonlyArray<readonly [Schema.Top, Schema.Top]> = [
-      [Session.Event, sessionEvents.Event],
-      [Session.Entry, sessionEvents.Entry],
-      [Session.State, sessionTypes.State],
-      [Session.Page, sessionTypes.Page],
-      [Session.Receipt, sessionTypes.Receipt],
-      [Session.Written, stepWrites.Written]
+      [Session.Event, sessionEvents.EventSchema],
+      [Session.Entry, sessionEvents.EntrySchema],
+      [Session.State, sessionTypes.StateSchema],
+      [Session.Page, sessionTypes.PageSchema],
+      [Session.Receipt, sessionTypes.ReceiptSchema],
+      [Session.Written, stepWrites.WrittenSchema]
     ]
     for (const [outer, inner] of pairs) {
       assert.deepStrictEqual(Schema.toJsonSchemaDocument(outer), Schema.toJsonSchemaDocument(inner))

@@ -166,7 +166,7 @@ describe("WORLD-8 what today's code stores", () => {
         return value
       })
     }
-    const kinds = [sessionEvents.Event, runParts.Event, runParts.PlanRunEvent].flatMap(({ ast }) => tagsIn(ast))
+    const kinds = [sessionEvents.EventSchema, runParts.Event, runParts.PlanRunEvent].flatMap(({ ast }) => tagsIn(ast))
     assert.isAbove(kinds.length, 35)
     assert.deepStrictEqual(
       kinds.filter((kind) => !written.has(kind)),
@@ -183,7 +183,7 @@ describe("WORLD-8 what today's code stores", () => {
     assert.isAbove(Math.min(events.length, states.length), 10)
     assert.deepStrictEqual(
       missing([
-        [sessionEvents.Event, events],
+        [sessionEvents.EventSchema, events],
         [sessionEvents.Memory, states]
       ]),
       unwritten,
