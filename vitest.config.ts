@@ -20,7 +20,8 @@ const processTests = [
   "test/node/*.test.ts",
   "test/tool/remote-{client,http,outcomes,process}.test.ts",
   "test/wire/*.test.ts",
-  "test/workflow/processes.test.ts"
+  "test/workflow/processes.test.ts",
+  "test/worlds/mutants.test.ts"
 ]
 
 /** The longest files, longest first: one that starts last would run alone at the end. */

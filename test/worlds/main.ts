@@ -4,12 +4,14 @@
  * Prints the figures so far every ten seconds, and ends with the first world that goes wrong: its smallest setting that still goes
  * wrong, and the command that repeats it. With `--trace` that command prints who did what; `--trace --store` with each operation of
  * the store. A setting of `worlds.ts` is an option: `--kills 0 --calls 3`. `--exhaustive` runs the certificates of `exhaustive.ts`.
+ * `--mutants` puts faults into the code, one at a time, and sees whether worlds notice them: see `noticing.ts`.
  */
 import { parseArgs } from "node:util"
 import { Effect, Result } from "effect"
 import type { Simulation } from "effect-emissary/testing"
 import type { Diary } from "./clients.ts"
 import * as exhaustive from "./exhaustive.ts"
+import * as noticing from "./noticing.ts"
 import * as worlds from "./worlds.ts"
 
 const names = ["processes", "sessions", "calls", "kills", "pauses", "stops", "jumps", "failures", "losses"] as const
@@ -17,20 +19,25 @@ const names = ["processes", "sessions", "calls", "kills", "pauses", "stops", "ju
 const text = { type: "string" } as const
 const { values } = parseArgs({
   options: {
-    seeds: { ...text, default: "1000" },
+    seeds: text,
     minutes: { ...text, default: "30" },
     first: { ...text, default: "1" },
     trace: { type: "boolean", default: false },
     store: { type: "boolean", default: false },
     exhaustive: { type: "boolean", default: false },
     part: { ...text, default: "1/1" },
+    mutants: { type: "boolean", default: false },
+    tests: { type: "boolean", default: false },
+    only: text,
     script: text,
     home: text,
     at: text,
     ...Object.fromEntries(names.map((name) => [name, text]))
   }
 })
-const [seeds, minutes, first] = [values.seeds, values.minutes, values.first].map(Number)
+const [seeds, minutes, first] = [values.seeds ?? (values.mutants ? "500" : "1000"), values.minutes, values.first].map(
+  Number
+)
 if (!Number.isSafeInteger(seeds) || !Number.isSafeInteger(first) || !(Number(minutes) > 0)) {
   throw new Error("expected whole numbers --seeds and --first, and a number of --minutes")
 }
@@ -121,6 +128,12 @@ const show = () => {
   const seconds = (user + system) / 1_000_000
   const all = Object.entries(figures).map(([name, count]) => `${name} ${count}`)
   print(`${worldsRun} worlds, ${(worldsRun / seconds).toFixed(1)} in a CPU second; ${all.join(", ")}`)
+}
+
+if (values.mutants) {
+  const { only, part = "1/1", tests } = values
+  await noticing.run({ only, part, seeds: Number(seeds), tests, minutes: Number(minutes), print })
+  process.exit()
 }
 
 if (values.exhaustive) {
