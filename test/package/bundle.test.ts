@@ -58,13 +58,13 @@ const programs = {
   "an agent in code": {
     text: programOf(modules("agent/Agent"), inCode),
     prints: "hello",
-    minified: 456,
+    minified: 458,
     gzipped: 159
   },
   "an agent in code that imports the root": {
     text: programOf([`import { Agent } from "effect-emissary"`], inCode),
     prints: "hello",
-    minified: 489,
+    minified: 492,
     gzipped: 176
   },
   "an agent that is decoded": {
@@ -97,7 +97,7 @@ Effect.runPromise(program.pipe(Effect.provide([LanguageModelLive, ToolsLive]))).
 `
     ),
     prints: "hello",
-    minified: 545,
+    minified: 548,
     gzipped: 191
   },
   "a server of remote tools": {

@@ -39,4 +39,13 @@ describe("WORLD-5 short scripts", () => {
       }
     })
   )
+
+  it.live("WORLD-9 a turn reads the definition of its agent again where the store fails (definition, 15 and 31)", () =>
+    Effect.gen(function* () {
+      const { figures } = yield* short.run("definition", [])
+      for (let fail = 1; fail <= (figures["storeOperations"] ?? 0); fail += 2) {
+        yield* short.run("definition", [{ fail, isApplied: false }])
+      }
+    })
+  )
 })

@@ -211,7 +211,12 @@ export const takenMessage = ({ current }: Turns): string | undefined => turnEven
 export const agentOf = (self: Turns, memory: Memory, definition = memory.definition) =>
   definition === undefined
     ? agentNamed(self, memory.agent, true)
-    : Effect.mapError(self.host.definitions.stored(definition), self.own.fail)
+    : self.host.definitions
+        .stored(definition)
+        .pipe(
+          Effect.retry({ schedule: sessionWriter.untilStored(self.host), while: ({ _tag }) => _tag === "StoreFailed" }),
+          Effect.mapError(self.own.fail)
+        )
 
 /**
  * The reason why a turn that is due is not begun here: another process hosts the agent. The turn is left as it is, so that it
