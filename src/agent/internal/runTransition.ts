@@ -1143,13 +1143,11 @@ export const cutOff = "interrupted"
  * with a reason that is unknown here is whole.
  */
 export const stopReasonOf = (finishReason: string | undefined): runParts.StopReason | undefined =>
-  isStopReason(finishReason) ? finishReason : undefined
+  stopReasons.get(finishReason)
 
-const stopReasons: ReadonlySet<string | undefined> = new Set(
-  runParts.StopReason.literals.filter((reason) => reason !== "empty")
+const stopReasons: ReadonlyMap<string | undefined, runParts.StopReason> = new Map(
+  runParts.StopReason.literals.filter((reason) => reason !== "empty").map((reason) => [reason, reason])
 )
-
-const isStopReason = (reason: string | undefined): reason is runParts.StopReason => stopReasons.has(reason)
 
 /** The number of empty answers in a row that the model is asked again for. */
 const defaultMaxEmpty = 1

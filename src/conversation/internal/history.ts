@@ -29,6 +29,7 @@ import {
   equalsJson,
   isPlainObject,
   isSparse,
+  mostDense,
   maxUnshared,
   maxWeight,
   weigh,
@@ -661,8 +662,10 @@ const ownNew = <M extends object>(fresh: M): M => {
 }
 
 /** True for a message with two keys in one object that are equal once each half of a character is U+FFFD. */
-const hasEqualKeys = (message: object): boolean =>
-  Frozen.origin(message) === undefined ? wellFormedness(message) === "equal keys" : Frozen.origin(message) === "merged"
+const hasEqualKeys = (message: object): boolean => {
+  const origin = Frozen.origin(message)
+  return origin === undefined ? wellFormedness(message) === "equal keys" : origin === "merged"
+}
 
 /**
  * Freezes a message that a codec has just made: no other code holds a part of it, so it needs no copy. The texts of its calls
@@ -676,7 +679,7 @@ export const freezeDecoded = (message: Message): Message => {
 type Container = Record<string, unknown> | Array<unknown>
 
 const isContainer = (value: object): value is Container =>
-  Array.isArray(value) ? !isSparse(value) : isPlainObject(value, false)
+  Array.isArray(value) ? value.length <= mostDense || !isSparse(value) : isPlainObject(value, false)
 
 /** Where keys become equal, the later ones get more of the character that takes the place of a half, and the result is `true`. */
 const mendKeys = (container: Record<string, unknown>): boolean => {

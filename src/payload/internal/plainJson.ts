@@ -678,7 +678,7 @@ export const weigh = (
   } else if (depth === 0) return Number.POSITIVE_INFINITY
   else if (Array.isArray(value)) {
     for (const item of value) {
-      total += weigh(item, limit - total, depth - 1, what)
+      total += typeof item === "string" ? nodeWeight + item.length : weigh(item, limit - total, depth - 1, what)
       if (total > limit) break
     }
   } else if (what === "json" && !isPlainObject(value, false)) return Number.POSITIVE_INFINITY
@@ -687,7 +687,8 @@ export const weigh = (
     for (const key of Object.keys(value)) {
       const member: unknown = Reflect.get(value, key)
       if (what !== "anything" && isForbiddenKey(key, member)) return Number.POSITIVE_INFINITY
-      total += key.length + weigh(member, limit - total - key.length, depth - 1, what)
+      total += key.length
+      total += typeof member === "string" ? nodeWeight + member.length : weigh(member, limit - total, depth - 1, what)
       if (total > limit) break
     }
   }
@@ -708,10 +709,10 @@ export const textOf = (value: unknown, space?: number): string =>
 
 /** True for an array that is longer than any that is read, with places that are empty: a walk over all of them takes minutes. */
 export const isSparse = (array: ReadonlyArray<unknown>): boolean =>
-  array.length * nodeWeight > maxWeight && Object.values(array).length < array.length
+  array.length > mostDense && Object.values(array).length < array.length
 
-const itemsOf = (array: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>
-  isSparse(array) ? Object.values(array) : array
+/** A shorter array is walked place by place. */
+export const mostDense = maxWeight / nodeWeight
 
 /** The containers of a value that are walked without a look at what was seen before: most values have fewer. */
 export const maxUnshared = 1000
@@ -731,7 +732,7 @@ export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equ
     if (typeof next !== "object" || next === null || seen?.has(next) || ArrayBuffer.isView(next)) continue
     if (++visited > maxUnshared) (seen ??= new Set()).add(next)
     if (Array.isArray(next)) {
-      for (const item of itemsOf(next)) open.push(item)
+      for (const item of next.length > mostDense && isSparse(next) ? Object.values(next) : next) open.push(item)
       continue
     }
     const keys = Object.keys(next)
@@ -1157,7 +1158,8 @@ export const findSecret = (
 
 /** Visits the members of arrays, objects, class instances, maps and sets; getters are not called. */
 const forEachMember = (value: object, f: (key: string, member: unknown, named: boolean) => void): void => {
-  if (Array.isArray(value)) itemsOf(value).forEach((item, i) => f(String(i), item, false))
+  if (Array.isArray(value))
+    (isSparse(value) ? Object.values(value) : value).forEach((item, i) => f(String(i), item, false))
   else if (value instanceof Map) for (const [key, member] of value) f(String(key), member, typeof key === "string")
   else if (value instanceof Set) [...value].forEach((item, i) => f(String(i), item, false))
   else if (!ArrayBuffer.isView(value)) {
