@@ -722,6 +722,7 @@ export const maxUnshared = 1000
  * U+FFFD, by which two keys of one object may become equal. The value may be deeper than the stack.
  */
 export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equal keys" => {
+  if (typeof root === "string") return root.isWellFormed() ? "well-formed" : "mendable"
   const open: Array<unknown> = [root]
   let isWhole = true
   let visited = 0
@@ -735,14 +736,14 @@ export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equ
       for (const item of next.length > mostDense && isSparse(next) ? Object.values(next) : next) open.push(item)
       continue
     }
-    const keys = Object.keys(next)
     let areWhole = true
-    for (const key of keys) {
+    for (const key in next) {
       open.push(Reflect.get(next, key))
       areWhole &&= key.isWellFormed()
     }
     if (areWhole) continue
     isWhole = false
+    const keys = Object.keys(next)
     if (new Set(keys.map((key) => key.toWellFormed())).size < keys.length) return "equal keys"
   }
   return isWhole ? "well-formed" : "mendable"
