@@ -318,7 +318,7 @@ export interface ActiveRun {
  * - `model`: the name of its model, for spans.
  * - `instructions`: finds the system message; `undefined` for a plan, which has none.
  * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
- * - `parts`: those of its definition, see {@link definitionChange.compareParts}.
+ * - `parts`: the parts of its definition, see {@link definitionChange.compareParts}.
  * - `isOf`: true for a state of the same definition.
  * - `contractOf`: the contract of a tool.
  * - `changes`: the changes of what is open in a state of another definition.

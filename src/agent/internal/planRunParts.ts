@@ -51,7 +51,7 @@ export const besideMark = "effect-emissary/plan"
 
 const decodeBeside = Schema.decodeUnknownOption(Beside)
 
-/** These parts of a message, `undefined` for one that was not sent as the input of a plan. */
+/** These parts of a message, `undefined` for a message that was not sent as the input of a plan. */
 export const besideOf = (metadata: { readonly [key: string]: Schema.Json } = {}): Beside | undefined =>
   Option.getOrUndefined(decodeBeside(metadata[besideMark]))
 

@@ -762,7 +762,10 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Apply
   )
 }
 
-/** True for a whole answer without anything. One that paused or was cut off continues, and one that was stopped has a reason. */
+/**
+ * True for a whole answer without anything. An answer that paused or was cut off continues, and an answer that was stopped has a
+ * reason.
+ */
 const isEmpty = (message: Message.AssistantMessage): boolean =>
   message.finishReason !== "pause" &&
   message.finishReason !== cutOff &&

@@ -681,7 +681,7 @@ type Container = Record<string, unknown> | Array<unknown>
 const isContainer = (value: object): value is Container =>
   Array.isArray(value) ? value.length <= mostDense || !isSparse(value) : isPlainObject(value, false)
 
-/** Where keys become equal, the later ones get more of the character that takes the place of a half, and the result is `true`. */
+/** Where keys become equal, the later keys get more U+FFFD, and the result is `true`. */
 const mendKeys = (container: Record<string, unknown>): boolean => {
   let isMerged = false
   for (const key of Object.keys(container)) {

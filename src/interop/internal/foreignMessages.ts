@@ -303,7 +303,7 @@ export const foreignBlocks = (blocks: unknown, types: ReadonlyArray<string>, pat
         ]
   })
 
-/** A message with its JSON, at the position of the first one that is in it. */
+/** A message with its JSON, at the position of the first foreign message that it holds. */
 export interface Received<M> {
   readonly message: M
   readonly json: Schema.Json

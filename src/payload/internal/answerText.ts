@@ -73,7 +73,7 @@ const scalarsOf = (text: string, thoughtEnd: number, limits: plainJson.Limits) =
 
 /**
  * Reads the values of an answer: the whole text if it is JSON, else each object, array and fenced value outside of thoughts. An
- * object inside of another value, or of one that is malformed or cut off, is a part of an answer and no answer. A value that
+ * object inside of another value, or of a value that is malformed or cut off, is a part of an answer and no answer. A value that
  * breaks a limit hides the ones before it.
  */
 export const find = (text: string, limits: plainJson.Limits): Found => {
