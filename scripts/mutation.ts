@@ -65,7 +65,7 @@ const placesOf = (patterns: ReadonlyArray<string>) =>
 const rooms: Readonly<Record<string, { readonly files: ReadonlyArray<string>; readonly tests: string }>> = {
   store: { files: ["src/store/**/*.ts"], tests: "test/{store,session}/*.test.ts" },
   session: { files: ["src/session/**/*.ts"], tests: "test/session/*.test.ts" },
-  agent: { files: ["src/agent/internal/*.ts"], tests: "test/agent/*.test.ts" },
+  agent: { files: ["src/{run,agent}/internal/*.ts"], tests: "test/agent/*.test.ts" },
   plan: { files: ["src/plan/internal/*.ts"], tests: "test/{plan,golden}/*.test.ts" },
   tool: { files: ["src/tool/internal/*.ts"], tests: "test/{tool,agent}/*.test.ts" }
 }

@@ -271,7 +271,9 @@ export {
   type Budget
 } from "./internal/agentTypes.ts"
 
-export type { DefinitionServices, Interruption, OnChange, Request } from "./internal/agentTypes.ts"
+export type { OnChange } from "../run/internal/definitionChange.ts"
+export type { Interruption } from "../run/internal/runRecorder.ts"
+export type { DefinitionServices, Request } from "./internal/agentTypes.ts"
 export type { RunServices, Text, Tools } from "./internal/agentTypes.ts"
 
 /**

@@ -104,9 +104,9 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import * as runParts from "./internal/runParts.ts"
-import type { Event, State } from "./internal/runParts.ts"
-import * as runTransition from "./internal/runTransition.ts"
+import * as runParts from "../run/internal/runParts.ts"
+import type { Event, State } from "../run/internal/runParts.ts"
+import * as runTransition from "../run/internal/runTransition.ts"
 
 export {
   type Action,
@@ -118,7 +118,7 @@ export {
   InvalidDecision,
   next,
   start
-} from "./internal/runTransition.ts"
+} from "../run/internal/runTransition.ts"
 
 export {
   /**
@@ -301,7 +301,7 @@ export {
    */
   type State,
   type EventOf
-} from "./internal/runParts.ts"
+} from "../run/internal/runParts.ts"
 
 /**
  * The codec of one event: version 1, in the field `version`. Its cost does not depend

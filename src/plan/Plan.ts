@@ -65,7 +65,6 @@ import type * as Stream from "effect/Stream"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
-import * as driver from "../agent/internal/driver.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import type * as history from "../conversation/internal/history.ts"
@@ -74,6 +73,8 @@ import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as fuel from "../payload/internal/fuel.ts"
 import { PatternEngine } from "../payload/internal/patterns.ts"
+import type * as planRunParts from "../run/internal/planRunParts.ts"
+import * as runLoop from "../run/internal/runLoop.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as callContext from "../tool/internal/callContext.ts"
@@ -90,13 +91,12 @@ import * as planAgent from "./internal/planAgent.ts"
 import * as planCheck from "./internal/planCheck.ts"
 import * as planCodec from "./internal/planCodec.ts"
 import * as planNames from "./internal/planNames.ts"
-import type * as planRunParts from "../agent/internal/planRunParts.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
 
 export type { AgentMemory, Bound, Journal, KnownNames, MakeArguments, Options, Plan } from "./internal/livePlan.ts"
 export type { PlanOutput, PlanServices, ResumeOptions, RunOptions } from "./internal/livePlan.ts"
 export type { PlanRegistry, RegistryServices } from "./internal/planCodec.ts"
-export type { Input } from "../agent/internal/planRunParts.ts"
+export type { Input } from "../run/internal/planRunParts.ts"
 
 /**
  * Legal parts of a plan that are probably not meant: `routes`, `routesBy` and
@@ -644,7 +644,7 @@ const streamFrom = <A, R>(
   options: livePlan.ResumeOptions = {}
 ): Stream.Stream<PlanEvent<A>, PlanError, R> =>
   // Sound: see `drive`.
-  driver.streamOf((emit: performStep.EventSink["emit"]) =>
+  runLoop.streamOf((emit: performStep.EventSink["emit"]) =>
     engine.drive(live, begin, options, { streaming: true, emit })
   ) as Stream.Stream<PlanEvent<A>, PlanError, R>
 

@@ -10,9 +10,9 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { AgentError } from "../agent/AgentError.ts"
 import { hideContent } from "../payload/internal/base.ts"
+import type * as planRunParts from "../run/internal/planRunParts.ts"
 import * as PlanRun from "./PlanRun.ts"
 import * as planFailure from "./internal/planFailure.ts"
-import type * as planRunParts from "../agent/internal/planRunParts.ts"
 
 /**
  * A run failed. `state` is the last consistent state, with everything that was

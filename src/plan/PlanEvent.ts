@@ -11,8 +11,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { AgentEvent } from "../agent/AgentEvent.ts"
+import type * as planRunParts from "../run/internal/planRunParts.ts"
 import type * as PlanRun from "./PlanRun.ts"
-import type * as planRunParts from "../agent/internal/planRunParts.ts"
 
 /**
  * One event of a run.

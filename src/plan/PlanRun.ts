@@ -6,15 +6,15 @@
 
 import * as Schema from "effect/Schema"
 import type * as Run from "../agent/Run.ts"
-import * as runParts from "../agent/internal/runParts.ts"
 import type { TokenUsage } from "../conversation/Message.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import type * as planRunParts from "../agent/internal/planRunParts.ts"
+import type * as planRunParts from "../run/internal/planRunParts.ts"
+import * as runParts from "../run/internal/runParts.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
-export { PlanRunEvent as Event } from "../agent/internal/runParts.ts"
+export { PlanRunEvent as Event } from "../run/internal/runParts.ts"
 
-export { Outcome, type StepFailure, type StepRecord } from "../agent/internal/planRunParts.ts"
+export { Outcome, type StepFailure, type StepRecord } from "../run/internal/planRunParts.ts"
 
 export { approvalRequests, EventError, history, pauses, State } from "./internal/planTransition.ts"
 

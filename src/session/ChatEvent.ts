@@ -44,10 +44,10 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Run from "../agent/Run.ts"
-import * as runParts from "../agent/internal/runParts.ts"
-import * as runTransition from "../agent/internal/runTransition.ts"
 import * as Message from "../conversation/Message.ts"
 import { defined, plainSchema } from "../payload/internal/plainJson.ts"
+import * as runParts from "../run/internal/runParts.ts"
+import * as runTransition from "../run/internal/runTransition.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 

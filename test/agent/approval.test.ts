@@ -17,7 +17,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, throughJson, toolkit, inWorld, rolesOf, world, testGiven } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
-import * as runParts from "#src/agent/internal/runParts.ts"
+import * as runParts from "#src/run/internal/runParts.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test, testWith } from "../test.ts"
 import { bare, decide, decision } from "../decisions.ts"

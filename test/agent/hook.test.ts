@@ -5,8 +5,8 @@ import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import * as driver from "#src/agent/internal/driver.ts"
-import * as runRecorder from "#src/agent/internal/runRecorder.ts"
+import * as runLoop from "#src/run/internal/runLoop.ts"
+import * as runRecorder from "#src/run/internal/runRecorder.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
@@ -464,7 +464,7 @@ describe("MEND-15 the end of a run that failed or was cut off", () => {
       interrupt: () => recorder.record("ended")
     }
     const fiber = yield* Effect.forkChild(
-      driver.runMachine(machine, recorder, { open: Effect.void, deadline: undefined })
+      runLoop.runMachine(machine, recorder, { open: Effect.void, deadline: undefined })
     )
     yield* Effect.yieldNow
     yield* Fiber.interrupt(fiber)

@@ -28,7 +28,7 @@ import {
   toolStarted
 } from "./run-events.ts"
 import { test } from "../test.ts"
-import * as runTransition from "#src/agent/internal/runTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { decision, digestOf } from "../decisions.ts"
 
 const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({

@@ -3,8 +3,8 @@
  * interruptions and crashes come from a plan made of plain data.
  */
 import { DateTime, Effect, Result, Schema } from "effect"
-import type * as runParts from "#src/agent/internal/runParts.ts"
-import * as runTransition from "#src/agent/internal/runTransition.ts"
+import type * as runParts from "#src/run/internal/runParts.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import * as childDriver from "./child-driver.ts"
 import { digestOf } from "../decisions.ts"

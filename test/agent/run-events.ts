@@ -1,7 +1,7 @@
 /** Short names for events, for tests that write runs down by hand. */
 import { assert } from "@effect/vitest"
 import { Result } from "effect"
-import type { EventOf, MaxSteps, PlanRunEvent, Purpose } from "#src/agent/internal/runParts.ts"
+import type { EventOf, MaxSteps, PlanRunEvent, Purpose } from "#src/run/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import { time } from "./run-driver.ts"
 import { digestOf } from "../decisions.ts"

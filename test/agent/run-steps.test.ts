@@ -30,8 +30,8 @@ import {
   userMessage
 } from "./run-events.ts"
 import { inspect } from "node:util"
-import * as runParts from "#src/agent/internal/runParts.ts"
-import * as runTransition from "#src/agent/internal/runTransition.ts"
+import * as runParts from "#src/run/internal/runParts.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { pluck } from "../pluck.ts"
 import { decision, digestOf } from "../decisions.ts"
 

@@ -9,7 +9,7 @@ import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
 import { endsAs, failsFor, failsMidway } from "../outcomes.ts"
 import { test } from "../test.ts"
-import type * as runParts from "#src/agent/internal/runParts.ts"
+import type * as runParts from "#src/run/internal/runParts.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)

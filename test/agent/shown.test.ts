@@ -16,7 +16,7 @@ import {
 import { Session } from "effect-emissary/session"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import * as runParts from "#src/agent/internal/runParts.ts"
+import * as runParts from "#src/run/internal/runParts.ts"
 
 import { throughJson, toolResults } from "./fixtures.ts"
 import { decide } from "../decisions.ts"

@@ -39,7 +39,7 @@ const countFolds = Effect.fnUntraced(function* <E, R>(id: string, turn: Effect.E
   const added = session.events(id, { after: before }).pipe(Stream.take((yield* newest(id)) - before))
   const events = yield* Stream.runCollect(added)
   return {
-    folds: calls.named("agent/internal/runTransition.ts", "apply"),
+    folds: calls.named("run/internal/runTransition.ts", "apply"),
     events: events.filter(({ event }) => event._tag === "RunEvent").length
   }
 })

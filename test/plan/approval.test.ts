@@ -14,7 +14,7 @@ import { applyAll, gate, journal, log, planOf } from "./support.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
-import * as runTransition from "#src/agent/internal/runTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { bare, decide } from "../decisions.ts"
 
 const Send = Tool.make("send", {

@@ -8,7 +8,7 @@ import { pluck } from "../pluck.ts"
 import { bind, completed, events, failureIn, journal, log, planOf, runStep } from "./support.ts"
 import { failsFor, failsMidway } from "../outcomes.ts"
 import { test } from "../test.ts"
-import type * as planRunParts from "#src/agent/internal/planRunParts.ts"
+import type * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 const N = Schema.Struct({ n: Schema.Finite })
 

@@ -9,7 +9,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { json, noted } from "./nested.ts"
 import { completed, log, planOf } from "./support.ts"
 import { test } from "../test.ts"
-import * as runTransition from "#src/agent/internal/runTransition.ts"
+import * as runTransition from "#src/run/internal/runTransition.ts"
 import { bare, decide } from "../decisions.ts"
 
 const Pay = Tool.make("pay", {

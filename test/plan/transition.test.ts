@@ -7,7 +7,7 @@ import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 import { makeRules, plan, step } from "./definitions.ts"
 import { applyAll } from "./support.ts"
 import { pluck } from "../pluck.ts"
-import type * as planRunParts from "#src/agent/internal/planRunParts.ts"
+import type * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 const at = DateTime.makeUnsafe("2026-01-01T00:00:00Z")
 

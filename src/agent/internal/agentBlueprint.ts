@@ -20,6 +20,8 @@ import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, IsCheckedAgain, isArray, kindOf, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
+import * as runLoop from "../../run/internal/runLoop.ts"
+import type { State } from "../../run/internal/runParts.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -33,7 +35,6 @@ import * as agentReason from "./agentReason.ts"
 import * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
-import type { State } from "./runParts.ts"
 
 /** An agent for one run: its definition and model, its tools as models see them, and its output. */
 export interface ResolvedAgent<out A> extends agentData.RunDefinition {
@@ -609,7 +610,7 @@ export const makeAgent = <A>(
 ): agentTypes.Agent<A> => {
   const run = (begin: driver.Begin, sink?: driver.Sink) => within(driver.runAgent(machine, begin, sink))
   const stream = (begin: driver.Begin) =>
-    driver.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
+    runLoop.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
       // Sound: the only event that holds an A is the last, and it is this very run's.
       run(begin, { streaming: true, emit: (event) => emit(event as agentTypes.AgentEvent<A>) })
     )

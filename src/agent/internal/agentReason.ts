@@ -5,7 +5,7 @@
 import * as Cause from "effect/Cause"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as runTransition from "./runTransition.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
 
 /** The step of a plan that failed, the steps of the plans around it, and the type of its failure. */
 export const FailedStep = Schema.Struct({

@@ -23,6 +23,17 @@ import type { TokenCounter } from "../../conversation/TokenCounter.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
 import type { Reduction } from "../../conversation/internal/reduction.ts"
 import type { JsonObject } from "../../payload/Json.ts"
+import type { OnChange } from "../../run/internal/definitionChange.ts"
+import type {
+  ApprovalRequest,
+  Decision,
+  Event,
+  MaxSteps,
+  Outcome,
+  Purpose,
+  State
+} from "../../run/internal/runParts.ts"
+import type { Interruption } from "../../run/internal/runRecorder.ts"
 import type { ToolFailure } from "../../tool/ToolFailure.ts"
 import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
 import type { WithOwnHandler } from "../../tool/internal/boundTool.ts"
@@ -30,7 +41,9 @@ import type { ReadyToolkit } from "../../tool/internal/readyToolkit.ts"
 import type * as AgentError from "../AgentError.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
-import type { ApprovalRequest, Decision, Event, MaxSteps, Outcome, Purpose, State } from "./runParts.ts"
+
+export type { OnChange } from "../../run/internal/definitionChange.ts"
+export type { Interruption } from "../../run/internal/runRecorder.ts"
 
 /** The next request of a run: its conversation, the tokens beside it, and the model of the agent. */
 export interface Request {
@@ -46,11 +59,6 @@ export interface Budget {
 
 /** The message of the user: text, or text and file parts, or nothing, which continues the conversation as it is. */
 export type Input = string | readonly [Content, ...Array<Content>] | undefined
-
-/** The answer of `interruptWhen` that stops a run. */
-export interface Interruption {
-  readonly reason?: string | undefined
-}
 
 /** Limits of time: of the run, of one model call with its tool calls, and of each tool call. */
 export interface Timeouts {
@@ -72,9 +80,6 @@ export interface Entry {
   readonly state: State
   readonly more: boolean
 }
-
-/** The changes of a definition under which a state is resumed: none, those that break no open call, or all. */
-export type OnChange = "refuse" | "compatible" | "accept"
 
 /** Options that hold for a fresh run and for a resumed one. */
 export interface ResumeOptions {

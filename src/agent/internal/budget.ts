@@ -10,11 +10,11 @@ import { TokenCounter } from "../../conversation/TokenCounter.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
 import * as reduction from "../../conversation/internal/reduction.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as durability from "../../run/internal/durability.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
-import * as durability from "./durability.ts"
 
 interface Sizes {
   readonly threshold: number

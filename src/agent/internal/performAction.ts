@@ -38,6 +38,10 @@ import {
 } from "../../payload/internal/plainJson.ts"
 import { quote } from "../../payload/internal/base.ts"
 import * as messageOrder from "../../payload/internal/messageOrder.ts"
+import * as definitionChange from "../../run/internal/definitionChange.ts"
+import * as durability from "../../run/internal/durability.ts"
+import * as runParts from "../../run/internal/runParts.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
@@ -50,12 +54,8 @@ import type * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
 import type * as agentTypes from "./agentTypes.ts"
-import * as definitionChange from "./definitionChange.ts"
 import * as driver from "./driver.ts"
-import * as durability from "./durability.ts"
-import * as runParts from "./runParts.ts"
 import * as runSpans from "./runSpans.ts"
-import * as runTransition from "./runTransition.ts"
 
 /** The run of an agent under way, with everything that an action needs. `deadline` is in milliseconds of the Clock. */
 interface Step extends driver.ActiveRun {

@@ -12,11 +12,14 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as driver from "../../agent/internal/driver.ts"
-import * as runRecorder from "../../agent/internal/runRecorder.ts"
-import * as durability from "../../agent/internal/durability.ts"
 import * as runSpans from "../../agent/internal/runSpans.ts"
-import * as runTransition from "../../agent/internal/runTransition.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as durability from "../../run/internal/durability.ts"
+import * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as runLoop from "../../run/internal/runLoop.ts"
+import * as runParts from "../../run/internal/runParts.ts"
+import * as runRecorder from "../../run/internal/runRecorder.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as callContext from "../../tool/internal/callContext.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
@@ -27,8 +30,6 @@ import type * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planChange from "./planChange.ts"
 import * as planFailure from "./planFailure.ts"
-import * as planRunParts from "../../agent/internal/planRunParts.ts"
-import * as runParts from "../../agent/internal/runParts.ts"
 import * as planTransition from "./planTransition.ts"
 
 /** Runs inside a step may outlast the run by this, to stop by themselves and report it. */
@@ -60,7 +61,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     const outer = options.joins === true ? around?.outer : around
     const depth = callContext.depthIn(outer)
     const maxDepth = around?.maxDepth ?? driver.defaultMaxDepth
-    const deadline = driver.deadlineOf(services, options.timeouts?.total, options.handed?.deadline)
+    const deadline = runLoop.deadlineOf(services, options.timeouts?.total, options.handed?.deadline)
     const context =
       begin._tag === "Resume" ? begin.state.context : (options.context ?? callContext.inheritedContext(services))
     const from =
@@ -88,7 +89,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
       perform: (action: planTransition.Action) => perform(run, action),
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
     }
-    const running = driver.runMachine(machine, run.recorder, { open: openRun(run, state, change), deadline })
+    const running = runLoop.runMachine(machine, run.recorder, { open: openRun(run, state, change), deadline })
     yield* (options.joins === true ? running : callContext.asRun(running, { outer, maxDepth, context })).pipe(
       Effect.mapError((error) =>
         failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })

@@ -7,12 +7,12 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
-import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import { quote, truncateText } from "../../payload/internal/base.ts"
 import { kindOf } from "../../payload/internal/plainJson.ts"
-import * as planRunParts from "../../agent/internal/planRunParts.ts"
+import * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
 
 /** Why a run failed; `PlanError` has the documentation. */
 export const Reason = Schema.TaggedUnion({

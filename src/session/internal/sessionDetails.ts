@@ -2,10 +2,10 @@
 
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as runParts from "../../agent/internal/runParts.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { checkKeys, defined } from "../../payload/internal/plainJson.ts"
+import * as runParts from "../../run/internal/runParts.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type { Details } from "./sessionTypes.ts"
 

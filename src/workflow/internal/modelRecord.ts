@@ -9,8 +9,8 @@ import * as Schema from "effect/Schema"
 import * as AiError from "effect/ai/AiError"
 import * as Response from "effect/ai/Response"
 import * as Message from "../../conversation/Message.ts"
-import type { Exchange, NotStored } from "../../agent/internal/durability.ts"
 import { defined, isObject, publicDescription } from "../../payload/internal/plainJson.ts"
+import type { Exchange, NotStored } from "../../run/internal/durability.ts"
 
 const { content, model, response, usage } = Message.AssistantMessage.fields
 

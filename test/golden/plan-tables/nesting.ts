@@ -7,7 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { bind, completed, log } from "../../plan/support.ts"
 import type { Rows } from "./row.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import * as planRunParts from "#src/agent/internal/planRunParts.ts"
+import * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 const reader = Agent.make("reader", { instructions: "You are the reader." })
 const clerk = Agent.make("clerk", {

@@ -7,7 +7,7 @@ import { Session } from "effect-emissary/session"
 import { type Bound, observed, raised } from "./run.ts"
 import type { Trace } from "./fixtures.ts"
 import type { RunResult } from "./vocabulary.ts"
-import type * as planRunParts from "#src/agent/internal/planRunParts.ts"
+import type * as planRunParts from "#src/run/internal/planRunParts.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 /** Sessions of one plan on the store around: the process that has it. */

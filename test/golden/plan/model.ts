@@ -8,7 +8,7 @@ import { isObject, type Json, list } from "../family.ts"
 import { fixtureOf, holds, types, valueOf } from "./fixtures.ts"
 import { inputOf } from "./run.ts"
 import * as V from "./vocabulary.ts"
-import * as planRunParts from "#src/agent/internal/planRunParts.ts"
+import * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 /** Places where the specification advises against the recording. */
 export type Advice =

@@ -8,7 +8,7 @@ import { isObject, type Json } from "../family.ts"
 import { makePredicates, makeTargets, type Trace, types } from "./fixtures.ts"
 import { type Envelope, type Fixtures, type Raised, type RunResult, stepsOf, targetOf, type World } from "./vocabulary.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import * as planRunParts from "#src/agent/internal/planRunParts.ts"
+import * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 const targetNames = (plan: unknown, kind: string): ReadonlyArray<string> =>
   stepsOf(plan)

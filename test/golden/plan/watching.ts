@@ -8,7 +8,7 @@ import { inputOf, load } from "./run.ts"
 import * as V from "./vocabulary.ts"
 import * as condition from "#src/plan/internal/condition.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import * as planRunParts from "#src/agent/internal/planRunParts.ts"
+import * as planRunParts from "#src/run/internal/planRunParts.ts"
 
 /** The recorded names of our events, with the step and its output. */
 const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyArray<unknown>> => {

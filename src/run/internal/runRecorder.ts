@@ -42,7 +42,11 @@ import type * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as history from "../../conversation/internal/history.ts"
-import type * as agentTypes from "./agentTypes.ts"
+
+/** The answer of `interruptWhen` that stops a run. */
+export interface Interruption {
+  readonly reason?: string | undefined
+}
 
 /**
  * The events of one run under way: applied when they are recorded, and delivered one at a time, in that order.
@@ -64,7 +68,7 @@ import type * as agentTypes from "./agentTypes.ts"
  */
 export interface Recorder<State, Event, View, E = never> {
   readonly state: State
-  readonly interruption: agentTypes.Interruption | undefined
+  readonly interruption: Interruption | undefined
   waits: boolean
   readonly clock: Clock.Clock
   readonly now: () => DateTime.Utc
@@ -73,8 +77,8 @@ export interface Recorder<State, Event, View, E = never> {
   readonly defer: (event: Event) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
   readonly delivered: () => Effect.Effect<void, E>
-  readonly stop: (interruption: agentTypes.Interruption) => Effect.Effect<void>
-  readonly stopped: Effect.Effect<agentTypes.Interruption>
+  readonly stop: (interruption: Interruption) => Effect.Effect<void>
+  readonly stopped: Effect.Effect<Interruption>
   readonly cut: (which: "current" | "all") => Effect.Effect<void>
   readonly close: () => void
   readonly hold: () => void
@@ -111,7 +115,7 @@ export interface RecorderOptions<State, Event, View, E> {
 
 /** The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. */
 export interface Parent<Event, View> {
-  readonly interruption: () => agentTypes.Interruption | undefined
+  readonly interruption: () => Interruption | undefined
   readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void>
   readonly emit: (view: View) => Effect.Effect<void>
   readonly hold: () => void
@@ -128,8 +132,8 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   waits = false
   private readonly isWatched: boolean
   private readonly outbox: Outbox<E>
-  private readonly stopping = Deferred.makeUnsafe<agentTypes.Interruption>()
-  private reason: agentTypes.Interruption | undefined = undefined
+  private readonly stopping = Deferred.makeUnsafe<Interruption>()
+  private reason: Interruption | undefined = undefined
   private unwritten: ReadonlyArray<Event>
   private inParent: Effect.Effect<void> = Exit.void
 
@@ -143,11 +147,11 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     this.outbox = this.isWatched ? makeOutbox(context) : emptyOutbox
   }
 
-  get interruption(): agentTypes.Interruption | undefined {
+  get interruption(): Interruption | undefined {
     return this.reason ?? this.options.parent?.interruption()
   }
 
-  get stopped(): Effect.Effect<agentTypes.Interruption> {
+  get stopped(): Effect.Effect<Interruption> {
     return Deferred.await(this.stopping)
   }
 
@@ -186,7 +190,7 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     return this.outbox.wait()
   }
 
-  stop(reason: agentTypes.Interruption): Effect.Effect<void> {
+  stop(reason: Interruption): Effect.Effect<void> {
     this.reason ??= reason
     return Effect.asVoid(Deferred.succeed(this.stopping, this.reason))
   }

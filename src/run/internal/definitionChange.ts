@@ -6,9 +6,11 @@ import type * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
 import { appendToken, own } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
-import type { OnChange } from "./agentTypes.ts"
 import type * as runParts from "./runParts.ts"
 import * as runTransition from "./runTransition.ts"
+
+/** The changes of a definition under which a state is resumed: none, those that break no open call, or all. */
+export type OnChange = "refuse" | "compatible" | "accept"
 
 type Changes = ReadonlyArray<ToolContract.Change>
 
