@@ -6,7 +6,7 @@ import { LanguageModel, Response, Tool, Toolkit } from "effect/ai"
 import { RunnerAddress, type ShardingConfig } from "effect/cluster"
 import { SqlClient } from "effect/sql"
 import { Agent, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { randomUUID } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -120,7 +120,7 @@ export interface Place {
 /** Sessions, the services of their cluster, and their database. */
 export const sessions = ({ config, database, options, pace = 0, port = 0, where }: Place) => {
   // Sound: written by `bench/fleet.ts`
-  const given = options as Parameters<typeof Session.layerCluster>[1]
+  const given = options as Parameters<typeof ClusterSession.layer>[1]
   if (where === "layer") {
     return Session.layer([agent], given).pipe(
       Layer.provide([agentLayer(pace), VersionedStore.layerSql()]),
@@ -129,7 +129,7 @@ export const sessions = ({ config, database, options, pace = 0, port = 0, where 
     )
   }
   const shardingConfig = { ...config, runnerAddress: Option.some(RunnerAddress.make("127.0.0.1", port)) }
-  const hosted = Session.layerCluster([agent], given).pipe(Layer.provide(agentLayer(pace)))
+  const hosted = ClusterSession.layer([agent], given).pipe(Layer.provide(agentLayer(pace)))
   if (database.type === "SQLite") {
     const runner = SqliteRunner.layer({ filename: database.filename, shardingConfig: config })
     return Layer.orDie(Layer.provideMerge(hosted, runner))
@@ -144,7 +144,7 @@ export const sessions = ({ config, database, options, pace = 0, port = 0, where 
 
 /** The sessions that other processes have. */
 export const remote = (database: Database, config?: Config) =>
-  Session.layerClient().pipe(
+  ClusterSession.layerClient().pipe(
     Layer.provide(
       NodeClusterHttp.layer({ transport: "http", storage: "sql", clientOnly: true, shardingConfig: config })
     ),

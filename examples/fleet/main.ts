@@ -8,7 +8,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Console, Effect, FileSystem, Queue, Random, References, Stream } from "effect"
 import { ChildProcess } from "effect/process"
 import { Message } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { fileURLToPath } from "node:url"
 import * as cluster from "./cluster.ts"
 import * as view from "./view.ts"
@@ -112,7 +112,7 @@ const program = Effect.gen(function* () {
   const screen = yield* view.make(process.stdout.isTTY === true)
   yield* screen.line(`A fleet on ${cluster.isPostgres(address) ? "PostgreSQL" : "SQLite"}`)
   const base = yield* Random.nextIntBetween(20_000, 40_000)
-  yield* Effect.provide(converse(screen, address, base), Session.layerClient()).pipe(
+  yield* Effect.provide(converse(screen, address, base), ClusterSession.layerClient()).pipe(
     Effect.provide(cluster.client(address))
   )
 })

@@ -3,7 +3,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, References, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as cluster from "./cluster.ts"
 
@@ -49,7 +49,7 @@ const Model = ScriptedModel.layer(({ messages }) => {
   }
 })
 
-const Sessions = Session.layerCluster([Clerk]).pipe(
+const Sessions = ClusterSession.layer([Clerk]).pipe(
   Layer.provide(Clerk.layer),
   Layer.provide([ToolsLive, Model, cluster.runner(address, Number(port))])
 )

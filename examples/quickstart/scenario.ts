@@ -3,6 +3,7 @@
  */
 import { Config, Effect, Layer, Schema } from "effect"
 import { ModelRegistry } from "effect-emissary"
+import { EnvModels } from "effect-emissary/ai-sdk"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { fileURLToPath } from "node:url"
@@ -26,5 +27,5 @@ const scriptedLayer = ModelRegistry.layer({
 
 /** The scripted model, or those for which the environment has a package and a key. */
 export const modelsLayer = Layer.unwrap(
-  Effect.map(isScripted, (scripted) => (scripted ? scriptedLayer : ModelRegistry.layerEnv({ providers: "any" })))
+  Effect.map(isScripted, (scripted) => (scripted ? scriptedLayer : EnvModels.layer({ providers: "any" })))
 )

@@ -11,6 +11,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Config, Console, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Agent, AgentEvent, ModelRegistry } from "effect-emissary"
+import { EnvModels } from "effect-emissary/ai-sdk"
 import { ModelCassette } from "effect-emissary/testing"
 
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
@@ -35,7 +36,7 @@ const named = (name: string) =>
   Layer.effect(
     LanguageModel.LanguageModel,
     Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(name, {}))
-  ).pipe(Layer.provide(ModelRegistry.layerEnv()))
+  ).pipe(Layer.provide(EnvModels.layer()))
 
 const program = Effect.gen(function* () {
   const first = yield* harbourMaster.stream("When can I leave Lisbon?").pipe(

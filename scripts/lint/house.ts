@@ -43,12 +43,12 @@ type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
 /** The rooms that each room may import, `internal/` included. `index` is the root barrel of the package. */
 const arrows: Record<string, ReadonlyArray<string>> = {
   payload: [],
-  "ai-sdk": ["payload"],
   store: ["payload"],
   tool: ["payload"],
   conversation: ["payload", "tool"],
   run: ["payload", "tool", "conversation"],
-  agent: ["payload", "ai-sdk", "tool", "conversation", "run"],
+  agent: ["payload", "tool", "conversation", "run"],
+  "ai-sdk": ["payload", "agent"],
   plan: ["payload", "store", "tool", "conversation", "run", "agent"],
   interop: ["payload", "tool", "conversation"],
   mcp: ["payload", "tool", "conversation", "run", "agent"],

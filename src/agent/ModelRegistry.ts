@@ -7,7 +7,7 @@
  * data. The registry, supplied by the program that runs the agent, has the providers:
  * each builds its models, and accepts its options from a definition.
  * URLs, headers and keys are the provider layer's own business and never come
- * from a definition.
+ * from a definition. `EnvModels.layer` of `effect-emissary/ai-sdk` is a registry of the providers that the environment configures.
  *
  * @since 0.1.0
  */
@@ -27,7 +27,6 @@ import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import * as agentData from "./internal/agentData.ts"
-import * as envModels from "./internal/envModels.ts"
 
 const Reason = Schema.TaggedUnion({
   InvalidModelName: { found: Schema.String },
@@ -50,10 +49,9 @@ const explain = Reason.match({
   UnknownProvider: ({ closest, known, provider, variable }) => {
     const found = `unknown provider ${quote(provider)}; known providers: ${known.length === 0 ? "none" : known.join(", ")}.`
     const similar = closest === undefined ? "" : ` Did you mean ${quote(closest)}?`
-    if (variable === undefined) return `${found}${similar} Add it to ModelRegistry.layer`
-    const isKnown = envModels.knownProviders.includes(provider)
-    const url = isKnown ? "Add it" : `For a server with the API of OpenAI set ${variable}, and add the name`
-    return `${found}${similar} ${url} to the providers of ModelRegistry.layerEnv`
+    const url =
+      variable === undefined ? "Add it" : `For a server with the API of OpenAI set ${variable}, and add the name`
+    return `${found}${similar} ${url} to the providers of the registry`
   },
   InvalidModelOptions: ({ error, provider }) =>
     `provider ${quote(provider)} does not accept these options: ${error.message}`,
@@ -73,11 +71,11 @@ const explain = Reason.match({
  *
  * - `InvalidModelName`: the name is not of the form `"provider/model"`; `found` is
  *   the name, or the kind of the value.
- * - `UnknownProvider`: the registry has no such provider; `known` lists those it has. With {@link layerEnv}, `closest` is one of
- *   them with a similar name, and `variable` the one for its URL.
+ * - `UnknownProvider`: the registry has no such provider; `known` lists those it has. With `EnvModels.layer`, `closest` is one of
+ *   them with a similar name, and `variable` the one for the URL of a provider that is not in its table.
  * - `InvalidModelOptions`: the options do not fit the provider's Schema, or hold a
  *   secret.
- * - `PackageMissing`, `KeyMissing`: {@link layerEnv} needs a package to be installed, or one of the `variables` to be set.
+ * - `PackageMissing`, `KeyMissing`: `EnvModels.layer` needs a package to be installed, or one of the `variables` to be set.
  * - `ModelUnavailable`: the layer of the model failed. `problem` is the kind of its
  *   error; {@link causeOf} returns the error, which may hold secrets.
  *
@@ -184,10 +182,6 @@ export const Sampling = Schema.Struct({
  */
 export type Sampling = typeof Sampling.Type
 
-const artefact = "Model options"
-
-const optionsPath = "/model_options"
-
 /**
  * Describes a provider: the options it takes from a definition, and how a model
  * of it is built.
@@ -208,7 +202,7 @@ export const provider = <Options, E, R>(entry: {
   readonly options: Schema.Decoder<Options>
   readonly model: (model: string, options: Options) => Layer.Layer<LanguageModel.LanguageModel, E, R>
 }): Provider<E, R> => {
-  const decode = Json.decode(entry.options, { what: artefact, path: optionsPath })
+  const decode = Json.decode(entry.options, agentData.optionsOfModel)
   return { build: ({ model }, options) => Effect.map(decode(options), (decoded) => entry.model(model, decoded)) }
 }
 
@@ -228,8 +222,8 @@ const refuseBuild =
 /** A copy of the options, once they are plain JSON without secrets. */
 const checkOptions = (model: string, name: agentData.ModelName, options: Json.JsonObject) =>
   Effect.andThen(
-    agentData.rejectSecrets(options, { what: artefact, path: optionsPath }),
-    plainJson.checkObject(options, { what: artefact })
+    agentData.rejectSecrets(options, agentData.optionsOfModel),
+    plainJson.checkObject(options, { what: agentData.optionsOfModel.what })
   ).pipe(Effect.mapError(refuseBuild(model, name)))
 
 /** The key of a model that is kept ready; compared by structure. */
@@ -321,7 +315,8 @@ const fromProviders = <R>(providers: {
   return fromLookup((provider) => plainJson.own(providers, provider) ?? { _tag: "UnknownProvider", provider, known })
 }
 
-const fromLookup = <R>(
+/** @internal A registry that finds its providers by a function. */
+export const fromLookup = <R>(
   find: (provider: string) => Provider<unknown, R> | typeof Reason.Type
 ): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> =>
   Layer.effect(
@@ -366,96 +361,6 @@ const fromLookup = <R>(
         })
       })
     })
-  )
-
-const decodeSampling = Json.decode(Sampling, { what: artefact, path: optionsPath })
-
-const environment: Provider<unknown, never> = {
-  build: Effect.fnUntraced(function* (name, options) {
-    return yield* envModels.build(name, yield* decodeSampling(options))
-  })
-}
-
-/**
- * Options of {@link layerEnv}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface EnvOptions {
-  /**
-   * The providers that a name may select. Default: those of the table in {@link layerEnv}. With `"any"` also each other name
-   * with a URL in the environment, so a definition can send its prompt, and `NAME_API_KEY`, to each `NAME_BASE_URL`. The layer
-   * dies with another text, and with a name that has no URL and is close to one of the table.
-   */
-  readonly providers?: ReadonlyArray<string> | "any" | undefined
-}
-
-/**
- * A registry of the providers that the environment configures: their packages are installed, and their keys are set.
- *
- * **When to use**
- *
- * Use to choose a model by its name alone, in a command line or an example. Where definitions come from outside, list
- * the `providers` that they may use, or use a {@link layer}: a definition may name each provider here that the environment has a
- * key for.
- *
- * **Details**
- *
- * | provider | package | variables |
- * |---|---|---|
- * | `anthropic` | `@ai-sdk/anthropic` | `ANTHROPIC_API_KEY` |
- * | `deepseek` | `@ai-sdk/deepseek` | `DEEPSEEK_API_KEY` |
- * | `google` | `@ai-sdk/google` | `GOOGLE_GENERATIVE_AI_API_KEY` or `GEMINI_API_KEY` |
- * | `groq` | `@ai-sdk/groq` | `GROQ_API_KEY` |
- * | `mistral` | `@ai-sdk/mistral` | `MISTRAL_API_KEY` |
- * | `ollama` | `@ai-sdk/openai-compatible` | none |
- * | `openai` | `@ai-sdk/openai` | `OPENAI_API_KEY` |
- * | `openrouter` | `@ai-sdk/openai-compatible` | `OPENROUTER_API_KEY` |
- * | `xai` | `@ai-sdk/xai` | `XAI_API_KEY` |
- * | any other name in `providers` | `@ai-sdk/openai-compatible` | its URL, and `NAME_API_KEY` if the server wants a key |
- *
- * `NAME_BASE_URL` is the URL of the provider `name`, with the letters in upper case and `_` for other characters:
- * with `providers: ["vllm"]`, `VLLM_BASE_URL=http://localhost:8000/v1` makes `vllm/qwen3` a model. It replaces the URL of a provider in the table, such as
- * `OPENAI_BASE_URL`; that of Ollama is `http://localhost:11434/v1` by default.
- *
- * A definition may set the options of {@link Sampling}. A name that would lead elsewhere in a URL, with `..` between slashes or
- * with one of `?#%\\`, is an `InvalidModelName`. The variables are read through the `ConfigProvider` of the layer when a
- * model is first asked for, and the package is imported then. What is missing is the reason of a {@link ModelRegistryError}.
- * A model that the provider does not know fails at its first call: the error names the closest models of those that
- * the provider lists at `GET {url}/models`.
- *
- * A redirect is not followed, because it would take the key and the prompt to another server. A response has at most
- * 64 MiB.
- *
- * **Example** (A server under a name of its own, and a missing key)
- *
- * ```ts
- * import assert from "node:assert"
- * import { ConfigProvider, Effect, Layer } from "effect"
- * import { ModelRegistry } from "effect-emissary"
- *
- * const Models = ModelRegistry.layerEnv({ providers: ["openai", "vllm"] })
- * const environment = ConfigProvider.layer(ConfigProvider.fromUnknown({ VLLM_BASE_URL: "http://localhost:8000/v1" }))
- * const program = Effect.gen(function*() {
- *   const registry = yield* ModelRegistry.ModelRegistry
- *   yield* registry.resolve("vllm/qwen3", { temperature: 0.2 })
- *   return yield* Effect.flip(registry.resolve("openai/gpt-5.2", {}))
- * }).pipe(Effect.scoped, Effect.provide(Layer.provide(Models, environment)))
- *
- * const error = await Effect.runPromise(program)
- * assert.match(error.message, /provider "openai" needs a key. Set OPENAI_API_KEY/)
- * ```
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerEnv = ({ providers = envModels.knownProviders }: EnvOptions = {}): Layer.Layer<ModelRegistry> =>
-  Layer.provide(
-    fromLookup((name) =>
-      providers === "any" || providers.includes(name) ? environment : envModels.unknownProvider(name, providers)
-    ),
-    Layer.effectDiscard(envModels.requireProviders(providers))
   )
 
 /**

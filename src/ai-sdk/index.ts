@@ -4,3 +4,4 @@
  * @since 0.1.0
  */
 export * as AiSdk from "./AiSdk.ts"
+export * as EnvModels from "./EnvModels.ts"

@@ -1,5 +1,5 @@
 /**
- * A cluster of one process on one SQLite file, for `Session.layerCluster` of `effect-emissary/session`, and for
+ * A cluster of one process on one SQLite file, for `ClusterSession.layer` of `effect-emissary/session`, and for
  * `ClusterWorkflowEngine` of Effect.
  *
  * **When to use**
@@ -52,14 +52,14 @@ const layerDigest = Layer.succeed(Digest.Digest, {
  * ```ts
  * import { Effect, Layer } from "effect"
  * import { Agent } from "effect-emissary"
- * import { Session } from "effect-emissary/session"
+ * import { ClusterSession, Session } from "effect-emissary/session"
  * import { SqliteRunner } from "effect-emissary/node"
  * import { ScriptedModel } from "effect-emissary/testing"
  * import assert from "node:assert"
  *
  * const support = Agent.make("support", { instructions: "You help customers." })
  *
- * const sessions = Session.layerCluster([support]).pipe(
+ * const sessions = ClusterSession.layer([support]).pipe(
  *   Layer.provide(SqliteRunner.layer({ filename: ":memory:" })),
  *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }]))
  * )

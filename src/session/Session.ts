@@ -9,7 +9,7 @@
  *
  * **Details**
  *
- * A layer decides where sessions live: {@link layer} in this process, {@link layerCluster} on a fleet of
+ * A layer decides where sessions live: {@link layer} in this process, `ClusterSession.layer` on a fleet of
  * machines. The program is the same.
  *
  * A session stores its events in a journal, each with a sequence number that counts from 1. A reader that lost its
@@ -75,8 +75,6 @@ import * as Option from "effect/Option"
 import type * as EffectResult from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { Sharding } from "effect/cluster/Sharding"
-import type { SqlClient } from "effect/sql/SqlClient"
 import * as Run from "../agent/Run.ts"
 import * as Message from "../conversation/Message.ts"
 import { defined, plainSchema } from "../payload/internal/plainJson.ts"
@@ -87,7 +85,6 @@ import * as runParts from "../run/internal/runParts.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as sessionArguments from "./internal/sessionArguments.ts"
 import * as localSessions from "./internal/localSessions.ts"
-import type * as sessionEntity from "./internal/sessionEntity.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
 import * as sessionProgress from "./internal/sessionProgress.ts"
@@ -674,7 +671,7 @@ export const fromDefinitions = <R>(decode: sessionTypes.Definitions<R>["decode"]
  *
  * Use it for a server with one process, for tests, and for programs with an embedded database (`SqliteClient.layerStore`
  * of `effect-emissary/node`). Processes that share a store may use it, too: a turn runs in one of them, and the others wait
- * until it has ended. For several machines use {@link layerCluster}, which sends each message to the process that has the
+ * until it has ended. For several machines use `ClusterSession.layer`, which sends each message to the process that has the
  * session.
  *
  * **Details**
@@ -705,107 +702,6 @@ export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
     Effect.gen(function* () {
       const host = yield* localSessions.hostOf<Rs[number]>(yield* VersionedStore.VersionedStore, agents, options ?? {})
       return sessionArguments.checked(yield* localSessions.make(host))
-    })
-  )
-
-/** `effect/cluster` reads the environment when it is loaded, which not every runtime permits. Only a fleet needs it. */
-const loadEntity = Effect.suspend(() => {
-  if (entity !== undefined) return Effect.succeed(entity)
-  const loading = Effect.promise(() => import("./internal/sessionEntity.ts"))
-  return Effect.tap(loading, (loaded) => Effect.sync(() => void (entity = loaded)))
-})
-
-let entity: typeof sessionEntity | undefined
-
-/**
- * Sessions of a fleet, in a process that runs some of them.
- *
- * **When to use**
- *
- * Use it where several machines, or several processes of one, share the sessions. Each session is in one of them at a time, and
- * every process sends its calls there. Use {@link layerClient} in processes that only call.
- *
- * **Details**
- *
- * - A session is an entity of `effect/cluster`. The `Sharding` service decides which process has it: `SqliteRunner.layer` of
- *   `effect-emissary/node` for one process, `NodeClusterHttp.layer` of `@effect/platform-node` for several.
- * - A message that was sent is delivered although the process that has the session dies, or none is running. A session whose
- *   process died continues in the next one as soon as the cluster has noticed.
- * - A process that is shut down lets tool calls under way finish, for `drainTime` (default 10 seconds) at most. The next
- *   process resumes the turn after the last event.
- * - A session that is not used leaves the memory after `idleTime`, even while its events are read. It waits in the store.
- * - `retention`: the messages of the cluster that were answered are deleted from its tables after this long; default 1 day.
- *   The `SqlClient` is that of the cluster.
- * - `timeout`: as in {@link layerClient}.
- *
- * **Example** (One process with a database in a file)
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { Agent } from "effect-emissary"
- * import { Session } from "effect-emissary/session"
- * import { SqliteRunner } from "effect-emissary/node"
- * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
- *
- * const support = Agent.make("support", { instructions: "You help customers." })
- *
- * const fleet = Session.layerCluster([support]).pipe(
- *   Layer.provide(SqliteRunner.layer({ filename: ":memory:" })),
- *   Layer.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }]))
- * )
- * const answer = await Effect.runPromise(Effect.provide(Session.ask("chat/42", "Hello, I am Ada."), fleet))
- * assert.strictEqual(answer.text, "Welcome, Ada!")
- * ```
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerCluster = <Rs extends readonly [unknown, ...Array<unknown>]>(
-  agents: sessionTypes.HostedAll<Rs>,
-  options?: sessionTypes.Options & {
-    readonly drainTime?: Duration.Input | undefined
-    readonly retention?: Duration.Input | undefined
-    readonly timeout?: Duration.Input | undefined
-  }
-): Layer.Layer<Session, never, Rs[number] | VersionedStore.VersionedStore | Sharding | SqlClient> => {
-  const runner = Layer.unwrap(
-    Effect.gen(function* () {
-      const store = yield* VersionedStore.VersionedStore
-      const host = yield* localSessions.hostOf<Rs[number]>(store, agents, options ?? {})
-      const retention = yield* localSessions.durationOf("retention", options?.retention ?? "1 day", "1 minute")
-      return (yield* loadEntity).layer(host, retention)
-    })
-  )
-  return Layer.provideMerge(layerClient(options), runner)
-}
-
-/**
- * Sessions of a fleet, in a process that runs none of them: a web server, for example.
- *
- * **Details**
- *
- * It needs neither the agents nor the store, only a `Sharding` service of a client: `NodeClusterHttp.layer` with
- * `clientOnly: true`. A message that was sent is delivered although its caller leaves, or no runner is there.
- *
- * `timeout` (default 30 seconds): a call that was not answered for this long is made again, and the events of a session that
- * was silent are asked for again, wherever the session is then: a machine that is gone does not close its connections. A
- * call that was not answered for about four times as long fails with `Unreachable`. The message may be stored then: send it
- * again with the same `messageId`.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerClient = (options?: {
-  readonly namespace?: string | undefined
-  readonly timeout?: Duration.Input | undefined
-}): Layer.Layer<Session, never, Sharding> =>
-  Layer.effect(
-    Session,
-    Effect.gen(function* () {
-      const entity = yield* loadEntity
-      const made = yield* entity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds")
-      return sessionArguments.checked(made)
     })
   )
 

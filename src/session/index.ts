@@ -4,4 +4,5 @@
  * @since 0.1.0
  */
 export * as ChatEvent from "./ChatEvent.ts"
+export * as ClusterSession from "./ClusterSession.ts"
 export * as Session from "./Session.ts"

@@ -24,7 +24,7 @@
  * names the span of the fiber. {@link external} admits work of this kind. A `Date.now` or `Math.random` shows
  * because each seed runs twice, and both runs have to be the same.
  *
- * `Session.layerCluster` and `Session.layerClient` load `effect/cluster` when the first of them is built. Build one of them before the first world.
+ * `ClusterSession.layer` and `ClusterSession.layerClient` load `effect/cluster` when the first of them is built. Build one of them before the first world.
  *
  * **Example** (A chat that survives its processes)
  *

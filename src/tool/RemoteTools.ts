@@ -120,7 +120,8 @@ export class InvalidOption extends Schema.TaggedError<InvalidOption>("effect-emi
  *
  * ```ts
  * import { Option, Schema } from "effect"
- * import { RemoteTools, ToolResult } from "effect-emissary"
+ * import { ToolResult } from "effect-emissary"
+ * import { RemoteTools } from "effect-emissary/tool"
  * import assert from "node:assert"
  *
  * const mayHaveRun = (result: ToolResult.ToolResult): boolean =>
@@ -274,7 +275,7 @@ export interface ClientOptions {
  * import { Effect, Layer, Redacted, Schema } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
  * import { HttpRouter, HttpServer } from "effect/http"
- * import { RemoteTools } from "effect-emissary"
+ * import { RemoteTools } from "effect-emissary/tool"
  * import assert from "node:assert"
  * import { createServer } from "node:http"
  *
@@ -373,7 +374,8 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * import { Effect, Layer, Redacted, Schema } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
  * import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
- * import { Agent, AgentDefinition, ModelRegistry, RemoteTools, ToolContract, ToolResolver } from "effect-emissary"
+ * import { Agent, AgentDefinition, ModelRegistry, ToolContract, ToolResolver } from "effect-emissary"
+ * import { RemoteTools } from "effect-emissary/tool"
  * import { ScriptedModel } from "effect-emissary/testing"
  * import assert from "node:assert"
  * import { createServer } from "node:http"
@@ -448,7 +450,7 @@ export const layerRuntime = (
  * import { Effect, Layer, Redacted, Schema, Stream } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
  * import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
- * import { RemoteTools } from "effect-emissary"
+ * import { RemoteTools } from "effect-emissary/tool"
  * import assert from "node:assert"
  * import { createServer } from "node:http"
  *

@@ -6,7 +6,7 @@ import { TestRunner } from "effect/cluster"
 import { Agent, Message, Run, VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { decide } from "../decisions.ts"
 import * as sessions from "../session/sessions.ts"
@@ -164,7 +164,7 @@ describe("RIGHT-22 L11 names of a session that are spelled like secret keys", ()
   const keepEvents = 20
   const places = {
     "in one process": Layer.provideMerge(Session.layer(agents, { keepEvents }), VersionedStore.layerMemory),
-    "on a fleet": Layer.provideMerge(Session.layerCluster(agents, { keepEvents }), runner)
+    "on a fleet": Layer.provideMerge(ClusterSession.layer(agents, { keepEvents }), runner)
   }
 
   for (const [place, layer] of Object.entries(places)) {

@@ -3,16 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Result, Schema, SchemaGetter } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
-import {
-  Agent,
-  AgentDefinition,
-  ModelRegistry,
-  RemoteTools,
-  Run,
-  ToolContract,
-  ToolResolver,
-  VersionedStore
-} from "effect-emissary"
+import { Agent, AgentDefinition, ModelRegistry, Run, ToolContract, ToolResolver, VersionedStore } from "effect-emissary"
+import { RemoteTools } from "effect-emissary/tool"
 import { Session } from "effect-emissary/session"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"

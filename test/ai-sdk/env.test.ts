@@ -3,6 +3,7 @@ import { Config, ConfigProvider, Effect, Layer } from "effect"
 import { createServer, type IncomingMessage } from "node:http"
 import type { AddressInfo } from "node:net"
 import { Agent, ModelRegistry } from "effect-emissary"
+import { EnvModels } from "effect-emissary/ai-sdk"
 import { failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
 
@@ -90,10 +91,7 @@ const serve = (reply: (request: Received) => Reply) =>
   )
 
 const environment = (variables: Record<string, string>) =>
-  Layer.provide(
-    ModelRegistry.layerEnv({ providers: "any" }),
-    ConfigProvider.layer(ConfigProvider.fromUnknown(variables))
-  )
+  Layer.provide(EnvModels.layer({ providers: "any" }), ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
 
 const ask = (model: string, variables: Record<string, string>, modelOptions = {}) =>
   Agent.make("a", { model, modelOptions })
@@ -107,7 +105,7 @@ const resolve = (model: string, variables: Record<string, string>, options = {})
 
 const key = "sk-test-abcdefgh12345678"
 
-describe("MODEL-2 ModelRegistry.layerEnv", () => {
+describe("MODEL-2 EnvModels.layer", () => {
   const providers: ReadonlyArray<
     readonly [
       model: string,
@@ -198,10 +196,10 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
   test.live("MEND-4 a name selects a listed provider only", function* () {
     const { received, url } = yield* serve(() => chat("Hello."))
     const variables = { VAULT_BASE_URL: url, VAULT_API_KEY: key, OPENAI_API_KEY: key, OPENAI_BASE_URL: url }
-    const select = (model: string, options?: ModelRegistry.EnvOptions) =>
+    const select = (model: string, options?: EnvModels.Options) =>
       Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(model, {})).pipe(
         Effect.provide(
-          Layer.provide(ModelRegistry.layerEnv(options), ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
+          Layer.provide(EnvModels.layer(options), ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
         )
       )
     for (const model of ["vault/x", "VAULT/x", "__proto__/x"]) {
@@ -210,7 +208,7 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
     }
     const error = yield* failsFor("UnknownProvider", select("openai/gpt-5.2", { providers: ["vault"] }))
     assert.include(error.message, `unknown provider "openai"; known providers: vault.`)
-    assert.match(error.message, / Add it to the providers of ModelRegistry.layerEnv$/)
+    assert.match(error.message, / Add it to the providers of the registry$/)
     yield* failsFor("UnknownProvider", select("VAULT/x", { providers: ["vault"] }))
     yield* select("vault/x", { providers: ["vault"] })
     yield* select("openai/gpt-5.2")
@@ -219,13 +217,10 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
   })
 
   test("MEND-4 providers that are no list, or misspelt, are found when the layer is built", function* () {
-    const build = (providers: ModelRegistry.EnvOptions["providers"], variables = {}) =>
+    const build = (providers: EnvModels.Options["providers"], variables = {}) =>
       Effect.exit(
         Layer.build(
-          Layer.provide(
-            ModelRegistry.layerEnv({ providers }),
-            ConfigProvider.layer(ConfigProvider.fromUnknown(variables))
-          )
+          Layer.provide(EnvModels.layer({ providers }), ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
         )
       )
     // Sound: as a program in JavaScript passes it
@@ -421,9 +416,7 @@ describe("MODEL-2 ModelRegistry.layerEnv", () => {
   test("MODEL-2 the name of a variable that is not set is in the message", function* () {
     const agent = Agent.make("a", { model: Config.String("EMISSARY_MODEL") })
     const nothing = ConfigProvider.layer(ConfigProvider.fromUnknown({}))
-    const error = yield* agent
-      .run("Hi")
-      .pipe(Effect.provide(ModelRegistry.layerEnv()), Effect.provide(nothing), Effect.flip)
+    const error = yield* agent.run("Hi").pipe(Effect.provide(EnvModels.layer()), Effect.provide(nothing), Effect.flip)
     assert.strictEqual(error.reason._tag, "PreparationFailed")
     assert.include(error.message, "failed with ConfigError: EMISSARY_MODEL is not set, or not valid")
   })

@@ -9,12 +9,12 @@ import {
   Conversation,
   ModelRegistry,
   type PayloadError,
-  RemoteTools,
   Run,
   ToolResolver,
   ToolRuntime,
   VersionedStore
 } from "effect-emissary"
+import { RemoteTools } from "effect-emissary/tool"
 import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 import { Digest, Json, JsonSchema, Signed, type VersionedCodec } from "effect-emissary/payload"
 import { Picture, Plan, PlanRun, Step } from "effect-emissary/plan"

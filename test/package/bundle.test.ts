@@ -32,6 +32,23 @@ const toolkit = Toolkit.make(
 const ToolsLive = toolkit.toLayer({ weather: ({ city }) => Effect.succeed({ city, temperature: 21 }) })
 `
 
+/** A session streams its answers. */
+const inSession = `
+const agent = Agent.make("a", { instructions: "s", toolkit })
+const streaming = LanguageModel.make({
+  generateText: () => Effect.succeed([]),
+  streamText: ({ prompt }) =>
+    Stream.fromIterable(
+      prompt.content.length < 3
+        ? [{ type: "tool-call", id: "c1", name: "weather", params: { city: "Oslo" } }]
+        : [{ type: "text-start", id: "1" }, { type: "text-delta", id: "1", delta: "hello" }, { type: "text-end", id: "1" }]
+    )
+})
+const StreamingLive = Layer.effect(LanguageModel.LanguageModel, streaming)
+const Sessions = Session.layer([agent]).pipe(Layer.provide([VersionedStore.layerMemory, StreamingLive, ToolsLive]))
+Effect.runPromise(Session.ask("chat/1", "q").pipe(Effect.provide(Sessions))).then(({ text }) => console.log(text))
+`
+
 const effect = ["Effect", "Layer", "Schema", "Stream"].map((name) => `import * as ${name} from "effect/${name}"`)
 const ai = ["LanguageModel", "Tool", "Toolkit"].map((name) => `import * as ${name} from "effect/ai/${name}"`)
 
@@ -58,14 +75,26 @@ const programs = {
   "an agent in code": {
     text: programOf(modules("agent/Agent"), inCode),
     prints: "hello",
-    minified: 458,
+    minified: 457,
     gzipped: 159
   },
   "an agent in code that imports the root": {
     text: programOf([`import { Agent } from "effect-emissary"`], inCode),
     prints: "hello",
-    minified: 492,
-    gzipped: 176
+    minified: 476,
+    gzipped: 167
+  },
+  "an agent in a session": {
+    text: programOf(modules("agent/Agent", "session/Session", "store/VersionedStore"), inSession),
+    prints: "hello",
+    minified: 570,
+    gzipped: 200
+  },
+  "an agent in a session that imports the root": {
+    text: programOf([`import { Agent, Session, VersionedStore } from "effect-emissary"`], inSession),
+    prints: "hello",
+    minified: 600,
+    gzipped: 211
   },
   "an agent that is decoded": {
     text: programOf(
@@ -197,4 +226,16 @@ describe("FAST-3 bundles hold what a program uses", () => {
       []
     )
   })
+
+  it.each(["an agent in a session", "an agent in a session that imports the root"] as const)(
+    "HOUSE-9 %s has nothing of effect/cluster, effect/rpc or effect/http",
+    async (name) => {
+      const { used } = await bundle(consumer, programs[name].text)
+      assert.isTrue(used.some((path) => path.endsWith("dist/session/Session.js")))
+      assert.deepStrictEqual(
+        used.filter((path) => /effect\/dist\/(cluster|rpc|http|http-api)\//.test(path)),
+        []
+      )
+    }
+  )
 })

@@ -27,7 +27,7 @@ import {
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as sessionEntity from "#src/session/internal/sessionEntity.ts"
@@ -42,8 +42,8 @@ const echoes = ScriptedModel.layer(({ messages }) => ({ text: `echo ${messages.a
 
 const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
 
-const fleet = (options?: Parameters<typeof Session.layerCluster>[1]) =>
-  Session.layerCluster([echo], options).pipe(Layer.provideMerge(runner), Layer.provide(echoes))
+const fleet = (options?: Parameters<typeof ClusterSession.layer>[1]) =>
+  ClusterSession.layer([echo], options).pipe(Layer.provideMerge(runner), Layer.provide(echoes))
 
 const numbers = "one two three four five six seven eight nine ten eleven twelve"
 
@@ -174,7 +174,7 @@ describe("RIGHT-13 a runner that loses its database for a while", () => {
         )
       const model: ScriptedModel.TurnFunction = ({ messages }) =>
         messages.at(-1)?.text === "work" ? { toolCalls: [{ name: "work", params: { n: 1 } }] } : { text: "answered" }
-      const layer = Session.layerCluster([agent], { drainTime: "1 minute" }).pipe(
+      const layer = ClusterSession.layer([agent], { drainTime: "1 minute" }).pipe(
         Layer.provide([cluster, VersionedStore.layerMemory, handlers(work), ScriptedModel.layer(model)]),
         Layer.provide(SqliteClient.layer({ filename: ":memory:" })),
         Layer.provide(logger)
@@ -207,7 +207,7 @@ describe("RIGHT-13 a runner that loses its database for a while", () => {
   )
 })
 
-describe("DUR-4 Session.layerCluster in one process", () => {
+describe("DUR-4 ClusterSession.layer in one process", () => {
   it.live("answers messages of any session, and shows all events", () =>
     Effect.gen(function* () {
       const sessions = yield* Session.Session
@@ -246,7 +246,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
       assert.deepStrictEqual(roles, ["system", "user", "assistant", "user", "assistant"])
     }).pipe(
       Effect.provide(
-        Session.layerCluster([echo]).pipe(
+        ClusterSession.layer([echo]).pipe(
           Layer.provideMerge(runner),
           Layer.provideMerge(ScriptedModel.layer([{ text: numbers, chunkDelay: "200 millis" }, { text: "done" }]))
         )
@@ -309,7 +309,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
     const Work = Tool.make("work", { parameters: Schema.Struct({ n: Schema.Finite }) })
     const toolkit = Toolkit.make(Work)
     const calls = Array.from({ length: 200 }, (_, n) => ({ name: "work", params: { n } }))
-    const layer = Session.layerCluster([Agent.make("worker", { toolkit })]).pipe(
+    const layer = ClusterSession.layer([Agent.make("worker", { toolkit })]).pipe(
       Layer.provide(runner),
       Layer.provide(toolkit.toLayer({ work: () => Effect.void })),
       Layer.provide(
@@ -372,7 +372,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
         () =>
           Effect.andThen(Deferred.succeed(asked, undefined), Effect.as(Deferred.await(opened), { text: "echo two" }))
       ])
-      const layer = Session.layerCluster([late]).pipe(
+      const layer = ClusterSession.layer([late]).pipe(
         Layer.provide(slow),
         Layer.provideMerge(runner),
         Layer.provide(model)
@@ -412,7 +412,7 @@ describe("DUR-4 Session.layerCluster in one process", () => {
 
   it.effect("an idle session leaves the memory and comes back, and its readers do not keep it there", () => {
     let reads = 0
-    const layer = Session.layerCluster([echo], { idleTime: "1 minute" }).pipe(
+    const layer = ClusterSession.layer([echo], { idleTime: "1 minute" }).pipe(
       Layer.provide(counted(() => reads++)),
       Layer.provideMerge(runner),
       Layer.provide(echoes)

@@ -3,7 +3,7 @@ import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { TestRunner } from "effect/cluster"
 import { VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { join } from "node:path"
 import { makeDirectory } from "../store/directory.ts"
@@ -27,7 +27,7 @@ describe("DUR-1 DUR-2 Session.layer keeps the rules of sessions", () => {
   }
 })
 
-describe("DUR-1 DUR-4 Session.layerCluster keeps the same rules", () => {
+describe("DUR-1 DUR-4 ClusterSession.layer keeps the same rules", () => {
   const shardingConfig = { shardsPerGroup: 8 }
   const inMemory = Layer.mergeAll(
     TestRunner.layer,
@@ -40,7 +40,7 @@ describe("DUR-1 DUR-4 Session.layerCluster keeps the same rules", () => {
     { name: "embedded runner", layer: embedded, durable: true }
   ]
   for (const { durable, layer, name } of fleets) {
-    const sessions = (agents: suite.Agents) => Layer.provide(Session.layerCluster(agents), layer)
+    const sessions = (agents: suite.Agents) => Layer.provide(ClusterSession.layer(agents), layer)
     const rules = suite.session(name, sessions, { durable })
     for (const { check, name: rule } of oneIn(durable ? 3 : 1, rules)) it.live(rule, () => check)
   }
@@ -63,7 +63,7 @@ describe.each(databases.filter(({ name }) => name === "PostgreSQL"))(
           const place = where
           const runner = Effect.flatMap(processes.freePort, (port) =>
             Layer.build(
-              Layer.fresh(Layer.provide(Session.layerCluster(agents), fleet.clusterOf({ database: place, port })))
+              Layer.fresh(Layer.provide(ClusterSession.layer(agents), fleet.clusterOf({ database: place, port })))
             )
           )
           yield* Effect.all([runner, runner], { concurrency: 2 })

@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, RunContext, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
@@ -69,7 +69,7 @@ describe("KEEP-8 the context of a turn", () => {
   test.live("on a fleet, too", function* () {
     const { layer, paid } = below()
     const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
-    const sessions = yield* t.sessionsOf(Session.layerCluster([cashier]).pipe(Layer.provide([layer, runner])))
+    const sessions = yield* t.sessionsOf(ClusterSession.layer([cashier]).pipe(Layer.provide([layer, runner])))
     yield* approvedMeanwhile(sessions, paid)
   })
 

@@ -7,7 +7,7 @@ import { Agent, AgentDefinition, ModelRegistry, ToolResolver, VersionedStore } f
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import type { Json, PayloadError } from "effect-emissary/payload"
 import { Digest, Signed } from "effect-emissary/payload"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
 import { makeDirectory } from "../store/directory.ts"
@@ -199,7 +199,7 @@ describe("KEEP-8 an agent that is data", () => {
 
   test.live("runs on a fleet", Layer.empty, function* () {
     const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
-    const fleet = Session.layerCluster(hosted).pipe(Layer.provide([runner, registry, looking]))
+    const fleet = ClusterSession.layer(hosted).pipe(Layer.provide([runner, registry, looking]))
     yield* Effect.gen(function* () {
       const definition = yield* encode("poet", "I write.", [Look])
       assert.strictEqual(yield* text("a", { definition }), "I write. blue")
@@ -222,7 +222,7 @@ describe("KEEP-8 an agent that is data", () => {
     {
       name: "on a fleet",
       over: (more: Layer.Layer<never, PayloadError.PayloadError>) =>
-        Session.layerCluster([desk, ...hosted]).pipe(Layer.provideMerge(runner), Layer.provide([services, more]))
+        ClusterSession.layer([desk, ...hosted]).pipe(Layer.provideMerge(runner), Layer.provide([services, more]))
     }
   ]
   for (const { name, over } of places) {

@@ -4,7 +4,7 @@ import { Effect, Layer, Option, Result, Stream } from "effect"
 import { Conversation, Message, VersionedStore } from "effect-emissary"
 import { SqliteRunner } from "effect-emissary/node"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
-import { ChatEvent, Session } from "effect-emissary/session"
+import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
 import { planOf } from "../plan/support.ts"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
@@ -172,7 +172,7 @@ describe("RIGHT-15 a forked job", () => {
       const layer =
         host === "process"
           ? Session.layer([plan]).pipe(Layer.provide(VersionedStore.layerMemory))
-          : Session.layerCluster([plan]).pipe(
+          : ClusterSession.layer([plan]).pipe(
               Layer.provide(SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } }))
             )
       yield* Effect.gen(function* () {

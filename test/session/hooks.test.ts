@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Layer, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, type Run } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
@@ -51,7 +51,7 @@ const inMemory = Effect.fnUntraced(function* (run: NonNullable<Session.Options["
 
 const onFleet = (run: NonNullable<Session.Options["run"]>) => {
   const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
-  return t.sessionsOf(Session.layerCluster([clerk], { run }).pipe(Layer.provide([below, runner])))
+  return t.sessionsOf(ClusterSession.layer([clerk], { run }).pipe(Layer.provide([below, runner])))
 }
 
 /** A hook that keeps what it receives. */

@@ -5,7 +5,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { TestRunner } from "effect/cluster"
 import { Agent, VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { ChatEvent, Session } from "effect-emissary/session"
+import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as sessionEntity from "#src/session/internal/sessionEntity.ts"
 import { test } from "../test.ts"
@@ -21,7 +21,7 @@ const echo = ScriptedModel.layer(t.echo)
 
 const places = {
   "in one process": Layer.provide(Session.layer([t.support]), [VersionedStore.layerMemory, echo]),
-  "on a fleet": Layer.provide(Session.layerCluster([t.support]), [runner, echo])
+  "on a fleet": Layer.provide(ClusterSession.layer([t.support]), [runner, echo])
 }
 
 /** Calls as a route makes them that passes on JSON. */
@@ -161,7 +161,7 @@ describe("RIGHT-22 L11 an edited row holds no session", () => {
 })
 
 describe("RIGHT-22 a call that names another session than the one that it was sent to", () => {
-  const layer = Layer.provideMerge(Session.layerCluster([t.support]), Layer.mergeAll(runner, echo))
+  const layer = Layer.provideMerge(ClusterSession.layer([t.support]), Layer.mergeAll(runner, echo))
   test.live("is refused by the runner, and makes no second actor of that session", layer, function* () {
     const client = yield* sessionEntity.entityOf("session").client
     yield* Session.ask("u/1", "hi")

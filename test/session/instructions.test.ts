@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Message, RunContext, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
@@ -83,7 +83,7 @@ describe("KEEP-8 the instructions of a session", () => {
     const { model, requests } = listening()
     const { agent, source } = variable("Be brief.")
     const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
-    const sessions = yield* t.sessionsOf(Session.layerCluster([agent]).pipe(Layer.provide([model, runner])))
+    const sessions = yield* t.sessionsOf(ClusterSession.layer([agent]).pipe(Layer.provide([model, runner])))
     yield* ask(sessions, "one")
     source.text = "Be kind."
     yield* ask(sessions, "two")

@@ -5,7 +5,7 @@ import { AiError } from "effect/ai"
 import { Agent, VersionedStore } from "effect-emissary"
 import { SqliteRunner } from "effect-emissary/node"
 import { Plan, Step } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
@@ -362,7 +362,7 @@ describe("KEEP-3 callers", () => {
     const script: ScriptedModel.TurnFunction = ({ messages }) =>
       messages.at(-1)?.role === "user" ? t.call(1) : report("whales")
     const runner = SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })
-    const fleet = Session.layerCluster([worker]).pipe(
+    const fleet = ClusterSession.layer([worker]).pipe(
       Layer.provide(runner),
       Layer.provide(handlers((n) => Effect.succeed(`${n}`))),
       Layer.provide(ScriptedModel.layer(script))

@@ -4,7 +4,7 @@ import { DateTime, Effect, Layer, Option, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { TestRunner } from "effect/cluster"
 import { VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as sessionLog from "#src/session/internal/sessionLog.ts"
@@ -312,7 +312,7 @@ describe("RIGHT-15 the changes of the list", () => {
 
   it.live("on a fleet, through a client", () =>
     Effect.gen(function* () {
-      const fleet = Session.layerCluster([t.support], { timeout: "2 seconds" }).pipe(
+      const fleet = ClusterSession.layer([t.support], { timeout: "2 seconds" }).pipe(
         Layer.provide([
           TestRunner.layer,
           VersionedStore.layerMemory,

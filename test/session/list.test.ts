@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Layer, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { test } from "../test.ts"
@@ -110,7 +110,7 @@ describe("KEEP-8 Session.list", () => {
   })
 
   test.live("a fleet lists its sessions, and keeps titles and metadata", function* () {
-    const fleet = Session.layerCluster([t.support]).pipe(
+    const fleet = ClusterSession.layer([t.support]).pipe(
       Layer.provide(SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } })),
       Layer.provide(ScriptedModel.layer(t.echo))
     )

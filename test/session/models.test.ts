@@ -5,7 +5,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent, ModelRegistry, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { Step } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
 import { planOf } from "../plan/support.ts"
@@ -175,7 +175,7 @@ describe("KEEP-8 the model of a message", () => {
   })
 
   test.live("reaches the runner of a fleet", Layer.empty, function* () {
-    const fleet = Session.layerCluster([support], { models }).pipe(
+    const fleet = ClusterSession.layer([support], { models }).pipe(
       Layer.provide([SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } }), registry()])
     )
     yield* Effect.gen(function* () {

@@ -5,7 +5,7 @@ import { AiError, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
 import { AiSdk } from "effect-emissary/ai-sdk"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { Step } from "effect-emissary/plan"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -140,7 +140,7 @@ describe("MEND-9 spans of sessions", () => {
 
   it.live("of a cluster of one process have none of its database", () => {
     const { layer, spans } = observed()
-    const fleet = Session.layerCluster([t.support]).pipe(
+    const fleet = ClusterSession.layer([t.support]).pipe(
       Layer.provide(SqliteRunner.layer({ filename: ":memory:" })),
       Layer.provide(ScriptedModel.layer(t.echo))
     )

@@ -4,7 +4,7 @@ import { Deferred, Effect, Layer } from "effect"
 import { Agent, ToolResult, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { Plan, Reference, Step } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { planOf } from "../plan/support.ts"
 import { test } from "../test.ts"
@@ -169,7 +169,7 @@ describe("RIGHT-21 the input of a plan in a session", () => {
       const others = { id: "a", input: { ...input, context: "x" }, ifExists: "resume" } as const
       assert.strictEqual((yield* reasonOf(Session.run(plan, others)))._tag, "InputDiffers")
       assert.strictEqual((yield* reasonOf(sessions.send("e", {})))._tag, "InputInvalid")
-    }).pipe(Effect.provide(Layer.provideMerge(Session.layerCluster([plan]), runner)))
+    }).pipe(Effect.provide(Layer.provideMerge(ClusterSession.layer([plan]), runner)))
   })
 })
 

@@ -4,7 +4,7 @@ import { Cause, Effect, Exit, Fiber, Layer, Option, Schema, Stream } from "effec
 import { Tool, Toolkit } from "effect/ai"
 import { TestRunner } from "effect/cluster"
 import { Agent, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as t from "./sessions.ts"
@@ -33,7 +33,7 @@ const fleet = Layer.mergeAll(
 
 const layers = [
   ["in memory", Session.layer([agent]).pipe(Layer.provide([below, VersionedStore.layerMemory]))],
-  ["on a cluster", Session.layerCluster([agent]).pipe(Layer.provide([below, fleet]))]
+  ["on a cluster", ClusterSession.layer([agent]).pipe(Layer.provide([below, fleet]))]
 ] as const
 
 /** The end of the turn of a receipt, as both functions see it. */

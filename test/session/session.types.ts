@@ -2,7 +2,7 @@ import { Effect, type Layer, Schema } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Sharding } from "effect/cluster"
 import { Agent, type VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { Plan, Step } from "effect-emissary/plan"
 import type { SqlClient } from "effect/sql"
 import { expectTypeOf } from "vitest"
@@ -23,7 +23,7 @@ expectTypeOf(Session.layer([one, two])).toEqualTypeOf<Layer.Layer<Session.Sessio
 expectTypeOf(Session.layer([one, Three, two], { keepEvents: 10 })).toEqualTypeOf<
   Layer.Layer<Session.Session, never, Handlers | Three | Services>
 >()
-expectTypeOf(Session.layerCluster([two, one])).toEqualTypeOf<
+expectTypeOf(ClusterSession.layer([two, one])).toEqualTypeOf<
   Layer.Layer<Session.Session, never, Handlers | Services | Sharding.Sharding | SqlClient.SqlClient>
 >()
 expectTypeOf(Session.layer([Agent.make("none", {})])).toEqualTypeOf<Layer.Layer<Session.Session, never, Services>>()

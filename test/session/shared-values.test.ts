@@ -8,7 +8,7 @@ import { Agent, ModelRegistry, ToolResolver, VersionedStore } from "effect-emiss
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { Digest, type Json } from "effect-emissary/payload"
 import { PlanRun, Step } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { randomUUID } from "node:crypto"
 import * as sessionDefinitions from "#src/session/internal/sessionDefinitions.ts"
@@ -77,7 +77,7 @@ const hosts: ReadonlyArray<readonly [string, Layer.Layer<Session.Session | Versi
   ...stores.map(([name, store]) => [name, over(store)] as const),
   [
     "a fleet",
-    Layer.unwrap(Effect.map(hosted, (hosted) => Session.layerCluster(hosted))).pipe(
+    Layer.unwrap(Effect.map(hosted, (hosted) => ClusterSession.layer(hosted))).pipe(
       Layer.provideMerge(runner),
       Layer.provide(services)
     )

@@ -7,7 +7,7 @@ import { VersionedStore } from "effect-emissary"
 import { SqliteRunner } from "effect-emissary/node"
 import type { Plan } from "effect-emissary/plan"
 import { PlanRun, Step, When } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { pluck } from "../pluck.ts"
 import { planOf } from "../plan/support.ts"
 import { changed } from "../store/changed.ts"
@@ -201,7 +201,7 @@ describe("KEEP-3 the values of steps", () => {
 
   test.live("are read from a fleet", function* () {
     const plan = yield* planOf(step("a"))
-    const fleet = Session.layerCluster([plan]).pipe(
+    const fleet = ClusterSession.layer([plan]).pipe(
       Layer.provide(SqliteRunner.layer({ filename: ":memory:", shardingConfig: { shardsPerGroup: 8 } }))
     )
     yield* Effect.gen(function* () {

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Layer, Logger, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { Agent } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../store/changed.ts"
@@ -133,19 +133,19 @@ describe("RIGHT-13 L11 a process without the agent", () => {
       }
       const scope = yield* Scope.make()
       const hung = Effect.andThen(Deferred.succeed(began, undefined), Effect.never)
-      const first = Layer.provide(Session.layerCluster([jobs], options), runner(hung))
+      const first = Layer.provide(ClusterSession.layer([jobs], options), runner(hung))
       const before = yield* Scope.provide(t.sessionsOf(first), scope)
       yield* before.send("job", "go", { messageId: "m" })
       yield* Deferred.await(began)
       yield* Scope.close(scope, Exit.void)
       yield* Effect.gen(function* () {
-        const layer = Layer.provide(Session.layerCluster([chats], options), runner(hung))
+        const layer = Layer.provide(ClusterSession.layer([chats], options), runner(hung))
         const stranger = yield* t.sessionsOf(layer)
         assert.strictEqual((yield* t.stateOf(stranger, "job")).status, "running")
         yield* Effect.sleep("50 millis")
         assert.notInclude(yield* t.tags(stranger, "job"), "TurnFailed")
       }).pipe(Effect.scoped)
-      const last = Layer.provide(Session.layerCluster([jobs], options), runner(Effect.succeed("ok")))
+      const last = Layer.provide(ClusterSession.layer([jobs], options), runner(Effect.succeed("ok")))
       const after = yield* t.sessionsOf(last)
       yield* t.until(after, "job", "idle")
       assert.strictEqual((yield* t.stateOf(after, "job")).outcome?._tag, "Completed")

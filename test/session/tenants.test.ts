@@ -6,7 +6,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent, RunContext, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
 import { makeDirectory } from "../store/directory.ts"
@@ -92,7 +92,7 @@ type Place = (plan: Plan.Bound<unknown>, host: Host) => Layer.Layer<Session.Sess
 const places: Readonly<Record<string, Place>> = {
   "in one process": (plan, { below }) => Layer.provide(Session.layer([plan]), [VersionedStore.layerMemory, below]),
   "on a fleet": (plan, { below }) =>
-    Layer.provide(Session.layerCluster([plan]), [
+    Layer.provide(ClusterSession.layer([plan]), [
       below,
       TestRunner.layer,
       VersionedStore.layerMemory,
@@ -270,7 +270,7 @@ describe("RIGHT-24 random agents, plans, contexts, interruptions, forks and depl
       Effect.gen(function* () {
         const world = yield* tenants.makeWorld(seed)
         const open = ({ below, hosted }: typeof world) =>
-          Layer.provide(Session.layerCluster([hosted], { drainTime: 0 }), [
+          Layer.provide(ClusterSession.layer([hosted], { drainTime: 0 }), [
             below,
             Layer.orDie(
               SqliteRunner.layer({ filename: join(directory, `${seed}.sqlite`), shardingConfig: { shardsPerGroup: 8 } })

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Logger, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Limits, ToolRuntime, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../store/changed.ts"
@@ -453,7 +453,7 @@ describe("DUR-1 remove", () => {
 })
 
 describe("DUR-1 a session that cannot be read", () => {
-  const fleet = Session.layerCluster([t.support]).pipe(Layer.provideMerge(SqliteRunner.layer({ filename: ":memory:" })))
+  const fleet = ClusterSession.layer([t.support]).pipe(Layer.provideMerge(SqliteRunner.layer({ filename: ":memory:" })))
   type Place = Layer.Layer<Session.Session | VersionedStore.VersionedStore, unknown>
   const places: ReadonlyArray<readonly [string, Place]> = [
     ["this process", t.over(t.echo)],

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Layer, Queue, Redacted, Schedule, Schema, Stream } from "effect"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import { RemoteTools, ToolResult } from "effect-emissary"
+import { ToolResult } from "effect-emissary"
+import { RemoteTools } from "effect-emissary/tool"
 import { Conformance } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"

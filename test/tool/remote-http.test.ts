@@ -13,7 +13,8 @@ import {
   Redacted,
   Schema
 } from "effect"
-import { Agent, RemoteTools, RunContext, ToolContract } from "effect-emissary"
+import { Agent, RunContext, ToolContract } from "effect-emissary"
+import { RemoteTools } from "effect-emissary/tool"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientRequest, HttpRouter, HttpServer, FetchHttpClient } from "effect/http"

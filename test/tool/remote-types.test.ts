@@ -1,7 +1,8 @@
 import { describe, expectTypeOf, it } from "@effect/vitest"
 import { Context, Effect, type FileSystem, type Layer, type Path, Redacted, Schema } from "effect"
 import type * as boundTool from "#src/tool/internal/boundTool.ts"
-import { Agent, RemoteTools, type ToolContract } from "effect-emissary"
+import { Agent, type ToolContract } from "effect-emissary"
+import { RemoteTools } from "effect-emissary/tool"
 import { Tool, Toolkit } from "effect/ai"
 import type { Etag, HttpClient, HttpPlatform, HttpRouter } from "effect/http"
 

@@ -4,16 +4,8 @@ import { AiError, Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientError, HttpClientResponse, HttpRouter, HttpServer } from "effect/http"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import * as toolCall from "#src/tool/internal/toolCall.ts"
-import {
-  Limits,
-  RemoteTools,
-  RunContext,
-  ToolContract,
-  ToolFailure,
-  ToolResolver,
-  ToolResult,
-  ToolRuntime
-} from "effect-emissary"
+import { Limits, RunContext, ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
+import { RemoteTools } from "effect-emissary/tool"
 import { routes, type ServerOptions, token } from "./fixtures/remote-serve.ts"
 import { Probe, Tools } from "./fixtures/remote-tools.ts"
 import { bind, call, calls, idle, quiet, search } from "./support.ts"

@@ -1,6 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer, Schema } from "effect"
 import { Agent, AgentEvent, Conversation, ModelRegistry } from "effect-emissary"
+import { EnvModels } from "effect-emissary/ai-sdk"
 import { handlers, Probe, toolkit } from "../agent/fixtures.ts"
 import { endsAs, failsFor } from "../outcomes.ts"
 import { test } from "../test.ts"
@@ -38,7 +39,7 @@ const registryOf = (model: string, url: string, key: string) => {
     [`${name}_BASE_URL`]: `${url}/${version}`,
     ...(variable === undefined ? {} : { [variable]: key })
   }
-  return ModelRegistry.layerEnv({ providers: "any" }).pipe(
+  return EnvModels.layer({ providers: "any" }).pipe(
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(variables)))
   )
 }

@@ -19,7 +19,7 @@ import { Reactivity } from "effect/reactivity"
 import { RpcClient, RpcSerialization } from "effect/rpc"
 import { Socket } from "effect/socket"
 import { SqlClient, Statement } from "effect/sql"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, type Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
 import { close, closeGone, connect, server, Wire } from "./wire.ts"
@@ -205,7 +205,7 @@ const protocol = (host: string) =>
   )
 
 const runner = (host: string) =>
-  Session.layerCluster([agents.worker], { drainTime: "50 millis", idleTime: "2 seconds", timeout: "4 seconds" }).pipe(
+  ClusterSession.layer([agents.worker], { drainTime: "50 millis", idleTime: "2 seconds", timeout: "4 seconds" }).pipe(
     Layer.provide(agents.layer),
     Layer.provide(SocketRunner.layer),
     Layer.provide([server(host), Layer.provide(RunnerHealth.layerPing, Runners.layerRpc)]),
@@ -214,7 +214,7 @@ const runner = (host: string) =>
   )
 
 const client = (host: string) =>
-  Session.layerClient({ timeout: "4 seconds" }).pipe(
+  ClusterSession.layerClient({ timeout: "4 seconds" }).pipe(
     Layer.provide(SocketRunner.layerClientOnly),
     Layer.provide([protocol(host), messages, runners]),
     Layer.provide(ShardingConfig.layer(config))
@@ -231,7 +231,7 @@ export const sessions = Layer.unwrap(
 ).pipe(Layer.provide(RpcSerialization.layerNdjson))
 
 /** Loads `effect/cluster`, which a world cannot wait for. */
-export const load = Effect.scoped(Layer.build(Layer.provide(Session.layerClient(), TestRunner.layer)))
+export const load = Effect.scoped(Layer.build(Layer.provide(ClusterSession.layerClient(), TestRunner.layer)))
 
 /** Closes the connections to processes that are gone, each after a while, and cuts others. */
 const watching = Effect.fnUntraced(function* (world: Simulation.World<Session.Session>) {

@@ -5,7 +5,7 @@ import { Effect, Layer, ManagedRuntime, Redacted, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiClient, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
-import { RemoteTools } from "effect-emissary"
+import { RemoteTools } from "effect-emissary/tool"
 
 const Name = Schema.Struct({ name: Schema.String })
 const Greeting = Schema.Struct({ text: Schema.String })

@@ -15,7 +15,7 @@ import { LanguageModel, Tool, Toolkit, type Response } from "effect/ai"
 import { SingleRunner } from "effect/cluster"
 import { Agent, Run, VersionedStore } from "effect-emissary"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -154,7 +154,7 @@ export const reopened = async (options: Options) => {
 export const cluster = async (options: Options) =>
   sessionsOf(
     options,
-    Session.layerCluster([assistant]).pipe(
+    ClusterSession.layer([assistant]).pipe(
       Layer.provide(servicesOf(options)),
       Layer.provide(SqliteRunner.layer({ filename }))
     )
@@ -182,7 +182,7 @@ export const postgres = async (options: Options) =>
 export const clusterOnPostgres = async (options: Options) =>
   sessionsOf(
     options,
-    Session.layerCluster([assistant]).pipe(
+    ClusterSession.layer([assistant]).pipe(
       Layer.provide(servicesOf(options)),
       Layer.provide([SingleRunner.layer(), VersionedStore.layerSql()]),
       Layer.provide(NodeCrypto.layerDigest),

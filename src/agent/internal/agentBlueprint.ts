@@ -2,7 +2,7 @@
  * Agents as values, and before a run: their methods over captured services, and their definition, tools, model and output.
  */
 
-import * as Config from "effect/Config"
+import type { ConfigError } from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -87,9 +87,13 @@ const invalidDefinition = reasonOf("DefinitionInvalid")
 
 type Part = "instructions" | "toolkit" | "model"
 
+/** By its tag: `effect/Config` would be loaded for its class alone. */
+const isConfigError = (error: unknown): error is Pick<ConfigError, "_tag" | "cause"> =>
+  Predicate.isTagged(error, "ConfigError") && "cause" in error
+
 /** The variables that are missing or wrong, without their values. */
 const configProblem = (error: unknown): string | undefined => {
-  if (!(error instanceof Config.ConfigError) || !Schema.isSchemaError(error.cause)) return undefined
+  if (!isConfigError(error) || !Schema.isSchemaError(error.cause)) return undefined
   const paths = problemsFromSchemaError(error.cause, undefined).map(({ path }) => path.slice(1).replaceAll("/", "_"))
   return paths.includes("") ? undefined : `${paths.join(", ")} is not set, or not valid`
 }

@@ -518,6 +518,9 @@ export const digestOfTool = Effect.fnUntraced(function* (
   return digest
 })
 
+/** The options of a model, for errors about them. */
+export const optionsOfModel = { what: "Model options", path: "/model_options" } as const
+
 /** Fails if options of a model hold a secret. `path` is the place of the options. */
 export const rejectSecrets = (
   options: JsonObject,

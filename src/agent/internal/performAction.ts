@@ -36,7 +36,7 @@ import {
   publicDescription,
   tooLargeAnswer
 } from "../../payload/internal/plainJson.ts"
-import { quote } from "../../payload/internal/base.ts"
+import { once, quote } from "../../payload/internal/base.ts"
 import * as messageOrder from "../../payload/internal/messageOrder.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as durability from "../../run/internal/durability.ts"
@@ -148,7 +148,7 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   const message = yield* Message.assistant(relabelled, { usage, model, finishReason, response })
   if (hasResult(relabelled) && Result.isFailure(history.append(recorder.state.conversation, message))) {
     yield* recordDiscarded(step, usage)
-    return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult), resolved.modelName))
+    return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult()), resolved.modelName))
   }
   const contracts = newContracts(step, message)
   const maxEmpty = history.isEmptyAnswer(message) ? countOf(options.emptyAnswers) : undefined
@@ -205,10 +205,13 @@ const changedContract = (
 const hasResult = (content: ReadonlyArray<Message.AssistantPart>): boolean =>
   content.some(({ type }) => type === "tool-result")
 
-const strayResult = new AiError.InternalProviderError({
-  description: "an answer with the result of a call that it does not have",
-  metadata: { [publicDescription]: true }
-})
+const strayResult = once(
+  () =>
+    new AiError.InternalProviderError({
+      description: "an answer with the result of a call that it does not have",
+      metadata: { [publicDescription]: true }
+    })
+)
 
 const withCanonicalNames = (
   content: ReadonlyArray<Message.AssistantPart>,
@@ -574,7 +577,7 @@ const errorIn = (
 ): AiError.AiError | undefined => {
   const { content, errors, finishReason } = answer
   if (errors.length > 0) return streamError(errors[0])
-  if (content.length === 0 && finishReason === undefined) return failRequest(method, emptyAnswer)
+  if (content.length === 0 && finishReason === undefined) return failRequest(method, emptyAnswer())
   const problem = modelMessages.unstorable(answer, limits)
   return problem === undefined ? undefined : invalidAnswer(method, problem)
 }
@@ -585,10 +588,13 @@ const invalidAnswer = (method: string, { overLimit: isOver, problem }: modelMess
 }
 
 /** A connection that was cut before the first part looks like this. */
-const emptyAnswer = new AiError.InternalProviderError({
-  description: "an answer that ended before its first part",
-  metadata: { [publicDescription]: true }
-})
+const emptyAnswer = once(
+  () =>
+    new AiError.InternalProviderError({
+      description: "an answer that ended before its first part",
+      metadata: { [publicDescription]: true }
+    })
+)
 
 /** An `error` part fails the step as an error of the model does. */
 const streamError = (error: unknown): AiError.AiError => {

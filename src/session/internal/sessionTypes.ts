@@ -178,7 +178,7 @@ const renderReason = Reason.match({
       : `expected an event of this session, which has ${newest}, got ${found}. The session was removed and begun again: read its events from 0`
   },
   Elsewhere: ({ owner }) =>
-    `expected no other process that has the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or its lease (leaseTime) where it died, or use Session.layerCluster`,
+    `expected no other process that has the session, got the owner ${base.quote(owner)}. Try again when its turn has ended, or its lease (leaseTime) where it died, or use ClusterSession.layer`,
   TurnFailed: ({ failure }) => `the turn failed with ${failure.reason}: ${failure.message}`,
   WriteFailed: ({ key, problem, step }) =>
     `step ${base.quote(step)} is done, and its value was not written under ${base.quote(key)}: ${problem}. Resume the session: the value is written first, and the step does not run again`,

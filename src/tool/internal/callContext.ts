@@ -3,10 +3,8 @@
  */
 
 import * as Clock from "effect/Clock"
-import * as Console from "effect/Console"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as ErrorReporter from "effect/ErrorReporter"
 import { constUndefined } from "effect/Function"
 import * as Metric from "effect/Metric"
 import * as Random from "effect/Random"
@@ -112,8 +110,10 @@ export const asRun = <A, E, R>(
   })
 }
 
-/** Keys of references of other modules. */
+/** Keys of references of modules that are not imported here. Those of Effect would be loaded for their key alone. */
 export const keys = {
+  console: "effect/Console",
+  errorReporters: "effect/ErrorReporter/CurrentErrorReporters",
   capture: "effect-emissary/tool/Capture",
   currentCall: "effect-emissary/tool/CurrentCall",
   durability: "effect-emissary/agent/Durability",
@@ -138,6 +138,8 @@ export const at =
 
 /** References that a call brings, and its ids. Where it brings none, those of the layer hold. */
 const fromCall: ReadonlySet<string> = new Set([
+  keys.console,
+  keys.errorReporters,
   keys.capture,
   keys.durability,
   keys.messageId,
@@ -149,8 +151,6 @@ const fromCall: ReadonlySet<string> = new Set([
   ...[
     ...Object.values(References),
     Clock.Clock,
-    Console.Console,
-    ErrorReporter.CurrentErrorReporters,
     Gate,
     Limits.Limits,
     Metric.CurrentMetricAttributes,

@@ -6,7 +6,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { RunnerAddress } from "effect/cluster"
 import { TestClock } from "effect/testing"
 import { Agent, VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { appendFileSync } from "node:fs"
@@ -104,7 +104,7 @@ export const clusterOf = ({ database, port }: Pick<Task, "database" | "port">) =
 }
 
 export const runner = (task: Task) =>
-  Session.layerCluster([clerk], { idleTime: "2 seconds" }).pipe(Layer.provide([clusterOf(task), tools(task), model]))
+  ClusterSession.layer([clerk], { idleTime: "2 seconds" }).pipe(Layer.provide([clusterOf(task), tools(task), model]))
 
 const storeOn = (database: Database) =>
   Layer.orDie(
@@ -129,7 +129,7 @@ export const next = (database: Database) =>
 
 /** A process that only calls. */
 export const client = (url: string) =>
-  Session.layerClient({ timeout: "3 seconds" }).pipe(
+  ClusterSession.layerClient({ timeout: "3 seconds" }).pipe(
     Layer.provide(
       NodeClusterHttp.layer({
         ...http,

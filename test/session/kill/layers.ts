@@ -9,7 +9,7 @@ import * as RunnerAddress from "effect/cluster/RunnerAddress"
 import type { Sharding } from "effect/cluster/Sharding"
 import type { SqlClient } from "effect/sql/SqlClient"
 import { VersionedStore } from "effect-emissary"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import * as agents from "./agents.ts"
 import * as door from "./door.ts"
@@ -79,7 +79,7 @@ export const runner = (task: tasks.Task) =>
             )
           case "cluster":
             return door.layer.pipe(
-              Layer.provide(Session.layerCluster(hosts)),
+              Layer.provide(ClusterSession.layer(hosts)),
               Layer.provide(store),
               Layer.provide(cluster(task))
             )
@@ -91,4 +91,4 @@ export const runner = (task: tasks.Task) =>
 
 /** A process that has no sessions, and asks the fleet. */
 export const caller = (database: tasks.Database, leaseMillis: number) =>
-  door.layer.pipe(Layer.provide(Session.layerClient()), Layer.provide(fleet(database, leaseMillis, undefined)))
+  door.layer.pipe(Layer.provide(ClusterSession.layerClient()), Layer.provide(fleet(database, leaseMillis, undefined)))

@@ -8,7 +8,7 @@ export interface Task {
   readonly runner: string
   readonly database: Database
   /**
-   * Where sessions are: `Session.layer` in each process, `Session.layerCluster` with one process on SQLite or several on
+   * Where sessions are: `Session.layer` in each process, `ClusterSession.layer` with one process on SQLite or several on
    * PostgreSQL, or sessions that are not durable.
    */
   readonly home: "process" | "cluster" | "naive"

@@ -6,7 +6,7 @@ import { Effect, Layer, Option, Queue, Schema } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { Agent, ModelRegistry, ToolResolver, ToolSettings } from "effect-emissary"
 import { Plan, Reference, Step, When } from "effect-emissary/plan"
-import { Session } from "effect-emissary/session"
+import { ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /**
@@ -282,7 +282,7 @@ const modelsOf = (stage: Stage) =>
 
 /** Sessions of a fleet in such a world, with one agent. */
 export const fleetOf = (stage: Stage) =>
-  Session.layerCluster([support], { drainTime: 0 }).pipe(Layer.provide([modelsOf(stage), handlersOf(stage)]))
+  ClusterSession.layer([support], { drainTime: 0 }).pipe(Layer.provide([modelsOf(stage), handlersOf(stage)]))
 
 /** Sessions of the whole cast in such a world, over the store around. */
 export const sessionsOf = (stage: Stage, options: Parameters<typeof Session.layer>[1] = {}) => {

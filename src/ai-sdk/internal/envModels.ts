@@ -10,12 +10,12 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
-import * as AiSdk from "../../ai-sdk/AiSdk.ts"
-import * as sdkError from "../../ai-sdk/internal/sdkError.ts"
+import type * as agentData from "../../agent/internal/agentData.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as closeNames from "../../payload/internal/closeNames.ts"
 import { defined, own } from "../../payload/internal/plainJson.ts"
-import type * as agentData from "./agentData.ts"
+import * as AiSdk from "../AiSdk.ts"
+import * as sdkError from "./sdkError.ts"
 
 /** The client of a provider. */
 interface Client {
@@ -80,7 +80,7 @@ export type Problem =
       readonly provider: string
       readonly known: ReadonlyArray<string>
       readonly closest?: string
-      readonly variable: string
+      readonly variable?: string
     }
   | {
       readonly _tag: "PackageMissing"
@@ -116,14 +116,14 @@ export const knownProviders: ReadonlyArray<string> = Object.keys(clients)
 /** A provider that is not allowed, or that has no URL. */
 export const unknownProvider = (provider: string, known: ReadonlyArray<string>) => {
   const [closest] = closeNames.closestNames(provider, known, 1)
-  const variable = urlVariable(provider)
-  return { _tag: "UnknownProvider" as const, provider, known, variable, ...defined({ closest }) }
+  const variable = knownProviders.includes(provider) ? undefined : urlVariable(provider)
+  return { _tag: "UnknownProvider" as const, provider, known, ...defined({ closest, variable }) }
 }
 
 /** Dies with providers that are no list, and with a name that is misspelt: it has no URL, and a provider has a similar one. */
 export const requireProviders = Effect.fnUntraced(function* (providers: ReadonlyArray<string> | "any") {
   if (providers === "any") return
-  const where = "ModelRegistry.layerEnv: providers: expected"
+  const where = "EnvModels.layer: providers: expected"
   if (!Array.isArray(providers)) return yield* Effect.die(new Error(`${where} a list of names, or "any"`))
   for (const name of providers) {
     if (knownProviders.includes(name) || (yield* read(urlVariable(name))) !== undefined) continue
