@@ -333,7 +333,7 @@ export const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary
   for (const session of ids) {
     yield* perform(world, diary, { kind: "remove", session }, (sessions) => sessions.remove(session))
   }
-  yield* Effect.sleep("2 minutes")
+  yield* Effect.sleep("30 seconds")
   for (const prefix of ["session/head/", "session/busy/"]) {
     const { keys } = yield* world.store.list({ prefix })
     if (keys.length > 0) diary.problems.push(`after the removal there is ${keys.join()}`)

@@ -1,6 +1,6 @@
 /** WORLD-9: faults that worlds have found, in small worlds of their own, which other scripts do not change. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Option, Random, Stream } from "effect"
+import { Effect, Exit, Fiber, Option, Random, Schedule, Stream } from "effect"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
@@ -18,12 +18,13 @@ const calmly: Simulation.Trouble = {
 
 const inWorlds = (
   seeds: ReadonlyArray<number>,
-  script: (world: World) => Effect.Effect<unknown, unknown>
+  script: (world: World) => Effect.Effect<unknown, unknown>,
+  failures = 0
 ): Effect.Effect<unknown, Simulation.SimulationError> =>
   Simulation.run(sessions, {
     seeds,
     processes: 1,
-    trouble: calmly,
+    trouble: { ...calmly, store: { failures } },
     compare: false,
     maxTurns: 30_000,
     outside: agents.Ledger.layer,
@@ -80,6 +81,60 @@ describe("WORLD-9 edits of messages whose turns begin meanwhile", () => {
             assert.isFalse(dropped.has(event.messageId), event.messageId)
         }
       })
+    )
+  )
+})
+
+const isOver = ({ status }: Session.State) => status === "idle"
+
+/** Waits until the turns of a session are over. */
+const untilOver = (world: World) =>
+  Effect.exit(use(world, "state", ({ state }) => state("a"))).pipe(
+    Effect.delay(50),
+    Effect.repeat({ until: (exit) => Exit.isSuccess(exit) && Option.exists(exit.value, isOver) })
+  )
+
+const onlyProcess = ({ processes }: World) =>
+  Effect.map(processes, ([process]) => {
+    assert(process !== undefined)
+    return process
+  })
+
+describe("WORLD-9 the first message of a session", () => {
+  it.live("is answered where its write failed and took place", () =>
+    inWorlds(
+      range(1, 30),
+      (world) =>
+        Effect.gen(function* () {
+          const send = use(world, "send", ({ send }) => send("a", "a/1", { messageId: "1" }))
+          yield* Effect.retry(send, { schedule: Schedule.spaced(50) })
+          yield* untilOver(world)
+        }),
+      0.3
+    )
+  )
+})
+
+describe("WORLD-9 a session of many batches", () => {
+  it.live("is opened although a share of all reads fails (fleet, 107)", () =>
+    inWorlds(
+      range(1, 3),
+      (world) =>
+        Effect.gen(function* () {
+          const first = yield* onlyProcess(world)
+          for (let n = 1; n <= 12; n++) {
+            const send = use(world, "send", ({ send }) => send("a", `a/${n}|once|once|once`, { messageId: `${n}` }))
+            yield* Effect.retry(send, { schedule: Schedule.spaced(50) })
+            yield* untilOver(world)
+          }
+          yield* first.kill
+          yield* world.start
+          const opened = yield* Effect.exit(use(world, "state", ({ state }) => state("a"))).pipe(
+            Effect.repeat({ until: Exit.isSuccess, times: 5 })
+          )
+          assert.isTrue(Exit.isSuccess(opened))
+        }),
+      0.1
     )
   )
 })

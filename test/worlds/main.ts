@@ -14,7 +14,18 @@ import * as exhaustive from "./exhaustive.ts"
 import * as noticing from "./noticing.ts"
 import * as worlds from "./worlds.ts"
 
-const names = ["processes", "sessions", "calls", "kills", "pauses", "stops", "jumps", "failures", "losses"] as const
+const names = [
+  "processes",
+  "sessions",
+  "calls",
+  "kills",
+  "pauses",
+  "stops",
+  "jumps",
+  "failures",
+  "conflicts",
+  "losses"
+] as const
 
 const text = { type: "string" } as const
 const { values } = parseArgs({

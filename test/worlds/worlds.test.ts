@@ -19,7 +19,7 @@ const found: ReadonlyArray<readonly [seed: number, setting: Partial<worlds.Setti
   ],
   [
     2139,
-    { processes: 1, calls: 5, kills: 7, pauses: 3, stops: 1, jumps: 3, failures: 60, losses: 40 },
+    { processes: 1, calls: 5, kills: 7, pauses: 3, stops: 1, jumps: 3, failures: 60, conflicts: 0, losses: 40 },
     "a reader in a process that was paused does not take a session that another one has removed for a damaged one"
   ]
 ]

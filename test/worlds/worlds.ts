@@ -24,7 +24,7 @@ export interface Seen {
   readonly effects: Effects
 }
 
-/** The size of a world: `calls` of each user, and the trouble. `failures` is a share of a thousand operations of the store. */
+/** The size of a world: `calls` of each user, and the trouble. `failures` and `conflicts` are shares of a thousand operations of the store. */
 export interface Setting {
   readonly processes: number
   readonly sessions: number
@@ -34,6 +34,7 @@ export interface Setting {
   readonly stops: number
   readonly jumps: number
   readonly failures: number
+  readonly conflicts: number
   readonly losses: number
 }
 
@@ -50,6 +51,7 @@ export const settingOf = (seed: number): Setting => {
     stops: isLight ? Number(hasStranger(seed)) : seed % 2,
     jumps: isLight ? 0 : isHard ? 3 : seed % 2,
     failures: isHard ? 60 : 10,
+    conflicts: isHard ? 5 : 0,
     losses: isHard ? 40 : 20
   }
 }
@@ -73,6 +75,7 @@ export const run = (
   const { compare = false, home = "process", onSeen = () => {} } = options
   const {
     calls,
+    conflicts,
     failures,
     jumps,
     kills,
@@ -99,7 +102,7 @@ export const run = (
       const problems = verdict(diary, effects)
       if (problems.length > 0) return yield* Effect.fail(problems.join("\n"))
     })
-  const trouble = { kills, pauses, stops, jumps, store: { failures: failures / 1000 }, network }
+  const trouble = { kills, pauses, stops, jumps, store: { failures: failures / 1000, conflicts: conflicts / 1000 }, network }
   const common = { trouble, seeds: [seed], compare }
   if (home === "process") {
     return Simulation.run(sessions, {

@@ -340,8 +340,8 @@ const create = Effect.fnUntraced(function* (
     }),
     Effect.tapError(({ _tag }) => (_tag === "Refused" ? leave(generation) : Effect.void)),
     Effect.catch((error) =>
-      // It may be replaced even so
-      replaced !== undefined && error._tag === "StoreFailed" ? giveUp(self, error) : Effect.fail(errorOf(self)(error))
+      // It may be there even so
+      error._tag === "StoreFailed" ? giveUp(self, error) : Effect.fail(errorOf(self)(error))
     )
   )
   if (self.stored === undefined) return false

@@ -57,6 +57,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -755,6 +756,8 @@ export const documents = (store: Service) => {
 /** The number of values that are read, written or deleted at a time. */
 const concurrency = 8
 
+const retrying = Schedule.exponential("50 millis")
+
 const batchPlace = { generation: Schema.String, epoch: Epoch, owner: Schema.String, batch: Count }
 
 /** A batch as it is stored: its place, and its events. */
@@ -1004,8 +1007,11 @@ const readerOf = <H extends Log, E, I>(options: JournalOptions<H, E, I>) => {
 
   const readBatch = (at: StoredHead<H>, { epoch, owner }: Segment, batch: number) => {
     const stored = batchKey(at.key, { generation: at.head.generation, epoch, owner, batch })
-    const found = read(at, options.batch, stored, (value) => batchKey(at.key, value))
-    return Effect.map(found, ({ events }) => events)
+    return read(at, options.batch, stored, (value) => batchKey(at.key, value)).pipe(
+      // One failing read of many does not have the others read again
+      Effect.retry({ schedule: retrying, times: 4, while: ({ _tag }) => _tag === "StoreFailed" }),
+      Effect.map(({ events }) => events)
+    )
   }
 
   return { head, conflict, removeGeneration, read, readBatch }
