@@ -51,7 +51,7 @@ export const settingOf = (seed: number): Setting => {
     stops: isLight ? Number(hasStranger(seed)) : seed % 2,
     jumps: isLight ? 0 : isHard ? 3 : seed % 2,
     failures: isHard ? 60 : 10,
-    conflicts: isHard ? 5 : 0,
+    conflicts: seed % 8 === 7 ? 5 : 0,
     losses: isHard ? 40 : 20
   }
 }
