@@ -644,7 +644,7 @@ const streamFrom = <A, R>(
   options: livePlan.ResumeOptions = {}
 ): Stream.Stream<PlanEvent<A>, PlanError, R> =>
   // Sound: see `drive`.
-  runLoop.streamOf((emit: performStep.EventSink["emit"]) =>
+  runLoop.streamOf((emit: NonNullable<performStep.Spec["emit"]>) =>
     engine.drive(live, begin, options, { streaming: true, emit })
   ) as Stream.Stream<PlanEvent<A>, PlanError, R>
 

@@ -22,6 +22,7 @@ import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, IsCheckedAgain, isArray, kindOf, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
 import type { State } from "../../run/internal/runParts.ts"
+import * as runTransition from "../../run/internal/runTransition.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -565,37 +566,84 @@ export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
     ? Option.some(agent[outputSchemaKey])
     : Option.none()
 
-const changesKey = "~effect-emissary/agent/Agent/Changes"
-
-type ChangesSince = (state: State) => Effect.Effect<ReadonlyArray<ToolContract.Change>>
-
-/** The member of an agent that compares it with the definition that a state was run with. Copies of an agent keep it. */
-const withChanges = (changes: ChangesSince): { readonly [changesKey]: ChangesSince } => ({ [changesKey]: changes })
-
-const hasChanges = (agent: object): agent is { readonly [changesKey]: ChangesSince } => changesKey in agent
-
-/** The changes of an agent since a state, as far as the agent can be known before it runs. */
-export const changesSince = (agent: object, state: State): ReturnType<ChangesSince> =>
-  hasChanges(agent) ? agent[changesKey](state) : Effect.succeed([])
-
-const checkKey = "~effect-emissary/agent/Agent/Check"
-
-type Check = (model: string | undefined) => Effect.Effect<unknown, AgentError.AgentError>
-
-const hasCheck = (agent: object): agent is { readonly [checkKey]: Check } => checkKey in agent
-
-/** Fails where no run of an agent could begin with this model in place of its own, as far as that is known before a run. */
-export const check = (agent: object, model?: string): ReturnType<Check> =>
-  hasCheck(agent) ? agent[checkKey](model) : Effect.void
-
-const withCheck = (check: Check): { readonly [checkKey]: Check } => ({ [checkKey]: check })
-
-/** The member of an agent for {@link check}, over these services. */
-export const checkedIn = (agent: object, services: Context.Context<never>) =>
-  withCheck((model) => Effect.provideContext(check(agent, model), services))
-
 /** Provides the services that were captured for an effect. */
 export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
+
+const partsKey = "~effect-emissary/agent/Agent/Parts"
+
+/** The parts that an agent was made of. Every run is `within` the captured services. */
+interface Parts<out A> {
+  readonly machine: driver.AgentMachine<A>
+  readonly output: Schema.Top | undefined
+  readonly within: Wrap
+}
+
+/** The parts of an agent. Copies of an agent keep them. */
+const partsOf = <A>(agent: agentTypes.Agent<A, unknown>): Parts<A> =>
+  // Sound: all agents are made by `makeAgent`.
+  (agent as typeof agent & { readonly [partsKey]: Parts<A> })[partsKey]
+
+/** The changes of an agent since a state, as far as the agent can be known before it runs. */
+export const changesSince = (
+  agent: agentTypes.Agent<unknown>,
+  state: State
+): Effect.Effect<ReadonlyArray<ToolContract.Change>> => {
+  const { machine, within } = partsOf(agent)
+  return within(driver.changesSince(machine, state))
+}
+
+/** Fails where no run of an agent could begin with this model in place of its own, as far as that is known before a run. */
+export const check = (
+  agent: agentTypes.Agent<unknown>,
+  model?: string
+): Effect.Effect<unknown, AgentError.AgentError> => {
+  const { machine, within } = partsOf(agent)
+  return Effect.mapError(
+    within(Effect.scoped(machine.check?.(model) ?? Effect.void)),
+    (reason) => new AgentError.AgentError({ agent: machine.name, reason })
+  )
+}
+
+/** The agent over services that it requires. */
+export const over = <A, R>(agent: agentTypes.Agent<A, R>, services: Context.Context<R>): agentTypes.Agent<A> => {
+  const { machine, output, within } = partsOf(agent)
+  return {
+    ...agent,
+    ...makeAgent(machine, { output, within: (effect) => Effect.provideContext(within(effect), services) })
+  }
+}
+
+/** Runs an agent as a part of something else. */
+export const run = <A>(
+  agent: agentTypes.Agent<A>,
+  begin: driver.Begin,
+  spec: driver.Spec
+): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
+  const { machine, within } = partsOf(agent)
+  return within(driver.runAgent(machine, begin, spec))
+}
+
+/** Runs an agent inside another run, from its state there, if there is one. It can have been cut off before it had its input. */
+export const runInside = <A>(
+  agent: agentTypes.Agent<A>,
+  {
+    context,
+    input,
+    options,
+    state
+  }: Pick<driver.Begin, "input" | "options"> & {
+    readonly context: State["context"]
+    readonly state: State | undefined
+  },
+  spec: Pick<driver.Spec, "deadline" | "parent" | "streaming">
+): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
+  run(
+    agent,
+    state === undefined
+      ? { input, options: { ...options, context } }
+      : { state, input: runTransition.hasInput(state) ? undefined : input, options },
+    { ...spec, isPart: true }
+  )
 
 /** Sound: a run refuses it before anything is read. Without a state it would begin. */
 const noState = {} as State
@@ -607,34 +655,30 @@ const resumed = (state: State, given: agentTypes.ResumeOptions = {}): driver.Beg
   return { state: state ?? noState, input, options }
 }
 
-/** The agent that a machine makes. Every run is `within` the captured services. */
+/** The agent that a machine makes. */
 export const makeAgent = <A>(
   machine: driver.AgentMachine<A>,
-  { output, within }: { readonly output: Schema.Top | undefined; readonly within: Wrap }
+  { output, within }: Omit<Parts<A>, "machine">
 ): agentTypes.Agent<A> => {
-  const run = (begin: driver.Begin, sink?: driver.Sink) => within(driver.runAgent(machine, begin, sink))
+  const parts: Parts<A> = { machine, output, within }
+  const run = (begin: driver.Begin, spec?: driver.Spec) => within(driver.runAgent(machine, begin, spec))
   const stream = (begin: driver.Begin) =>
     runLoop.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
       // Sound: the only event that holds an A is the last, and it is this very run's.
       run(begin, { streaming: true, emit: (event) => emit(event as agentTypes.AgentEvent<A>) })
     )
-  return {
+  const agent: agentTypes.Agent<A> & { readonly [partsKey]: Parts<A> } = {
     [agentTypes.TypeId]: agentTypes.TypeId,
+    [partsKey]: parts,
     name: machine.name,
     run: (input, options = {}) => run({ input, options }),
     ask: (input, options = {}) => Effect.flatMap(run({ input, options }), driver.answerOf),
     stream: (input, options = {}) => stream({ input, options }),
     resume: (state, options) => run(resumed(state, options)),
     resumeStream: (state, options) => stream(resumed(state, options)),
-    ...withOutputSchema(output),
-    ...withChanges((state) => within(driver.changesSince(machine, state))),
-    ...withCheck((model) =>
-      Effect.mapError(
-        within(Effect.scoped(machine.check?.(model) ?? Effect.void)),
-        (reason) => new AgentError.AgentError({ agent: machine.name, reason })
-      )
-    )
+    ...withOutputSchema(output)
   }
+  return agent
 }
 
 /** Runs an effect over captured services, which stay those that were captured, see {@link callContext.over}. */

@@ -39,58 +39,55 @@ import * as agentReason from "./agentReason.ts"
 import type * as agentTypes from "./agentTypes.ts"
 import * as runSpans from "./runSpans.ts"
 
-/** A watcher of a run. `streaming`: whether deltas are wanted. */
-export interface Sink {
-  readonly streaming: boolean
-  readonly emit: (event: agentTypes.AgentEvent<unknown>) => Effect.Effect<void>
-}
+/** The run around an agent. */
+export type Parent = runRecorder.Parent<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>>
 
-/** The run around an agent that is a tool. */
-export interface ParentRun extends Sink, runRecorder.Parent<runParts.Event, agentTypes.AgentEvent<unknown>> {}
-
-/** Options that a run without a model passes down to the agents inside it. */
-export type InheritedOptions = Pick<
+/** Options that a run passes on to the runs inside it. */
+export type Inherited = Pick<
   agentTypes.ResumeOptions,
-  "defects" | "emptyAnswers" | "modelMistakes" | "modelRetry" | "onChange"
+  "defects" | "emptyAnswers" | "modelMistakes" | "modelRetry" | "onChange" | "timeouts"
 >
 
+/** The options that a run inside a run has from it. A limit of steps bounds those of agents in plans: a plan itself has none. */
+export const inherited = (
+  { defects, emptyAnswers, modelMistakes, modelRetry, onChange, timeouts }: Inherited,
+  step?: Duration.Input | undefined
+): Inherited => ({
+  defects,
+  emptyAnswers,
+  modelMistakes,
+  modelRetry,
+  onChange,
+  timeouts: { step, tool: timeouts?.tool }
+})
+
 /**
- * Passed by a run to an agent that it runs as a part of itself. An agent that the code of a tool or a step runs gets
- * nothing of it: when the run ends that code is interrupted, and the agent with it, unless it was made to outlive the run.
+ * The parts of a run that its caller does not choose. An agent that the code of a tool or a step runs gets nothing from the run
+ * around it: when that run ends the code is interrupted, and the agent with it, unless it was made to outlive the run.
  *
- * - `deadline`: that of the run, in milliseconds of the Clock.
  * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
- * - `parent`: receives the events, in place of the caller.
+ * - `emit`: receives the events for watchers.
+ * - `parent`: the run around, which receives them in place of a watcher.
+ * - `isPart`: another run, or a session, waits for decisions about its requests.
+ * - `deadline`: that of the run around, in milliseconds of the Clock.
  * - `model`: the name of a model in place of the agent's own.
  * - `message`: the id and the metadata of the user message that the input becomes; default: a new id, and no metadata.
  * - `instructions`: with `"latest"`, a message to a run that has begun finds the instructions again, and records other ones.
  * - `write`: stores the value of a step with `writes`, after the events before it. It waits where it cannot, and never fails.
  */
-export interface Handed {
-  readonly deadline: number | undefined
+export interface Spec {
   readonly streaming?: boolean | undefined
-  readonly parent?: ParentRun | undefined
+  readonly emit?: ((event: agentTypes.AgentEvent<unknown>) => Effect.Effect<void>) | undefined
+  readonly parent?: Parent | undefined
+  readonly isPart?: boolean | undefined
+  readonly deadline?: number | undefined
   readonly model?: string | undefined
   readonly message?: Message.Options | undefined
   readonly instructions?: "latest" | "first" | undefined
   readonly write?: ((write: planRunParts.StepWrite) => Effect.Effect<void>) | undefined
-  readonly options?: InheritedOptions | undefined
 }
 
-const handedKey = "~effect-emissary/agent/Handed"
-
-interface WithHanded {
-  readonly [handedKey]: Handed
-}
-
-/** Options for an agent that is a part of another run. */
-export const hand = <O extends agentTypes.ResumeOptions>(options: O, handed: Handed): O & WithHanded => ({
-  ...options,
-  [handedKey]: handed
-})
-
-const isHanded = (options: agentTypes.ResumeOptions): options is agentTypes.ResumeOptions & WithHanded =>
-  Predicate.hasProperty(options, handedKey)
+const noSpec: Spec = {}
 
 export const defaultMaxDepth = 8
 
@@ -132,8 +129,8 @@ export interface ActiveRun {
   readonly maxDepth: number
   /** Of the whole run, in milliseconds of the Clock. */
   readonly runDeadline: number | undefined
-  /** See {@link Handed}. */
-  readonly write?: Handed["write"]
+  /** See {@link Spec}. */
+  readonly write?: Spec["write"]
   /** The services around it. */
   readonly context: Context.Context<never>
 }
@@ -192,8 +189,7 @@ const recorderOf = (
   state: runParts.State,
   first: runParts.Event | undefined,
   { interruptWhen, onEvent }: agentTypes.ResumeOptions,
-  emit: Sink["emit"] | undefined,
-  parent: ParentRun | undefined,
+  { emit, parent }: Spec,
   context: Context.Context<never>
 ): AgentRecorder => {
   const recorder = new AgentRecorder({
@@ -421,14 +417,12 @@ interface Beginning {
 function* firstState(
   agent: string,
   prepared: PreparedRun<unknown>,
-  { input, options, state }: Begin,
-  context: runParts.State["context"],
-  depth: number
+  { begin: { input, options, state }, data: context, depth, spec }: Placed<unknown>
 ): Effect.fn.Return<Beginning, AgentError.Reason> {
   if (state !== undefined) {
     const settled = definitionChange.afterDenials(state, options.decisions, yield* DateTime.now)
     const change = yield* changeOf(agent, prepared, settled, options.onChange)
-    const isLatest = input !== undefined && isHanded(options) && options[handedKey].instructions === "latest"
+    const isLatest = input !== undefined && spec.instructions === "latest"
     const { instructions = Effect.undefined } = prepared
     return { state, first: undefined, change, instructions: isLatest ? yield* instructions : undefined }
   }
@@ -500,7 +494,7 @@ const openRun = Effect.fnUntraced(function* (
   { options, recorder }: ActiveRun,
   performer: Performer,
   maxSteps: runParts.MaxSteps,
-  { input, options: given, state }: Begin,
+  { begin: { input, options: given, state }, spec }: Placed<unknown>,
   { change, instructions: now }: Beginning
 ) {
   const decisions = runTransition.listDecisions(options.decisions)
@@ -521,7 +515,7 @@ const openRun = Effect.fnUntraced(function* (
   }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return yield* recorder.record(...resumed)
-  const message = yield* Message.user(input, isHanded(given) ? given[handedKey].message : undefined)
+  const message = yield* Message.user(input, spec.message)
   const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
   const { conversation, pending, view = conversation } = recorder.state
@@ -539,34 +533,34 @@ const openRun = Effect.fnUntraced(function* (
 })
 
 /** The place of a run: its options, and what it has from the run around it. */
-interface Placed<A> extends Pick<ActiveRun, "options" | "streaming" | "maxDepth" | "runDeadline"> {
+interface Placed<out A> extends Pick<ActiveRun, "maxDepth" | "runDeadline"> {
   readonly machine: AgentMachine<A>
   readonly begin: Begin
-  readonly parent: ParentRun | undefined
-  readonly emit: Sink["emit"] | undefined
+  readonly spec: Spec
   readonly data: runParts.State["context"]
   readonly depth: number
-  readonly model: string | undefined
-  readonly write: Handed["write"]
   readonly described: runSpans.RunSpan | undefined
   readonly refuse: (reason: AgentError.Reason) => AgentError.AgentError
 }
 
-const beginRun = Effect.fnUntraced(function* <A>({ begin, data, depth, machine, model }: Placed<A>) {
-  const prepared = yield* machine.prepare(model)
-  return { prepared, ...(yield* firstState(machine.name, prepared, begin, data, depth)) }
+const beginRun = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
+  const { machine, spec } = placed
+  const prepared = yield* machine.prepare(spec.model)
+  return { prepared, ...(yield* firstState(machine.name, prepared, placed)) }
 })
 
 const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
-  const { begin, emit, maxDepth, options, parent, refuse, runDeadline, streaming, write } = placed
+  const { begin, maxDepth, refuse, runDeadline, spec } = placed
+  const { options } = begin
   const { prepared, ...beginning } = yield* Effect.mapError(beginRun(placed), refuse)
   const { first, state } = beginning
   placed.described?.began(prepared, state, first !== undefined)
   const context = yield* Effect.context<never>()
-  const recorder = recorderOf(state, first, options, emit, parent, context)
+  const recorder = recorderOf(state, first, options, spec, context)
+  const { streaming = false, write } = spec
   const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, write, context }
   const performer = prepared.start(run)
-  const open = openRun(run, performer, prepared.maxSteps, begin, beginning)
+  const open = openRun(run, performer, prepared.maxSteps, placed, beginning)
   yield* runLoop.runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
   const result = yield* resultOf(prepared, recorder.state)
   yield* recorder.emit({ _tag: "RunFinished", result })
@@ -604,58 +598,39 @@ const wrongArgument = ({ input, options, state }: Begin): AgentError.Reason | un
 export const runAgent = <A>(
   machine: AgentMachine<A>,
   begin: Begin,
-  caller?: Sink
+  spec = noSpec
 ): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
   const reason = wrongArgument(begin)
   if (reason !== undefined) return Effect.fail(agentError({ agent: machine.name, reason }))
   return durability.untilDecided(
-    isHanded(begin.options),
-    runToOutcome(machine, begin, caller),
+    spec.isPart === true,
+    runToOutcome(machine, begin, spec),
     (result) => (result.outcome === "AwaitingApproval" ? result.requests : []),
     ({ state }, decisions) =>
-      runToOutcome(machine, { state, input: undefined, options: { ...begin.options, decisions } }, caller)
+      runToOutcome(machine, { state, input: undefined, options: { ...begin.options, decisions } }, spec)
   )
 }
 
 const runToOutcome = <A>(
   machine: AgentMachine<A>,
   begin: Begin,
-  caller?: Sink
+  spec: Spec
 ): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
   const attributes = { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
   const runIn = (plainSpan: Tracer.Span, around: Context.Context<never>) => {
     const isTraced = callContext.tracerOf(around) !== undefined
     const span = isTraced ? toolCall.quietSpan(plainSpan) : plainSpan
     const described = callContext.isObserved(around) ? runSpans.ofRun(span, machine.name, around) : undefined
-    const handed = isHanded(begin.options) ? begin.options[handedKey] : undefined
-    const options: agentTypes.ResumeOptions = { ...handed?.options, ...defined(begin.options) }
+    const { options } = begin
     const outer = callContext.runAround(around)
     const depth = callContext.depthIn(outer)
-    const data = begin.options.context ?? begin.state?.context ?? callContext.inheritedContext(around)
+    const data = options.context ?? begin.state?.context ?? callContext.inheritedContext(around)
     const maxDepth = options.maxDepth ?? outer?.maxDepth ?? defaultMaxDepth
     const refuse = (reason: AgentError.Reason) =>
       agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
     if (depth > maxDepth) return Effect.fail(refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth })))
-    const runDeadline = runLoop.deadlineOf(around, options.timeouts?.total, handed?.deadline)
-    const parent = handed?.parent
-    const emit = parent === undefined ? caller?.emit : undefined
-    const streaming = (parent ?? caller ?? handed)?.streaming === true
-    const placed = {
-      machine,
-      begin,
-      options,
-      parent,
-      emit,
-      streaming,
-      data,
-      depth,
-      maxDepth,
-      runDeadline,
-      model: handed?.model,
-      write: handed?.write,
-      described,
-      refuse
-    }
+    const runDeadline = runLoop.deadlineOf(around, options.timeouts?.total, spec.deadline)
+    const placed = { machine, begin, spec, data, depth, maxDepth, runDeadline, described, refuse }
     const run = callContext.asRun(runPlaced(placed), { agent: machine.name, outer, maxDepth, context: data }, span)
     return described === undefined ? run : Effect.onExit(run, (exit) => Effect.sync(() => described.ended(exit)))
   }

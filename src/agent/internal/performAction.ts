@@ -38,6 +38,7 @@ import {
 } from "../../payload/internal/plainJson.ts"
 import { once, quote } from "../../payload/internal/base.ts"
 import * as messageOrder from "../../payload/internal/messageOrder.ts"
+import * as children from "../../run/internal/children.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as durability from "../../run/internal/durability.ts"
 import * as runParts from "../../run/internal/runParts.ts"
@@ -875,7 +876,7 @@ const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): to
   const execute = Effect.flatMap(behind.agent, (agent) => {
     if (last !== undefined && end.suspended?.has(call.id) === true) return Effect.succeed(last)
     attempts += 1
-    return Effect.map(runChild(step, agent, call, attempts === 1 ? runnable.child : undefined, end), (result) => {
+    return Effect.map(callAgent(step, agent, call, attempts === 1 ? runnable.child : undefined, end), (result) => {
       last = result
       return result
     })
@@ -884,53 +885,38 @@ const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): to
   return { ...call, timeout: Duration.infinity, execute: body, delegates: true }
 }
 
-const runChild = (
+const callAgent = (
   step: Step,
   agent: agentTypes.Agent<unknown>,
   call: toolCall.BoundCall,
   child: runParts.State | undefined,
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {
-  const { recorder, streaming } = step
-  const { defects, emptyAnswers, modelMistakes, modelRetry, onChange, timeouts } = step.options
-  const inherited: agentTypes.ResumeOptions = {
-    defects,
-    emptyAnswers,
-    modelMistakes,
-    modelRetry,
-    onChange,
-    timeouts: { tool: timeouts?.tool }
-  }
+  const { recorder, runDeadline: deadline, streaming } = step
+  const { context, contract, id: callId } = call
   const { input: text } = call.arguments
   const input = typeof text === "string" ? text : JSON.stringify(call.arguments)
-  const parent: driver.ParentRun = {
-    streaming,
-    hold: () => recorder.hold(),
-    release: () => recorder.release(),
-    // The child stops with its parent, before it starts anything else.
-    interruption: () => recorder.interruption,
-    record: (...events) =>
-      recorder.record(
-        ...events.map((event) => ({
-          _tag: "ChildEvent" as const,
-          at: runTransition.timeOf(event),
-          callId: call.id,
-          event
-        }))
-      ),
-    emit: (event) =>
-      recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state })
-  }
-  const options = driver.hand(inherited, { deadline: step.runDeadline, parent })
-  const running =
-    child === undefined
-      ? agent.run(input, { ...options, context: call.context })
-      : // It can have been cut off before its first input was recorded
-        agent.resume(child, runTransition.hasInput(child) ? options : { ...options, input })
-  return running.pipe(
-    callContext.at(call.id),
+  const parent: driver.Parent = children.inside(recorder, {
+    event: (event: runParts.Event): runParts.Event => ({
+      _tag: "ChildEvent",
+      at: runTransition.timeOf(event),
+      callId,
+      event
+    }),
+    view: (event: agentTypes.AgentEvent<unknown>): agentTypes.AgentEvent<unknown> => ({
+      _tag: "Child",
+      callId,
+      name: contract.name,
+      event,
+      state: recorder.state
+    }),
+    stops: true
+  })
+  const begin = { state: child, input, context, options: driver.inherited(step.options) }
+  return agentBlueprint.runInside(agent, begin, { deadline, parent, streaming }).pipe(
+    callContext.at(callId),
     Effect.flatMap((result) => {
-      if (result.outcome === "AwaitingApproval") (end.suspended ??= new Set()).add(call.id)
+      if (result.outcome === "AwaitingApproval") (end.suspended ??= new Set()).add(callId)
       // A child that was stopped is stopped with this run: the call is then interrupted, and has not failed.
       const isStopped = result.outcome === "Interrupted" && mustWait(step)
       return isStopped ? untilInterrupted : Effect.succeed(toToolResult(agent.name, result))

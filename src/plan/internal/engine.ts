@@ -39,18 +39,18 @@ const graceMillis = 1000
 export const drive = (
   bound: livePlan.BoundPlan,
   begin: performStep.RunStart,
-  options: performStep.DriveOptions,
-  sink: performStep.EventSink = { streaming: false, emit: () => Effect.void }
+  options: livePlan.ResumeOptions,
+  spec: performStep.Spec = {}
 ): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
   durability.untilDecided(
-    options.handed !== undefined,
-    Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, sink)),
+    spec.parent !== undefined,
+    Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, spec)),
     (result) => (result.outcome === "Paused" ? planRunParts.requestsOf(result) : []),
     ({ state }, decisions) =>
-      driveWith(performStep.makeLearningRules(bound), { _tag: "Resume", state }, { ...options, decisions }, sink)
+      driveWith(performStep.makeLearningRules(bound), { _tag: "Resume", state }, { ...options, decisions }, spec)
   )
 
-const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =>
+const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, spec) =>
   Effect.gen(function* () {
     const { bound } = rules
     if (begin._tag === "Resume") yield* checkContext(bound, begin.state, options)
@@ -58,29 +58,26 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     const change = begin._tag === "Resume" ? yield* planChange.judge(rules, begin.state, options) : undefined
     const services = yield* Effect.context<never>()
     const around = callContext.runAround(services)
-    const outer = options.joins === true ? around?.outer : around
+    const outer = spec.joins === true ? around?.outer : around
     const depth = callContext.depthIn(outer)
     const maxDepth = around?.maxDepth ?? driver.defaultMaxDepth
-    const deadline = runLoop.deadlineOf(services, options.timeouts?.total, options.handed?.deadline)
+    const deadline = runLoop.deadlineOf(services, options.timeouts?.total, spec.deadline)
     const context =
       begin._tag === "Resume" ? begin.state.context : (options.context ?? callContext.inheritedContext(services))
     const from =
       begin._tag === "Start" ? yield* planStarted(bound, begin.input, { ...options, context }, depth) : begin.state
     const state = from instanceof PlanRun.State ? from : undefined
-    const failures: performStep.ActiveRun["failures"] = { steps: new Map(), journal: undefined }
     const run: performStep.ActiveRun = {
       bound,
       rules,
-      recorder: makeRecorder(rules, from, options, failures, sink, services),
+      recorder: makeRecorder(rules, from, options, spec, services),
       options,
-      sink,
+      streaming: spec.streaming === true,
       level: { depth: depth + 1, maxDepth },
-      handed: {
-        deadline: deadline === undefined ? undefined : deadline + graceMillis,
-        options: options.handed?.options
-      },
-      raise: state === undefined ? undefined : (options.raise ?? options.maxIterations),
-      failures,
+      deadline: deadline === undefined ? undefined : deadline + graceMillis,
+      inherited: { ...spec.inherited, onChange: options.onChange, timeouts: options.timeouts },
+      raise: state === undefined ? undefined : (spec.raise ?? options.maxIterations),
+      failures: new Map(),
       nest: driveWith
     }
     const machine = {
@@ -90,13 +87,13 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
     }
     const running = runLoop.runMachine(machine, run.recorder, { open: openRun(run, state, change), deadline })
-    yield* (options.joins === true ? running : callContext.asRun(running, { outer, maxDepth, context })).pipe(
+    yield* (spec.joins === true ? running : callContext.asRun(running, { outer, maxDepth, context })).pipe(
       Effect.mapError((error) =>
         failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })
       )
     )
     const result = yield* resultOf(run)
-    yield* sink.emit({ _tag: "PlanFinished", path: [], result })
+    yield* run.recorder.emit({ _tag: "PlanFinished", path: [], result })
     return result
   }).pipe(rules.bound.within, runSpans.inWorkflow(rules.bound, begin._tag === "Resume" ? begin.state.usage : {}))
 
@@ -104,7 +101,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
 const checkContext = (
   { definition }: livePlan.BoundPlan,
   state: PlanRun.State,
-  { context }: performStep.DriveOptions
+  { context }: livePlan.ResumeOptions
 ): Effect.Effect<void, PlanError.PlanError> =>
   context === undefined || Equal.equals(context, state.context)
     ? Effect.void
@@ -113,7 +110,7 @@ const checkContext = (
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
   input: planRunParts.Input,
-  options: performStep.DriveOptions & Pick<planTransition.EventOf<"PlanStarted">, "context">,
+  options: livePlan.ResumeOptions & Pick<planTransition.EventOf<"PlanStarted">, "context">,
   depth: number
 ): Effect.fn.Return<planTransition.EventOf<"PlanStarted">, PlanError.PlanError> {
   return {
@@ -172,13 +169,13 @@ const takeRoute = Effect.fnUntraced(function* (run: performStep.ActiveRun, step:
   if (performStep.usesPredicates(definition)) yield* recorder.record()
   const chosen = yield* Effect.result(performStep.chooseRoute(run, definition))
   if (Result.isSuccess(chosen)) return yield* recorder.defer(chosen.success)
-  run.failures.steps.set(step, chosen.failure)
+  run.failures.set(step, chosen.failure)
   yield* finishRun(run, { _tag: "Failed", step, failure: chosen.failure.recorded })
 })
 
 /** Runs the steps of a turn, unless `interruptWhen` stops the run before it. */
 const runTurn = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps: readonly [string, ...Array<string>]) {
-  const { bound, options, recorder, sink } = run
+  const { bound, options, recorder } = run
   yield* recorder.record()
   const interruption = options.interruptWhen === undefined ? undefined : yield* options.interruptWhen()
   if (interruption !== undefined) return yield* recorder.stop(interruption)
@@ -186,9 +183,9 @@ const runTurn = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps: 
   const isGroup = planTransition.findStep(bound.definition, first)?.parallel === true
   if (!isGroup) return yield* performStep.runStep(run, first, true)
   const concurrency = yield* performStep.checkConcurrency(options.concurrency)
-  yield* sink.emit({ _tag: "BandStarted", path: [], steps })
+  yield* recorder.emit({ _tag: "BandStarted", path: [], steps })
   yield* Effect.forEach(steps, (step) => performStep.runStep(run, step, false), { concurrency, discard: true })
-  if (recorder.state.turn === undefined) yield* sink.emit({ _tag: "BandFinished", path: [], steps })
+  if (recorder.state.turn === undefined) yield* recorder.emit({ _tag: "BandFinished", path: [], steps })
 })
 
 /** Ends the run as `Interrupted`, unless it has ended. Deferred events are written in any case. */
@@ -206,9 +203,8 @@ const interruptRun = Effect.fnUntraced(function* ({ recorder }: performStep.Acti
 const makeRecorder = (
   rules: planTransition.Rules,
   from: planTransition.EventOf<"PlanStarted"> | PlanRun.State,
-  { isInner, journal }: performStep.DriveOptions,
-  failures: performStep.ActiveRun["failures"],
-  { emit }: performStep.EventSink,
+  { journal }: livePlan.ResumeOptions,
+  { emit, parent }: performStep.Spec,
   context: Context.Context<never>
 ): performStep.ActiveRun["recorder"] => {
   const begins = !(from instanceof PlanRun.State)
@@ -222,18 +218,15 @@ const makeRecorder = (
       { _tag: "StateChanged", event, state: after }
     ],
     emit,
+    parent,
     context,
-    isInner,
     journal:
       journal &&
       ((events, state) =>
-        journal(events, state).pipe(
-          Effect.catchCause((cause) =>
-            Cause.hasDies(cause) && !Cause.hasFails(cause)
-              ? Effect.fail(journalFailure(rules, cause))
-              : Effect.failCause(cause)
-          ),
-          Effect.tapError((error) => Effect.sync(() => void (failures.journal = error)))
+        Effect.catchCause(journal(events, state), (cause) =>
+          Cause.hasDies(cause) && !Cause.hasFails(cause)
+            ? Effect.fail(journalFailure(rules, cause))
+            : Effect.failCause(cause)
         ))
   })
 }
@@ -334,7 +327,7 @@ const checkOutcome = (run: performStep.ActiveRun, outcome: PlanRun.Outcome): Eff
     onSuccess: (): PlanRun.Outcome => outcome,
     onFailure: (failed): PlanRun.Outcome => {
       const { failure, step } = failed.reason
-      run.failures.steps.set(step, failed)
+      run.failures.set(step, failed)
       return { _tag: "Failed", step, failure }
     }
   })
@@ -348,7 +341,7 @@ const outcomeFailure = (
     return { reason: { _tag: "MaxIterationsExceeded", limit: outcome.limit, next: outcome.next } }
   }
   const { failure, step } = outcome
-  return run.failures.steps.get(step) ?? { reason: { _tag: "StepFailed", step, path: [], failure } }
+  return run.failures.get(step) ?? { reason: { _tag: "StepFailed", step, path: [], failure } }
 }
 
 const failedRun = ({ bound, recorder }: performStep.ActiveRun, { cause, reason }: performStep.Failure) =>

@@ -6,27 +6,28 @@ import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
-import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { AgentEvent } from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
+import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as driver from "../../agent/internal/driver.ts"
-import type { Handed } from "../../agent/internal/driver.ts"
 import * as Json from "../../payload/Json.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { quote } from "../../payload/internal/base.ts"
 import * as fuel from "../../payload/internal/fuel.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as children from "../../run/internal/children.ts"
 import * as durability from "../../run/internal/durability.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as runParts from "../../run/internal/runParts.ts"
-import type { Recorder } from "../../run/internal/runRecorder.ts"
+import type * as runRecorder from "../../run/internal/runRecorder.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
@@ -70,12 +71,6 @@ export const checkConcurrency = (concurrency: number | "unbounded" = "unbounded"
     ? Effect.succeed(concurrency)
     : Effect.die(new RangeError(`expected a concurrency of at least 1 or "unbounded", got ${concurrency}`))
 
-export interface EventSink {
-  /** True if deltas of agents are wanted. */
-  readonly streaming: boolean
-  readonly emit: (event: PlanEvent<unknown>) => Effect.Effect<void>
-}
-
 /** The begin of a run: an input, or a state to resume. */
 export type RunStart =
   | { readonly _tag: "Start"; readonly input: planRunParts.Input }
@@ -109,41 +104,49 @@ export const learnAgent = ({ all, nested }: LearningRules, step: string, agent: 
   return inner
 }
 
+/** The run around a plan. */
+export type Parent = runRecorder.Parent<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
+
 /**
- * Options of a run of a plan that may be a part of another run.
+ * The parts of a run of a plan that its caller does not choose.
  *
+ * - `streaming`, `emit`, `parent`, `deadline`: see `driver.Spec`.
+ * - `inherited`: the options of the run around for agents inside.
  * - `raise`: the limit of iterations for plans inside that used up theirs.
- * - `handed`: what the run around it hands to it and to the agents inside it.
  * - `joins`: the run is the one around it, that of the agent that the plan is, and no level below it.
- * - `isInner`: the journal is the run around it, see `runRecorder.RecorderOptions`.
  */
-export interface DriveOptions extends livePlan.ResumeOptions {
+export interface Spec {
+  readonly streaming?: boolean | undefined
+  readonly emit?: ((event: PlanEvent<unknown>) => Effect.Effect<void>) | undefined
+  readonly parent?: Parent | undefined
+  readonly deadline?: number | undefined
+  readonly inherited?: driver.Inherited | undefined
   readonly raise?: number | undefined
-  readonly handed?: Handed | undefined
   readonly joins?: boolean | undefined
-  readonly isInner?: boolean | undefined
 }
 
 export interface ActiveRun {
   readonly bound: livePlan.BoundPlan
   readonly rules: LearningRules
-  readonly recorder: Recorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
+  readonly recorder: runRecorder.Recorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
   readonly options: livePlan.ResumeOptions
-  readonly sink: EventSink
+  readonly streaming: boolean
   /** Depth of runs inside steps. */
   readonly level: { readonly depth: number; readonly maxDepth: number }
-  /** For plans and agents that are steps. The deadline is a moment after that of the run. */
-  readonly handed: Handed
+  /** Of the steps, a moment after that of the run. */
+  readonly deadline: number | undefined
+  /** For plans and agents that are steps. */
+  readonly inherited: driver.Inherited
   /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
   readonly raise: number | undefined
-  /** The failures of steps, with reason and cause for the error of the run, and that of the journal. */
-  readonly failures: { readonly steps: Map<string, Failure>; journal: PlanError.PlanError | undefined }
+  /** The failures of steps, with reason and cause for the error of the run. */
+  readonly failures: Map<string, Failure>
   /** Runs a plan that is a step. */
   readonly nest: (
     rules: LearningRules,
     begin: RunStart,
-    options: DriveOptions,
-    sink: EventSink
+    options: livePlan.ResumeOptions,
+    spec: Spec
   ) => Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError>
 }
 
@@ -350,7 +353,7 @@ const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.R
     // Before the pause, so that a process that dies in it has counted the attempt
     yield* run.recorder.record({ _tag: "StepRetried", at: yield* DateTime.now, step, attempt, failure: tried.failure })
     yield* doing.restore(durability.sleep(Duration.millis(pause)))
-    yield* doing.restore(run.sink.emit({ _tag: "StepStarted", path: [], step, attempt }))
+    yield* doing.restore(run.recorder.emit({ _tag: "StepStarted", path: [], step, attempt }))
   }
 })
 
@@ -449,7 +452,7 @@ const stepEvent = Effect.fnUntraced(function* (
       return yield* stepFinished(doing, attempt.delivery, attempt.output)
     case "Failed": {
       const { cause, failure, reason = { _tag: "StepFailed", step, path: [], failure } } = attempt
-      run.failures.steps.set(step, { reason, cause })
+      run.failures.set(step, { reason, cause })
       yield* Effect.annotateCurrentSpan("error.type", attempt.failure.type)
       return { _tag: "StepFailed", at: yield* DateTime.now, step, failure: attempt.failure }
     }
@@ -653,7 +656,7 @@ const toolFailureAttempt = ({ message, type }: ToolResult.Failure): Attempt =>
  * is another one by now.
  */
 const runTool = Effect.fnUntraced(function* (
-  { bound, handed, options, recorder }: ActiveRun,
+  { bound, deadline, options, recorder }: ActiveRun,
   target: livePlan.BoundToolTarget,
   delivery: Delivery,
   approved: StepRun["approved"]
@@ -672,7 +675,7 @@ const runTool = Effect.fnUntraced(function* (
     runId: state.runId,
     context: state.context,
     timeout: options.timeouts?.tool,
-    deadline: handed.deadline
+    deadline
   })
   if (Result.isFailure(prepared)) return toolFailureAttempt(prepared.failure)
   const call = prepared.success
@@ -788,44 +791,32 @@ const runAgent = (
   delivery: Delivery
 ): Effect.Effect<Attempt, PlanError.PlanError> =>
   Effect.suspend(() => {
-    const { options, recorder, sink } = run
+    const { deadline, inherited, recorder, streaming } = run
     const { step } = delivery
     const input = agentInput(delivery)
-    // It can have been cut off before it had its input
     const hasInput = child !== undefined && runTransition.hasInput(child)
     if (input === "" && !hasInput) return Effect.succeed(emptyTask(run, step, agent.name))
-    const broken = Deferred.makeUnsafe<never, PlanError.PlanError>()
-    // A run that cannot be written does nothing more until it is interrupted, also where nothing else could interrupt it.
-    const orStop = (recorded: Effect.Effect<void, PlanError.PlanError>): Effect.Effect<void> =>
-      Effect.catch(recorded, (error) =>
-        Effect.andThen(Deferred.fail(broken, error), Effect.interruptible(Effect.never))
-      )
-    const parent: driver.ParentRun = {
-      streaming: sink.streaming,
-      hold: () => recorder.hold(),
-      release: () => recorder.release(),
-      interruption: () => undefined,
-      record: (...events) =>
-        orStop(
-          recorder.record(
-            ...events.map((event) => ({ _tag: "AgentChanged" as const, at: runTransition.timeOf(event), step, event }))
-          )
-        ),
-      // The agent waits for the last of these Effects, so for what was recorded before
-      emit: (event) =>
-        orStop(sink.streaming ? recorder.emit({ _tag: "Agent", path: [], step, event }) : recorder.delivered())
-    }
     const { context } = recorder.state
-    const { onChange, timeouts } = options
-    const own: agentTypes.ResumeOptions = { onChange, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
-    const handed = driver.hand(own, { ...run.handed, parent })
-    const running =
-      child === undefined
-        ? agent.run(input, { ...handed, context })
-        : agent.resume(child, hasInput ? handed : { ...handed, input })
-    const placed = callContext.at(planTransition.turnOf(recorder.state, step))(running)
-    const attempt = Effect.map(placed, (result) => agentAttempt(delivery, agent.name, result))
-    return Effect.raceFirst(settled(step, attempt), Deferred.await(broken))
+    const options = driver.inherited(inherited, inherited.timeouts?.step)
+    const around: runRecorder.Parent<Run.State, Run.Event, AgentEvent<unknown>, PlanError.PlanError> = children.inside(
+      recorder,
+      {
+        event: (event: Run.Event): PlanRun.Event => ({
+          _tag: "AgentChanged",
+          at: runTransition.timeOf(event),
+          step,
+          event
+        }),
+        view: (event: AgentEvent<unknown>): PlanEvent<unknown> => ({ _tag: "Agent", path: [], step, event })
+      }
+    )
+    return children.orBroken(around, (parent) =>
+      agentBlueprint.runInside(agent, { state: child, input, context, options }, { deadline, parent, streaming }).pipe(
+        callContext.at(planTransition.turnOf(recorder.state, step)),
+        Effect.map((result) => agentAttempt(delivery, agent.name, result)),
+        (attempt) => settled(step, attempt)
+      )
+    )
   })
 
 const planAttempt = (
@@ -852,7 +843,7 @@ const planErrorAttempt = (
   error: PlanError.PlanError
 ): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { reason } = error
-  if (reason._tag === "JournalFailed" || outer.failures.journal !== undefined) return Effect.fail(error)
+  if (reason._tag === "JournalFailed" || outer.recorder.isBroken) return Effect.fail(error)
   if (reason._tag !== "StepFailed") return Effect.succeed(failedAttempt(reason._tag, error.message, { cause: error }))
   return Effect.succeed(
     new FailedAttempt({
@@ -871,28 +862,26 @@ const runPlan = (
   child: PlanRun.State | undefined,
   delivery: Delivery
 ): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const { level, options, raise, recorder, sink } = outer
+  const { deadline, inherited, level, options, recorder, streaming } = outer
   const { step } = delivery
   if (level.depth > level.maxDepth) {
     const message = `expected at most ${level.maxDepth} plans and agents inside each other, found one more: ${quote(rules.definition.name)}. Look for a plan that runs itself.`
     return Effect.succeed(failedAttempt("MaxDepth", message, { again: false }))
   }
-  const nested = (event: PlanRun.Event): PlanRun.Event => ({ _tag: "NestedChanged", at: event.at, step, event })
-  const journal: livePlan.Journal = (events) => recorder.record(...events.map(nested))
-  // Events of the inner run are recorded as events of the outer one.
-  const emit = (event: PlanEvent<unknown>): Effect.Effect<void> =>
-    "path" in event ? sink.emit({ ...event, path: [step, ...event.path] }) : Effect.void
-  const handed: DriveOptions = {
-    handed: outer.handed,
-    concurrency: options.concurrency,
-    timeouts: { step: options.timeouts?.step, tool: options.timeouts?.tool },
-    interruptWhen: options.interruptWhen,
-    onChange: options.onChange,
+  const parent: Parent = children.inside(recorder, {
+    event: (event: PlanRun.Event): PlanRun.Event => ({ _tag: "NestedChanged", at: event.at, step, event }),
+    view: (event: PlanEvent<unknown>) => ("path" in event ? { ...event, path: [step, ...event.path] } : undefined)
+  })
+  const raise = child === undefined ? undefined : outer.raise
+  const { onChange, timeouts } = driver.inherited(inherited, inherited.timeouts?.step)
+  const { concurrency, interruptWhen } = options
+  const ofStep: livePlan.ResumeOptions = {
+    concurrency,
+    timeouts,
+    interruptWhen,
+    onChange,
     context: recorder.state.context,
-    journal,
-    isInner: true,
-    ...(child === undefined ? undefined : { raise }),
-    ...(child?.outcome?._tag === "LimitReached" ? { maxIterations: raise } : undefined)
+    maxIterations: child?.outcome?._tag === "LimitReached" ? raise : undefined
   }
   const input = Effect.map(coercePayload(rules.bound, delivery.payload), (payload) => inputOf({ ...delivery, payload }))
   const begin: Effect.Effect<RunStart> =
@@ -900,7 +889,7 @@ const runPlan = (
       ? Effect.map(input, (input) => ({ _tag: "Start", input }))
       : Effect.succeed({ _tag: "Resume", state: child })
   return begin.pipe(
-    Effect.flatMap((begin) => outer.nest(rules, begin, handed, { ...sink, emit })),
+    Effect.flatMap((begin) => outer.nest(rules, begin, ofStep, { streaming, parent, deadline, inherited, raise })),
     callContext.at(planTransition.turnOf(recorder.state, step)),
     Effect.flatMap((result) => planAttempt(outer, delivery, result)),
     Effect.catch((error) => planErrorAttempt(outer, step, error))

@@ -7,6 +7,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Semaphore from "effect/Semaphore"
 import type * as AgentError from "../../agent/AgentError.ts"
 import type { AgentEvent } from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
@@ -20,6 +21,7 @@ import * as Json from "../../payload/Json.ts"
 import { quote } from "../../payload/internal/base.ts"
 import { appendToken, defined } from "../../payload/internal/plainJson.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as children from "../../run/internal/children.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
 import type { Decision, OutputCheck, Progress } from "../../run/internal/runParts.ts"
@@ -121,10 +123,12 @@ const answerMessage = Effect.fnUntraced(function* (
   const now = yield* DateTime.now
   // One that has expired since it was taken: the plan asks again
   const decisions = (progress?.decisions ?? []).filter((decision) => !runTransition.isExpired(decision, now))
+  const write = writerOf(run)
   // The process that completed a step may have died before it wrote the value
-  if (state !== undefined) yield* writeFrom(run, state, 0)
-  const options = { ...optionsOf(run, decisions), journal: journalOf(run, state) }
-  const ended = yield* Effect.result(engine.drive(bound, begin, options, sinkOf(run)))
+  if (state !== undefined) yield* write(state)
+  const ended = yield* Effect.result(engine.drive(bound, begin, optionsOf(run, decisions), specOf(run, write)))
+  const after = Result.isSuccess(ended) ? ended.success.state : ended.failure.state
+  if (after !== undefined) yield* Effect.andThen(recorder.record(), write(after))
   if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
   // The limit is an outcome of agents, which the progress has
   if (ended.failure.reason._tag === "MaxIterationsExceeded") return
@@ -132,54 +136,68 @@ const answerMessage = Effect.fnUntraced(function* (
 })
 
 /** The options of the plan's run: those of the agent's that mean the same. */
-const optionsOf = (run: driver.ActiveRun, decisions: ReadonlyArray<Decision>) => {
-  const { defects, emptyAnswers, maxSteps, modelMistakes, modelRetry, onChange, timeouts } = run.options
+const optionsOf = ({ options, recorder }: driver.ActiveRun, decisions: ReadonlyArray<Decision>) => {
+  const { maxSteps } = options
+  const { onChange, timeouts } = driver.inherited(options, options.timeouts?.step)
   return {
-    joins: true,
-    handed: { deadline: run.runDeadline, options: { defects, emptyAnswers, modelMistakes, modelRetry } },
-    isInner: true,
     onChange,
-    context: run.recorder.state.context,
-    timeouts: { step: timeouts?.step, tool: timeouts?.tool },
+    timeouts,
+    context: recorder.state.context,
     maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,
     decisions
   }
 }
 
-/** The writes of the plan itself, of the records of its history from one on. */
-const writeFrom = ({ write }: driver.ActiveRun, state: PlanRun.State, first: number): Effect.Effect<void> =>
-  write === undefined ? Effect.void : Effect.forEach(planTransition.writesFrom(state, first), write, { discard: true })
-
-/**
- * Events of the plan are events of the agent. They are in its state before they are announced, also when that is interrupted.
- * The values of steps with `writes` follow the events of these steps.
- */
-const journalOf = (run: driver.ActiveRun, begun: PlanRun.State | undefined): livePlan.Journal => {
-  let written = begun === undefined ? 0 : Chunk.size(begun.history)
-  return (events, state) =>
-    Effect.uninterruptibleMask((restore) => {
-      const first = written
-      written = Chunk.size(state.history)
-      const recorded = run.recorder.record(...events.map((event) => ({ _tag: "PlanEvent" as const, event })))
-      return restore(first < written ? Effect.andThen(recorded, writeFrom(run, state, first)) : recorded)
-    })
-}
-
-/** Events of agents in steps are emitted as those of children, with the names of the steps as ids and names. */
-const sinkOf = ({ recorder, streaming }: driver.ActiveRun): performStep.EventSink => ({
-  streaming,
-  emit: (event: PlanEvent<unknown>) =>
-    event._tag === "Agent"
-      ? Effect.suspend(() =>
-          recorder.emit(
-            [...event.path, event.step].reduceRight<AgentEvent<unknown>>(
-              (inner, step) => ({ _tag: "Child", callId: step, name: step, event: inner, state: recorder.state }),
-              event.event
-            )
+/** Writes the values of steps with `writes` that the plan has finished, each once. */
+const writerOf = ({ write }: driver.ActiveRun): ((state: PlanRun.State) => Effect.Effect<void>) => {
+  if (write === undefined) return () => Effect.void
+  const oneAtATime = Semaphore.makeUnsafe(1)
+  let written = 0
+  return (state) =>
+    Chunk.size(state.history) <= written
+      ? Effect.void
+      : oneAtATime.withPermit(
+          Effect.suspend(() =>
+            Effect.map(Effect.forEach(planTransition.writesFrom(state, written), write, { discard: true }), () => {
+              written = Math.max(written, Chunk.size(state.history))
+            })
           )
         )
-      : Effect.void
-})
+}
+
+/**
+ * Events of the plan are events of the agent. The values of steps with `writes` follow the events of these steps. Events of agents in
+ * steps are shown as events of children, with the names of the steps as ids and names.
+ */
+const specOf = (
+  { options, recorder, runDeadline: deadline, streaming }: driver.ActiveRun,
+  write: (state: PlanRun.State) => Effect.Effect<void>
+): performStep.Spec => {
+  const parent: performStep.Parent = children.inside(recorder, {
+    event: (event: PlanRun.Event): Run.Event => ({ _tag: "PlanEvent", event }),
+    view: (event: PlanEvent<unknown>) =>
+      event._tag === "Agent"
+        ? [...event.path, event.step].reduceRight<AgentEvent<unknown>>(
+            (inner, step) => ({ _tag: "Child", callId: step, name: step, event: inner, state: recorder.state }),
+            event.event
+          )
+        : undefined
+  })
+  return {
+    joins: true,
+    streaming,
+    deadline,
+    inherited: driver.inherited(options),
+    parent: {
+      ...parent,
+      record: (events, state) =>
+        Effect.andThen(
+          parent.record(events, state),
+          Effect.suspend(() => write(state))
+        )
+    }
+  }
+}
 
 /** Records the answer of a plan. A plan that waits has saved its requests. */
 const recordResult = Effect.fnUntraced(function* (

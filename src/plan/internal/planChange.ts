@@ -243,7 +243,7 @@ export const planChanged = (
 export const judge = Effect.fnUntraced(function* (
   rules: performStep.LearningRules,
   state: State,
-  { decisions, onChange = "compatible" }: Pick<performStep.DriveOptions, "decisions" | "onChange">
+  { decisions, onChange = "compatible" }: Pick<livePlan.ResumeOptions, "decisions" | "onChange">
 ): Effect.fn.Return<planRunParts.PlanChange | undefined, PlanError.PlanError> {
   const { bound } = rules
   const changes = yield* changesOf(rules, afterDenials(rules, state, decisions, yield* DateTime.now))

@@ -17,14 +17,14 @@
  *
  * Modes of the outbox, which are never left, and its tasks in them:
  *
- * | mode   | begins with                              | hooks                 | views                      | links to the run around          | journal     |
- * | ------ | ---------------------------------------- | --------------------- | -------------------------- | -------------------------------- | ----------- |
- * | open   |                                          | run until `cut`       | run                        | run                              | runs        |
- * | muted  | `cut("all")`, or a hook that was cut off | are left out          | run                        | run                              | runs        |
- * | closed | `close`; the outbox can be muted, too    | run until `cut`       | are left out               | begin, and are not waited for    | runs        |
- * | failed | a task that failed and was not cut off   | are left out          | are left out               | are left out                     | is left out |
+ * | mode   | begins with                              | hooks                 | views                      | journal     |
+ * | ------ | ---------------------------------------- | --------------------- | -------------------------- | ----------- |
+ * | open   |                                          | run until `cut`       | run                        | runs        |
+ * | muted  | `cut("all")`, or a hook that was cut off | are left out          | run                        | runs        |
+ * | closed | `close`; the outbox can be muted, too    | run until `cut`       | are left out               | runs        |
+ * | failed | a task that failed and was not cut off   | are left out          | are left out               | is left out |
  *
- * `cut` ends a view or a link that is under way only in a closed outbox, and never a write of the journal.
+ * `cut` ends a view that is under way only in a closed outbox, and never a write of the journal.
  * `wait` fails in a failed outbox. A view that was interrupted has not failed. Between `hold` and `release` tasks are added,
  * and none begins.
  */
@@ -37,7 +37,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { constVoid } from "effect/Function"
+import { constFalse, constVoid } from "effect/Function"
 import type * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -63,6 +63,7 @@ export interface Interruption {
  * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
  * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
  * - `close`: nothing is emitted from here on, because the run is being torn down.
+ * - `isBroken`: events could not be delivered, of this run or of a run around it.
  * - `hold`, `release`: between them nothing is delivered, here and in the runs around. A delivery can resume a fiber that
  *   records at once: its events have to come after all that is being recorded.
  */
@@ -81,6 +82,7 @@ export interface Recorder<State, Event, View, E = never> {
   readonly stopped: Effect.Effect<Interruption>
   readonly cut: (which: "current" | "all") => Effect.Effect<void>
   readonly close: () => void
+  readonly isBroken: boolean
   readonly hold: () => void
   readonly release: () => void
 }
@@ -93,10 +95,9 @@ export interface Recorder<State, Event, View, E = never> {
  * - `views`: the events for watchers that a recorded event makes.
  * - `emit`: sends one of them to the watcher of the run.
  * - `journal`: receives the events since the last write, with the newest state.
- * - `isInner`: the journal is the run around this one, which has the events as soon as it is called.
  * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off. `more`
  *   is true if the next event was recorded together with this one.
- * - `parent`: the run around this one, which has each event and each view as soon as this one has it.
+ * - `parent`: the run around this one, which has events as soon as they are to be written, and each view as soon as this one has it.
  * - `context`: the services of all of them.
  */
 export interface RecorderOptions<State, Event, View, E> {
@@ -106,18 +107,21 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
   readonly emit?: ((view: View) => Effect.Effect<void>) | undefined
   readonly journal?: Journal<State, Event, E> | undefined
-  readonly isInner?: boolean | undefined
   readonly hook?: ((event: Event, state: State, more: boolean) => Effect.Effect<void>) | undefined
   readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
-  readonly parent?: Parent<Event, View> | undefined
+  readonly parent?: Parent<State, Event, View, E> | undefined
   readonly context: Context.Context<never>
 }
 
-/** The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. */
-export interface Parent<Event, View> {
+/**
+ * The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. `state` is the state of
+ * the run inside, after the events.
+ */
+export interface Parent<State, Event, View, E = never> {
   readonly interruption: () => Interruption | undefined
-  readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void>
-  readonly emit: (view: View) => Effect.Effect<void>
+  readonly record: (events: Arr.NonEmptyReadonlyArray<Event>, state: State) => Effect.Effect<void, E>
+  readonly emit: (view: View) => Effect.Effect<void, E>
+  readonly isBroken: () => boolean
   readonly hold: () => void
   readonly release: () => void
 }
@@ -135,7 +139,9 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   private readonly stopping = Deferred.makeUnsafe<Interruption>()
   private reason: Interruption | undefined = undefined
   private unwritten: ReadonlyArray<Event>
-  private inParent: Effect.Effect<void> = Exit.void
+  private inParent: Effect.Effect<void, E> = Exit.void
+  /** The run around is not waited for any more: it may wait for this one to end. */
+  private isApart = false
 
   constructor(options: RecorderOptions<State, Event, View, E>) {
     const { after, context, emit, first, hook, journal, parent, state } = options
@@ -159,10 +165,7 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     const { first } = this.options
     this.hold()
     this.write()
-    if (first !== undefined) {
-      this.tellParent([first])
-      this.deliver(this.state, first, this.state, false)
-    }
+    if (first !== undefined) this.deliver(this.state, first, this.state, false)
     this.release()
   }
 
@@ -187,7 +190,7 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 
   delivered(): Effect.Effect<void, E> {
-    return this.outbox.wait()
+    return this.isApart ? this.outbox.wait() : this.wait()
   }
 
   stop(reason: Interruption): Effect.Effect<void> {
@@ -196,11 +199,17 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 
   cut(which: "current" | "all"): Effect.Effect<void> {
+    if (which === "all") this.isApart = true
     return this.outbox.cut(which)
   }
 
   close(): void {
+    this.isApart = true
     this.outbox.close()
+  }
+
+  get isBroken(): boolean {
+    return this.outbox.hasFailed() || this.options.parent?.isBroken() === true
   }
 
   hold(): void {
@@ -221,18 +230,14 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     if (shown !== Exit.void) this.inParent = shown
   }
 
-  /** Writes what is not written. */
+  /** Writes what is not written, here and in the run around. */
   private write(): void {
-    const { isInner, journal } = this.options
+    const { journal, parent } = this.options
     const { state, unwritten: events } = this
     this.unwritten = []
-    if (journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)) return
-    this.outbox.add(isInner === true ? "link" : "journal", () => journal(events, state))
-  }
-
-  private tellParent(events: ReadonlyArray<Event>): void {
-    const { parent } = this.options
-    if (parent !== undefined && events.length > 0) this.inParent = parent.record(...events)
+    if (!Arr.isReadonlyArrayNonEmpty(events)) return
+    if (journal !== undefined) this.outbox.add("journal", () => journal(events, state))
+    if (parent !== undefined) this.inParent = parent.record(events, state)
   }
 
   private deliver(before: State, event: Event, state: State, more: boolean): void {
@@ -247,7 +252,7 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 
   private commit(events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> {
-    const { apply, journal } = this.options
+    const { apply, journal, parent } = this.options
     const applied: Array<{ readonly before: State; readonly event: Event; readonly after: State }> = []
     for (const event of events) {
       const before = this.state
@@ -257,10 +262,9 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
       if (this.isWatched) applied.push({ before, event, after: next.success })
     }
     if (!this.isWatched) return Exit.void
-    if (journal !== undefined) this.unwritten = [...this.unwritten, ...events]
+    if (journal !== undefined || parent !== undefined) this.unwritten = [...this.unwritten, ...events]
     this.hold()
     if (writes) this.write()
-    this.tellParent(events)
     for (const [index, { after, before, event }] of applied.entries()) {
       this.deliver(before, event, after, index < applied.length - 1)
     }
@@ -270,12 +274,9 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 }
 
-/**
- * A part of the delivery of an event: a call of a hook, a write of the journal, a link to the run around, or the views for
- * the watcher.
- */
+/** A part of the delivery of an event: a call of a hook, a write of the journal, or a view for the watcher. */
 interface Task<E> {
-  readonly kind: "hook" | "journal" | "link" | "view"
+  readonly kind: "hook" | "journal" | "view"
   readonly perform: () => Effect.Effect<void, E>
   readonly done: Deferred.Deferred<void, E>
   fiber: Fiber.Fiber<void, E> | undefined
@@ -292,7 +293,7 @@ const begins = (kind: Task<unknown>["kind"], { isClosed, isMuted }: Modes): bool
   kind === "hook" ? !isMuted : kind !== "view" || !isClosed
 
 const canBeCut = (kind: Task<unknown>["kind"], { isClosed }: Modes): boolean =>
-  kind === "hook" || (isClosed && kind !== "journal")
+  kind === "hook" || (isClosed && kind === "view")
 
 /** `wait` waits for everything so far. */
 interface Outbox<E> {
@@ -300,6 +301,7 @@ interface Outbox<E> {
   readonly hold: () => void
   readonly release: () => void
   readonly wait: () => Effect.Effect<void, E>
+  readonly hasFailed: () => boolean
   readonly cut: (which: "current" | "all") => Effect.Effect<void>
   readonly close: () => void
 }
@@ -310,6 +312,7 @@ const emptyOutbox = {
   hold: constVoid,
   release: constVoid,
   wait: () => Exit.void,
+  hasFailed: constFalse,
   cut: () => Exit.void,
   close: constVoid
 }
@@ -360,7 +363,7 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
       const exit = task.fiber.pollUnsafe()
       if (exit === undefined) {
         // The task itself may have ended the run, before it had a fiber to interrupt.
-        if (task.isCut || (modes.isClosed && task.kind === "link")) cutTask(task)
+        if (task.isCut) cutTask(task)
         task.fiber.addObserver((exit) => {
           finish(task, exit)
           next()
@@ -384,6 +387,7 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
       next()
     },
     wait: () => (last === undefined ? failed : Deferred.await(last.done)),
+    hasFailed: () => Exit.isFailure(failed),
     cut: (which) =>
       Effect.suspend(() => {
         if (which === "all") modes.isMuted = true

@@ -62,16 +62,6 @@ const withoutParent = <R>(context: Context.Context<R>): Context.Context<R> =>
   // Sound: `ParentSpan` is a reference, which no R names
   Context.omit(Tracer.ParentSpan)(context) as Context.Context<R>
 
-const within = <R>(context: Context.Context<R>, agent: agentTypes.Agent<unknown, R>): agentTypes.Agent<unknown> => ({
-  ...agent,
-  run: (input, options) => Effect.provideContext(agent.run(input, options), context),
-  ask: (input, options) => Effect.provideContext(agent.ask(input, options), context),
-  stream: (input, options) => Stream.provideContext(agent.stream(input, options), context),
-  resume: (state, options) => Effect.provideContext(agent.resume(state, options), context),
-  resumeStream: (state, options) => Stream.provideContext(agent.resumeStream(state, options), context),
-  ...agentBlueprint.checkedIn(agent, context)
-})
-
 /** The agents by name, and the way to make those that messages carry, over the services around. */
 export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<sessionTypes.Hosted<R>>) {
   const context = withoutParent(yield* Effect.context<R>())
@@ -81,12 +71,14 @@ export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<se
     if (sessionTypes.definitionsTypeId in one) {
       if (decode !== undefined) return yield* invalid("one fromDefinitions", "two of them")
       decode = (definition) =>
-        Effect.map(Effect.provideContext(one.decode(definition), context), (agent) => within(context, agent))
+        Effect.map(Effect.provideContext(one.decode(definition), context), (agent) =>
+          agentBlueprint.over(agent, context)
+        )
       continue
     }
     const agent = Effect.isEffect(one) ? yield* one : one
     if (agents.has(agent.name)) return yield* invalid("agents with different names", `two of ${base.quote(agent.name)}`)
-    agents.set(agent.name, within(context, agent))
+    agents.set(agent.name, agentBlueprint.over(agent, context))
   }
   return { agents, decode }
 })

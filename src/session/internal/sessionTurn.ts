@@ -35,9 +35,9 @@ import * as Scope from "effect/Scope"
 import type * as Tracer from "effect/Tracer"
 import type * as AgentError from "../../agent/AgentError.ts"
 import type * as Run from "../../agent/Run.ts"
+import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import * as driver from "../../agent/internal/driver.ts"
 import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import type { StepWrite } from "../../run/internal/planRunParts.ts"
@@ -347,26 +347,26 @@ const runUntilStopped = (
     onEvent: keep(self, turn, message?.messageId),
     ...((isStopped || interruptWhen !== undefined) && { interruptWhen: stopWhen })
   }
-  // An interruption keeps what a model had written
-  const options = driver.hand(ofTurn, {
-    deadline: undefined,
-    streaming: true,
-    model: message === undefined ? memory.model : message.model,
-    message: message && sessionEvents.optionsOf(message),
-    instructions: memory.isInstructed ? "first" : self.host.instructions,
-    write: writeStep(self, turn)
-  })
-  const running: Effect.Effect<unknown, AgentError.AgentError> =
-    memory.run === undefined
-      ? agent.run(message?.input, { ...options, ...beginning(memory), ...defined({ context: message?.context }) })
-      : agent.resume(memory.run, {
-          ...options,
-          ...defined({
-            input: message?.input,
-            context: message === undefined ? undefined : sessionEvents.contextOf(message)
-          }),
-          decisions: turnEvents.decisionsFor(memory, memory.run, message)
-        })
+  const { run: state } = memory
+  const context = state === undefined ? message?.context : message && sessionEvents.contextOf(message)
+  const options = {
+    ...ofTurn,
+    ...(state === undefined ? beginning(memory) : { decisions: turnEvents.decisionsFor(memory, state, message) }),
+    ...defined({ context })
+  }
+  const running = agentBlueprint.run(
+    agent,
+    { ...defined({ state }), input: message?.input, options },
+    {
+      // An interruption keeps what a model had written
+      streaming: true,
+      isPart: true,
+      model: message === undefined ? memory.model : message.model,
+      message: message && sessionEvents.optionsOf(message),
+      instructions: memory.isInstructed ? "first" : self.host.instructions,
+      write: writeStep(self, turn)
+    }
+  )
   // A process that was stopped after its last write may no longer have the session
   const verified = Effect.andThen(Effect.ignore(self.own.verify), () => (isMuted(turn) ? Effect.never : Effect.void))
   const guarded = Effect.provideService(running, toolCall.BeforeCall, verified)

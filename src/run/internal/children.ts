@@ -1,0 +1,60 @@
+/**
+ * Runs inside runs: events and views of the run inside become events and views of the run around it.
+ */
+
+import type * as Arr from "effect/Array"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as runRecorder from "./runRecorder.ts"
+
+/**
+ * The place of a run in the run around it.
+ *
+ * - `event`: an event of the run inside, as the run around records it.
+ * - `view`: an event for watchers, as watchers of the run around see it; `undefined` if they do not.
+ * - `stops`: the run inside stops where the run around is stopped, before it starts anything else.
+ */
+interface Place<Event, View, OuterEvent, OuterView> {
+  readonly event: (event: Event) => OuterEvent
+  readonly view: (view: View) => OuterView | undefined
+  readonly stops?: boolean | undefined
+}
+
+/** A run under way, for a run inside it. */
+export const inside = <State, Event, View, OuterState, OuterEvent, OuterView, E>(
+  outer: runRecorder.Recorder<OuterState, OuterEvent, OuterView, E>,
+  { event, stops, view }: Place<Event, View, OuterEvent, OuterView>
+): runRecorder.Parent<State, Event, View, E> => ({
+  interruption: () => (stops === true ? outer.interruption : undefined),
+  record: (events: Arr.NonEmptyReadonlyArray<Event>) => outer.record(...events.map((inner) => event(inner))),
+  emit: (inner) => {
+    const shown = view(inner)
+    return shown === undefined ? Exit.void : outer.emit(shown)
+  },
+  isBroken: () => outer.isBroken,
+  hold: () => outer.hold(),
+  release: () => outer.release()
+})
+
+/**
+ * Runs something that cannot fail as the run around does. Where that cannot be written this fails, and the run inside does nothing
+ * more until it is interrupted, also where nothing else could interrupt it.
+ */
+export const orBroken = <State, Event, View, E, A, E2>(
+  parent: runRecorder.Parent<State, Event, View, E>,
+  run: (parent: runRecorder.Parent<State, Event, View>) => Effect.Effect<A, E2>
+): Effect.Effect<A, E | E2> =>
+  Effect.suspend(() => {
+    const broken = Deferred.makeUnsafe<never, E>()
+    const orStop = (recorded: Effect.Effect<void, E>): Effect.Effect<void> =>
+      Effect.catch(recorded, (error) =>
+        Effect.andThen(Deferred.fail(broken, error), Effect.interruptible(Effect.never))
+      )
+    const emit = (view: View): Effect.Effect<void> => {
+      const shown = parent.emit(view)
+      return shown === Exit.void ? Exit.void : orStop(shown)
+    }
+    const running = run({ ...parent, record: (events, state) => orStop(parent.record(events, state)), emit })
+    return Effect.raceFirst(running, Deferred.await(broken))
+  })
