@@ -4,7 +4,7 @@
  */
 import { Context, Effect, Layer, Random, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, ToolFailure } from "effect-emissary"
+import { Agent, ModelRegistry, ToolFailure, ToolResolver, ToolSettings } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /** A message as far as the answer depends on it. */
@@ -30,8 +30,20 @@ export const answerTo = (messages: ReadonlyArray<Said>): Answer => {
   return { _tag: "Calls", calls: step.split(" ").map((name, index) => ({ name, key: `${key}/${answered}/${index}` })) }
 }
 
+/** What the agent behind a tool is told to do. */
+const tasks: Readonly<Record<string, string>> = { boss: "clerk", clerk: "pay" }
+
+/** The message to the agent behind a tool. */
+export const taskOf = (name: string, key: string): string | undefined =>
+  tasks[name] === undefined ? undefined : `${key}|${tasks[name]}`
+
 /** The text of the result of a call that ran to its end. */
-export const resultOf = (name: string, key: string): string => (name === "broken" ? `no ${key}` : `did ${key}`)
+export const resultOf = (name: string, key: string): string => {
+  const task = taskOf(name, key)
+  if (task !== undefined) return `re: ${task}`
+  if (name === "late") return "Tool execution timed out after 0.2 seconds"
+  return name === "broken" ? `no ${key}` : `did ${key}`
+}
 
 /** The calls that had an effect outside: `started`, and of these `ended`. */
 export class Ledger extends Context.Service<
@@ -50,8 +62,18 @@ export const toolkit = Toolkit.make(
   Tool.make("broken", parts)
 )
 
+/** A tool that takes longer than a lease, another that ends only when it is interrupted, and a third that is too late. */
+const slowToolkit = Toolkit.make(
+  Tool.make("slow", parts),
+  Tool.make("hang", parts),
+  Tool.make("late", parts).annotate(ToolSettings.Timeout, "200 millis")
+)
+
 /** The names of the tools. */
 export const tools = ["once", "again", "pay", "broken"] as const
+
+/** The names of the tools of the agents that have everything, each as often as it is here. `hang` is the last one. */
+export const moreTools = [...tools, "once", "again", "slow", "late", "boss", "boss", "hang"] as const
 
 export const handlers = toolkit.toLayer(
   Effect.map(Ledger, ({ ended, started }) => {
@@ -69,13 +91,31 @@ export const handlers = toolkit.toLayer(
   })
 )
 
+const slowHandlers = slowToolkit.toLayer(
+  Effect.map(Ledger, ({ ended, started }) => {
+    const work = (name: string, work: Effect.Effect<unknown>) =>
+      Effect.fnUntraced(function* ({ key }: { readonly key: string }) {
+        started.push(`${name} ${key}`)
+        yield* work
+        ended.push(`${name} ${key}`)
+        return resultOf(name, key)
+      })
+    const slow = Effect.flatMap(Random.nextIntBetween(600, 1200), Effect.sleep)
+    return { slow: work("slow", slow), hang: work("hang", Effect.never), late: work("late", Effect.never) }
+  })
+)
+
 export const model = ScriptedModel.layer(({ messages }) =>
   Effect.gen(function* () {
     yield* Effect.flatMap(Random.nextIntBetween(1, 80), Effect.sleep)
     const answer = answerTo(messages)
     if (answer._tag === "Failure") return { fail: { reason: "AuthenticationError" } }
     if (answer._tag === "Text") return { text: answer.text }
-    return { toolCalls: answer.calls.map(({ key, name }) => ({ name, params: { key } })) }
+    const paramsOf = (name: string, key: string) => {
+      const input = taskOf(name, key)
+      return input === undefined ? { key } : { input }
+    }
+    return { toolCalls: answer.calls.map(({ key, name }) => ({ name, params: paramsOf(name, key) })) }
   })
 )
 
@@ -85,3 +125,38 @@ export const other = Agent.make("other", { instructions: "You do something else.
 
 /** The services of the agents, in each process. */
 export const layer = Layer.merge(handlers, model)
+
+/** An agent with all tools, and behind one of them an agent, behind whose tool an agent asks a person. */
+const withAll = (name: string, options: { readonly model?: string } = {}) => {
+  const common = { instructions: "You work.", maxSteps: 8, ...options }
+  const clerk = Agent.make("clerk", { ...common, toolkit: Toolkit.make(toolkit.tools.pay) })
+  const manager = Agent.make("manager", {
+    ...common,
+    toolkit: [Agent.asTool(clerk, { name: "clerk", description: "Pays" })]
+  })
+  const boss = Agent.asTool(manager, { name: "boss", description: "Has a clerk pay" })
+  return Agent.make(name, {
+    ...common,
+    toolkit: [...Object.values(toolkit.tools), ...Object.values(slowToolkit.tools), boss]
+  })
+}
+
+/** The agent of the layer, where it has everything. */
+export const staff = withAll("worker")
+
+/** The same as data. */
+export const poet = Agent.encode(withAll("poet", { model: "demo/small" }))
+
+const registry = ModelRegistry.layer({
+  demo: ModelRegistry.provider({ options: ModelRegistry.Sampling, model: () => model })
+})
+
+const moreHandlers = Layer.merge(handlers, slowHandlers)
+
+/** The services of the agents that have everything, and of those that are data. */
+export const moreLayer = Layer.mergeAll(
+  moreHandlers,
+  model,
+  registry,
+  Layer.provide(ToolResolver.layerToolkit(Toolkit.merge(toolkit, slowToolkit)), moreHandlers)
+)

@@ -6,7 +6,7 @@ import { Cause, Effect, Equal, Fiber, Option, Random, Stream } from "effect"
 import { Conversation, type Run } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import type { Simulation } from "effect-emissary/testing"
-import { tools } from "./agents.ts"
+import { Ledger, moreTools, poet, tools } from "./agents.ts"
 
 export type World = Simulation.World<Session.Session>
 
@@ -46,6 +46,8 @@ export interface Diary {
   /** No user stops anything, and one person decides. `isHealthy`: nor does a process die, wait, or leave. */
   isCalm: boolean
   isHealthy: boolean
+  /** The agents have everything. */
+  hasMore: boolean
 }
 
 export const emptyDiary = (): Diary => ({
@@ -56,7 +58,8 @@ export const emptyDiary = (): Diary => ({
   ticks: 0,
   rested: Infinity,
   isCalm: false,
-  isHealthy: false
+  isHealthy: false,
+  hasMore: false
 })
 
 export const lifeOf = (cursor: string): string => cursor.slice(0, cursor.indexOf("."))
@@ -208,13 +211,14 @@ export const decide = Effect.fnUntraced(function* (world: World, diary: Diary, s
   )
 })
 
-const textFor = Effect.fnUntraced(function* (message: string) {
+const textFor = Effect.fnUntraced(function* ({ hasMore, isCalm }: Diary, message: string) {
+  const some = !hasMore ? tools : isCalm ? moreTools.slice(0, -1) : moreTools
   const steps: Array<string> = []
   const count = yield* Random.nextIntBetween(0, 2)
   for (let step = 0; step < count; step++) {
     const names: Array<string> = []
     const calls = yield* Random.nextIntBetween(1, 2)
-    for (let n = 0; n < calls; n++) names.push((yield* pick(tools)) ?? "once")
+    for (let n = 0; n < calls; n++) names.push((yield* pick<string>(some)) ?? "once")
     steps.push((yield* Random.next) < 0.05 ? "fails" : names.join(" "))
   }
   return [message, ...steps].join("|")
@@ -246,6 +250,22 @@ const calmKinds = ["send", "send", "send", "again", "fork"] as const
 /** The same, and edits. Without trouble each edit that stops a turn cuts the conversation, too. */
 const healthyKinds = [...calmKinds, "edit", "edit"] as const
 
+/** The session whose agent is data. */
+const withDefinition = "d"
+
+/** Interrupts the calls of a session that hang. */
+const unhang = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+  const { started } = yield* Ledger
+  let done = 0
+  while (true) {
+    yield* nap(200, 2000)
+    const hung = started.filter((call) => call.startsWith(`hang ${session}/`)).length
+    if (hung === done) continue
+    done = hung
+    yield* perform(world, diary, { kind: "interrupt", session }, (sessions) => sessions.interrupt(session))
+  }
+})
+
 interface User {
   readonly session: string
   readonly user: string
@@ -256,27 +276,31 @@ interface User {
 /** One user of one session. */
 const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, session, user }: User) {
   const { isCalm, isHealthy } = diary
+  const agent: Session.SendOptions = session === withDefinition ? { definition: yield* poet } : { agent: "worker" }
   const some = isHealthy ? healthyKinds : isCalm ? calmKinds : kinds
-  const sent: Array<{ readonly message: string; readonly text: string }> = []
+  const sent: Array<{ readonly message: string; readonly text: string; readonly isEdit?: boolean }> = []
   for (let n = 1; n <= count; n++) {
     // Some calls come in a row
     yield* nap(0, (yield* Random.next) < 0.7 ? 5 : 500)
     const kind = n === 1 ? "send" : yield* pick<(typeof kinds)[number]>(some)
     const message = `${session}/${user}${n}`
-    const text = yield* textFor(message)
+    const text = yield* textFor(diary, message)
     const earlier = yield* pick(sent.slice(-3))
     const pending = (yield* Random.next) < 0.3 && !isCalm ? ("deny" as const) : ("keep" as const)
     if (kind === "send" || earlier === undefined) {
       sent.push({ message, text })
       yield* perform(world, diary, { kind: "send", session, message, text }, (sessions) =>
-        sessions.send(session, text, { agent: "worker", messageId: message, pending })
+        sessions.send(session, text, { ...agent, messageId: message, pending })
       )
     } else if (kind === "again") {
-      yield* perform(world, diary, { kind: "send", session, ...earlier }, (sessions) =>
-        sessions.send(session, earlier.text, { agent: "worker", messageId: earlier.message })
+      // An edit has no definition, so the same message with one is another message
+      if (earlier.isEdit === true && session === withDefinition) continue
+      const { message, text } = earlier
+      yield* perform(world, diary, { kind: "send", session, message, text }, (sessions) =>
+        sessions.send(session, text, { ...agent, messageId: message })
       )
     } else if (kind === "edit") {
-      sent.push({ message, text })
+      sent.push({ message, text, isEdit: true })
       const options = { messageId: earlier.message, input: text, newMessageId: message }
       yield* perform(world, diary, { kind, session, message, text }, (sessions) => sessions.edit(session, options))
     } else if (kind === "withdraw") {
@@ -365,12 +389,14 @@ export const script = Effect.fnUntraced(function* (
 ) {
   const { calls: count = 6, sessions = 2 } = options
   const { isCalm } = diary
-  const ids = Array.from({ length: sessions }, (_, index) => "ab".charAt(index) || `s${index}`)
+  const names = diary.hasMore ? `a${withDefinition}` : "ab"
+  const ids = Array.from({ length: sessions }, (_, index) => names.charAt(index) || `s${index}`)
   const others = yield* Effect.forEach(ids, (id) =>
     Effect.all([
       Effect.forkChild(follow(world, diary, id)),
       Effect.forkChild(follow(world, diary, id)),
-      Effect.forkChild(Effect.forever(Effect.andThen(nap(50, 400), decide(world, diary, id))))
+      Effect.forkChild(Effect.forever(Effect.andThen(nap(50, 400), decide(world, diary, id)))),
+      Effect.forkChild(diary.hasMore ? unhang(world, diary, id) : Effect.void)
     ])
   )
   const users = ids.flatMap((id) => ["x", "y"].map((user) => use(world, diary, { session: id, user, count })))

@@ -10,7 +10,7 @@ const small = { calls: 3, kills: 2, pauses: 1, stops: 1, jumps: 1 }
 const found: ReadonlyArray<readonly [seed: number, setting: Partial<worlds.Setting>, what: string]> = [
   [
     67,
-    { calls: 6, kills: 8, pauses: 5, stops: 1, jumps: 3, failures: 60, conflicts: 0, losses: 40 },
+    { calls: 6, kills: 8, pauses: 5, stops: 1, jumps: 3, failures: 60, conflicts: 0, losses: 40, more: 0 },
     "the readers of a session go on after the store has failed while its events were read for them"
   ]
 ]

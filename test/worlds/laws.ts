@@ -2,7 +2,7 @@
 import type { Run } from "effect-emissary"
 import type { Session } from "effect-emissary/session"
 import { type Diary, lifeOf, type Look, type Operation } from "./clients.ts"
-import { empty, type Model, next, type Rules, rules, shown } from "./model.ts"
+import { empty, type Model, next, placeOf, type Rules, rules, shown } from "./model.ts"
 
 /** The calls that had an effect outside of the world. */
 export interface Effects {
@@ -73,7 +73,7 @@ const checkLook = (look: Look, judged: ReadonlyMap<string, Judged>, rules: Rules
     const found = {
       status,
       messages,
-      requests: requests.map(({ callId }) => callId),
+      requests: requests.map(placeOf),
       outcome: outcome?._tag,
       failure: failure?.reason
     }
@@ -237,7 +237,9 @@ const checkEffects = (
     const call = found === null ? "" : `${found[1]} ${found[2]}`
     return call !== "" && !ended.includes(call) ? [`${call} has a result and never ran to its end`] : []
   })
-  const undisturbed = [...judged.values()].filter(({ entries }) => countOf(entries, "RunInterrupted") === 0)
+  // A fork has the results of the session that it continues
+  const isFork = ({ entries: [first] }: Judged) => first?.event._tag === "SessionForked"
+  const undisturbed = [...judged.values()].filter((one) => !isFork(one) && countOf(one.entries, "RunInterrupted") === 0)
   const results = undisturbed.flatMap(({ models }) => models.at(-1)?.said ?? []).filter(({ role }) => role === "tool")
   const lost = results
     .filter(({ text }) => isHealthy && text.endsWith(" interrupted"))

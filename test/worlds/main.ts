@@ -24,7 +24,8 @@ const names = [
   "jumps",
   "failures",
   "conflicts",
-  "losses"
+  "losses",
+  "more"
 ] as const
 
 const text = { type: "string" } as const

@@ -6,14 +6,18 @@
  */
 import type { Run } from "effect-emissary"
 import type { Session } from "effect-emissary/session"
-import { answerTo, resultOf, type Said } from "./agents.ts"
+import { answerTo, resultOf, type Said, taskOf } from "./agents.ts"
 
 interface Call {
   readonly id: string
   readonly name: string
   readonly key: string
   readonly status: "asked" | "waits" | "approved" | "denied" | "started"
+  /** The run of the agent behind the tool. */
+  readonly child?: Model
 }
+
+type Decided = Pick<Run.Decision, "callId" | "approved" | "path">
 
 export interface Model {
   readonly sequence: number
@@ -27,7 +31,7 @@ export interface Model {
   readonly calls: ReadonlyArray<Call>
   /** Messages that a turn has taken while calls wait. */
   readonly pending: ReadonlyArray<string>
-  readonly decisions: ReadonlyArray<Pick<Run.Decision, "callId" | "approved">>
+  readonly decisions: ReadonlyArray<Decided>
   readonly isBegun: boolean
   readonly isResumed: boolean
   readonly isInterrupted: boolean
@@ -93,10 +97,21 @@ export const rules = {
     (model.isBegun && model.outcome === undefined && model.failure === undefined) ||
     model.isResumed ||
     model.queue.length > 0 ||
-    model.decisions.some(({ callId }) => model.calls.some((call) => call.id === callId && call.status === "waits"))
+    model.decisions.some((decision) => waitingIn(model, ({ status }) => status === "waits").includes(placeOf(decision)))
 }
 
 export type Rules = typeof rules
+
+/** The place of a call: its id, behind those of the calls around it. */
+export const placeOf = ({ callId, path = [] }: Pick<Run.Decision, "callId" | "path">): string =>
+  [...path, callId].join("/")
+
+/** The places of the calls that wait, of agents behind tools, too. */
+const waitingIn = ({ calls }: Model, waits: (call: Call) => boolean): ReadonlyArray<string> =>
+  calls.flatMap((call) => [
+    ...(waits(call) ? [call.id] : []),
+    ...(call.child === undefined ? [] : waitingIn(call.child, waits).map((place) => `${call.id}/${place}`))
+  ])
 
 const pendingOf = ({ pending, texts }: Model): Model["said"] =>
   pending.map((id) => ({ id, role: "user", text: texts[id] ?? "" }))
@@ -115,6 +130,39 @@ const withCall = (self: Model, id: string, change: (call: Call) => Call | string
   const next = call === undefined ? `no call ${id} is open` : change(call)
   return typeof next === "string" ? next : { ...self, calls: self.calls.with(index, next) }
 }
+
+const innermost = (event: Run.Event): Run.Event => (event._tag === "ChildEvent" ? innermost(event.event) : event)
+
+/** An event of the agent behind a tool. */
+const ofChild = (rules: Rules, self: Model, id: string, event: Run.Event): Next => {
+  const isInside = ({ path }: Decided) => path?.[0] === id
+  const inside = self.decisions.filter(isInside).map(({ path = [], ...one }) => ({ ...one, path: path.slice(1) }))
+  let left: ReadonlyArray<Decided> = []
+  const after = withCall(self, id, (call) => {
+    if (call.status !== "started") return `${call.key} does not run, and its agent has a ${event._tag}`
+    const isAnew = event._tag === "RunStarted"
+    const before = call.child === undefined || isAnew ? empty : call.child
+    const text = taskOf(call.name, call.key) ?? ""
+    const input = event._tag === "InputAdded" ? event.message.id : undefined
+    const given = input === undefined ? {} : { queue: [input], texts: { [input]: text } }
+    const child = ofRun(rules, { ...before, ...given, decisions: inside }, event)
+    if (typeof child === "string") return `${call.name}: ${child}`
+    left = child.decisions
+    return { ...call, child }
+  })
+  if (typeof after === "string") return after
+  const outside = self.decisions.filter((decision) => !isInside(decision))
+  return {
+    ...after,
+    decisions: [...outside, ...left.map(({ path = [], ...one }) => ({ ...one, path: [id, ...path] }))]
+  }
+}
+
+/** True for a call that waits, or whose agent does. */
+const isWaiting =
+  (rules: Rules) =>
+  (call: Call): boolean =>
+    rules.isRequest(call) || call.child?.outcome === "AwaitingApproval"
 
 /** Once no call is open, the messages that were taken meanwhile enter the conversation. */
 const settled = (rules: Rules, self: Model): Model =>
@@ -187,9 +235,10 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
       )
     case "ApprovalDecided": {
       const { approved, callId } = event
-      const decided = self.decisions.some((one) => one.callId === callId && one.approved === approved)
+      const isOwn = (one: Decided) => placeOf(one) === callId
+      const decided = self.decisions.some((one) => isOwn(one) && one.approved === approved)
       if (approved && !decided) return `${callId} is approved, and no person approved it`
-      const decisions = self.decisions.filter((one) => one.callId !== callId)
+      const decisions = self.decisions.filter((one) => !isOwn(one))
       return withCall({ ...self, decisions }, callId, (call) =>
         call.status === "waits" ? { ...call, status: approved ? "approved" : "denied" } : `${callId} does not wait`
       )
@@ -228,17 +277,25 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
         outcome === "Completed"
           ? self.calls.length === 0 && answerTo(self.said)._tag === "Text"
           : outcome === "AwaitingApproval"
-            ? self.calls.length > 0 && self.calls.every(rules.isRequest)
+            ? self.calls.length > 0 && self.calls.every(isWaiting(rules))
             : outcome === "Interrupted" && self.isInterrupted
       return isOver || !isRight ? `the run ends as ${outcome}` : { ...self, outcome }
     }
+    case "ChildEvent":
+      return isOver && innermost(event)._tag !== "ApprovalDecided"
+        ? `the agent behind a tool has a ${innermost(event)._tag} after the end`
+        : ofChild(rules, self, event.callId, event.event)
     default:
       return `a ${event._tag} in these worlds`
   }
 }
 
-const keyOf = (value: unknown): string =>
-  typeof value === "object" && value !== null && "key" in value ? String(value.key) : "no key"
+/** The key of a call, which is the beginning of what an agent behind a tool is told. */
+const keyOf = (value: unknown): string => {
+  if (typeof value !== "object" || value === null) return "no key"
+  if ("key" in value) return String(value.key)
+  return "input" in value ? String(value.input).replace(/\|.*/, "") : "no key"
+}
 
 const continued = ({ failure: _, outcome: __, ...rest }: Model): Model => ({
   ...rest,
@@ -281,7 +338,7 @@ const apply = (self: Model, event: Session.Event, rules: Rules, origin: Model | 
     case "DecisionsDropped":
       return {
         ...self,
-        decisions: self.decisions.filter(({ callId }) => !event.decisions.some((one) => one.callId === callId))
+        decisions: self.decisions.filter((one) => !event.decisions.some((other) => placeOf(other) === placeOf(one)))
       }
     case "ResumeReceived": {
       const released = dropHeld(self)
@@ -314,7 +371,7 @@ const dropHeld = (self: Model): Model => ({ ...self, held: [], queue: [...self.h
 
 /** The state of a model, as `state` of a session shows it. */
 export const shown = (self: Model, rules: Rules) => {
-  const requests = self.calls.filter(rules.isRequest).map(({ id }) => id)
+  const requests = waitingIn(self, rules.isRequest)
   return {
     status: rules.works(self) ? "running" : requests.length > 0 ? "waiting" : "idle",
     messages: self.said.length,

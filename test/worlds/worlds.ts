@@ -1,5 +1,6 @@
 /** Worlds of sessions: one process on one store, and several of them. */
 import { Effect, Layer } from "effect"
+import { Agent } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
@@ -12,8 +13,15 @@ const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 
 /** The layer of each process. */
 export const sessions = Session.layer([agents.worker], options).pipe(Layer.provide(agents.layer))
 
+/** The agents and definitions of each process, where these have everything. */
+const all = [agents.staff, Session.fromDefinitions(Agent.decode)] as const
+
+const allSessions = Session.layer(all, options).pipe(Layer.provide(agents.moreLayer))
+
 /** A release without the agent. Turns wait for the other process. */
 const strangers = Session.layer([agents.other], options).pipe(Layer.provide(agents.layer))
+
+const moreStrangers = Session.layer([agents.other, all[1]], options).pipe(Layer.provide(agents.moreLayer))
 
 /** One of two processes is replaced by a stranger. */
 const hasStranger = (seed: number): boolean => seed % 16 === 10
@@ -36,6 +44,8 @@ export interface Setting {
   readonly failures: number
   readonly conflicts: number
   readonly losses: number
+  /** 1 where the agents have everything: see `moreTools`. */
+  readonly more: number
 }
 
 /** The setting of a seed. A fourth of the worlds has much trouble, and an eighth has none but failures of the store and the network. */
@@ -52,7 +62,8 @@ export const settingOf = (seed: number): Setting => {
     jumps: isLight ? 0 : isHard ? 3 : seed % 2,
     failures: isHard ? 60 : 10,
     conflicts: seed % 8 === 7 ? 5 : 0,
-    losses: isHard ? 40 : 20
+    losses: isHard ? 40 : 20,
+    more: Math.floor(seed / 16) % 2
   }
 }
 
@@ -80,6 +91,7 @@ export const run = (
     jumps,
     kills,
     losses,
+    more,
     pauses,
     processes,
     sessions: count,
@@ -93,6 +105,7 @@ export const run = (
     Effect.gen(function* () {
       const diary = emptyDiary()
       diary.isCalm = seed % 4 === 2
+      diary.hasMore = more === 1
       // A session moves when a runner joins
       diary.isHealthy = diary.isCalm && home === "process" && kills + pauses + stops + jumps === 0
       yield* play(world, diary, { calls, sessions: count })
@@ -102,14 +115,21 @@ export const run = (
       const problems = verdict(diary, effects)
       if (problems.length > 0) return yield* Effect.fail(problems.join("\n"))
     })
-  const trouble = { kills, pauses, stops, jumps, store: { failures: failures / 1000, conflicts: conflicts / 1000 }, network }
+  const trouble = {
+    kills,
+    pauses,
+    stops,
+    jumps,
+    store: { failures: failures / 1000, conflicts: conflicts / 1000 },
+    network
+  }
   const common = { trouble, seeds: [seed], compare }
   if (home === "process") {
-    return Simulation.run(sessions, {
+    return Simulation.run(more === 1 ? allSessions : sessions, {
       ...common,
       script,
       processes,
-      deploys: hasStranger(seed) ? [strangers] : [],
+      deploys: hasStranger(seed) ? [more === 1 ? moreStrangers : strangers] : [],
       maxTurns: 100_000,
       outside: agents.Ledger.layer
     })
