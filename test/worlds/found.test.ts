@@ -138,3 +138,29 @@ describe("WORLD-9 a session of many batches", () => {
     )
   )
 })
+
+describe("WORLD-9 an interruption of a session that closes (2139)", () => {
+  it.live("is an end of the turn, or an error", () =>
+    inWorlds(range(1, 40), (world) =>
+      Effect.gen(function* () {
+        const first = yield* onlyProcess(world)
+        yield* use(world, "send", ({ send }) => send("a", "a/1|again|again", { messageId: "1" }))
+        yield* nap(300)
+        const interrupt = first.call(
+          "interrupt",
+          Effect.flatMap(Session.Session, ({ interrupt }) => interrupt("a"))
+        )
+        const delayed = (effect: Effect.Effect<void>) => Effect.andThen(nap(6), effect)
+        const [receipt] = yield* Effect.all([Effect.exit(interrupt), delayed(first.stop)], { concurrency: "unbounded" })
+        if (Exit.isFailure(receipt) || receipt.value.isInterrupted !== true) return
+        yield* world.start
+        const { sequence } = receipt.value
+        const entries = yield* use(world, "events", ({ events }) =>
+          Stream.runCollect(Stream.take(events("a"), sequence))
+        )
+        const event = entries.at(-1)?.event
+        assert.strictEqual(event?._tag === "RunEvent" ? event.event._tag : "", "RunFinished")
+      })
+    )
+  )
+})

@@ -521,6 +521,7 @@ export const interruptTurn = Effect.fnUntraced(function* (
     yield* own.alone(Effect.andThen(own.refresh, own.ensureFree))
     return stoppedAt(self)
   }
+  if (sessionTurn.isLeft(turn)) return yield* own.fail({ _tag: "Elsewhere", owner: "none: it was closed here" })
   const found = yield* own.alone(cancelled(self))
   if (found?.isInterrupted === true) return found
   return sessionTurn.wasInterrupted(turn) ? stoppedAt(self, turn.last) : (found ?? newest(self))

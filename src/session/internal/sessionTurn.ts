@@ -136,6 +136,9 @@ const isMuted = ({ course }: Turn): boolean => course._tag === "Muted" || course
 /** True if this process had the session for it. */
 export const isOurs = ({ progress }: Turn): boolean => progress._tag !== "Claiming"
 
+/** True for a turn that the next owner of the session resumes. */
+export const isLeft = ({ course, progress }: Turn): boolean => course._tag === "Muted" && progress._tag !== "Ended"
+
 /** True if an interruption was the end of a turn, or of calls that waited at its end. */
 export const wasInterrupted = ({ progress, state }: Turn): boolean =>
   progress._tag !== "Ended" || progress.isCancelled || state?.outcome?._tag === "Interrupted"
