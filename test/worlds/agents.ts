@@ -121,6 +121,16 @@ export const model = ScriptedModel.layer(({ messages }) =>
 
 export const worker = Agent.make("worker", { instructions: "You work.", toolkit, maxSteps: 8 })
 
+/** The same agent. Some of its turns take longer to begin than the patience of those who stop them. */
+export const slowWorker = Agent.make("worker", {
+  instructions: Effect.gen(function* () {
+    if ((yield* Random.next) < 0.15) yield* Effect.sleep("1500 millis")
+    return "You work."
+  }),
+  toolkit,
+  maxSteps: 8
+})
+
 export const other = Agent.make("other", { instructions: "You do something else.", toolkit })
 
 /** The services of the agents, in each process. */

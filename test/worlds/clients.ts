@@ -2,7 +2,7 @@
  * The script of the worlds: users of sessions who send, send again, edit, withdraw, interrupt, resume, fork and remove, a person who decides about
  * calls, and readers. All that they did and saw is in a `Diary`.
  */
-import { Cause, Effect, Equal, Fiber, Option, Random, Stream } from "effect"
+import { Cause, Effect, Equal, Fiber, Option, Random, Result, Stream } from "effect"
 import { Conversation, type Run } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import type { Simulation } from "effect-emissary/testing"
@@ -20,7 +20,20 @@ export interface Operation {
   readonly text?: string
   readonly decisions?: ReadonlyArray<Run.Decision>
   readonly began: number
-  answer?: { readonly at: number; readonly life?: string; readonly sequence?: number; readonly error?: string }
+  answer?: {
+    readonly at: number
+    readonly life?: string
+    readonly sequence?: number
+    readonly isInterrupted?: boolean
+    readonly error?: string
+  }
+}
+
+/** A client that waits for the turn of its message. */
+export interface Wait {
+  readonly session: string
+  readonly message: string
+  end?: Session.Answer | Session.SessionError
 }
 
 /** A look at a session. A history was read between two looks at its number. */
@@ -39,6 +52,7 @@ export interface Diary {
   readonly lives: Map<string, { readonly session: string; readonly entries: Array<Session.Entry> }>
   readonly operations: Array<Operation>
   readonly looks: Array<Look>
+  readonly waits: Array<Wait>
   readonly problems: Array<string>
   ticks: number
   /** The number of the first tick after the sessions came to rest. */
@@ -54,6 +68,7 @@ export const emptyDiary = (): Diary => ({
   lives: new Map(),
   operations: [],
   looks: [],
+  waits: [],
   problems: [],
   ticks: 0,
   rested: Infinity,
@@ -88,12 +103,12 @@ export const call = <A>(
   )
 
 /** An operation, and what became of it. */
-export const perform = Effect.fnUntraced(function* (
+export const perform = Effect.fnUntraced(function* <A>(
   world: World,
   diary: Diary,
   draft: Omit<Operation, "began" | "answer">,
-  use: (sessions: Sessions) => Effect.Effect<unknown, Session.SessionError>
-) {
+  use: (sessions: Sessions) => Effect.Effect<A, Session.SessionError>
+): Effect.fn.Return<A | undefined> {
   const operation: Operation = { ...draft, began: diary.ticks++ }
   diary.operations.push(operation)
   const name = `${draft.kind} ${draft.session} ${draft.message ?? ""}`
@@ -101,14 +116,36 @@ export const perform = Effect.fnUntraced(function* (
   const at = diary.ticks++
   if (result._tag === "Failure") {
     operation.answer = { at, error: result.failure.reason._tag }
-    return
+    return undefined
   }
   const receipt = result.success
   const isReceipt = typeof receipt === "object" && receipt !== null && "cursor" in receipt && "sequence" in receipt
   operation.answer = {
     at,
-    ...(isReceipt && { life: lifeOf(String(receipt.cursor)), sequence: sequenceOf(String(receipt.cursor)) })
+    ...(isReceipt && { life: lifeOf(String(receipt.cursor)), sequence: sequenceOf(String(receipt.cursor)) }),
+    ...(isReceipt && "isInterrupted" in receipt && { isInterrupted: true })
   }
+  return result.success
+})
+
+/** Waits for the turn of a message, over calls that are not answered. */
+const awaitTurn = Effect.fnUntraced(function* (
+  world: World,
+  diary: Diary,
+  session: string,
+  receipt: Session.MessageReceipt
+) {
+  const wait: Wait = { session, message: receipt.messageId }
+  diary.waits.push(wait)
+  const ended = call(world, `await ${receipt.messageId}`, (sessions) =>
+    Effect.provideService(Session.await(session, receipt), Session.Session, sessions).pipe(
+      Effect.catchIf(
+        ({ reason }) => reason._tag === "TurnFailed",
+        (error) => Effect.succeed(error)
+      )
+    )
+  )
+  wait.end = Result.merge(yield* Effect.result(ended))
 })
 
 /** Reads the events of a session over cut connections, from the first one of each of its lives. */
@@ -206,9 +243,11 @@ export const decide = Effect.fnUntraced(function* (world: World, diary: Diary, s
   if (state === undefined || state.status !== "waiting") return
   const approved = yield* Effect.map(Random.next, (drawn) => drawn < 0.75)
   const decisions = state.requests.map((request) => ({ ...request, approved }))
-  yield* perform(world, diary, { kind: "decide", session, decisions }, (sessions) =>
+  const decided = perform(world, diary, { kind: "decide", session, decisions }, (sessions) =>
     sessions.decide(session, decisions)
   )
+  // Some people press the button twice
+  yield* Effect.all((yield* Random.next) < 0.2 ? [decided, decided] : [decided], { concurrency: "unbounded" })
 })
 
 const textFor = Effect.fnUntraced(function* ({ hasMore, isCalm }: Diary, message: string) {
@@ -289,9 +328,10 @@ const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, se
     const pending = (yield* Random.next) < 0.3 && !isCalm ? ("deny" as const) : ("keep" as const)
     if (kind === "send" || earlier === undefined) {
       sent.push({ message, text })
-      yield* perform(world, diary, { kind: "send", session, message, text }, (sessions) =>
+      const receipt = yield* perform(world, diary, { kind: "send", session, message, text }, (sessions) =>
         sessions.send(session, text, { ...agent, messageId: message, pending })
       )
+      if (receipt !== undefined && n % 3 === 1) yield* Effect.forkDetach(awaitTurn(world, diary, session, receipt))
     } else if (kind === "again") {
       // An edit has no definition, so the same message with one is another message
       if (earlier.isEdit === true && session === withDefinition) continue
@@ -408,7 +448,7 @@ export const script = Effect.fnUntraced(function* (
   const states = yield* rest(world, diary)
   diary.rested = diary.ticks
   for (const [session, { sequence }] of states) yield* readAll(world, diary, { session, sequence })
-  yield* Effect.sleep("2 seconds")
+  yield* Effect.sleep("5 seconds")
   yield* Effect.forEach(others.flat(), (fiber) => Fiber.interrupt(fiber))
   yield* removeAll(
     world,

@@ -1,5 +1,5 @@
 /** The verdict on a world: what its clients saw is what the model shows, and each call of theirs is explained. */
-import type { Run } from "effect-emissary"
+import { Message, type Run } from "effect-emissary"
 import type { Session } from "effect-emissary/session"
 import { type Diary, lifeOf, type Look, type Operation } from "./clients.ts"
 import { empty, type Model, next, placeOf, type Rules, rules, shown } from "./model.ts"
@@ -122,7 +122,7 @@ const causes: Partial<Record<Session.Event["_tag"], (operation: Operation, event
     event._tag === "TurnFailed" && event.error.reason === "ModelFailed" && text.includes("|fails")
 }
 
-const stops = new Set(["interrupt", "edit", "remove"])
+const stops = new Set(["interrupt", "edit", "remove", "withdraw"])
 
 const isStop = (event: Session.Event): boolean =>
   event._tag === "RunEvent"
@@ -186,7 +186,43 @@ const checkAnswers = ({ operations }: Diary, judged: ReadonlyMap<string, Judged>
   const nameless = operations
     .filter(({ answer, kind }) => answer?.life === "" && kind !== "remove")
     .map(({ kind, message }) => `the receipt of ${kind} ${message} names no session`)
-  return [...lost, ...swapped, ...misnamed, ...nameless]
+  const early = operations.flatMap(({ answer, kind, session }) => {
+    const { isInterrupted = false, life = "", sequence = 0 } = answer ?? {}
+    const event = judged.get(life)?.entries[sequence - 1]?.event
+    // Calls that wait in a run which is over are denied
+    const isEarly = isInterrupted && event?._tag === "RunEvent" && !ends.has(event.event._tag)
+    return isEarly ? [`the receipt of ${kind} in ${session} names ${event.event._tag}, which ends no turn`] : []
+  })
+  return [...lost, ...swapped, ...misnamed, ...nameless, ...early]
+}
+
+const ends: ReadonlySet<Run.Event["_tag"]> = new Set(["RunFinished", "ApprovalDecided"])
+
+/** Who waits for a turn has its end. */
+const checkWaits = ({ waits }: Diary, judged: ReadonlyMap<string, Judged>): ReadonlyArray<string> =>
+  waits.flatMap(({ end, message }) => {
+    if (end === undefined) return [`who waits for ${message} still waits`]
+    if ("reason" in end) {
+      return waitErrors.has(end.reason._tag) ? [] : [`who waits for ${message} gets ${end.reason._tag}`]
+    }
+    const { cursor, outcome, sequence, text } = end
+    const entries = judged.get(lifeOf(cursor))?.entries.slice(0, sequence) ?? []
+    const last = entries[sequence - 1]
+    if (last === undefined || "waitsBehind" in end) return []
+    const isEnd = outcomeOf(last.event) === outcome._tag
+    const said = entries.flatMap(({ event }) =>
+      event._tag === "RunEvent" && event.event._tag === "ModelAnswered" ? [Message.text(event.event.message)] : []
+    )
+    const isSaid = outcome._tag !== "Completed" || said.at(-1) === text
+    return isEnd && isSaid ? [] : [`who waits for ${message} gets ${outcome._tag} ${text} at ${cursor}`]
+  })
+
+/** A message that is given up, a turn that failed, and a session that is removed. */
+const waitErrors: ReadonlySet<string> = new Set(["TurnFailed", "NotFound", "EventsUnknown"])
+
+const outcomeOf = (event: Session.Event): string | undefined => {
+  if (event._tag === "TurnFailed") return event.error.reason
+  return event._tag === "RunEvent" && event.event._tag === "RunFinished" ? event.event.outcome._tag : undefined
 }
 
 /** The events that the receipt of a message names which was received before, and waits. */
@@ -256,6 +292,7 @@ export const verdict = (diary: Diary, effects: Effects, using: Rules = rules): R
     if (problem !== undefined) problems.push(problem)
   }
   for (const life of judged.values()) problems.push(...checkCauses(diary, life), ...checkStops(diary, life))
+  problems.push(...checkWaits(diary, judged))
   problems.push(...checkAnswers(diary, judged), ...checkEffects(diary, effects, judged), ...checkErrors(diary))
   return problems
 }

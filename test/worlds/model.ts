@@ -39,6 +39,8 @@ export interface Model {
   readonly isSilent?: boolean
   readonly outcome?: string
   readonly failure?: string
+  /** The turn before was over when the newest turn began, which may take a message then. */
+  readonly mayTake?: boolean
   /** The first state of a fork. */
   readonly origin?: Model
 }
@@ -181,6 +183,8 @@ const finish = (
   const type = result._tag === "Success" ? "success" : result.type
   const text = result._tag === "Success" ? textOf(result.content) : result.message
   const isRun = call.status === "started" && type !== "interrupted"
+  const isLost = JSON.stringify(result).includes(`"outcome":"unknown"`)
+  if (isLost !== (call.status === "started" && type === "interrupted")) return `${call.key} was ${call.status}: ${text}`
   if (isRun && text !== resultOf(call.name, call.key)) return `${call.key} has the result ${text}`
   if (call.status !== "started" && !rules.isSettled(call, self, type))
     return `${call.key} has a result and did not start`
@@ -200,7 +204,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
     case "InputAdded": {
       const { id, content } = event.message
       const due = rules.taken(dueOf(self))
-      if (isOver || id !== due) return `expected the message ${due}, and a run under way`
+      if (isOver || self.mayTake !== true || id !== due) return `expected the message ${due}, and a run under way`
       if (textOf(content) !== self.texts[id]) return `expected the text ${self.texts[id]}`
       const rest = {
         queue: without(self.queue, [id]),
@@ -297,8 +301,9 @@ const keyOf = (value: unknown): string => {
   return "input" in value ? String(value.input).replace(/\|.*/, "") : "no key"
 }
 
-const continued = ({ failure: _, outcome: __, ...rest }: Model): Model => ({
+const continued = ({ failure, outcome, ...rest }: Model): Model => ({
   ...rest,
+  mayTake: !rest.isBegun || outcome !== undefined || failure !== undefined,
   isSilent: false,
   isResumed: false,
   isInterrupted: false
@@ -316,10 +321,13 @@ const apply = (self: Model, event: Session.Event, rules: Rules, origin: Model | 
       const { edit, input, messageId } = event
       if (messageId in self.texts) return `${messageId} is received twice`
       const other = edit?.messageId ?? ""
-      const queue = self.queue.includes(other)
-        ? rules.replace(self.queue, messageId, other)
-        : rules.enqueue(dropHeld(self).queue, messageId)
-      return { ...dropHeld(self), texts: { ...self.texts, [messageId]: textOf(input) }, queue }
+      const before = dropHeld(self)
+      const place = before.queue.includes(other)
+        ? rules.replace(before.queue, messageId, other)
+        : rules.enqueue(before.queue, messageId)
+      // Those that were stopped come before all others
+      const queue = self.stopped.includes(other) ? [messageId, ...before.queue] : place
+      return { ...before, texts: { ...self.texts, [messageId]: textOf(input) }, queue }
     }
     case "MessageDropped": {
       const gone = [event.messageId]

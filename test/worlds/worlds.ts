@@ -11,7 +11,7 @@ import { type Effects, verdict } from "./laws.ts"
 const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 seconds" } as const
 
 /** The layer of each process. */
-export const sessions = Session.layer([agents.worker], options).pipe(Layer.provide(agents.layer))
+export const sessions = Session.layer([agents.slowWorker], options).pipe(Layer.provide(agents.layer))
 
 /** The agents and definitions of each process, where these have everything. */
 const all = [agents.staff, Session.fromDefinitions(Agent.decode)] as const
