@@ -608,8 +608,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a call that was not started is closed as lost",
-    function: "closing",
-    file: "src/session/internal/turnEvents.ts",
+    function: "settle",
+    file: "src/run/internal/endings.ts",
     text: 'status._tag === "Started" ? runTransition.lostCall : stoppedCall',
     replacement: 'status._tag !== "Started" ? runTransition.lostCall : stoppedCall',
     tests: ["fork", "tenants"]
@@ -634,8 +634,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "a denial also takes calls that are decided",
     function: "decisionsFor",
     file: "src/session/internal/turnEvents.ts",
-    text: "return [...decisions, ...open.map(denialOf(passedBy))]",
-    replacement: "return [...open.map(denialOf(passedBy))]",
+    text: "return [...decisions, ...open.map(endings.denialOf(passedBy))]",
+    replacement: "return [...open.map(endings.denialOf(passedBy))]",
     tests: ["approvals"]
   },
   {
@@ -781,9 +781,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "calls are denied in a run that was interrupted before",
-    function: "cancelling",
-    file: "src/session/internal/turnEvents.ts",
-    text: `      if (state.outcome?._tag === "Interrupted") return
+    function: "cancel",
+    file: "src/run/internal/endings.ts",
+    text: `  if (state.outcome?._tag === "Interrupted") return denied
 `,
     replacement: "",
     tests: ["turns", "approvals"]

@@ -25,6 +25,7 @@ import { checkKeys, defined, kindOf } from "../../payload/internal/plainJson.ts"
 import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as durability from "../../run/internal/durability.ts"
 import type * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as endings from "../../run/internal/endings.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runRecorder from "../../run/internal/runRecorder.ts"
@@ -312,23 +313,11 @@ const recordCutOff = Effect.fnUntraced(function* (recorder: AgentRecorder) {
 })
 
 /** Ends the run as `Interrupted`: what the model had written is kept, and calls that started get their results first. */
-export const interrupt = Effect.fnUntraced(function* (
-  run: Pick<ActiveRun, "context" | "recorder">,
-  reason: string | undefined
-) {
-  const { recorder } = run
+export const interrupt = Effect.fnUntraced(function* (recorder: AgentRecorder, reason: string | undefined) {
   const { interrupted, outcome } = recorder.state
-  if (outcome !== undefined) return
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
-  const why = interrupted ?? defined({ reason })
-  if (interrupted === undefined) {
-    yield* recordCutOff(recorder)
-    yield* recorder.recordNow({ _tag: "RunInterrupted", ...why })
-  }
-  const action = runTransition.next(recorder.state)
-  const settled = action._tag === "RunTools" ? action.settled : []
-  for (const call of settled) yield* recordToolFinished(run, call)
-  yield* recorder.recordNow({ _tag: "RunFinished", outcome: { _tag: "Interrupted", ...why } })
+  if (outcome === undefined && interrupted === undefined) yield* recordCutOff(recorder)
+  for (const event of yield* endings.end(recorder.state, reason)) yield* recorder.record(event)
 })
 
 /** The beginning of a run: a fresh one without `state`, or one that continues from it. */
@@ -483,7 +472,7 @@ const machineOf = (
         ? performed
         : Effect.raceFirst(performed, Effect.asVoid(recorder.stopped))
     },
-    interrupt: (reason) => interrupt(run, reason),
+    interrupt: (reason) => interrupt(recorder, reason),
     stepTimeout: ({ _tag }, isFirst) =>
       stepTimeout && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
   }

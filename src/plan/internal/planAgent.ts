@@ -207,7 +207,7 @@ const recordResult = Effect.fnUntraced(function* (
 ) {
   const { recorder, streaming } = run
   if (result.outcome === "Paused") return
-  if (result.outcome === "Interrupted") return yield* driver.interrupt(run, result.reason)
+  if (result.outcome === "Interrupted") return yield* driver.interrupt(recorder, result.reason)
   const text = result.outcome === "Completed" ? result.text : result.answer
   const output: OutputCheck =
     result.outcome === "Completed"

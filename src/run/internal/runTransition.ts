@@ -493,7 +493,7 @@ export const next = (self: State): Action => {
 type Settlement = ActionOf<"RunTools">["settled"][number]
 
 /** The calls that started, which an interruption has cut off. None of them runs again. */
-const recover = ({ calls }: State): ReadonlyArray<Settlement> =>
+export const recover = ({ calls }: State): ReadonlyArray<Settlement> =>
   calls.flatMap(({ part, status }) => (status._tag === "Started" ? [settleCall(part, lostCall)] : []))
 
 /** The result of a call that started and was lost with its process. */

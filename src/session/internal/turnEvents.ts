@@ -17,20 +17,19 @@
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import type * as AgentError from "../../agent/AgentError.ts"
 import * as Run from "../../agent/Run.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
-import * as driver from "../../agent/internal/driver.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
+import * as endings from "../../run/internal/endings.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
+import type * as ToolResult from "../../tool/ToolResult.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Event, Memory, Queued } from "./sessionEvents.ts"
 import * as sessionTypes from "./sessionTypes.ts"
@@ -118,60 +117,28 @@ export const hasStartedTool = ({ calls }: Run.State): boolean =>
 /** The first so many characters of an error are stored. */
 const longestMessage = 10_000
 
-type Recording = Parameters<typeof driver.interrupt>[0]
-
-/** The events of a run that are recorded, and its state after them. `messageId` belongs to the input among them. */
-const eventsOf = Effect.fnUntraced(function* (
-  state: Run.State,
-  record: (run: Recording) => Effect.Effect<void>,
-  messageId?: string
-) {
-  const events: Array<Run.Event> = []
-  const context = yield* Effect.context<never>()
-  const recorder = new driver.AgentRecorder({
-    state,
-    first: undefined,
-    apply: Run.apply,
-    views: () => [],
-    hook: (event) => Effect.sync(() => void events.push(event)),
-    context
-  })
-  yield* record({ context, recorder })
-  yield* recorder.delivered()
-  const recorded = events.map((event): Event => ({
+/** The events of a run in its session, and its state after them. `messageId` belongs to the input among them. */
+const recorded = ({ events, state: run }: endings.Ending, messageId?: string) => ({
+  events: events.map((event): Event => ({
     _tag: "RunEvent",
     event,
     ...(event._tag === "InputAdded" && defined({ messageId }))
-  }))
-  return { events: recorded, run: recorder.state }
+  })),
+  run
 })
 
 /** The events that end a run as `Interrupted`, after a message that it had not taken. */
-export const endingOf = (state: Run.State, message: Queued | undefined) =>
-  eventsOf(
-    state,
-    Effect.fnUntraced(function* (run) {
-      if (message !== undefined) {
-        const context = sessionEvents.isOfOther(state, message) ? sessionEvents.contextOf(message) : undefined
-        yield* run.recorder.recordNow({ _tag: "RunResumed", ...defined({ context }) })
-        const input = yield* Message.user(message.input, sessionEvents.optionsOf(message))
-        yield* run.recorder.recordNow({ _tag: "InputAdded", message: input, maxSteps: state.maxSteps })
-      }
-      yield* driver.interrupt(run, undefined)
-    }),
-    message?.messageId
-  )
-
-/** Denies a call that waits. */
-const denialOf =
-  (reason: string) =>
-  ({ callId, digest, path }: Run.ApprovalRequest): Run.Decision => ({
-    callId,
-    digest,
-    approved: false,
-    reason,
-    ...defined({ path })
-  })
+export const endingOf = Effect.fnUntraced(function* (state: Run.State, message: Queued | undefined) {
+  const taken: Array<Run.Event> = []
+  if (message !== undefined) {
+    const at = yield* DateTime.now
+    const context = sessionEvents.isOfOther(state, message) ? sessionEvents.contextOf(message) : undefined
+    const input = yield* Message.user(message.input, sessionEvents.optionsOf(message))
+    taken.push({ _tag: "RunResumed", at, ...defined({ context }) })
+    taken.push({ _tag: "InputAdded", at, message: input, maxSteps: state.maxSteps })
+  }
+  return recorded(yield* endings.addEnd(yield* endings.add({ events: [], state }, taken)), message?.messageId)
+})
 
 /** True for a run with calls that wait, or that failed with calls which it could not run. */
 export const hasOpenCalls = (run: Run.State): boolean =>
@@ -179,45 +146,7 @@ export const hasOpenCalls = (run: Run.State): boolean =>
 
 /** The events that deny the calls which wait, and end a run that waits for nothing else. */
 export const cancelling = (state: Run.State) =>
-  eventsOf(
-    state,
-    Effect.fnUntraced(function* (run) {
-      const { recorder } = run
-      const denials = Run.approvalRequests(state).map(denialOf("The call was not run: it was interrupted."))
-      const decided = Run.decide(state, denials, recorder.now())
-      for (const event of Result.getOrElse(decided, () => [])) yield* recorder.record(event)
-      if (state.outcome?._tag === "Interrupted") return
-      yield* recorder.recordNow({ _tag: "RunResumed" })
-      const action = runTransition.next(recorder.state)
-      const settled = action._tag === "RunTools" ? action.settled : []
-      for (const call of settled) yield* driver.recordToolFinished(run, call)
-      yield* driver.interrupt(run, undefined)
-    })
-  )
-
-/** The result of a call that an interruption kept from being started. */
-const stoppedCall = ToolResult.failure("interrupted", "The call was not run: the turn was interrupted before.", {
-  outcome: "not_executed"
-})
-
-/** The events that close what a turn has left: calls without a result get one, and the rest of a plan is given up. */
-const closing = (state: Run.State, denial: string) =>
-  eventsOf(
-    state,
-    Effect.fnUntraced(function* (run) {
-      const { recorder } = run
-      const decided = Run.decide(state, Run.approvalRequests(state).map(denialOf(denial)), recorder.now())
-      for (const event of Result.getOrElse(decided, () => [])) yield* recorder.record(event)
-      yield* recorder.recordNow({ _tag: "RunResumed" })
-      if (state.progress !== undefined) yield* recorder.recordNow({ _tag: "AnswerDiscarded", usage: {} })
-      for (const { part, status } of recorder.state.calls) {
-        const started = status._tag === "Started" ? runTransition.lostCall : stoppedCall
-        const result = status._tag === "Settled" ? status.result : started
-        yield* driver.recordToolFinished(run, { callId: part.id, name: part.name, result })
-      }
-      yield* driver.interrupt(run, undefined)
-    })
-  )
+  Effect.map(endings.cancel(state, "The call was not run: it was interrupted."), (ending) => recorded(ending))
 
 /** The reason of calls that are denied because another message comes. */
 const passedBy = "The call was denied: the user sent another message."
@@ -229,7 +158,7 @@ const passedBy = "The call was denied: the user sent another message."
 export const settlingOf = (state: Run.State, message: Queued) => {
   const isLeft = state.calls.length > 0 || state.progress !== undefined
   const isDue = state.outcome?._tag === "Interrupted" || sessionEvents.isOfOther(state, message)
-  return isLeft && isDue ? closing(state, passedBy) : Effect.undefined
+  return isLeft && isDue ? Effect.map(endings.settle(state, passedBy), (ending) => recorded(ending)) : Effect.undefined
 }
 
 /**
@@ -240,7 +169,9 @@ export const settlingOf = (state: Run.State, message: Queued) => {
 export const closed = Effect.fnUntraced(function* (state: Run.State, context: Run.State["context"]) {
   const { calls, outcome, progress } = state
   const isOpen = calls.length > 0 || progress !== undefined || outcome === undefined
-  const { run } = isOpen ? yield* closing(state, "The call was not run: the session was forked.") : { run: state }
+  const { state: run } = isOpen
+    ? yield* endings.settle(state, "The call was not run: the session was forked.")
+    : { state }
   const of = { runId: yield* runParts.newRunId, context }
   return new runParts.State({ ...run, ...of, progress: progress && finishedSteps(progress, of) })
 })
@@ -273,7 +204,7 @@ export const decisionsFor = (
   const open = Run.approvalRequests(run).filter(
     (request) => !decisions.some((decision) => runTransition.concerns(decision, request))
   )
-  return [...decisions, ...open.map(denialOf(passedBy))]
+  return [...decisions, ...open.map(endings.denialOf(passedBy))]
 }
 
 /** Failures of turns whose agent is not there. */
