@@ -165,7 +165,7 @@ const entriesOf = (directory: string): ReadonlyArray<readonly [subpath: string, 
     const file = typeof target === "string" ? target : target?.default
     // by a pattern the namespaces of the others are found one by one
     if (file?.endsWith(".js") !== true || subpath.includes("*")) return []
-    return [[subpath, file.replace(/^\.\/dist\//, "src/").replace(/\.js$/, ".ts")] as const]
+    return [[subpath, file.replace(/^\.\/(?:dist|chunks)\//, "src/").replace(/\.js$/, ".ts")] as const]
   })
 }
 

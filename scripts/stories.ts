@@ -58,6 +58,9 @@ const dist = `${pathToFileURL(root).href}dist/`
 
 const measure = async (): Promise<void> => {
   registerHooks({
+    // the modules, as bundlers read them, and not the chunks
+    resolve: (specifier, context, next) =>
+      next(specifier, { ...context, conditions: [...context.conditions, "module"] }),
     load: (url, context, next) => {
       const loaded = next(url, context)
       if (!url.startsWith(dist) || url.startsWith(`${dist}testing/`) || !url.endsWith(".js")) return loaded

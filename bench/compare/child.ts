@@ -106,7 +106,7 @@ const takeCalls = (): number => {
   inspector?.post("Profiler.takePreciseCoverage", (_, { result }) => {
     scripts = result
   })
-  const ours = scripts.filter(({ url }) => url.includes("/dist/"))
+  const ours = scripts.filter(({ url }) => /\/(?:dist|chunks)\//.test(url))
   return ours
     .flatMap(({ functions }) => functions.map(({ ranges }) => ranges[0]?.count ?? 0))
     .reduce((sum, count) => sum + count, 0)

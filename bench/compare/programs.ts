@@ -1,4 +1,7 @@
-/** Bundles a small agent of each library, and starts it in new processes: how large it is, and when its first run is over. */
+/**
+ * Bundles a small agent of each library, and starts it in new processes: how large it is, and when its first run is over. A row that
+ * is the name of a package, and no path, is imported alone.
+ */
 import { spawn } from "node:child_process"
 import { loadavg } from "node:os"
 import { fileURLToPath } from "node:url"
@@ -9,7 +12,7 @@ import type { Workload } from "./workloads.ts"
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
-const cases = { minified: "minified", gzipped: "gzipped", start: "import and first run" }
+const cases = { minified: "minified", gzipped: "gzipped", start: "import and first run", load: "import" }
 
 const shared = {
   bundle: true,
@@ -24,8 +27,8 @@ const shared = {
 } as const
 
 /** The program alone, with all libraries left to import: what `start` runs. */
-const transpile = (program: string, name: string) =>
-  build({ ...shared, entryPoints: [here(program)], packages: "external", outfile: here(`.generated/${name}.js`) })
+const transpile = (program: string, outfile: string) =>
+  build({ ...shared, entryPoints: [here(program)], packages: "external", outfile })
 
 const bundle = async (program: string) => {
   const { outputFiles } = await build({
@@ -44,15 +47,15 @@ const bundle = async (program: string) => {
 const starter = `
 const cpu = process.cpuUsage(), begin = performance.now()
 const { main } = await import(process.argv[1])
-if ((await main()) !== "hello") throw new Error("wrong answer")
+if (main !== undefined && (await main()) !== "hello") throw new Error("wrong answer")
 const { system, user } = process.cpuUsage(cpu)
 console.log(JSON.stringify({ wall: performance.now() - begin, cpu: (system + user) / 1000 }))
 process.exit()`
 
 const start = (name: string): Promise<{ readonly wall: number; readonly cpu: number }> =>
   new Promise((resolve, reject) => {
-    const path = here(`.generated/${name}.js`)
-    const child = spawn(process.execPath, ["--input-type=module", "--eval", starter, path], {
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", starter, name], {
+      cwd: here("."),
       env: environment,
       stdio: ["ignore", "pipe", "inherit"]
     })
@@ -73,14 +76,17 @@ export const measurePrograms = async (workload: Workload, { rounds, rows }: Opti
   const started: Array<() => Promise<void>> = []
   for (const [index, row] of rows.entries()) {
     const program = workload.rows[row] ?? ""
-    const sizes = await bundle(program)
-    measured.push({ case: cases.minified, row, samples: size(sizes.minified) })
-    measured.push({ case: cases.gzipped, row, samples: size(sizes.gzipped) })
-    const name = `program${index}`
-    await transpile(program, name)
+    const isPackage = !program.startsWith("./")
+    const name = isPackage ? program : here(`.generated/program${index}.js`)
+    if (!isPackage) {
+      const sizes = await bundle(program)
+      measured.push({ case: cases.minified, row, samples: size(sizes.minified) })
+      measured.push({ case: cases.gzipped, row, samples: size(sizes.gzipped) })
+      await transpile(program, name)
+    }
     await start(name)
     const samples = { wall: [] as Array<number>, cpu: [] as Array<number>, memory: [] }
-    measured.push({ case: cases.start, row, samples })
+    measured.push({ case: isPackage ? cases.load : cases.start, row, samples })
     started.push(async () => {
       const { cpu, wall } = await start(name)
       samples.cpu.push(cpu)

@@ -40,7 +40,7 @@ const ratio = (statistic: Statistic | undefined): string =>
   statistic === undefined ? "" : `${digits(statistic.median)} (${digits(statistic.min)})`
 
 /** The rows that others are compared with, where they are measured. */
-const bases = ["hybrid", "ai-sdk", "zod", "HttpApi", "bare", "langgraph"]
+const bases = ["LanguageModel", "hybrid", "ai-sdk", "zod", "HttpApi", "bare", "langgraph"]
 
 const names: Record<Metric, string> = { cpu: "CPU", wall: "wall", memory: "memory" }
 

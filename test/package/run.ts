@@ -38,6 +38,6 @@ export const run = (
 /** For tests of the build that `npm test` makes before its tests. */
 export const requireBuild = (): void => {
   beforeAll(() => {
-    assert.isTrue(existsSync(join(root, "dist", "index.js")), "This runs from the build: npm run prepack")
+    assert.isTrue(existsSync(join(root, "chunks", "index.js")), "This runs from the build: npm run prepack")
   })
 }

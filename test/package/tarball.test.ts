@@ -110,7 +110,7 @@ describe("PKG-1 the published package", () => {
 
   it("holds only what users need", () => {
     const expected =
-      /^(dist\/.+\.(js|js\.map|d\.ts|d\.ts\.map)|src\/.+\.ts|package\.json|docs\/.+\.md|README\.md|LICENSE|CHANGELOG\.md)$/
+      /^(dist\/.+\.(js|js\.map|d\.ts|d\.ts\.map)|chunks\/.+\.(js|js\.map)|src\/.+\.ts|package\.json|docs\/.+\.md|README\.md|LICENSE|CHANGELOG\.md)$/
     const strange = files.filter((file) => !expected.test(file) || /\.(test|types)\./.test(file))
     assert.deepStrictEqual(strange, [])
     for (const file of [
@@ -121,6 +121,7 @@ describe("PKG-1 the published package", () => {
       "docs/plans.md",
       "dist/index.js",
       "dist/index.d.ts",
+      "chunks/index.js",
       "src/index.ts"
     ]) {
       assert.include(files, file)
