@@ -157,7 +157,8 @@ export const makeRepairer = ({ laterSystem, tokenLimit }: history.ReadOptions) =
     repairs.push({ _tag: "MessageDropped", ...place, reason })
   }
 
-  const push = (message: Message, place: history.Place): void => {
+  const push = (given: Message, place: history.Place): void => {
+    const message = history.freeze(given)
     const reason = history.checkMessage(self, message, place.index)
     if (reason === undefined) history.addTo(self, message)
     else drop(place, reason)

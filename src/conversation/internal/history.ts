@@ -27,7 +27,6 @@ import { kindKey, replacedBy, replacing } from "../../payload/internal/messageOr
 import {
   defined,
   equalsJson,
-  isPlainObject,
   isSparse,
   mostDense,
   maxUnshared,
@@ -573,10 +572,10 @@ const stampIn = <M extends Message>(
 ): Effect.Effect<M> => {
   const stamp = (id: string): M => {
     const message = make(id, options?.createdAt ?? timeOf(Context.get(context, Clock.Clock)))
-    if (options === undefined) return ownNew(message)
+    if (options === undefined) return own(message)
     const members: { [K in (typeof answerKeys)[number]]?: unknown } = message
     for (const key of keys) if (options[key] !== undefined) members[key] = options[key]
-    return ownNew(message)
+    return own(message)
   }
   const known = options?.id ?? readyId(context)
   return known === undefined ? Effect.map(Context.get(context, MessageId), stamp) : Exit.succeed(stamp(known))
@@ -652,19 +651,7 @@ export const freeze = <M extends object>(self: M): M => (Frozen.origin(self) ===
 
 /** Marks and freezes a fresh object, with copies of all that is below it. */
 const own = <M extends object>(fresh: M): M => {
-  freezeBelow(fresh, true)
-  return Frozen.add(fresh, "copy")
-}
-
-/** {@link own} for a new message. */
-const ownNew = <M extends object>(fresh: M): M => {
   return Frozen.add(fresh, freezeBelow(fresh, true) ? "merged" : "copy")
-}
-
-/** True for a message with two keys in one object that are equal once each half of a character is U+FFFD. */
-const hasEqualKeys = (message: object): boolean => {
-  const origin = Frozen.origin(message)
-  return origin === undefined ? wellFormedness(message) === "equal keys" : origin === "merged"
 }
 
 /**
@@ -678,8 +665,11 @@ export const freezeDecoded = (message: Message): Message => {
 
 type Container = Record<string, unknown> | Array<unknown>
 
-const isContainer = (value: object): value is Container =>
-  Array.isArray(value) ? value.length <= mostDense || !isSparse(value) : isPlainObject(value, false)
+const isContainer = (value: object): value is Container => {
+  if (Array.isArray(value)) return value.length <= mostDense || !isSparse(value)
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
 
 /** Where keys become equal, the later keys get more U+FFFD, and the result is `true`. */
 const mendKeys = (container: Record<string, unknown>): boolean => {
@@ -1024,9 +1014,8 @@ export const markAsView = (message: AssistantMessage): AssistantMessage => ({
 /** Adds a message that `checkMessage` accepted. */
 export const pushMessage = (self: History, message: Message): History => new History(self, self, message)
 
-/** Adds a message that breaks no law to facts that no other code has. */
-export const addTo = (facts: FactsDraft, given: Message): void => {
-  const message = freeze<Message>(given)
+/** Adds a frozen message that breaks no law to facts that no other code has. */
+export const addTo = (facts: FactsDraft, message: Message): void => {
   facts.last = { message, previous: facts.last }
   facts.length += 1
   facts.tokenCount += (message.usage?.inputTokens ?? 0) + (message.usage?.outputTokens ?? 0)
@@ -1042,7 +1031,7 @@ export const addTo = (facts: FactsDraft, given: Message): void => {
       return
     case "assistant":
       facts.lastAssistant = message
-      if (hasReport(message)) {
+      if (message.usage !== undefined && hasReport(message)) {
         facts.reported = message
         facts.beside = undefined
       }
@@ -1176,9 +1165,10 @@ export const appendAt = (
   message: Message,
   index?: number
 ): Result.Result<History, ConversationError> => {
-  const reason = checkMessage(self, message, index)
+  const frozen = freeze(message)
+  const reason = checkMessage(self, frozen, index)
   return reason === undefined
-    ? Result.succeed(pushMessage(self, message))
+    ? Result.succeed(pushMessage(self, frozen))
     : Result.fail(new ConversationError({ reason }))
 }
 
@@ -1247,7 +1237,8 @@ export const appendEach = (
 ): Result.Result<Conversation, ConversationError> => {
   const facts = new FactsDraft(self)
   let position = 0
-  for (const message of messages) {
+  for (const given of messages) {
+    const message = freeze(given)
     const index = indexOf(position++)
     const reason = refusedSystem(facts, message, laterSystem, index) ?? checkMessage(facts, message, index)
     if (reason !== undefined) return Result.fail(new ConversationError({ reason }))
@@ -1359,19 +1350,20 @@ export interface Place {
 }
 
 /**
- * The law that `message` would break as the next message of `self`, if any.
+ * The law that a frozen message would break as the next message of `self`, if any.
  * `index` is the position to report, where it is not the one in `self`.
  */
 export const checkMessage = (self: Facts, message: Message, index: number = self.length): Reason | undefined => {
   const place: Place = { index, id: message.id }
-  if (hasEqualKeys(message)) return { _tag: "EqualKeys", ...place }
+  const origin = Frozen.origin(message)
+  if (origin === "merged") return { _tag: "EqualKeys", ...place }
   switch (message.role) {
     case "system":
       return checkOpenCalls(self, message, place)
     case "user":
       return checkOpenCalls(self, message, place) ?? checkContent(message, place)
     case "assistant":
-      return checkOpenCalls(self, message, place) ?? checkParts(self, message, place)
+      return checkOpenCalls(self, message, place) ?? checkParts(self, message, place, origin === "decoded")
     case "tool":
       return checkToolResult(self, message, place)
     default:
@@ -1435,8 +1427,8 @@ const someOpenCallIds = ({ open, positions }: Facts): ReadonlyArray<string> => {
 const checkName = (call: ToolCallPart, found: string, place: Place): Reason | undefined =>
   call.name === found ? undefined : { _tag: "NameMismatch", ...place, callId: call.id, expected: call.name, found }
 
-const checkParts = (self: Facts, message: AssistantMessage, place: Place): Reason | undefined => {
-  const check = makePartChecker(self, place, Frozen.origin(message) === "decoded")
+const checkParts = (self: Facts, message: AssistantMessage, place: Place, textsFit: boolean): Reason | undefined => {
+  const check = makePartChecker(self, place, textsFit)
   for (const part of message.content) {
     const reason = check(part)
     if (reason !== undefined) return reason
