@@ -520,16 +520,15 @@ interface Weight {
 
 const none: Weight = { tokens: 0, texts: 0, bytes: 0, files: 0 }
 
-const plus = (a: Weight, b: Weight, times: 1 | -1 = 1): Weight => ({
-  tokens: a.tokens + times * b.tokens,
-  texts: a.texts + times * b.texts,
-  bytes: a.bytes + times * b.bytes,
-  files: a.files + times * b.files
-})
+/** A weight under way. */
+type Sum = { -readonly [K in keyof Weight]: Weight[K] }
 
-const minus = (a: Weight, b: Weight): Weight => plus(a, b, -1)
-
-const sum = (weights: ReadonlyArray<Weight>): Weight => weights.reduce((total, one) => plus(total, one), none)
+const add = (to: Sum, one: Weight, times: 1 | -1 = 1): void => {
+  to.tokens += times * one.tokens
+  to.texts += times * one.texts
+  to.bytes += times * one.bytes
+  to.files += times * one.files
+}
 
 /** Weighs each message once, and each conversation from the messages that are new in it, as long as the counter lives. */
 interface Scale {
@@ -538,66 +537,64 @@ interface Scale {
 }
 
 const scaleOf = memoize((counter: TokenCounter.TokenCounter): Scale => {
-  const weigh = memoize((message: Message) => plus(ofMessage, contentWeight(counter, message)))
+  const weigh = memoize((message: Message) => messageWeight(counter, message))
   const totals = new WeakMap<history.Node, Weight>()
   const total = ({ last }: History): Weight => {
-    const newer: Array<history.Node> = []
+    const sum = { ...none }
     let node = last
-    for (; node !== undefined && !totals.has(node); node = node.previous) newer.push(node)
-    let weight = (node && totals.get(node)) ?? none
-    for (const next of newer.reverse()) totals.set(next, (weight = plus(weight, weigh(next.message))))
-    return weight
+    for (; node !== undefined && !totals.has(node); node = node.previous) add(sum, weigh(node.message))
+    add(sum, (node && totals.get(node)) ?? none)
+    if (last !== undefined) totals.set(last, sum)
+    return sum
   }
   return { weigh, total }
 })
 
-const ofMessage: Weight = { ...none, tokens: messageOverhead, texts: messageOverhead }
+const messageWeight = (counter: TokenCounter.TokenCounter, message: Message): Weight => {
+  const sum: Sum = { tokens: messageOverhead, texts: messageOverhead, bytes: 0, files: 0 }
+  if (message.role === "system") addText(sum, counter, message.content)
+  else addParts(sum, counter, message.role === "tool" ? ToolResult.content(message.result) : message.content)
+  return sum
+}
 
-const textWeight = (counter: TokenCounter.TokenCounter, text: string): Weight => {
+const addText = (to: Sum, counter: TokenCounter.TokenCounter, text: string): void => {
   const tokens = counter.count(text)
-  return { tokens, texts: tokens, bytes: text.length, files: 0 }
+  to.tokens += tokens
+  to.texts += tokens
+  to.bytes += text.length
 }
 
-const contentWeight = (counter: TokenCounter.TokenCounter, message: Message): Weight => {
-  switch (message.role) {
-    case "system":
-      return textWeight(counter, message.content)
-    case "tool":
-      return partsWeight(counter, ToolResult.content(message.result))
-    default:
-      return partsWeight(counter, message.content)
-  }
+const addParts = (to: Sum, counter: TokenCounter.TokenCounter, content: ReadonlyArray<AssistantPart>): void => {
+  for (const part of content) addPart(to, counter, part)
 }
 
-const partsWeight = (counter: TokenCounter.TokenCounter, content: ReadonlyArray<AssistantPart>): Weight =>
-  sum(content.map((part) => partWeight(counter, part)))
-
-const partWeight = (counter: TokenCounter.TokenCounter, part: AssistantPart): Weight => {
+const addPart = (to: Sum, counter: TokenCounter.TokenCounter, part: AssistantPart): void => {
   switch (part.type) {
     case "text":
     case "reasoning":
-      return textWeight(counter, part.text)
+      return addText(to, counter, part.text)
     case "file":
-      return fileWeight(counter, part)
+      return addFile(to, counter, part)
     case "tool-call":
-      return plus(ofCall, plus(textWeight(counter, part.name), textWeight(counter, argumentText(part))))
+      to.tokens += callOverhead
+      to.texts += callOverhead
+      addText(to, counter, part.name)
+      return addText(to, counter, argumentText(part))
     case "tool-result":
-      return partsWeight(counter, ToolResult.content(part.result))
+      return addParts(to, counter, ToolResult.content(part.result))
     case "source":
-      return none
   }
 }
-
-const ofCall: Weight = { ...none, tokens: callOverhead, texts: callOverhead }
 
 const argumentText = (part: ToolCallPart): string =>
   part.text ?? Option.getOrElse(modelMessages.stringifyJson(part.arguments), () => "")
 
-const fileWeight = (counter: TokenCounter.TokenCounter, part: ToolResult.FilePart): Weight => {
+const addFile = (to: Sum, counter: TokenCounter.TokenCounter, part: ToolResult.FilePart): void => {
   const { data, fileName } = part
-  const named = fileName === undefined ? none : textWeight(counter, fileName)
-  const bytes = data.type === "url" ? data.url.length : data.base64.length
-  return plus(named, { tokens: fileTokens(part), texts: 0, bytes, files: 1 })
+  if (fileName !== undefined) addText(to, counter, fileName)
+  to.tokens += fileTokens(part)
+  to.bytes += data.type === "url" ? data.url.length : data.base64.length
+  to.files += 1
 }
 
 const fileTokens = ({ data, mediaType }: ToolResult.FilePart): number => {
@@ -628,8 +625,10 @@ const reportOf = (self: History, scale: Scale) => {
   const { reported } = self
   if (reported === undefined) return undefined
   const since = history.messagesSince(self, reported)
-  const behind = sum(since.map(scale.weigh))
-  const counted = minus(scale.total(self), behind)
+  const behind = { ...none }
+  for (const message of since) add(behind, scale.weigh(message))
+  const counted = { ...scale.total(self) }
+  add(counted, behind, -1)
   const tokens = reportedTokens(reported, scale)
   return tokens < counted.texts * leastPart
     ? undefined
@@ -648,6 +647,9 @@ interface Entry {
   readonly short: { readonly message: ToolMessage; readonly tokens: number; readonly weight: Weight } | undefined
 }
 
+/** The entry of the message at this place, which is made once, and only where it is needed. */
+type EntryAt = (message: Message, index: number) => Entry
+
 const requestWeight = (self: History, overhead: number, scale: Scale): Weight => ({
   ...scale.total(self),
   tokens: requestTokens(self, overhead, scale)
@@ -661,10 +663,12 @@ const limitsOf = ({ budget, maxBytes, maxFiles }: TruncateOptions): Limits => ({
   files: maxFiles ?? Number.POSITIVE_INFINITY
 })
 
-const units = ["tokens", "bytes", "files"] as const
-
 /** The unit in which a weight passes its limit. */
-const passed = (weight: Weight, limits: Limits) => units.find((unit) => !(weight[unit] <= limits[unit]))
+const passed = (weight: Weight, limits: Limits): keyof Limits | undefined => {
+  if (!(weight.tokens <= limits.tokens)) return "tokens"
+  if (!(weight.bytes <= limits.bytes)) return "bytes"
+  return weight.files <= limits.files ? undefined : "files"
+}
 
 /** True for a conversation that {@link truncate} leaves as it is. */
 export const fits = (self: Conversation, options: TruncateOptions): Effect.Effect<boolean> =>
@@ -710,26 +714,29 @@ const reduceTo = (
   const current = recentTurnsIndex(all, 1)
   const newest = all.findLastIndex((message) => message.role === "assistant")
   const keep = Math.max(0, Math.floor(keepOutput ?? defaultKeepOutput) || 0)
-  const entries = all.map((message, index) =>
-    entryOf(message, shares[index] ?? 0, index < newest ? keep : undefined, scale)
-  )
+  const entries: Array<Entry | undefined> = Array.from({ length: all.length })
+  const entryAt: EntryAt = (message, index) =>
+    (entries[index] ??= entryOf(message, shares[index] ?? 0, index < newest ? keep : undefined, scale))
   const beside: Weight = { ...none, tokens: overhead }
   const stays = keptWith(all, current)
-  const fixed = addAll(
-    beside,
-    entries.filter(({ message }, index) => stays(message, index))
-  )
-  const from = firstKeptIndex(entries, first, current, stays, fixed, limits)
-  const isKept = keptWith(all, from)
-  const kept = entries.filter(({ message }, index) => isKept(message, index))
-  const removed = entries.filter(({ message }, index) => !isKept(message, index))
+  const fixed = { ...beside }
+  all.forEach((message, index) => {
+    if (stays(message, index)) add(fixed, entryAt(message, index).weight)
+  })
+  const isKept = keptWith(all, firstKeptIndex(all, entryAt, first, current, stays, fixed, limits))
+  const kept: Array<Entry> = []
+  const removed: Array<Message> = []
+  all.forEach((message, index) => {
+    if (isKept(message, index)) kept.push(entryAt(message, index))
+    else removed.push(message)
+  })
   const { after, messages, shortened } = shortenOldest(kept, beside, limits)
   const unit = passed(after, limits)
   if (unit !== undefined) return Result.fail(new BudgetTooSmall({ needed: after[unit], budget: limits[unit], unit }))
   const report: ReductionReport = {
     before: after.tokens,
     after: after.tokens,
-    removed: removed.map(({ message, tokens }) => ({ id: message.id, role: message.role, tokens })),
+    removed: removed.map((message) => ({ id: message.id, role: message.role, tokens: scale.weigh(message).tokens })),
     shortened
   }
   const left = after.tokens - overhead - Num.sumAll(messages.map((message) => scale.weigh(message).tokens))
@@ -774,7 +781,8 @@ const sharesOf = (self: History, overhead: number, scale: Scale): ReadonlyArray<
 const entryOf = (message: Message, share: number, keep: number | undefined, { weigh }: Scale): Entry => {
   const own = weigh(message)
   const { tokens } = own
-  const entry: Entry = { message, tokens, weight: { ...own, tokens: tokens + share }, short: undefined }
+  const whole = share === 0 ? own : { ...own, tokens: tokens + share }
+  const entry: Entry = { message, tokens, weight: whole, short: undefined }
   const short = keep === undefined || message.role !== "tool" ? undefined : shortenOutput(message, keep)
   if (short === undefined) return entry
   const less = weigh(short)
@@ -783,12 +791,16 @@ const entryOf = (message: Message, share: number, keep: number | undefined, { we
   return { ...entry, short: { message: short, tokens: less.tokens, weight } }
 }
 
-const addAll = (start: Weight, entries: ReadonlyArray<Entry>): Weight =>
-  entries.reduce((total, { weight }) => plus(total, weight), start)
+const addAll = (start: Weight, entries: ReadonlyArray<Entry>): Sum => {
+  const sum = { ...start }
+  for (const { weight } of entries) add(sum, weight)
+  return sum
+}
 
 /** Position of the oldest turn that fits when all outputs of old turns are short. */
 const firstKeptIndex = (
-  entries: ReadonlyArray<Entry>,
+  all: ReadonlyArray<Message>,
+  entryAt: EntryAt,
   first: number,
   current: number,
   stays: Keeps,
@@ -796,13 +808,16 @@ const firstKeptIndex = (
   limits: Limits
 ) => {
   let kept = current
-  let total = fixed
+  const total = { ...fixed }
   for (let index = current - 1; index >= first; index--) {
-    const one = entries[index]
-    if (one === undefined) continue
-    if (!stays(one.message, index)) total = plus(total, one.short?.weight ?? one.weight)
+    const message = all[index]
+    if (message === undefined) continue
+    if (!stays(message, index)) {
+      const { short, weight } = entryAt(message, index)
+      add(total, short?.weight ?? weight)
+    }
     if (passed(total, limits) !== undefined) return kept
-    if (one.message.role === "user" || index === first) kept = index
+    if (message.role === "user" || index === first) kept = index
   }
   return kept
 }
@@ -810,14 +825,15 @@ const firstKeptIndex = (
 const shortenOldest = (entries: ReadonlyArray<Entry>, beside: Weight, limits: Limits) => {
   const messages: Array<Message> = []
   const shortened: Array<ShortenedOutput> = []
-  let after = addAll(beside, entries)
+  const after = addAll(beside, entries)
   for (const { message, short, tokens, weight } of entries) {
     const isKept = short === undefined || passed(after, limits) === undefined
     messages.push(isKept ? message : short.message)
     if (isKept) continue
     const { callId, id, name } = short.message
     shortened.push({ id, callId, name, before: tokens, after: short.tokens })
-    after = plus(minus(after, weight), short.weight)
+    add(after, weight, -1)
+    add(after, short.weight)
   }
   return { messages, shortened, after }
 }
