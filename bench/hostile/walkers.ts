@@ -178,7 +178,7 @@ export const walkers: { readonly [name: string]: Walk } = {
   "JsonSchema.validate": (value) => Effect.map(JsonSchema.make({}), (schema) => JsonSchema.validate(schema, value)),
   "plainJson.wellFormedness": call(plainJson.wellFormedness),
   "history.mend": call(history.mend),
-  "history.isStorable": call(history.isStorable),
+  "history.storable": call(history.storable),
   "history.freeze, metadata of a message": (value) => Message.user("x", { metadata: { value: value as never } }),
   "modelMessages.accumulator, arguments": answered("tool-call"),
   "modelMessages.accumulator, arguments with their text": answered("tool-call", "{}"),

@@ -224,7 +224,7 @@ export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => 
         const isRaised = contract.approval === "never" && needsApproval(contract)
         // Its digest is made here: servers believe it
         const made = ToolContract.make(isRaised ? contractDigest.raised(contract) : contract)
-        return log(refuseInvalid(Effect.flatMap(made, boundTool.makeStub)))
+        return log(Effect.flatMap(made, boundTool.makeStub))
       }
     })
   })
@@ -233,14 +233,25 @@ export const layerStubs = (options?: StubOptions): Layer.Layer<ToolResolver> => 
 /** Each tool that is refused, and each pattern that is not checked, is logged once by a resolver. */
 const logs = () => {
   const warn = base.warnOnce()
-  return (resolved: Effect.Effect<boundTool.BoundTool, BindError>) =>
-    resolved.pipe(
-      Effect.tapError((error) => warn(`ToolResolver: ${error.message}`)),
-      Effect.tap(({ contract, parameters, result }) =>
-        Effect.forEach(boundTool.uncheckedNotes(contract.name, [parameters, result]), warn, { discard: true })
-      )
-    )
+  return (
+    resolved: Effect.Effect<boundTool.BoundTool, BindError | ToolContract.ToolContractError>
+  ): Effect.Effect<boundTool.BoundTool, BindError> =>
+    Effect.matchEffect(resolved, {
+      onFailure: (problem) => {
+        const error = problem._tag === "BindError" ? problem : invalid(problem)
+        return Effect.andThen(warn(`ToolResolver: ${error.message}`), Effect.fail(error))
+      },
+      onSuccess: (tool) => {
+        const { contract, parameters, result } = tool
+        if ((parameters.unchecked.length || result?.unchecked.length || 0) === 0) return Effect.succeed(tool)
+        const notes = boundTool.uncheckedNotes(contract.name, [parameters, result])
+        return Effect.as(Effect.forEach(notes, warn, { discard: true }), tool)
+      }
+    })
 }
+
+const invalid = ({ path, problem, tool }: ToolContract.ToolContractError): BindError =>
+  new BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
 
 const floors = {
   unlessReadonly: ({ annotations }: ToolContract.ToolContract) => annotations.readonly !== true,
@@ -271,9 +282,9 @@ const makeResolver = (tools: Effect.Success<ReturnType<typeof entriesOf>>): Tool
       const { handler, tool } = entry
       const reason = contractMismatch(contract, entry.contract)
       if (reason !== undefined) return yield* new BindError({ tool: name, reason })
-      return yield* refuseInvalid(
-        Option.isSome(handler) ? boundTool.fromHandler(contract, tool, handler.value) : boundTool.fromProviderTool(tool)
-      )
+      return Option.isSome(handler)
+        ? yield* boundTool.fromHandler(contract, tool, handler.value)
+        : yield* boundTool.fromProviderTool(tool)
     }, log)
   })
 }
@@ -292,9 +303,3 @@ const contractMismatch = (
   }
   return undefined
 }
-
-const refuseInvalid = (bound: Effect.Effect<boundTool.BoundTool, ToolContract.ToolContractError>) =>
-  Effect.mapError(
-    bound,
-    ({ path, problem, tool }) => new BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
-  )

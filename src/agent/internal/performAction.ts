@@ -408,7 +408,8 @@ function* requestAnswer(
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<Result.Result<modelMessages.ResponseContent, AiError.AiError>> {
   if (mustWait(step)) yield* untilInterrupted
-  yield* yield* toolCall.BeforeCall
+  const before = yield* toolCall.BeforeCall
+  if (before !== undefined) yield* before
   const { answer, error } = yield* exchange(step, action)
   if (error === undefined) return Result.succeed(answer)
   step.recorder.written = undefined
@@ -425,13 +426,15 @@ const exchange = Effect.fnUntraced(function* (
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<durability.Exchange> {
   const durable = yield* durability.Durability
-  let isStreamed = false
-  const asking = Effect.suspend(() => {
-    isStreamed = action.purpose === "answer"
+  let isAsked = false
+  const asking = () => {
+    isAsked = true
     return askModel(step, action)
-  })
-  const found = yield* durable === undefined ? asking : durable.exchange(`model/${action.step}`, asking)
-  if (!isStreamed && step.streaming) {
+  }
+  const found = yield* durable === undefined
+    ? asking()
+    : durable.exchange(`model/${action.step}`, Effect.suspend(asking))
+  if (step.streaming && !(isAsked && action.purpose === "answer")) {
     const words = found.answer.content.filter((part) => part.type === "text" || part.type === "reasoning")
     yield* showPieces(step.recorder, words)
   }

@@ -40,12 +40,15 @@ const isEmpty = (json: Schema.Json | undefined): boolean =>
   json === undefined || json === null || json === false || (typeof json === "object" && Object.keys(json).length === 0)
 
 /** The parts that the agent runs without. */
-const unsupportedIn = (wire: typeof Wire.Type): ReadonlyArray<string> => [
-  ...unsupported.filter((name) => !isEmpty(wire[name])).map((name) => `/${name}`),
-  ...(wire.tools !== undefined && isArray(wire.tools) ? wire.tools : []).flatMap((tool, index) =>
-    isObject(tool) && !isEmpty(own(tool, "guardrails")) ? [`/tools/${index}/guardrails`] : []
-  )
-]
+const unsupportedIn = (wire: typeof Wire.Type): ReadonlyArray<string> => {
+  const found = unsupported.filter((name) => !isEmpty(wire[name])).map((name) => `/${name}`)
+  const tools = wire.tools !== undefined && isArray(wire.tools) ? wire.tools : []
+  for (const [index, tool] of tools.entries()) {
+    if (isObject(tool) && Object.hasOwn(tool, "guardrails") && !isEmpty(tool["guardrails"]))
+      found.push(`/tools/${index}/guardrails`)
+  }
+  return found
+}
 
 const wirePaths: agentData.WirePaths = {
   name: "/identifier",

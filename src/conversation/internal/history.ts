@@ -193,7 +193,12 @@ export const parseCallArguments = (text: string): CallArguments => {
     Result.try((): Schema.Json => JSON.parse(text)),
     {
       onFailure: () => textArguments(text),
-      onSuccess: (json) => (isStorable(json) ? withText(json, text) : textArguments(text))
+      onSuccess: (json) => {
+        const stored = storable(json, isWhole(text))
+        if (stored === undefined) return textArguments(text)
+        // The text of arguments with half a character is the text of other arguments
+        return stored === json ? { arguments: json, text } : { arguments: stored }
+      }
     }
   )
 }
@@ -203,20 +208,27 @@ export const textArguments = (text: string): CallArguments => {
   return { arguments: mended, text: mended }
 }
 
-/** The text of arguments with half a character is the text of other arguments. */
-const withText = (json: Schema.Json, text: string): CallArguments =>
-  wellFormedness(json) === "well-formed" ? { arguments: json, text } : { arguments: mend(json) }
+/** True for JSON text without half a character, as such or as an escape. */
+const isWhole = (text: string): boolean => !text.includes("\\u") && text.isWellFormed()
 
 // The rest is for the JSON around it: messages, events, events of children
 const maxDepth = Limits.defaults.maxDepth / 2
 
 /**
- * Tests that codecs accept the value. A model must not be able to write a value that
+ * The value, well-formed, or `undefined` where codecs do not accept the value. A model must not be able to write a value that
  * keeps a run from being stored: such arguments stay text, and the tool's validation
  * rejects them.
  */
-export const isStorable = (json: unknown): json is Schema.Json =>
-  weigh(json, maxWeight, maxDepth, "json") < Number.POSITIVE_INFINITY && wellFormedness(json) !== "equal keys"
+export const storable = (json: unknown, isKnownWhole: boolean = false): Schema.Json | undefined => {
+  if (!isJson(json)) return undefined
+  if (isKnownWhole) return json
+  const form = wellFormedness(json)
+  if (form === "mendable") return own({ json }).json
+  return form === "well-formed" ? json : undefined
+}
+
+const isJson = (value: unknown): value is Schema.Json =>
+  weigh(value, maxWeight, maxDepth, "json") < Number.POSITIVE_INFINITY
 
 /** True for a call without argument text, and where the text is that of the arguments. */
 export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean => {
@@ -689,7 +701,7 @@ export const mend = <A>(value: A): A => (wellFormedness(value) === "well-formed"
 
 /** The text of the arguments of a call: the received one, if it has no half of a character as an escape. */
 export const textOfCall = ({ arguments: args, text }: ToolCallPart): string =>
-  text !== undefined && wellFormedness(args) === "well-formed" ? text : JSON.stringify(mend(args))
+  text !== undefined && (isWhole(text) || wellFormedness(args) === "well-formed") ? text : JSON.stringify(mend(args))
 
 /** A message as models and other systems receive it. One that was stored may have halves of characters. */
 export const sendable = <M extends Message>(message: M): M => {

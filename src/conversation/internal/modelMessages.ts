@@ -64,7 +64,8 @@ const callArguments = (params: unknown): Option.Option<history.CallArguments> =>
   if (params === undefined || params === null) return Option.some({ arguments: {} })
   if (typeof params === "string" && params.trim() === "null") return Option.some({ arguments: {} })
   if (typeof params === "string") return Option.some(history.parseCallArguments(params))
-  if (history.isStorable(params)) return Option.some({ arguments: history.mend(params) })
+  const stored = history.storable(params)
+  if (stored !== undefined) return Option.some({ arguments: stored })
   return Option.map(Option.flatMap(toJson(params), stringifyJson), history.textArguments)
 }
 
@@ -85,12 +86,10 @@ const textOf = (value: unknown): string =>
     : "not JSON"
 
 /** The result of a tool that the provider ran; a value that cannot be stored becomes its JSON text. */
-const resultValue = (value: unknown): Option.Option<Schema.Json> =>
-  value === undefined
-    ? Option.some(null)
-    : history.isStorable(value)
-      ? Option.some(value)
-      : Option.flatMap(toJson(value), stringifyJson)
+const resultValue = (value: unknown): Option.Option<Schema.Json> => {
+  const stored = value === undefined ? null : history.storable(value)
+  return stored === undefined ? Option.flatMap(toJson(value), stringifyJson) : Option.some(stored)
+}
 
 /** `None` where the value is too large, or nested too deep. */
 export const stringifyJson = (json: Schema.Json): Option.Option<string> =>

@@ -40,15 +40,20 @@ export const nameProblem = (name: string): string | undefined =>
 /** Scripts whose letters look like those of others. */
 const lookAlike = [/\p{Script=Latin}/u, /\p{Script=Cyrillic}/u, /\p{Script=Greek}/u, /\p{Script=Armenian}/u]
 
+/** A name in ASCII has no character of these kinds. */
+const isPlain = /^[ -~]*$/
+
 /** The problem of a name that could look like another one. */
 const unlikeProblem = (name: string): string | undefined => {
+  if (isPlain.test(name)) return undefined
   if (/[\t\n\r]/.test(name) || name.search(unseen) >= 0) return "a character that is not seen"
   const isMixed = (word: string) => lookAlike.filter((script) => script.test(word)).length > 1
   return name.split(/[^\p{L}\p{M}]+/u).some(isMixed) ? "a word with letters of two scripts" : undefined
 }
 
 /** The problem of a text as the name of a tool, if it has one. A lone surrogate is refused with the digest of the tool. */
-export const toolNameProblem = (name: string): string | undefined => unlikeProblem(name.replace(/\p{Surrogate}/gu, ""))
+export const toolNameProblem = (name: string): string | undefined =>
+  isPlain.test(name) ? undefined : unlikeProblem(name.replace(/\p{Surrogate}/gu, ""))
 
 /** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */
 export const maxPaths = 64 * 1024

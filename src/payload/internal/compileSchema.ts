@@ -1034,29 +1034,29 @@ export const makeBehind = (door: Door, json: unknown): Result.Result<JsonSchema,
   const { engine, isOwn, limits, tank } = door
   const before = isKnownKey(json) ? knownObjects.get(json) : undefined
   if (before?.limits === limits && before.engine === engine) {
-    return pay(costOf(before.document), tank)
-      ? refuseUnchecked(before.document, door)
-      : Result.fail(refuseWork(tank, ""))
+    if (!pay(costOf(before.document), tank)) return Result.fail(refuseWork(tank, ""))
+    const known = Result.succeed(before.document)
+    return before.document.unchecked.length === 0 ? known : checkedDocument(known, door)
   }
   if (fuel.isEmpty(tank)) return Result.fail(refuseWork(tank, ""))
   const found =
     isOwn && isObject(json)
       ? compileOnce(json, door, true)
       : Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, door))
-  const kept = Result.flatMap(found, (document) => refuseUnchecked(document, door))
-  if (Result.isSuccess(kept) && isKnownKey(json)) knownObjects.set(json, { limits, engine, document: kept.success })
-  return kept
+  const checked = checkedDocument(found, door)
+  if (Result.isSuccess(checked) && isKnownKey(json))
+    knownObjects.set(json, { limits, engine, document: checked.success })
+  return checked
 }
 
 /** Refuses a document with more patterns that no engine runs than may be left unchecked. */
-export const refuseUnchecked = (
-  document: JsonSchema,
+export const checkedDocument = (
+  made: Result.Result<JsonSchema, Refusal>,
   { isCheckedAgain, limits }: Pick<Door, "isCheckedAgain" | "limits">
 ): Result.Result<JsonSchema, Refusal> => {
-  const [first] = document.unchecked
-  if (first === undefined || isCheckedAgain || document.unchecked.length <= limits.maxUncheckedPatterns) {
-    return Result.succeed(document)
-  }
+  const unchecked = Result.isSuccess(made) ? made.success.unchecked : []
+  const [first] = unchecked
+  if (first === undefined || isCheckedAgain || unchecked.length <= limits.maxUncheckedPatterns) return made
   return Result.fail({
     reason: "UnsupportedPattern",
     path: first.path,

@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
-import { compileOnce, copyDocument, doorOf, JsonSchemaError, refuseUnchecked } from "./compileSchema.ts"
+import { compileOnce, copyDocument, doorOf, JsonSchemaError, checkedDocument } from "./compileSchema.ts"
 import * as interpret from "./interpret.ts"
 import * as plainJson from "./plainJson.ts"
 import { type JsonObject, appendToken, isArray, isObject } from "./plainJson.ts"
@@ -401,7 +401,7 @@ export const fromSchema = Effect.fnUntraced(function* (
   const named = Object.entries(definitions ?? {}).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
   const json = tidyDocument(inlineDefinitions(root, named))
   const door = yield* doorOf()
-  const compiled = Result.flatMap(compileOnce(json, door), (made) => refuseUnchecked(made, door))
+  const compiled = checkedDocument(compileOnce(json, door), door)
   if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
   return json
 }) satisfies (

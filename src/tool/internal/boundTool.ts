@@ -330,13 +330,13 @@ export const makeStub = (
   contract: ToolContract.ToolContract
 ): Effect.Effect<BoundTool, ToolContract.ToolContractError> =>
   Effect.flatMap(schemas.doorOf(), (door) => {
-    const parameters = compileBehind(door, contract, "parameters", contract.parameters)
-    if (Result.isFailure(parameters)) return Effect.fail(parameters.failure)
+    const parameters = compileBehind(door, "parameters", contract.parameters)
+    if (Result.isFailure(parameters)) return Effect.fail(refusedPart(contract, "parameters", parameters.failure))
     const { success } = contract
-    const result = success === undefined ? Result.succeed(success) : compileBehind(door, contract, "success", success)
-    return Result.isFailure(result)
-      ? Effect.fail(result.failure)
-      : Effect.succeed(stubOf(contract, parameters.success, result.success))
+    const result = success === undefined ? undefined : compileBehind(door, "success", success)
+    return result !== undefined && Result.isFailure(result)
+      ? Effect.fail(refusedPart(contract, "success", result.failure))
+      : Effect.succeed(stubOf(contract, parameters.success, result?.success))
   })
 
 /** The stub of a tool that is here. */
@@ -377,7 +377,11 @@ const compileSchema = (
   part: "parameters" | "success",
   json: Json.JsonObject
 ): Effect.Effect<JsonSchema.JsonSchema, ToolContract.ToolContractError> =>
-  Effect.flatMap(schemas.doorOf(), (door) => Effect.fromResult(compileBehind(door, contract, part, json)))
+  Effect.flatMap(schemas.doorOf(), (door) =>
+    Effect.fromResult(
+      Result.mapError(compileBehind(door, part, json), (refusal) => refusedPart(contract, part, refusal))
+    )
+  )
 
 /** A line for the log about each pattern of a tool's schemas that is not checked here. */
 export const uncheckedNotes = (name: string, schemas: ReadonlyArray<JsonSchema.JsonSchema | undefined>) =>
@@ -388,22 +392,22 @@ export const uncheckedNotes = (name: string, schemas: ReadonlyArray<JsonSchema.J
     )
   )
 
-const compileBehind = (
-  door: schemas.Door,
+type Part = "parameters" | "success"
+
+const compileBehind = (door: schemas.Door, part: Part, json: Json.JsonObject) =>
+  schemas.makeBehind(part === "success" ? { ...door, isCheckedAgain: true } : door, json)
+
+const refusedPart = (
   { name: tool }: ToolContract.ToolContract,
-  part: "parameters" | "success",
-  json: Json.JsonObject
-): Result.Result<JsonSchema.JsonSchema, ToolContract.ToolContractError> =>
-  Result.mapError(
-    schemas.makeBehind(part === "success" ? { ...door, isCheckedAgain: true } : door, json),
-    (refusal) => {
-      const { message, path } = new JsonSchema.JsonSchemaError({
-        what: `${part} of tool ${JSON.stringify(tool)}`,
-        ...refusal
-      })
-      return new ToolContract.ToolContractError({ tool, part, path, problem: message })
-    }
-  )
+  part: Part,
+  refusal: schemas.Refusal
+): ToolContract.ToolContractError => {
+  const { message, path } = new JsonSchema.JsonSchemaError({
+    what: `${part} of tool ${JSON.stringify(tool)}`,
+    ...refusal
+  })
+  return new ToolContract.ToolContractError({ tool, part, path, problem: message })
+}
 
 /** The stricter of the contract's approval and the tool's. */
 const makeApproval = (

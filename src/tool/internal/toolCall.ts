@@ -72,8 +72,8 @@ export const Performance = Context.Reference<
 >(callContext.keys.performance, { defaultValue: () => undefined })
 
 /** Runs right before each call of a model or a tool: a session makes sure there that no other process has taken the run. */
-export const BeforeCall = Context.Reference<Effect.Effect<void>>("~effect-emissary/tool/BeforeCall", {
-  defaultValue: () => Effect.void
+export const BeforeCall = Context.Reference<Effect.Effect<void> | undefined>("~effect-emissary/tool/BeforeCall", {
+  defaultValue: () => undefined
 })
 
 const runtimeIn = (context: Context.Context<never>): ToolRuntime => {
@@ -558,11 +558,11 @@ const runCall = <E, R>(batch: Batch<E, R>, call: BoundCall, index: number): Effe
   Effect.uninterruptibleMask((restore) => settleCall(batch, call, index, restore))
 
 /** Not inside the generator that uses it: the engine keeps what a closure of a generator can reach for long. */
-const dispatch = (runtime: ToolRuntime, { call, context }: CallUnderWay): Effect.Effect<ToolResult.ToolResult> =>
-  withContext(
-    Effect.flatMap(Context.get(context, BeforeCall), () => runtime.dispatch(call)),
-    context
-  )
+const dispatch = (runtime: ToolRuntime, { call, context }: CallUnderWay): Effect.Effect<ToolResult.ToolResult> => {
+  const before = Context.get(context, BeforeCall)
+  const dispatched = Effect.suspend(() => runtime.dispatch(call))
+  return withContext(before === undefined ? dispatched : Effect.andThen(before, dispatched), context)
+}
 
 const settleCall = Effect.fnUntraced(function* <E, R>(
   batch: Batch<E, R>,
