@@ -136,26 +136,51 @@ export const other = Agent.make("other", { instructions: "You do something else.
 /** The services of the agents, in each process. */
 export const layer = Layer.merge(handlers, model)
 
-/** An agent with all tools, and behind one of them an agent, behind whose tool an agent asks a person. */
-const withAll = (name: string, options: { readonly model?: string } = {}) => {
-  const common = { instructions: "You work.", maxSteps: 8, ...options }
-  const clerk = Agent.make("clerk", { ...common, toolkit: Toolkit.make(toolkit.tools.pay) })
+const common = { instructions: "You work.", maxSteps: 8 }
+
+/** An agent behind a tool, behind whose tool an agent asks a person. */
+const bossOf = (options: { readonly model?: string } = {}) => {
+  const clerk = Agent.make("clerk", { ...common, ...options, toolkit: Toolkit.make(toolkit.tools.pay) })
   const manager = Agent.make("manager", {
     ...common,
+    ...options,
     toolkit: [Agent.asTool(clerk, { name: "clerk", description: "Pays" })]
   })
-  const boss = Agent.asTool(manager, { name: "boss", description: "Has a clerk pay" })
-  return Agent.make(name, {
+  return Agent.asTool(manager, { name: "boss", description: "Has a clerk pay" })
+}
+
+const { again, broken, once, pay } = toolkit.tools
+
+const others = [pay, broken, ...Object.values(slowToolkit.tools)]
+
+const renamed = Toolkit.make(Tool.make("once_more", parts))
+
+const parameters = Schema.Struct({ key: Schema.String, reason: Schema.String })
+
+const changed = Toolkit.make(Tool.make("again", { ...parts, parameters }).annotate(Tool.Idempotent, true))
+
+/** The agent of the layer, where it has everything. */
+export const staff = Agent.make("worker", { ...common, toolkit: [once, again, ...others, bossOf()] })
+
+/** The same agent in another release. */
+export const staffIn = {
+  renamed: Agent.make("worker", { ...common, toolkit: [renamed.tools.once_more, again, ...others, bossOf()] }),
+  changed: Agent.make("worker", { ...common, toolkit: [once, changed.tools.again, ...others, bossOf()] }),
+  unprepared: Agent.make("worker", {
     ...common,
-    toolkit: [...Object.values(toolkit.tools), ...Object.values(slowToolkit.tools), boss]
+    instructions: Effect.fail("the database is away"),
+    toolkit: [once, again, ...others, bossOf()]
   })
 }
 
-/** The agent of the layer, where it has everything. */
-export const staff = withAll("worker")
-
-/** The same as data. */
-export const poet = Agent.encode(withAll("poet", { model: "demo/small" }))
+/** The same agent as data. */
+export const poet = Agent.encode(
+  Agent.make("poet", {
+    ...common,
+    model: "demo/small",
+    toolkit: [once, again, ...others, bossOf({ model: "demo/small" })]
+  })
+)
 
 const registry = ModelRegistry.layer({
   demo: ModelRegistry.provider({ options: ModelRegistry.Sampling, model: () => model })
@@ -163,10 +188,19 @@ const registry = ModelRegistry.layer({
 
 const moreHandlers = Layer.merge(handlers, slowHandlers)
 
+const renamedHandlers = renamed.toLayer({ once_more: ({ key }) => Effect.succeed(resultOf("once", key)) })
+
 /** The services of the agents that have everything, and of those that are data. */
 export const moreLayer = Layer.mergeAll(
   moreHandlers,
+  renamedHandlers,
   model,
   registry,
   Layer.provide(ToolResolver.layerToolkit(Toolkit.merge(toolkit, slowToolkit)), moreHandlers)
+)
+
+/** The same in the release with another contract of a tool. */
+export const changedLayer = Layer.merge(
+  moreLayer,
+  changed.toLayer({ again: ({ key }) => Effect.succeed(resultOf("again", key)) })
 )

@@ -2,7 +2,7 @@
  * The script of the worlds: users of sessions who send, send again, edit, withdraw, interrupt, resume, fork and remove, a person who decides about
  * calls, and readers. All that they did and saw is in a `Diary`.
  */
-import { Cause, Effect, Equal, Fiber, Option, Random, Result, Stream } from "effect"
+import { Effect, Equal, Option, Random, Result, Stream } from "effect"
 import { Conversation, type Run } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import type { Simulation } from "effect-emissary/testing"
@@ -60,8 +60,9 @@ export interface Diary {
   /** No user stops anything, and one person decides. `isHealthy`: nor does a process die, wait, or leave. */
   isCalm: boolean
   isHealthy: boolean
-  /** The agents have everything. */
+  /** The agents have everything, and there is a job. */
   hasMore: boolean
+  releases: ReadonlyArray<string>
 }
 
 export const emptyDiary = (): Diary => ({
@@ -74,14 +75,15 @@ export const emptyDiary = (): Diary => ({
   rested: Infinity,
   isCalm: false,
   isHealthy: false,
-  hasMore: false
+  hasMore: false,
+  releases: []
 })
 
 export const lifeOf = (cursor: string): string => cursor.slice(0, cursor.indexOf("."))
 
 const sequenceOf = (cursor: string): number => Number(cursor.slice(cursor.indexOf(".") + 1))
 
-const nap = (least: number, most: number) => Effect.flatMap(Random.nextIntBetween(least, most), Effect.sleep)
+export const nap = (least: number, most: number) => Effect.flatMap(Random.nextIntBetween(least, most), Effect.sleep)
 
 const pick = <A>(all: ReadonlyArray<A>): Effect.Effect<A | undefined> =>
   Effect.map(Random.nextIntBetween(0, Math.max(0, all.length - 1)), (index) => all[index])
@@ -290,10 +292,10 @@ const calmKinds = ["send", "send", "send", "again", "fork"] as const
 const healthyKinds = [...calmKinds, "edit", "edit"] as const
 
 /** The session whose agent is data. */
-const withDefinition = "d"
+export const withDefinition = "d"
 
 /** Interrupts the calls of a session that hang. */
-const unhang = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
+export const unhang = Effect.fnUntraced(function* (world: World, diary: Diary, session: string) {
   const { started } = yield* Ledger
   let done = 0
   while (true) {
@@ -313,7 +315,7 @@ interface User {
 }
 
 /** One user of one session. */
-const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, session, user }: User) {
+export const use = Effect.fnUntraced(function* (world: World, diary: Diary, { count, session, user }: User) {
   const { isCalm, isHealthy } = diary
   const agent: Session.SendOptions = session === withDefinition ? { definition: yield* poet } : { agent: "worker" }
   const some = isHealthy ? healthyKinds : isCalm ? calmKinds : kinds
@@ -407,7 +409,7 @@ export const removeAll = Effect.fnUntraced(function* (world: World, diary: Diary
 /** The message of a session that no reader looks at: a process that dies leaves its turn to the others. */
 const lone = { session: "lone", message: "lone/1", text: "lone/1|again|once" }
 
-const sendAlone = (world: World, diary: Diary) =>
+export const sendAlone = (world: World, diary: Diary) =>
   Effect.andThen(
     nap(0, 1500),
     perform(world, diary, { kind: "send", ...lone }, (sessions) =>
@@ -415,48 +417,8 @@ const sendAlone = (world: World, diary: Diary) =>
     )
   )
 
-const checkAlone = Effect.fnUntraced(function* (world: World, diary: Diary) {
+export const checkAlone = Effect.fnUntraced(function* (world: World, diary: Diary) {
   const page = yield* call(world, "list", (sessions) => sessions.list({ prefix: lone.session }))
   const [found] = page.sessions
   if (found?.status !== "idle") diary.problems.push(`while nobody looks, ${lone.session} stays ${found?.status}`)
 })
-
-/** Everything that the clients do. Where they are calm, they stop nothing, and leave one session alone. */
-export const script = Effect.fnUntraced(function* (
-  world: World,
-  diary: Diary,
-  options: { readonly sessions?: number; readonly calls?: number } = {}
-) {
-  const { calls: count = 6, sessions = 2 } = options
-  const { isCalm } = diary
-  const names = diary.hasMore ? `a${withDefinition}` : "ab"
-  const ids = Array.from({ length: sessions }, (_, index) => names.charAt(index) || `s${index}`)
-  const others = yield* Effect.forEach(ids, (id) =>
-    Effect.all([
-      Effect.forkChild(follow(world, diary, id)),
-      Effect.forkChild(follow(world, diary, id)),
-      Effect.forkChild(Effect.forever(Effect.andThen(nap(50, 400), decide(world, diary, id)))),
-      Effect.forkChild(diary.hasMore ? unhang(world, diary, id) : Effect.void)
-    ])
-  )
-  const users = ids.flatMap((id) => ["x", "y"].map((user) => use(world, diary, { session: id, user, count })))
-  yield* Effect.all(isCalm ? [...users, sendAlone(world, diary)] : users, { concurrency: "unbounded" })
-  yield* world.calm
-  if (isCalm) yield* Effect.forEach(others, ([, , deciding]) => Fiber.interrupt(deciding))
-  yield* Effect.sleep("5 seconds")
-  if (isCalm) yield* checkAlone(world, diary)
-  const states = yield* rest(world, diary)
-  diary.rested = diary.ticks
-  for (const [session, { sequence }] of states) yield* readAll(world, diary, { session, sequence })
-  yield* Effect.sleep("5 seconds")
-  yield* Effect.forEach(others.flat(), (fiber) => Fiber.interrupt(fiber))
-  yield* removeAll(
-    world,
-    diary,
-    states.map(([id]) => id)
-  )
-  return states
-})
-
-/** A defect of the script is a problem of the world. */
-export const problemOf = (cause: Cause.Cause<unknown>): string => String(Cause.squash(cause))

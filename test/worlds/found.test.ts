@@ -1,11 +1,13 @@
 /** WORLD-9: faults that worlds have found, in small worlds of their own, which other scripts do not change. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Option, Random, Schedule, Stream } from "effect"
+import { Effect, Exit, Fiber, Layer, Option, Random, Schedule, Stream } from "effect"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
-import type { World } from "./clients.ts"
-import { sessions } from "./worlds.ts"
+import { emptyDiary, type World } from "./clients.ts"
+import * as jobs from "./jobs.ts"
+import { Releases } from "./releases.ts"
+import { allSessions as jobSessions, sessions } from "./worlds.ts"
 
 const calmly: Simulation.Trouble = {
   kills: 0,
@@ -26,7 +28,7 @@ const inWorlds = (
     processes: 1,
     trouble: { ...calmly, store: { failures } },
     compare: false,
-    maxTurns: 30_000,
+    maxTurns: 60_000,
     outside: agents.Ledger.layer,
     script
   })
@@ -162,5 +164,24 @@ describe("WORLD-9 an interruption of a session that closes (2139)", () => {
         assert.strictEqual(event?._tag === "RunEvent" ? event.event._tag : "", "RunFinished")
       })
     )
+  )
+})
+
+describe("WORLD-9 a step of a plan that finishes later", () => {
+  it.live("has the newer value, where the clock went back meanwhile", () =>
+    Simulation.run<Session.Session, unknown, agents.Ledger | Releases>(jobSessions, {
+      seeds: range(1, 8),
+      processes: 1,
+      trouble: { ...calmly, jumps: 60, every: [10, 50] },
+      compare: false,
+      maxTurns: 30_000,
+      outside: Layer.merge(agents.Ledger.layer, Releases.layer),
+      script: (world) =>
+        Effect.gen(function* () {
+          const diary = emptyDiary()
+          yield* jobs.finish(world, diary)
+          assert.deepStrictEqual(diary.problems, [])
+        })
+    })
   )
 })

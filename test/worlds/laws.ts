@@ -2,6 +2,7 @@
 import { Message, type Run } from "effect-emissary"
 import type { Session } from "effect-emissary/session"
 import { type Diary, lifeOf, type Look, type Operation } from "./clients.ts"
+import * as jobs from "./jobs.ts"
 import { empty, type Model, next, placeOf, type Rules, rules, shown } from "./model.ts"
 
 /** The calls that had an effect outside of the world. */
@@ -43,7 +44,7 @@ const judgeAll = ({ lives }: Diary, rules: Rules, problems: Array<string>): Read
     }
     return judged.get(life)
   }
-  for (const life of lives.keys()) judge(life)
+  for (const [life, { session }] of lives) if (session !== jobs.session) judge(life)
   return judged
 }
 

@@ -25,7 +25,8 @@ const names = [
   "failures",
   "conflicts",
   "losses",
-  "more"
+  "more",
+  "releases"
 ] as const
 
 const text = { type: "string" } as const

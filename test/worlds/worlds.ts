@@ -1,27 +1,44 @@
 /** Worlds of sessions: one process on one store, and several of them. */
 import { Effect, Layer } from "effect"
-import { Agent } from "effect-emissary"
+import { Agent, type VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
-import { type Diary, emptyDiary, script as play, type World } from "./clients.ts"
+import { type Diary, emptyDiary, type World } from "./clients.ts"
 import * as fleet from "./fleet.ts"
+import * as jobs from "./jobs.ts"
 import { type Effects, verdict } from "./laws.ts"
+import { script as play } from "./play.ts"
+import { type Release, Releases } from "./releases.ts"
+import * as releases from "./releases.ts"
 
 const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 seconds" } as const
 
 /** The layer of each process. */
 export const sessions = Session.layer([agents.slowWorker], options).pipe(Layer.provide(agents.layer))
 
-/** The agents and definitions of each process, where these have everything. */
-const all = [agents.staff, Session.fromDefinitions(Agent.decode)] as const
+const definitions = Session.fromDefinitions(Agent.decode)
 
-const allSessions = Session.layer(all, options).pipe(Layer.provide(agents.moreLayer))
+/** The same in a release. */
+const ofRelease = (release: Release) =>
+  Layer.unwrap(
+    Effect.map(jobs.plan, (plan) => {
+      if (release === "dropped") {
+        return Session.layer([agents.other, definitions, plan], options).pipe(Layer.provide(agents.moreLayer))
+      }
+      const worker = release === "whole" || release === "broken" ? agents.staff : agents.staffIn[release]
+      const services = release === "changed" ? agents.changedLayer : agents.moreLayer
+      return Session.layer([worker, definitions, plan], options).pipe(Layer.provide(services))
+    })
+  )
+
+/** The layer of each process, where the agents have everything. */
+export const allSessions = releases.layerOf(ofRelease)
+
+type AnyLayer = Layer.Layer<Session.Session, unknown, agents.Ledger | Releases | VersionedStore.VersionedStore>
 
 /** A release without the agent. Turns wait for the other process. */
 const strangers = Session.layer([agents.other], options).pipe(Layer.provide(agents.layer))
-
-const moreStrangers = Session.layer([agents.other, all[1]], options).pipe(Layer.provide(agents.moreLayer))
 
 /** One of two processes is replaced by a stranger. */
 const hasStranger = (seed: number): boolean => seed % 16 === 10
@@ -46,6 +63,8 @@ export interface Setting {
   readonly losses: number
   /** 1 where the agents have everything: see `moreTools`. */
   readonly more: number
+  /** The number of releases, where the agents have everything. */
+  readonly releases: number
 }
 
 /** The setting of a seed. A fourth of the worlds has much trouble, and an eighth has none but failures of the store and the network. */
@@ -63,7 +82,8 @@ export const settingOf = (seed: number): Setting => {
     failures: isHard ? 60 : 10,
     conflicts: seed % 8 === 7 ? 5 : 0,
     losses: isHard ? 40 : 20,
-    more: Math.floor(seed / 16) % 2
+    more: Math.floor(seed / 16) % 2,
+    releases: 0
   }
 }
 
@@ -94,6 +114,7 @@ export const run = (
     more,
     pauses,
     processes,
+    releases: deploys,
     sessions: count,
     stops
   } = {
@@ -108,7 +129,7 @@ export const run = (
       diary.hasMore = more === 1
       // A session moves when a runner joins
       diary.isHealthy = diary.isCalm && home === "process" && kills + pauses + stops + jumps === 0
-      yield* play(world, diary, { calls, sessions: count })
+      yield* play(world, diary, { calls, sessions: count, releases: more === 1 ? deploys : 0 })
       const { ended, started } = yield* agents.Ledger
       const effects = { started: [...started], ended: [...ended] }
       onSeen({ diary, effects })
@@ -125,16 +146,18 @@ export const run = (
   }
   const common = { trouble, seeds: [seed], compare }
   if (home === "process") {
-    return Simulation.run(more === 1 ? allSessions : sessions, {
+    const layer: AnyLayer = more === 1 ? allSessions : sessions
+    const stranger: AnyLayer = more === 1 ? ofRelease("dropped") : strangers
+    return Simulation.run<Session.Session, unknown, agents.Ledger | Releases>(layer, {
       ...common,
       script,
       processes,
-      deploys: hasStranger(seed) ? [more === 1 ? moreStrangers : strangers] : [],
+      deploys: hasStranger(seed) ? [stranger] : [],
       maxTurns: 100_000,
-      outside: agents.Ledger.layer
+      outside: Layer.merge(agents.Ledger.layer, Releases.layer)
     })
   }
-  const outside = Layer.merge(agents.Ledger.layer, fleet.outside(failures))
+  const outside = Layer.mergeAll(agents.Ledger.layer, Releases.layer, fleet.outside(failures))
   const inFleet = Simulation.run(fleet.sessions, {
     ...common,
     script: fleet.around(script),

@@ -365,8 +365,10 @@ const stepFinished = Effect.fnUntraced(function* (
   const at = yield* DateTime.now
   const { live, run } = doing
   const step = live.definition.name
-  const member = planTransition.memberOf(run.recorder.state, step)
+  const { state } = run.recorder
+  const member = planTransition.memberOf(state, step)
   const status = member?.status
+  const before = Chunk.last(state.history)
   const record = {
     step,
     task: delivery.task,
@@ -375,7 +377,8 @@ const stepFinished = Effect.fnUntraced(function* (
     usage: member?.usage ?? {},
     attempts: attemptOf(doing),
     startedAt: status?._tag === "Running" ? status.startedAt : at,
-    finishedAt: at
+    // The clock of another process, or of this one, may have been ahead: a step that finished later is the newer one
+    finishedAt: Option.isSome(before) ? DateTime.max(before.value.finishedAt, at) : at
   }
   return { _tag: "StepFinished", at, record }
 })
