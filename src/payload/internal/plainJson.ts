@@ -723,22 +723,27 @@ export const maxUnshared = 1000
  */
 export const wellFormedness = (root: unknown): "well-formed" | "mendable" | "equal keys" => {
   if (typeof root === "string") return root.isWellFormed() ? "well-formed" : "mendable"
-  const open: Array<unknown> = [root]
+  if (typeof root !== "object" || root === null) return "well-formed"
+  // Made for the first object in another one: most values are flat
+  let open: Array<object> | undefined
   let isWhole = true
   let visited = 0
   let seen: Set<object> | undefined
-  while (open.length > 0) {
-    const next = open.pop()
-    if (typeof next === "string") isWhole &&= next.isWellFormed()
-    if (typeof next !== "object" || next === null || seen?.has(next) || ArrayBuffer.isView(next)) continue
+  for (let next: object | undefined = root; next !== undefined; next = open?.pop()) {
+    if (seen?.has(next) || ArrayBuffer.isView(next)) continue
     if (++visited > maxUnshared) (seen ??= new Set()).add(next)
     if (Array.isArray(next)) {
-      for (const item of next.length > mostDense && isSparse(next) ? Object.values(next) : next) open.push(item)
+      for (const item of next.length > mostDense && isSparse(next) ? Object.values(next) : next) {
+        if (typeof item === "string") isWhole &&= item.isWellFormed()
+        else if (typeof item === "object" && item !== null) (open ??= []).push(item)
+      }
       continue
     }
     let areWhole = true
     for (const key in next) {
-      open.push(Reflect.get(next, key))
+      const member: unknown = Reflect.get(next, key)
+      if (typeof member === "string") isWhole &&= member.isWellFormed()
+      else if (typeof member === "object" && member !== null) (open ??= []).push(member)
       areWhole &&= key.isWellFormed()
     }
     if (areWhole) continue
