@@ -56,7 +56,7 @@ export interface SdkModel {
  *
  * **Details**
  *
- * The names of the options that definitions set are those of `ModelRegistry.Sampling`, so that its values fit:
+ * The options that definitions set have the names of `ModelRegistry.Sampling`, so that its values fit:
  *
  * | option | value |
  * |---|---|
@@ -78,7 +78,7 @@ export interface SdkModel {
  *   Anthropic, or `"system"` for another provider that takes them. Default: `"system"` for OpenAI and Anthropic, else `"user"`.
  * - `mapError` sees each error before it is returned, and may return another one.
  * - `codecTransformer` makes the JSON Schema of a structured output. Default: the dialect of Anthropic for its models,
- *   else that of OpenAI, which is the smallest.
+ *   for others the dialect of OpenAI, which is the smallest.
  *
  * @category models
  * @since 0.1.0

@@ -27,9 +27,10 @@ const environment: ModelRegistry.Provider<unknown, never> = {
  */
 export interface Options {
   /**
-   * The providers that a name may select. Default: those of the table in {@link layer}. With `"any"` also each other name
-   * with a URL in the environment, so a definition can send its prompt, and `NAME_API_KEY`, to each `NAME_BASE_URL`. The layer
-   * dies with another text, and with a name that has no URL and is close to one of the table.
+   * The providers that a name may select. Default: the providers in the table of {@link layer}. With `"any"` also each
+   * other name with a URL in the environment, so a definition can send its prompt, and `NAME_API_KEY`, to each
+   * `NAME_BASE_URL`. The layer dies with another text, and with a name that has no URL and is close to a name in the
+   * table.
    */
   readonly providers?: ReadonlyArray<string> | "any" | undefined
 }
@@ -58,15 +59,15 @@ export interface Options {
  * | `xai` | `@ai-sdk/xai` | `XAI_API_KEY` |
  * | any other name in `providers` | `@ai-sdk/openai-compatible` | its URL, and `NAME_API_KEY` if the server wants a key |
  *
- * `NAME_BASE_URL` is the URL of the provider `name`, with the letters in upper case and `_` for other characters:
- * with `providers: ["vllm"]`, `VLLM_BASE_URL=http://localhost:8000/v1` makes `vllm/qwen3` a model. It replaces the URL of a provider in the table, such as
- * `OPENAI_BASE_URL`; that of Ollama is `http://localhost:11434/v1` by default.
+ * `NAME_BASE_URL` is the URL of the provider `name`, with the letters in upper case and `_` for other characters: with
+ * `providers: ["vllm"]`, `VLLM_BASE_URL=http://localhost:8000/v1` makes `vllm/qwen3` a model. It replaces the URL of a
+ * provider in the table, such as `OPENAI_BASE_URL`. The URL of Ollama is `http://localhost:11434/v1` by default.
  *
- * A definition may set the options of `ModelRegistry.Sampling`. A name that would lead elsewhere in a URL, with `..` between slashes or
- * with one of `?#%\\`, is an `InvalidModelName`. The variables are read through the `ConfigProvider` of the layer when a
- * model is first asked for, and the package is imported then. What is missing is the reason of a `ModelRegistryError`.
- * A model that the provider does not know fails at its first call: the error names the closest models of those that
- * the provider lists at `GET {url}/models`.
+ * A definition may set the options of `ModelRegistry.Sampling`. A name that would lead elsewhere in a URL, with `..`
+ * between slashes or with one of `?#%\\`, is an `InvalidModelName`. The variables are read through the `ConfigProvider`
+ * of the layer when a model is first asked for, and the package is imported then. What is missing is the reason of a
+ * `ModelRegistryError`. A model that the provider does not know fails at its first call: the error names the closest
+ * models in the list of the provider at `GET {url}/models`.
  *
  * A redirect is not followed, because it would take the key and the prompt to another server. A response has at most
  * 64 MiB.

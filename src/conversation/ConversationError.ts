@@ -72,8 +72,8 @@ const message = { index: Schema.Int, id: Schema.String }
  *   result, an empty user message. `reason` is the law it broke.
  * - `PartDropped`: the result of a tool that the provider ran is left out of an
  *   assistant message, for the same reasons.
- * - `CallSealed`: the call had no result when the next turn began, and got an
- *   `interrupted` failure. `index` is that of the message that came too early.
+ * - `CallSealed`: the call had no result when the next turn began, and got an `interrupted` failure. `index` is the
+ *   index of the message that came too early.
  * - `ResultMoved`: the result came after the next turn had begun, and moved up to its call.
  * - `CallRelabelled`: the call had no id, or the id of a call before it; its result
  *   follows it.

@@ -114,8 +114,8 @@ const countHeuristic = (text: string): number => {
  *
  * **Details**
  *
- * The error against o200k_base (OpenAI's newer models), measured on the texts in
- * `test/conversation/corpus`, none of which it was fitted to:
+ * The error against o200k_base (OpenAI's newer models), measured on the texts in `test/conversation/corpus`, which
+ * played no part in fitting it:
  *
  * | text | tokens | error |
  * |---|---|---|

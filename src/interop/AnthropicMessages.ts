@@ -36,7 +36,7 @@
  * | file with option `anthropic.block`: `container_upload` | `container_upload` |
  * | options `anthropic.cacheControl`, `.citations`, `.documentContext` | `cache_control`, `citations`, `context` |
  *
- * The options are those of Effect's provider for Anthropic.
+ * The options are the options of Effect's provider for Anthropic.
  *
  * A `search_result`, a `tool_reference`, a `browser_state` and a `compaction` are read as their text, a `document` of blocks as plain text.
  * They are written as they were read. A block of a type that is newer than this version is kept in the option `anthropic.unknown`, is
@@ -90,9 +90,8 @@ export interface History {
  *
  * **Details**
  *
- * - `reasoning`: what becomes of reasoning without Anthropic's signature, and of
- *   reasoning with nothing after it, both of which Anthropic refuses. `"omit"`
- *   (default) leaves it out; `"refuse"` fails.
+ * - `reasoning`: what becomes of reasoning that Anthropic refuses: reasoning without Anthropic's signature, and
+ *   reasoning with nothing after it. `"omit"` (default) leaves it out; `"refuse"` fails.
  * - `invalidArguments`: what becomes of tool arguments that are no object.
  *   `"wrap"` (default) sends `{ invalid_arguments }`, as `Conversation.toPrompt` does;
  *   `"refuse"` fails.
@@ -357,7 +356,7 @@ const McpToolUseBlock = Schema.Struct({ type: Schema.Literal("mcp_tool_use"), ..
 /** Blocks that ask for a tool which the provider runs itself. */
 const serverCallTypes: ReadonlySet<string> = new Set(["server_tool_use", "mcp_tool_use"])
 
-/** Blocks that hold the result of such a tool. */
+/** Blocks that hold the result of a tool which the provider runs itself. */
 const serverResultTypes = [
   "web_search_tool_result",
   "web_fetch_tool_result",
@@ -368,7 +367,7 @@ const serverResultTypes = [
   "mcp_tool_result"
 ] as const
 
-/** The result of such a tool, with the type of its block. */
+/** The result of a tool which the provider runs itself, with the type of its block. */
 const ServerResultBlock = Schema.Struct({
   type: Schema.Literal("server_tool_result"),
   is: Schema.String,
@@ -378,7 +377,7 @@ const ServerResultBlock = Schema.Struct({
   ...cacheFields
 })
 
-/** The types of all those, also of the ones that are newer than this version. */
+/** The types of all result blocks, also of blocks that are newer than this version. */
 const serverResult = /^\w{1,100}_tool_result$/
 
 const AssistantBlock = Schema.Union([

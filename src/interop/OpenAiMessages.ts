@@ -619,7 +619,7 @@ const writeCall = (part: Message.ToolCallPart): Json.JsonObject => {
     : { id: part.id, type: "custom", custom: { name: part.name, input } }
 }
 
-/** The results of the older calls, also those that were added here. */
+/** The results of calls in the older form, also results that were added here. */
 const withOlderResults = (written: ReadonlyArray<foreignMessages.WrittenMessage>): ReadonlyArray<Json.JsonObject> => {
   const ids = new Set<string>()
   return written.flatMap(({ json, message }) => {

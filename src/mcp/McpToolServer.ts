@@ -83,7 +83,7 @@ export interface Options {
  * **Details**
  *
  * A tool is listed under the name that a model would see: `/` becomes `__`. Tools that a model provider executes are
- * not listed. The output schema of a tool is listed where it is that of an object.
+ * not listed. The output schema of a tool is listed if it describes an object.
  *
  * Calls run on the `ToolRuntime` of the layer, with the services that it was built with.
  *
@@ -157,7 +157,7 @@ export const layer = <Tools extends Record<string, Tool.Any>>(
   )
 
 /**
- * Options of {@link layerHttp} beside those of `McpServer.layerHttp`.
+ * The options that {@link layerHttp} adds to the options of `McpServer.layerHttp`.
  *
  * @category options
  * @since 0.1.0

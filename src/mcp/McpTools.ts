@@ -152,11 +152,11 @@ export interface ServerOptions {
   /**
    * The calls that need an approval:
    *
-   * - `"always"` (default): those of every tool.
-   * - `"unlessReadonly"`: those of tools that the server does not call read-only. That is a claim of the server.
+   * - `"always"` (default): calls of every tool.
+   * - `"unlessReadonly"`: calls of tools that the server does not call read-only. Read-only is a claim of the server.
    * - `"never"`: none.
-   * - a function: those of the tools that it returns `true` for. The contract asks for no approval, and its digest is
-   *   the one to compare with that of a tool that was reviewed.
+   * - a function: calls of the tools that it returns `true` for. The contract that it gets asks for no approval;
+   *   compare its digest with the digest of the tool that was reviewed.
    */
   readonly approval?:
     | "always"
@@ -691,7 +691,7 @@ class Server {
     )
   }
 
-  /** A connection and its tools. One that turns out to be lost is replaced once. */
+  /** A connection and its tools. A connection that turns out to be lost is replaced once. */
   private ready(isForRun: boolean): Effect.Effect<Ready, McpToolsError> {
     const once = Effect.flatMap(this.connected, (connected) =>
       Effect.map(this.entries(connected, isForRun && !connected.isWatched), (entries) => ({ connected, entries }))
@@ -831,7 +831,7 @@ class Server {
     })
   }
 
-  /** The entry of a tool: the one that is known if nothing has changed. */
+  /** The entry of a tool: the known entry if nothing has changed. */
   private make(
     raw: unknown,
     taken: ReadonlySet<string>,

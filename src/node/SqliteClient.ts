@@ -10,8 +10,8 @@
  *
  * **Details**
  *
- * - A client is one connection. Statements run one at a time, and while a transaction is
- *   open, those of other fibers wait for its end.
+ * - A client is one connection. Statements run one at a time, and while a transaction is open, statements of other
+ *   fibers wait for its end.
  * - The journal is a write-ahead log (WAL): readers and a writer do not block each other. A
  *   commit is synced to disk before it succeeds.
  * - Transactions begin with `BEGIN IMMEDIATE`: a transaction that reads first and writes
@@ -19,8 +19,8 @@
  * - A statement that finds the database locked by another connection is tried again until
  *   `busyTimeout` has passed. The fiber sleeps in between, so the thread stays free.
  * - The most recent prepared statements are kept and used again.
- * - Integers are numbers, and one that is too large for a number is an error. Under
- *   `SqlClient.SafeIntegers` all integers are `bigint`.
+ * - Integers are numbers, and an integer that is too large for a number is an error. Under `SqlClient.SafeIntegers` all
+ *   integers are `bigint`.
  *
  * **Gotchas**
  *
@@ -194,7 +194,9 @@ const processesOf = Effect.fnUntraced(function* (path: string, ensureThere: Effe
   return Option.some<storage.Processes>({ own, look })
 })
 
-/** Fails where the database file is no longer the one that was opened: what is written then is in no file of this name. */
+/**
+ * Fails if the database file is no longer the file that was opened: what is written then is in no file of this name.
+ */
 const presenceOf = (path: string) => {
   const idOf = () => statSync(path, { bigint: true, throwIfNoEntry: false })?.ino
   const opened = idOf()
@@ -216,7 +218,7 @@ const presenceOf = (path: string) => {
 
 type Presence = ReturnType<typeof presenceOf>
 
-/** Prepares statements and keeps those that were used last. */
+/** Prepares statements and keeps the statements that were used last. */
 const statementCache = (database: DatabaseSync) => {
   const statements = new Map<string, StatementSync>()
   return (sql: string): StatementSync => {

@@ -44,8 +44,8 @@ const layerDigest = Layer.succeed(Digest.Digest, {
  *
  * **Details**
  *
- * `filename`, `busyTimeout` and `table` are those of `SqliteClient.layerStore`. `shardingConfig` changes the settings of
- * the cluster.
+ * `filename`, `busyTimeout` and `table` are options of `SqliteClient.layerStore`. `shardingConfig` changes the settings
+ * of the cluster.
  *
  * **Example** (A session)
  *

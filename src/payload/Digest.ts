@@ -30,10 +30,9 @@ interface Frame {
  *
  * **Details**
  *
- * Equal values have equal texts; `-0` is `0`. Fails with `Invalid` for a string
- * or key that holds a lone surrogate, which RFC 8785 forbids, and for anything
- * that is not plain JSON, and with `TooLarge` for more than about 64 MiB, or more than 250,000
- * values of which one is deeper than 1,000 levels.
+ * Equal values have equal texts; `-0` is `0`. Fails with `Invalid` for a string or key that holds a lone surrogate,
+ * which RFC 8785 forbids, and for anything that is not plain JSON, and with `TooLarge` for more than about 64 MiB, or
+ * for more than 250,000 values if one of them is deeper than 1,000 levels.
  *
  * **Example** (The order of keys does not matter)
  *
@@ -67,7 +66,7 @@ export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadEr
   )
 }
 
-/** Few objects can refer to each other along any number of paths, each of which is in the text. */
+/** A few objects can refer to each other along any number of paths, and the text has each path. */
 const maxSize: plainJson.Limits = { ...plainJson.unlimited, maxNodes: 250_000, maxBytes: 64 * 1024 * 1024 }
 
 const maxDepth = 1000

@@ -12,9 +12,8 @@
  * - Bytes must be UTF-8. Invalid sequences and a byte order mark are refused.
  * - A key that occurs twice in one object is refused: readers disagree about
  *   which one counts, and that is how data passes a check it should not pass.
- * - A number that does not fit (`1e999`) is refused; one that is merely less
- *   precise than its text is rounded, as `JSON.parse` does. `integer` of a JSON
- *   Schema and `Schema.Int` refuse what is not exact.
+ * - A number that does not fit (`1e999`) is refused; a number whose text is more precise than a double is rounded, as
+ *   `JSON.parse` does. `integer` of a JSON Schema and `Schema.Int` refuse what is not exact.
  * - Lone surrogates are let through, for JSON text can hold them as escapes and
  *   models cut text anywhere. `Digest.canonicalize` refuses them.
  *
@@ -112,8 +111,8 @@ export const decodeJson = <T, RD = never>(
  *
  * **Details**
  *
- * The codec's encoded side must be JSON: what is not (a `Date`, `undefined`) is
- * refused with its path. `Schema.toCodecJson` makes such a codec of any schema.
+ * The codec's encoded side must be JSON: what is not (a `Date`, `undefined`) is refused with its path.
+ * `Schema.toCodecJson` makes a codec with a JSON side from any schema.
  *
  * **Example** (Encoding)
  *

@@ -277,7 +277,7 @@ export class PayloadError extends Schema.TaggedError<PayloadError>("effect-emiss
   { what: Schema.String, reason: Reason }
 ) {
   /**
-   * The reason as problems: those of `Invalid`, or one.
+   * The reason as problems: the list of `Invalid`, or one problem for any other reason.
    *
    * @since 0.1.0
    */

@@ -8,15 +8,13 @@
  *
  * **Details**
  *
- * A signature is a detached JSON Web Signature (RFC 7515, appendix F) with
- * Ed25519 (RFC 8037 and 9864) over the canonical JSON of the artefact (RFC
- * 8785). So white space and the order of keys do not matter, the artefact
- * stays readable beside its signature, and every JOSE library can check it:
- * the JWS payload is the text of `Digest.canonicalize`. The protected header
- * holds the key id, the artefact's name (`kind`), and the times; so a signed
- * conversation is not accepted as an agent. That of a stored record holds its key in
- * the store, too (`sub`). The version is part of the artefact.
- * DSSE, the other candidate, leaves the key id unsigned and has no place for times.
+ * A signature is a detached JSON Web Signature (RFC 7515, appendix F) with Ed25519 (RFC 8037 and 9864) over the
+ * canonical JSON of the artefact (RFC 8785). So white space and the order of keys do not matter, the artefact stays
+ * readable beside its signature, and every JOSE library can check it: the JWS payload is the text of
+ * `Digest.canonicalize`. The protected header holds the key id, the artefact's name (`kind`), and the times; so a
+ * signed conversation is not accepted as an agent. The header of a stored record also holds the key of the record in
+ * the store (`sub`). The version is part of the artefact. DSSE, the other candidate, leaves the key id unsigned and has
+ * no place for times.
  *
  * Ed25519 comes from Web Crypto, which Node, Deno and browsers have, and not from
  * another dependency. It is asynchronous, so programs that verify or sign need

@@ -146,7 +146,7 @@ export const arm = <T, W>(options: {
 export const lossless = <W>(wire: W): Effect.Effect<WriteResult<W>> => Effect.succeed({ wire, losses: [] })
 
 /**
- * A value of which the version cannot hold everything. An empty list is {@link lossless}.
+ * The result of writing a value that the version cannot hold completely. An empty list of losses is {@link lossless}.
  *
  * **Details**
  *
@@ -209,7 +209,7 @@ export interface VersionedCodec<in out T> {
   readonly field: string
   /** The supported versions, in ascending order. */
   readonly versions: ReadonlyArray<number>
-  /** The newest version, the one that is written by default. */
+  /** The newest version, which is written by default. */
   readonly current: number
   readonly decode: (input: unknown, options?: LimitOptions) => Effect.Effect<T, PayloadError.PayloadError>
   readonly decodeJson: (

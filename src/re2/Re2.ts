@@ -3,9 +3,9 @@
  *
  * **When to use**
  *
- * Provide {@link layer} where schemas or plans from outside have patterns that the engine of the platform may not run in
- * linear time, such as `^[^@]+@[^@]+\.[^@]+$`. Without it such a pattern is refused by name, and all others run on the
- * platform. It has a subpath of its own because RE2 is as large as the rest of a small agent.
+ * Provide {@link layer} where schemas or plans from outside have patterns that the engine of the platform may not run
+ * in linear time, such as `^[^@]+@[^@]+\.[^@]+$`. Without it these patterns are refused by name, and all others run on
+ * the platform. It has a subpath of its own because RE2 is as large as the rest of a small agent.
  *
  * @since 0.1.0
  */

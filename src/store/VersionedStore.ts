@@ -106,7 +106,7 @@ const createTable = (sql: SqlClient.SqlClient, name: string): ReadonlyArray<Effe
   ]
 }
 
-/** After connections were lost, those of other processes may be back only this much later. */
+/** After connections were lost, other processes may have their connections back only this much later. */
 const reconnecting = Duration.seconds(10)
 
 /** A row for the connection that holds a lock, if there is one. The database shows a key of 64 bits in two halves. */
@@ -183,8 +183,8 @@ const versionsOf = (rows: NonNullable<storage.RawCommit["removed"]>): ReadonlyAr
 const repeated = (text: string, count: number): string => Array.from({ length: count }, () => text).join(", ")
 
 /**
- * Commits of SQLite. One waits for the disk, so all writes are in one: a statement that inserts and updates, in a transaction
- * with the one that deletes, if there is one.
+ * Commits of SQLite. A commit waits for the disk, so all writes are in one commit: one statement inserts and updates,
+ * and if there is something to delete, a second statement in the same transaction deletes it.
  */
 const commitsOfSqlite = (sql: SqlClient.SqlClient, table: string): NonNullable<storage.Storage["commit"]> => {
   const textOf = (count: number, isNew: boolean) => `INSERT INTO ${table} (${columns})
@@ -347,8 +347,8 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
  *
  * **Gotchas**
  *
- * Waiting for a locked database is the business of the `SqlClient`: that of
- * `effect-emissary/node` does it, another one for SQLite needs a `busy_timeout`.
+ * The `SqlClient` waits for a locked database: the client of `effect-emissary/node` does, and another client for SQLite
+ * needs a `busy_timeout`.
  *
  * **Example** (A table of PostgreSQL)
  *

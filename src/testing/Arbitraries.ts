@@ -267,10 +267,9 @@ export const messages = (options?: ConversationOptions): Arbitrary.Arbitrary<Rea
   Arbitrary.map(conversationScripts(options), (script) => buildMessages(script, options))
 
 /**
- * Lawful conversations: with and without system messages, also later ones, and a token limit; text,
- * files, reasoning, calls, results of every kind in any order, tools that the
- * provider runs, provider options, metadata and usage; closed, open or partly
- * answered at the end. The options are those of {@link messages}.
+ * Lawful conversations: with and without system messages, also later ones, and a token limit; text, files, reasoning,
+ * calls, results of every kind in any order, tools that the provider runs, provider options, metadata and usage;
+ * closed, open or partly answered at the end. The options are the options of {@link messages}.
  *
  * **Example** (A law that holds)
  *

@@ -97,8 +97,8 @@ export const versionedStore = <E = never>(
  * - `clock`: `"virtual"` (default) moves a test clock; `"live"` waits, for runtimes that use
  *   sockets or processes.
  * - `timeout`: of the tool that never ends. Default 200 milliseconds.
- * - `limit`: of a check, in real time. One that takes longer fails and names what did not
- *   happen, whatever still runs. Default 3 seconds.
+ * - `limit`: of a check, in real time. A check that takes longer fails and names what did not happen, whatever still
+ *   runs. Default 3 seconds.
  * - `context`: pass `false` for a runtime that replaces the context of the run.
  *
  * **Example** (Checking a runtime)

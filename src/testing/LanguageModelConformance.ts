@@ -169,7 +169,8 @@ export type Feature =
  * talks to. Each check builds the layer for itself.
  *
  * - `lacks`: what the protocol of the provider cannot express, see {@link Feature}. Default: nothing.
- * - `limit`: of a check, in real time. One that takes longer fails and names what did not happen. Default 3 seconds.
+ * - `limit`: of a check, in real time. A check that takes longer fails and names what did not happen. Default 3
+ *   seconds.
  *
  * An adapter must not retry by itself: agents and `Effect.retry` do.
  *

@@ -307,7 +307,7 @@ const notRecorded = (path: string, exchanges: ReadonlyArray<Exchange>, request: 
  * A request that is not in the file fails with an `AiError` that is not retryable; its message lists the differences to the
  * closest request of the file. A request that is sent more often than it was recorded fails in the same way. A file that is no cassette fails the layer with a `PayloadError`.
  *
- * `limits` are those of decoding the file, `Limits.defaults` if absent.
+ * `limits` are the limits of decoding the file, `Limits.defaults` if absent.
  *
  * **Example** (Record, then replay)
  *

@@ -35,7 +35,7 @@ const deniedFetch: typeof globalThis.fetch = (input, init) => {
 }
 
 /**
- * Replaces the HTTP client by one that refuses every request.
+ * Replaces the HTTP client by a client that refuses every request.
  *
  * **When to use**
  *

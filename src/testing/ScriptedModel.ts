@@ -175,13 +175,11 @@ const Content = Schema.Struct(content)
  *   stream that was cut does.
  * - `delay`: how long to wait on the `Clock` before the answer; `chunkDelay`:
  *   before each streamed part. A number is milliseconds.
- * - `expect`: what the request must be; every given key must hold. A request that
- *   differs fails the model call with a {@link ScriptedModelError}.
- *   `lastUserText`, `systemText` and `toolResult` (results after the newest
- *   assistant message) are contained texts; `roles` are those of all messages in
- *   order; `tools` the names on offer in any order; `toolChoice` and
- *   `responseFormat` are exact. A function of the request rejects it by
- *   answering `false` or by failing.
+ * - `expect`: what the request must be; every given key must hold. A request that differs fails the model call with a
+ *   {@link ScriptedModelError}. `lastUserText`, `systemText` and `toolResult` (results after the newest assistant
+ *   message) are contained texts; `roles` are the roles of all messages in order; `tools` the names on offer in any
+ *   order; `toolChoice` and `responseFormat` are exact. A function of the request rejects it by answering `false` or by
+ *   failing.
  * - `fail`: the call fails, with an `AiError` reason or with
  *   `{ reason, description, retryAfter, toolName }` (`retryAfter` in
  *   milliseconds). With content beside it, a stream first delivers the content
@@ -305,15 +303,13 @@ const explain = Reason.match({
  *
  * - `ScriptExhausted`: the program asked the model once more than the script has
  *   turns.
- * - `RequestMismatch`: a request is not the one that its turn (counted from 1)
- *   expects.
+ * - `RequestMismatch`: a request differs from what its turn (counted from 1) expects.
  * - `ScriptIncomplete`: the program ended before every turn was used.
  *
- * A model call can fail with an `AiError` only. Such an error of the script is
- * therefore an `AiError` with an `UnknownError` reason, never retryable, whose
- * description is this error's message, which the error of an agent repeats;
- * {@link fromAiError} reads the error back. `ScriptedModel.assertComplete` fails
- * with it directly, even if the program swallowed the failed call.
+ * A model call can fail with an `AiError` only. This error therefore arrives as an `AiError` with the reason
+ * `UnknownError`, which is never retryable. Its description is the message of this error, and the error of an agent
+ * repeats it; {@link fromAiError} reads this error back. `ScriptedModel.assertComplete` fails with it directly, even if
+ * the program swallowed the failed call.
  *
  * @category errors
  * @since 0.1.0

@@ -172,7 +172,7 @@ const settled = Effect.fnUntraced(function* <E>(one: Effect.Effect<world.Outcome
 })
 
 /**
- * Runs a layer in worlds, one for each seed, and fails with the first one that goes wrong.
+ * Runs a layer in worlds, one for each seed, and fails with the first world that goes wrong.
  *
  * **Example** (A counter that is not safe)
  *

@@ -108,9 +108,9 @@ export class InvalidOption extends Schema.TaggedError<InvalidOption>("effect-emi
  *
  * **Details**
  *
- * - `reason`: what happened. `unreachable` is a connection that could not be
- *   made, `connection_lost` one that was cut before the answer was complete; the
- *   others are the refusals of the server by name, or an answer that is none.
+ * - `reason`: what happened. `unreachable`: no connection could be made. `connection_lost`: the connection was cut
+ *   before the answer was complete. The others are the refusals of the server by name, or an answer that does not fit
+ *   the protocol.
  * - `outcome`: whether the tool ran. `not_executed` is certain; `unknown` means
  *   that the request may have arrived, so that calling again may do the work
  *   twice.
@@ -249,16 +249,16 @@ export interface ClientOptions {
  * A defect is logged here, and the caller reads only that the tool failed
  * unexpectedly.
  *
- * A call that names the digest of another contract is refused. It may name the
- * tool's own, or that of what version 1 of an agent carries of it (no result
- * schemas, no annotations), each with the tool's approval or a stricter one.
+ * A call that names the digest of another contract is refused. The call may name the digest of the tool's contract, or
+ * the digest of what version 1 of an agent carries of that contract (no result schemas, no annotations), each with the
+ * tool's approval or a stricter one.
  *
  * An agent in the toolkit (`Agent.asTool`) is a tool, too: a call runs it with the services of this layer, and
  * returns its answer. Its approvals cannot be decided over HTTP, so a run that asks for one is an
  * `execution_error` result. A tool that a model provider executes is not listed, and its call is one.
  *
- * The services that the handlers' layer captured win over those of the HTTP
- * server, so that a handler with a confined `FileSystem` keeps it.
+ * The services that the handlers' layer captured win over the services of the HTTP server, so that a handler with a
+ * confined `FileSystem` keeps it.
  *
  * **Gotchas**
  *
@@ -766,7 +766,7 @@ type RefusalTag = (typeof remoteProtocol.Refusal.Type)["_tag"]
 
 interface RefusalText {
   readonly reason: Unavailable["reason"]
-  /** The sentence for the model. The message of the server follows one that ends in a colon. */
+  /** The sentence for the model. After a sentence that ends in a colon follows the message of the server. */
   readonly sentence: string
   /** The status by which the same answer of a proxy or of another server is recognized. */
   readonly status?: number

@@ -37,11 +37,10 @@ export const RunContext = Context.Reference<JsonObject>("effect-emissary/tool/Ru
  *
  * **Details**
  *
- * The layer of an agent, of a plan or of handlers keeps the services that it was built with,
- * whatever is around a call. A call changes references of Effect (clock, tracer, log level,
- * log annotations, random numbers, console ...), `RunContext`, `ToolRuntime`,
- * `Message.MessageId`, `Limits`, `Signed.required`, and those in this list. Other references count as services: a call
- * provides them only where the layer was built without them.
+ * The layer of an agent, of a plan or of handlers keeps the services that it was built with, whatever is around a call.
+ * A call changes references of Effect (clock, tracer, log level, log annotations, random numbers, console ...),
+ * `RunContext`, `ToolRuntime`, `Message.MessageId`, `Limits`, `Signed.required`, and the references in this list. Other
+ * references count as services: a call provides them only where the layer was built without them.
  *
  * **Example** (A locale for each call)
  *

@@ -255,7 +255,7 @@ export interface Change extends Schema.Schema.Type<typeof Change> {}
  * - A changed description breaks nothing. It is reported, because a model selects tools by it; see {@link descriptionDigest}.
  *   Inside schemas `title`, `description` and `examples` do not count.
  *
- * The comparison of schemas is conservative. It knows the common keywords; one that it does not know has to be equal.
+ * The comparison of schemas is conservative. It knows the common keywords; any other keyword has to be equal.
  *
  * **Example** (An optional parameter and a required one)
  *

@@ -66,8 +66,8 @@ const explainReason = BindErrorReason.match({
  *
  * - `UnknownTool`: the resolver has no tool of that name; `available` lists those
  *   it has.
- * - `ContractMismatch`: it has one that no longer fits; `part` and `path` (a JSON
- *   Pointer) name the first difference of the two schemas that breaks a call.
+ * - `ContractMismatch`: the tool here no longer fits the contract; `part` and `path` (a JSON Pointer) name the first
+ *   difference of the two schemas that breaks a call.
  * - `InvalidContract`: a schema of the contract is not acceptable.
  *
  * @category errors
@@ -104,14 +104,13 @@ export class ToolResolver extends Context.Service<
  *
  * **Details**
  *
- * A contract fits when the tool here is compatible with it, as `ToolContract.compare` decides: arguments
- * for the contract fit the tool here, and its results fit the contract. An optional parameter that the
- * tool here has more binds, a required one does not. Words for people (`title`, `description` ...) do not count,
- * and result schemas count only where the contract carries them. The words for the model come from the
- * contract. Of two approvals the stricter one counts, of two timeouts the shorter one, and
- * annotations are those of the tool here. Arguments have to fit the parameters of the tool
- * here, then those of the contract.
- * Services that tools name as `dependencies` are requirements of the layer.
+ * A contract fits when the tool here is compatible with it, as `ToolContract.compare` decides: arguments for the
+ * contract fit the tool here, and its results fit the contract. An optional parameter that the tool here has more
+ * binds, a required one does not. Words for people (`title`, `description` ...) do not count, and result schemas count
+ * only where the contract carries them. The words for the model come from the contract. Of two approvals the stricter
+ * one counts, of two timeouts the shorter one. Annotations come from the tool here. Arguments have to fit the
+ * parameters of the tool here, then the parameters of the contract. Services that tools name as `dependencies` are
+ * requirements of the layer.
  *
  * **Example** (Binding a contract)
  *
@@ -158,11 +157,11 @@ export interface StubOptions {
   /**
    * The calls that need an approval although their contract does not ask for one:
    *
-   * - `"unlessReadonly"` (default): those of tools that are not annotated as `Readonly`.
-   * - `"always"`: those of every tool. A call of a nested agent of the definition asks nothing itself; the
-   *   calls of its tools ask.
+   * - `"unlessReadonly"` (default): calls of tools that are not annotated as `Readonly`.
+   * - `"always"`: calls of every tool. A call of a nested agent of the definition asks nothing itself; the calls of its
+   *   tools ask.
    * - `"payload"`: none. The contract decides, so its author has to be trusted.
-   * - a function: those of the tools that it returns `true` for.
+   * - a function: calls of the tools that it returns `true` for.
    */
   readonly approval?:
     | "unlessReadonly"
@@ -192,7 +191,7 @@ export interface StubOptions {
  * stub, because the function did not travel. Progress of a call that runs
  * elsewhere does not travel either: there are no `ToolProgress` events of it.
  *
- * **Example** (Tools without code, one of which may run without asking)
+ * **Example** (Tools without code; a call of `weather` runs without asking)
  *
  * ```ts
  * import { Effect } from "effect"

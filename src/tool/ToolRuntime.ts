@@ -34,10 +34,9 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *
  * **Details**
  *
- * `dispatch` receives every call, and `local`, the effect that executes it here. Return `local` for
- * calls that have a body here (`Option.isSome(call.execute)`): those of tools with handlers, and those
- * of agents that are tools, which otherwise do not run. Arguments are checked before, and results of
- * calls without a body after it.
+ * `dispatch` receives every call, and `local`, the effect that executes it here. Return `local` for calls that have a
+ * body here (`Option.isSome(call.execute)`), which are calls of tools with handlers and of agents that are tools: these
+ * bodies do not run otherwise. Arguments are checked before, and results of calls without a body after it.
  *
  * `concurrency` defaults to 1. `stubs: false` is for a runtime that cannot execute calls
  * without a body; a run that has such tools then refuses to start.

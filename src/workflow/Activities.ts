@@ -136,8 +136,8 @@ export interface Pending {
  *
  * **Details**
  *
- * `problem` is the expected and the found value: the token is that of another request or none at all, or the decision has
- * expired or is too large.
+ * `problem` is the expected and the found value: the token belongs to another request or is no token, or the decision
+ * has expired or is too large.
  *
  * @category errors
  * @since 0.1.0
@@ -179,7 +179,7 @@ const leastMaxBytes = 256
 
 /** One run of the body of a workflow. */
 interface BodyRun {
-  /** Unlike that of any other run of the body. */
+  /** Differs from the incarnation of every other run of the body. */
   readonly incarnation: string
   /** The number of uses of each name. */
   readonly used: Map<string, number>
@@ -248,7 +248,7 @@ const approvalName = (digest: string): string => `approval/${digest}`
 /** Any JSON, so that no change of a type makes a stored result unreadable for the engine, which would end the workflow for good. */
 const approvalOf = (name: string) => DurableDeferred.make(name, { success: Schema.Json })
 
-/** The time of the newest record. Timers are those of the clock below. */
+/** A clock whose time is the time of the newest record. Its timers run on the clock below. */
 const workflowClock = (clock: Clock.Clock, body: BodyRun): Clock.Clock => {
   const nanos = () => BigInt(body.now) * 1_000_000n
   return {
@@ -525,16 +525,16 @@ const unreadable = ToolResult.failure("result_not_stored", "the result was store
  * A tool that was executing when its process died has an `interrupted` result with `outcome: "unknown"`, unless it is
  * `Tool.Idempotent`: then it runs again. A model call and a function step run again.
  *
- * A result of more than `maxBytes` is not stored: that of a tool becomes a failure `result_not_stored`, that of a model an error
- * `UnknownError`, that of a step fails with `NotStored`.
+ * A result of more than `maxBytes` is not stored: a tool result becomes a failure `result_not_stored`, a model answer
+ * an error `UnknownError`, and a step fails with `NotStored`.
  *
  * **Gotchas**
  *
  * Code that is not in the table runs each time that the body does: instructions and toolkits that are Effects, policies of
  * approvals, hooks. It has to come to the same again.
  *
- * `timeouts.step`, `timeouts.total` and the timeout of a step that is an agent are not stored: a call that they cut off is made
- * again when the body runs again. Those of tools and of functions are stored.
+ * `timeouts.step`, `timeouts.total` and the timeout of a step that is an agent are not stored: a call that they cut off
+ * is made again when the body runs again. The timeouts of tools and of functions are stored.
  *
  * Start a workflow of its own for each run: a decision about one of two runs in a body interrupts the calls of the other.
  *

@@ -24,7 +24,7 @@ interface Client {
   readonly create: string
   /** The URL of the API. Absent where the environment has to have it. */
   readonly url?: string
-  /** The variables that may have the key; the first one that is set counts. */
+  /** The variables that may have the key; the first variable that is set counts. */
   readonly keys: ReadonlyArray<string>
   readonly needsKey: boolean
   readonly authorize: (key: string) => Readonly<Record<string, string>>
@@ -95,7 +95,7 @@ const prefixOf = (provider: string): string => provider.toUpperCase().replace(/[
 
 const urlVariable = (provider: string): string => `${prefixOf(provider)}_BASE_URL`
 
-/** A variable that is set to a text. One that is blank counts as absent. */
+/** The text of a variable. A blank text counts as absent. */
 const read = (variable: string): Effect.Effect<string | undefined> =>
   Effect.match(Config.Redacted(variable), {
     onFailure: () => undefined,

@@ -1,8 +1,9 @@
 /**
  * Files in the form that a provider takes.
  *
- * A provider, or its client, refuses a whole request for one file of a type that it does not take. The file stays in the
- * conversation, so each later request would be refused, too. The model reads a note in the place of such a file.
+ * A provider, or its client, refuses a whole request for one file of a type that it does not take. The file stays in
+ * the conversation, so each later request would be refused, too. In place of a file that its provider does not take,
+ * the model reads a note.
  */
 
 import type { LanguageModelV4FilePart } from "@ai-sdk/provider"
@@ -54,7 +55,8 @@ export const rules = {
   // https://ai.google.dev/gemini-api/docs/image-understanding and the refusals "Unsupported MIME type: image/gif" and
   // "application/octet-stream" (github.com/waooAI/waoowaoo/issues/89)
   google: same(/^(?:image\/(?:png|jpeg|webp|heic|heif|\*)|audio\/.+|video\/.+|text\/.+|application\/pdf)$/, mostTypes),
-  // The client @ai-sdk/openai-compatible. Most other clients of chat completions take less, those of Mistral and Cohere other types
+  // The client @ai-sdk/openai-compatible. Most other clients of chat completions take less; the clients of Mistral and
+  // Cohere take other types
   chat: same(
     /^(?:image\/(?!svg).+|video\/.+|text\/.+|audio\/(?:wav|mp3|mpeg)|application\/pdf)$/,
     /^(?:image\/(?!svg)|video\/|text\/)./

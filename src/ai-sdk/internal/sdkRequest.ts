@@ -35,7 +35,10 @@ import { defined } from "../../payload/internal/plainJson.ts"
 import * as sdkFiles from "./sdkFiles.ts"
 import * as toolSchema from "./toolSchema.ts"
 
-/** Such a part: a kind of the AI SDK, and for a tool that only the provider knows its call or its result. */
+/**
+ * A part of the AI SDK that `effect/ai` has no name for: its kind, and for a tool that only the provider knows its call
+ * or its result.
+ */
 export const Kind = Schema.Struct({
   kind: Schema.String,
   tool: Schema.optionalKey(
@@ -432,7 +435,10 @@ const google: Dialect = {
   rules: toolSchema.rules.google
 }
 
-/** The dialect of a provider. That of OpenAI is the smallest, so that most others understand it. */
+/**
+ * The dialect of a provider. An unknown provider gets the dialect of OpenAI, which is the smallest, so that most
+ * providers understand it.
+ */
 export const dialectOf = (provider: string): Dialect => {
   if (provider.includes("anthropic")) return anthropic
   if (provider.startsWith("google")) return google
@@ -442,7 +448,7 @@ export const dialectOf = (provider: string): Dialect => {
   const files = isChat && !/^(?:mistral|cohere)\b/u.test(provider) ? sdkFiles.rules.chat : sdkFiles.rules.others
   const ofOthers = provider.startsWith("mistral") ? mistralId : undefined
   const ids = provider.includes("bedrock") ? plainId : ofOthers
-  // A gateway may lead to any model, those of Anthropic included. Some models want their own ids back
+  // A gateway may lead to any model, also to a model of Anthropic. Some models want their own ids back
   return { ...dialect, files, ids, laterSystem: "none", needsTools: true, rules: toolSchema.rules.compatible }
 }
 
@@ -511,7 +517,7 @@ export interface Offer {
   readonly made: ReadonlyArray<Made>
   /** A sentence about each tool that is left out. */
   readonly leftOut: ReadonlyArray<string>
-  /** The forms of arguments that are not those of the tool, by its name. */
+  /** The forms of arguments that differ from the tool's own form, by the name of the tool. */
   readonly forms: ReadonlyMap<string, NonNullable<Made["form"]>>
 }
 
@@ -563,7 +569,7 @@ const toTools = ({ made }: Offer, { rules }: Dialect): Array<SdkTool> => {
   )
 }
 
-/** The tools of a `oneOf` are the only ones that are offered. */
+/** With `oneOf` only its tools are offered. */
 const toToolChoice = (
   choice: LanguageModel.ToolChoice<string>,
   tools: ReadonlyArray<{ readonly name: string }>
@@ -614,7 +620,7 @@ export const toCall = (
   return { ...common, responseFormat: { type: "json", name, schema: plainJson.toWellFormed(json) as JSONSchema7 } }
 }
 
-/** The client asks OpenAI for the strict form of each output, also of one that has a part of any type and so is in no such form. */
+/** The client asks OpenAI for the strict form of each output. An output with a part of any type has no strict form. */
 export const withOpenOutput = (call: LanguageModelV4CallOptions, dialect: Dialect): LanguageModelV4CallOptions => {
   if (call.responseFormat?.type !== "json") return call
   // Sound: a JSON Schema is JSON.

@@ -25,7 +25,10 @@ import { appendToken, isArray, isObject, type JsonObject } from "../../payload/i
 export interface Rules {
   /** Keywords that are refused at the root. */
   readonly notAtRoot: ReadonlyArray<string>
-  /** The characters that the name of a property cannot begin with, and those that it cannot have; it has at most 64. */
+  /**
+   * The characters that the name of a property cannot begin with, and the characters that it cannot have. A name has at
+   * most 64 characters.
+   */
   readonly names: { readonly first: RegExp; readonly other: RegExp } | undefined
   /** Tests which tools may be offered with `strict: true`, of those whose schema is in the strict form. */
   readonly strict: (schemas: ReadonlyArray<JsonObject>) => (schema: JsonObject) => boolean
@@ -194,7 +197,10 @@ const nameTargets = (root: JsonObject): ReadonlyMap<string, string> => {
 
 const typesOf = ({ type }: JsonObject): ReadonlyArray<Schema.Json> => (isArray(type) ? type : [type ?? "object"])
 
-/** Keywords of draft-07 in those of draft 2020-12, and lists without `items` with one that allows the same. */
+/**
+ * Writes keywords of draft-07 as keywords of draft 2020-12, and adds to a list without `items` an `items` that allows
+ * the same.
+ */
 const modernize = (schema: Record<string, Schema.Json>): JsonObject => {
   const { dependencies, ...rest } = schema
   const out = withoutItemList(rest)
@@ -247,7 +253,7 @@ const fitName = (name: string, { first, other }: NonNullable<Rules["names"]>): s
   return fit.length <= 60 ? fit : `${fit.slice(0, 43)}_${hashText(name).slice(-16)}`
 }
 
-/** Names in place of one that does not fit, the most readable one first. */
+/** Names in place of a name that does not fit, the most readable first. */
 const candidates = (base: string, count: number): ReadonlyArray<string> => [
   ...["", "p_", "_"].flatMap((start) => ["", "_1", "_2"].map((end) => `${start}${base}${end}`)),
   ...["P", "_", "z"].map((start) => `${start}${count}`)
@@ -296,7 +302,10 @@ class Names {
     this.original.set(given, name)
   }
 
-  /** Tests which names a pattern matches, or a schema with its definitions takes. One that does not compile takes all. */
+  /**
+   * Tests which names a pattern matches, or a schema with its definitions accepts. A pattern or schema that does not
+   * compile accepts all names.
+   */
   acceptor(pattern: Schema.Json, $defs: JsonObject): (name: string) => boolean {
     const { tank } = this
     const known = this.acceptors.get(pattern)
@@ -368,7 +377,7 @@ const renameAll = (document: JsonObject, names: Names, $defs: JsonObject): JsonO
           return [key, value]
       }
     })
-  /** A pattern that also matches the new names of those that it matches. */
+  /** A pattern that also matches the new name of each name that it matches. */
   const widen = (pattern: string): string => {
     const matches = names.acceptor(pattern, {})
     const more = given.filter(([name, other]) => matches(name) && !matches(other))

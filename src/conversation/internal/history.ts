@@ -230,7 +230,7 @@ export const storable = (json: unknown, isKnownWhole: boolean = false): Schema.J
 const isJson = (value: unknown): value is Schema.Json =>
   weigh(value, maxWeight, maxDepth, "json") < Number.POSITIVE_INFINITY
 
-/** True for a call without argument text, and where the text is that of the arguments. */
+/** True for a call without argument text, and for a call whose text has the value of its arguments. */
 export const textFitsArguments = ({ arguments: args, text }: CallArguments): boolean => {
   if (text === undefined || text === args) return true
   const parsed = parseCallArguments(text).arguments
@@ -433,8 +433,8 @@ export const ToolMessage = Schema.Struct({
 export interface ToolMessage extends Schema.Schema.Type<typeof ToolMessage> {}
 
 /**
- * One entry of a conversation. The schema checks one message by itself; the laws
- * between messages are those of `Conversation`.
+ * One entry of a conversation. The schema checks one message by itself; `Conversation` checks the laws between
+ * messages.
  *
  * @category models
  * @since 0.1.0
@@ -703,7 +703,7 @@ export const mend = <A>(value: A): A => (wellFormedness(value) === "well-formed"
 export const textOfCall = ({ arguments: args, text }: ToolCallPart): string =>
   text !== undefined && (isWhole(text) || wellFormedness(args) === "well-formed") ? text : JSON.stringify(mend(args))
 
-/** A message as models and other systems receive it. One that was stored may have halves of characters. */
+/** A message as models and other systems receive it. A stored message may have halves of characters. */
 export const sendable = <M extends Message>(message: M): M => {
   const origin = Frozen.origin(message)
   if (origin === "copy" || origin === "merged" || wellFormedness(message) === "well-formed") return message
@@ -789,7 +789,7 @@ interface MessageList {
 
 const noMessages: MessageList = { last: undefined, messages: [] }
 
-/** A prompt that was made of a conversation, for those of longer ones. */
+/** A prompt that was made from a conversation. The prompts of longer conversations begin with it. */
 export interface Converted {
   /** Of the way to convert. */
   readonly toolName: (name: string) => string
@@ -828,7 +828,9 @@ export class FactsDraft {
   length: number = 0
   tokenCount: number = 0
   system: SystemMessage | undefined = undefined
-  /** The first message, or the newest one that replaces it. */
+  /**
+   * The system message with the instructions in force: the first message, or the newest message with new instructions.
+   */
   instructions: SystemMessage | undefined = undefined
   lastAssistant: AssistantMessage | undefined = undefined
   /** The newest answer with the size of the request, which was this conversation. */
@@ -841,7 +843,7 @@ export class FactsDraft {
   /** Calls of the newest assistant message, in call order, and their positions where there are several. */
   batch: ReadonlyArray<ToolCallPart> = noBatch
   positions: ReadonlyMap<string, number> = noPositions
-  /** Those of them without a result. */
+  /** The calls of `batch` without a result. */
   open: Calls = noCalls
   /** Calls of this turn that the provider runs and has not answered. */
   providerOpen: Calls = noCalls
@@ -1321,7 +1323,7 @@ export const isLocalCall = (part: AssistantPart): part is ToolCallPart =>
 const positionIn = (positions: ReadonlyMap<string, number>, result: ToolMessage): number =>
   positions.get(result.callId) ?? 0
 
-/** The newest message: of results, that of the latest call. */
+/** The newest message. Among the results of one answer, the result of its last call counts as newest. */
 export const lastMessage = (self: History): Message | undefined => {
   let newest = self.last?.message
   for (let node = self.last; node?.message.role === "tool"; node = node.previous) {
@@ -1573,8 +1575,9 @@ export const isEmptyAnswer = ({ content }: AssistantMessage): boolean =>
   content.every((part) => part.type === "reasoning" || (part.type === "text" && !isWords(part)))
 
 /**
- * The parts of an answer that are sent, of those that the receiver can hold. Providers refuse reasoning with nothing after
- * it, and a message without content: nothing is left of such an answer, and every prompt and format leaves it out.
+ * The parts of an answer that are sent to a receiver, which can hold `parts`. Providers refuse reasoning with nothing
+ * after it, and a message without content: nothing is left of an answer of thoughts alone, and every prompt and format
+ * leaves it out.
  */
 export const saidParts = (
   parts: ReadonlyArray<AssistantPart>,

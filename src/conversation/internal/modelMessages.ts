@@ -106,7 +106,7 @@ const Note = Schema.Struct({
   ),
   /** The sources of an answer, with their positions in its content. */
   sources: Schema.optionalKey(Schema.Array(Schema.Struct({ at: history.Position, part: history.SourcePart }))),
-  /** The arguments of the prompt are those of the call. */
+  /** True if the arguments in the prompt equal the arguments of the call. */
   exact: Schema.optionalKey(Schema.Literal(true)),
   /** Argument text as received. */
   text: Schema.optionalKey(Schema.String),
@@ -259,7 +259,10 @@ export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Pro
 /** The prompts that a conversation keeps: for its model, and for other readers. */
 const maxPrompts = 3
 
-/** Extends the prompt of an older conversation of the line. The results behind its head are apart, because more may arrive. */
+/**
+ * Extends the prompt of an earlier conversation of the same line, so a run of n steps converts each message once. The
+ * results of the last answer are kept apart, because more of them may arrive.
+ */
 const convert = (self: History, last: Node, writer: Writer, known: Converted | undefined): Converted => {
   const { lossless, name: toolName } = writer
   const unanswered = lossless ? undefined : self.unanswered
@@ -477,11 +480,10 @@ const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, options
  *
  * **Details**
  *
- * Each result of a tool message becomes a message. Messages that {@link toPrompt}
- * wrote with `lossless` keep their ids and times; others get new ones. Approval
- * parts are not history and are dropped. Indices in errors are those of the prompt.
- * With `onUnlawful: "repair"` a history that breaks laws is repaired instead of
- * refused, see `Conversation.repair`.
+ * Each result of a tool message becomes a message. Messages that {@link toPrompt} wrote with `lossless` keep their ids
+ * and times; others get new ones. Approval parts are not history and are dropped. Indices in errors count messages of
+ * the prompt. With `onUnlawful: "repair"` a history that breaks laws is repaired instead of refused, see
+ * `Conversation.repair`.
  *
  * **Example** (A prompt that is no lawful history)
  *
@@ -681,7 +683,7 @@ export const unstorable = (answer: ResponseContent, limits: Limits): Unstorable 
   }
   const { maxArrayLength, maxBytes, maxDepth, maxKeys, maxNodes, maxStringLength } = limits
   const values = Math.min(maxArrayLength, maxKeys, maxNodes / 8)
-  // However its characters are written, and whatever it is made of, such a light answer fits
+  // An answer as light as this fits, however its characters are written and whatever it is made of
   const light = Math.min(maxBytes / 32, maxStringLength, values * plainJson.nodeWeight)
   if (plainJson.weigh(kept, light) <= light) return undefined
   const calls = content.filter(({ type }) => type === "tool-call")

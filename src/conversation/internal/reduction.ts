@@ -41,8 +41,8 @@ type ShortenedOutput = typeof ShortenedOutput.Type
  *
  * **Details**
  *
- * `shortened` lists tool results of which the middle was left out, or whose files were
- * replaced by a line of text, in messages with the same ids. `summary` is the message that replaces the removed ones.
+ * `shortened` lists tool results whose middle was left out, or whose files were replaced by a line of text, in messages
+ * with the same ids. `summary` is the message that replaces the removed messages.
  *
  * @category models
  * @since 0.1.0
@@ -79,7 +79,8 @@ export const isUnchanged = (self: ReductionReport): boolean =>
  *
  * **Details**
  *
- * `budget` is the limit that they pass, in tokens, bytes or files (`unit`), and `needed` the smallest one that would do.
+ * `budget` is the limit that they pass, in tokens, bytes or files (`unit`), and `needed` the smallest limit that would
+ * do.
  *
  * @category errors
  * @since 0.1.0
@@ -113,9 +114,9 @@ export interface Reduction {
  *
  * **Details**
  *
- * The newest answer with `usage.inputTokens` reports its request, tools and everything
- * else included. The size is that report, its output, and an estimate of the messages
- * behind it. Without such an answer everything is estimated with `TokenCounter`.
+ * The newest answer with `usage.inputTokens` reports the size of its request, tools and everything else included. The
+ * size here is that report, the output of the answer, and an estimate of the messages behind it. Without a reported
+ * size everything is estimated with `TokenCounter`.
  *
  * After `truncate` and `compact` have removed something, older reports are about a
  * longer conversation; they stay on their messages for `tokenCount`. What the newest of them reported
@@ -450,8 +451,8 @@ const firstTurnIndex = (all: ReadonlyArray<Message>): number => history.systemIn
 type Keeps = (message: Message, index: number) => boolean
 
 /**
- * Tests for the messages that stay with those from a position on: the system messages in front, and of messages with new
- * instructions the newest one.
+ * Tests for the messages that stay when a conversation is cut at a position: the messages from there, the system
+ * messages in front, and the newest message with new instructions.
  */
 export const keptWith = (all: ReadonlyArray<Message>, from: number): Keeps => {
   const first = firstTurnIndex(all)
@@ -510,7 +511,7 @@ const documentTokens = 2500
 
 const documentBytes = 50_000
 
-/** The weight of a request or of a part of one. `texts` are the tokens without those of files, by estimate. */
+/** The weight of a request or of a part of it. `texts` are the estimated tokens of everything except files. */
 interface Weight {
   readonly tokens: number
   readonly texts: number

@@ -1,7 +1,7 @@
 /**
- * One connection to an MCP server through `McpClient` of `effect/ai`, with what that leaves out: notifications, results as
- * they came, servers that speak an older version of the protocol, and the many that write it loosely. Every text of the server
- * passes through {@link readMessages}, so `McpClient` gets messages that are strictly those of JSON-RPC.
+ * One connection to an MCP server through `McpClient` of `effect/ai`, with what `McpClient` leaves out: notifications,
+ * results as they came, servers that speak an older version of the protocol, and the many that write it loosely. Every
+ * text of the server passes through {@link readMessages}, so `McpClient` gets strict messages of JSON-RPC.
  */
 
 import * as Context from "effect/Context"
@@ -178,7 +178,7 @@ const pass = (wire: MutableWire, text: string, frame: (text: string, message: Me
 const lineOf = (text: string, { error, id }: Message): string =>
   error !== undefined && id === undefined ? "" : `${text}\n`
 
-/** The lines that are messages, from chunks of bytes. `McpClient` fails for one that is longer than the limit. */
+/** The lines that are messages, from chunks of bytes. `McpClient` fails for a line that is longer than the limit. */
 const lines = (wire: MutableWire, maxBytes: number) => {
   const decoder = new TextDecoder()
   let rest = ""

@@ -37,7 +37,7 @@ export const quote = (name: string): string => escapeUnseen(JSON.stringify(trunc
 export const nameProblem = (name: string): string | undefined =>
   /[\\/]/.test(name) ? "a path separator" : unlikeProblem(name)
 
-/** Scripts whose letters look like those of others. */
+/** Scripts whose letters look like letters of other scripts. */
 const lookAlike = [/\p{Script=Latin}/u, /\p{Script=Cyrillic}/u, /\p{Script=Greek}/u, /\p{Script=Armenian}/u]
 
 /** A name in ASCII has no character of these kinds. */

@@ -55,7 +55,7 @@ const countEdits = (from: string, to: string): number => {
   return row.at(-1) ?? 0
 }
 
-/** The closest names, the best first: those that `closestName` finds one after another. */
+/** The closest names, the best first, as `closestName` finds them one after another. */
 export const closestNames = (name: string, known: ReadonlyArray<string>, most: number = 3): ReadonlyArray<string> => {
   const tank = makeFuel()
   const found: Array<string> = []

@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as plainJson from "./plainJson.ts"
 
-/** The values that a part accepts now, against those that it accepted: more, fewer, or any others. */
+/** A part of a schema accepts more values than before, fewer values, or other values. */
 export type Relation = "wider" | "narrower" | "other"
 
 export interface Difference {
@@ -21,7 +21,7 @@ export interface Difference {
 
 type Differences = ReadonlyArray<Difference>
 
-/** A schema, or a part of one that may be absent. */
+/** A schema, or a part of a schema, or `undefined` if that part is absent. */
 type Node = Schema.Json | undefined
 
 /** Keywords whose values are words for people. */
@@ -223,7 +223,7 @@ const isSame = (walk: Walk, keyword: string, was: Node, now: Node): boolean => {
   return was.length === now.length && comparePairs(inside, was, now).length === 0
 }
 
-/** A schema behind references. `true`, and one that is absent, is the same as an empty one. */
+/** A schema behind references. `true` and an absent schema are the same as an empty schema. */
 const resolve = (node: Node, document: plainJson.JsonObject): Node => {
   let found = node
   for (let hops = 0; hops < maxDepth && plainJson.isObject(found); hops += 1) {

@@ -466,8 +466,8 @@ const dependentsReader: Reader = (value, keyword) => {
 // Combinations
 
 /**
- * The problems of the alternative a value was meant for: the only one that fails for more than the kind of the
- * value, or than a constant in it.
+ * The problems of the alternative that a value was meant for: the only alternative that accepts the kind of the value,
+ * or the only one of these that also accepts its constants.
  */
 const problemsOfIntended = (
   all: ReadonlyArray<ReadonlyArray<PayloadError.Problem>>,
@@ -637,7 +637,7 @@ const misspelled = (name: string, tank: fuel.Fuel): string | undefined => {
   // Three make "patternProperty" of "patternProperties"
   const most = letters.length < 8 ? 1 : letters.length < 14 ? 2 : 3
   const closest = closeNames.closestName(letters, keywordsByLetters.keys(), tank, most) ?? ""
-  // Any value could be that of `const`
+  // `const` takes any value, so a similar name may be any member
   return closest === "const" && letters !== closest ? undefined : keywordsByLetters.get(closest)
 }
 
@@ -963,10 +963,9 @@ const schemaKeywords: ReadonlySet<string> = new Set(
  *
  * **Gotchas**
  *
- * Make a new object rather than changing one that was compiled.
- * Formats are assertions here: `date-time`, `date`, `time`, `duration`, `email`,
- * `hostname`, `ipv4`, `ipv6`, `uri`, `uri-reference`, `uuid`, `json-pointer` and
- * `regex`. All others are annotations.
+ * Make a new object instead of changing a compiled document. Formats are assertions here: `date-time`, `date`, `time`,
+ * `duration`, `email`, `hostname`, `ipv4`, `ipv6`, `uri`, `uri-reference`, `uuid`, `json-pointer` and `regex`. All
+ * others are annotations.
  *
  * **Example** (Checking arguments against a JSON Schema from a database)
  *
@@ -1096,7 +1095,7 @@ let knownUnits = 0
 /** The greatest length of a text in the cache. */
 const maxTextLength = 16 * 1024
 
-/** The cache changes no verdict: a known document takes the fuel of one that is compiled. */
+/** The cache changes no verdict: a known document takes as much fuel as compiling it. */
 const pay = (cost: Cost, tank: fuel.Fuel): boolean => {
   if (tank.paid.has(cost)) return true
   if (!fuel.spend(tank, cost.units)) return false
@@ -1113,7 +1112,9 @@ const remember = (text: string, known: Known): void => {
   knownTexts.set(text, known)
 }
 
-/** Compiles a document unless it was compiled lately. Others may change one that is `shared`: it is not in the cache. */
+/**
+ * Compiles a document unless it was compiled lately. A `shared` document is not cached, because others may change it.
+ */
 export const compileOnce = (
   json: JsonObject,
   { engine, tank }: Pick<Door, "engine" | "tank">,
@@ -1149,8 +1150,8 @@ export const compileOnce = (
  * - `TooLarge`, `TooDeep`: a limit was passed.
  * - `ForbiddenKey`: a key that can poison prototypes.
  * - `UnsupportedDialect`: `$schema` names neither draft 2020-12 nor draft-07.
- * - `UnsupportedKeyword`: a keyword that would change which values are accepted and is not enforced, or a
- *   misspelling of one that is, with a value of its form. Any other unknown keyword is an annotation and stays.
+ * - `UnsupportedKeyword`: a keyword that would change which values are accepted and is not enforced, or a misspelled
+ *   enforced keyword, with a value of its form. Any other unknown keyword is an annotation and stays.
  * - `UnsupportedType`, `UnsupportedPattern`: a `type` or a regular expression
  *   that cannot be enforced.
  * - `InvalidKeyword`: a keyword with a value it cannot have.

@@ -31,8 +31,8 @@ const hasJsonForm = ({ annotations }: SchemaAST.Declaration): boolean =>
   ["toCodecJson", "toCodec", "representation"].some((key) => Object.hasOwn(annotations, key))
 
 /**
- * The path of a part of a Schema that no codec turns into JSON: core exports it as
- * "anything" and fails when such a value is encoded.
+ * The path of a part of a Schema that no codec turns into JSON: core exports the part as "anything" and fails when its
+ * value is encoded.
  */
 const findOpaque = (root: SchemaAST.AST): string | undefined => {
   const seen = new Set<SchemaAST.AST>()
@@ -263,7 +263,10 @@ const withoutNullable = ({ nullable, ...schema }: Draft): Draft => {
  */
 export const asMeant = (root: JsonObject): JsonObject => {
   const hasReferences = JSON.stringify(root).includes('"$ref"')
-  /** Names a schema for references alone. That of the root is also the base of references, and those within a document need none. */
+  /**
+   * True for a keyword that only names a schema for references. The `$id` of the root is also the base of references,
+   * and references within a document need no base.
+   */
   const isName = (key: string, schema: JsonObject) =>
     (key === "$id" && schema === root) || (!hasReferences && ["$id", "$anchor", "$dynamicAnchor"].includes(key))
   const isAbsent = (key: string, value: Schema.Json) =>
@@ -330,8 +333,8 @@ const inlineDefinitions = (root: JsonObject, definitions: ReadonlyArray<readonly
 }
 
 /**
- * Exports an Effect Schema as a closed JSON Schema (draft 2020-12) of its JSON
- * encoding, the one that `Schema.toCodecJson` reads and writes.
+ * Exports an Effect Schema as a closed JSON Schema (draft 2020-12) of the JSON that `Schema.toCodecJson` reads and
+ * writes.
  *
  * **Details**
  *
@@ -341,9 +344,8 @@ const inlineDefinitions = (root: JsonObject, definitions: ReadonlyArray<readonly
  * they are recursive or used more than once. Descriptions, examples and
  * `default` come from annotations.
  *
- * A Schema with a part that has no JSON form (a class instance without a codec)
- * is refused with the path of that part, and so is one whose `pattern` cannot
- * run in linear time.
+ * A Schema with a part that has no JSON form (a class instance without a codec) is refused with the path of that part.
+ * A part whose `pattern` cannot run in linear time is refused, too.
  *
  * **Gotchas**
  *
@@ -424,7 +426,7 @@ export const checkedBy = (
   { $defs, ...shown }: JsonObject,
   options?: interpret.ValidateOptions
 ): Schema.Codec<unknown> => {
-  // Only of `Any` is the export that of its checks
+  // `Any` is the only schema that is exported as what its checks export
   const define = ([identifier, json]: readonly [string, Schema.Json]) => {
     const schema = isObject(json) ? json : json === true ? {} : { not: {} }
     return Schema.Any.check(Schema.makeFilter(() => true, { identifier, toJsonSchema: () => schema })).ast

@@ -74,7 +74,7 @@ export const Current = Context.Reference<Fuel | undefined>("effect-emissary/payl
   defaultValue: () => undefined
 })
 
-/** The counter of the door around, or that of a new door under the current limits. */
+/** The counter of the door around, or the counter of a new door under the current limits. */
 export const current: Effect.Effect<Fuel> = Effect.flatMap(Effect.service(Current), (fuel) =>
   fuel === undefined ? Effect.map(plainJson.resolveLimits(), ({ maxFuel }) => make(maxFuel)) : Effect.succeed(fuel)
 )

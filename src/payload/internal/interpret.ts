@@ -54,7 +54,10 @@ export class Node {
   reference: Node | undefined
   /** The schemas that apply to every value of this one: itself, its reference and its `allOf`, transitively. Known on first use if short. */
   closure: ReadonlyArray<Node> | undefined
-  /** The default once it was found to fit its schema, or none when it does not, with the units that this took, and those of a copy. */
+  /**
+   * The default after it was checked, or `undefined` when it does not fit its schema, with the units that the check
+   * took and the units of a copy.
+   */
   filled:
     | { readonly value: Schema.Json | undefined; readonly units: number; readonly copy: number }
     | "pending"
@@ -126,7 +129,8 @@ export interface JsonSchema {
  *
  * **Details**
  *
- * See `maxUncheckedPatterns` of the limits. A value that only such a pattern could refuse is accepted, also below `not`.
+ * See `maxUncheckedPatterns` of the limits. A value that only an unchecked pattern could refuse is accepted, also below
+ * `not`.
  *
  * @category models
  * @since 0.1.0

@@ -6,11 +6,11 @@
  * expression when that is certain, and refuses every other one, although it may be fast. An expression that can begin
  * anywhere in the text is accepted only if all of its matches are short, because each position of the text is tried.
  *
- * An expression that begins at the start of the text may end in a tail that is read in several ways, as the last character of
- * `^[a-z][a-z-]*[a-z]$` is. What precedes the tail reads each beginning of the text in one way at most, so the tail is begun
- * once at each position at most. Where nothing in it repeats without end, its steps have a bound that no text changes, and
- * all steps are at most the characters of the text times that bound. Alternatives before such a tail are taken apart: the
- * ways of `^a(?:b|c)d$` are those of `^abd$` and those of `^acd$`.
+ * An expression that begins at the start of the text may end in a tail that is read in several ways, as the last
+ * character of `^[a-z][a-z-]*[a-z]$` is. What precedes the tail reads each beginning of the text in one way at most, so
+ * the tail is begun once at each position at most. Where nothing in it repeats without end, its steps have a bound that
+ * no text changes, and all steps are at most the characters of the text times that bound. Alternatives before the tail
+ * are taken apart: `^a(?:b|c)d$` is read in the ways of `^abd$` and in the ways of `^acd$`.
  */
 
 import * as fuel from "./fuel.ts"

@@ -1,6 +1,6 @@
 /**
- * System messages behind the first one: those that replace the instructions before them, and the order of messages for providers
- * that take system messages in some places only.
+ * System messages behind the first one: messages with new instructions, and the order of messages for providers that
+ * take system messages in some places only.
  */
 
 const replacement = "These instructions replace all earlier ones:\n\n"

@@ -167,10 +167,13 @@ const translatePattern = (source: string): Result.Result<string, string> => {
   return Result.succeed(out)
 }
 
-/** One character, escape or class of RE2, or the beginning of a group, of which only the capturing ones add instructions. */
+/** One character, escape or class of RE2, or the beginning of a group. Only capturing groups add instructions. */
 const atomPattern = /\\[xpP]\{[^}]*\}?|\\.|\[(?:\\.|[^\]\\])*\]?|\((?:\?(?::|P?<[^>]*>?))?|\{\d+(?:,\d*)?\}|[^]/gu
 
-/** A group that is being read: its instructions so far, and those of its last atom, which a repeat multiplies. */
+/**
+ * A group that is being read: its instructions so far, and the instructions of its last atom, which a repeat
+ * multiplies.
+ */
 interface Group {
   size: number
   last: number

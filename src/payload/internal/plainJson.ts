@@ -50,7 +50,7 @@ type Flatten<A> = { [K in keyof A]: A[K] }
 
 type OptionalKeys<A> = { [K in keyof A]: undefined extends A[K] ? K : never }[keyof A]
 
-/** The members of `A`; those that may be `undefined` become optional keys. */
+/** The members of `A`; a member that may be `undefined` becomes an optional key. */
 export type WithoutUndefined<A> = Flatten<
   { readonly [K in Exclude<keyof A, OptionalKeys<A>>]: A[K] } & {
     readonly [K in OptionalKeys<A>]?: Exclude<A[K], undefined>
@@ -110,7 +110,7 @@ export const appendToken = (pointer: string, key: string | number): string =>
 export const kindAt = (root: unknown, path: ReadonlyArray<PropertyKey>): string => {
   let value = root
   for (const token of path) {
-    // A path may continue inside a transformed scalar, of which only the kind is known.
+    // A path may continue inside a transformed scalar: only its kind is known.
     if (typeof value !== "object" || value === null) return kindOf(value)
     value = Object.getOwnPropertyDescriptor(value, token)?.value
   }
@@ -231,7 +231,7 @@ export interface Limits {
   readonly maxArrayLength: number
   /** Keys of one object. */
   readonly maxKeys: number
-  /** Tools of one agent definition, those of agents in it included. */
+  /** Tools of one agent definition, tools of agents in it included. */
   readonly maxTools: number
   /** Messages of one conversation. */
   readonly maxMessages: number
@@ -240,8 +240,9 @@ export interface Limits {
   /** Work of one decode of an artefact, one validation, or one choice among routes, in units of about 250 nanoseconds. */
   readonly maxFuel: number
   /**
-   * Patterns of one JSON Schema that no engine runs in linear time, such as those with look-around: they are not checked. A
-   * document with more of them is refused, except where the other side checks values again (tools of MCP servers, results).
+   * Patterns of one JSON Schema that no engine runs in linear time, for example patterns with look-around: they are not
+   * checked. A document with more of them is refused, except where the other side checks values again (tools of MCP
+   * servers, results).
    */
   readonly maxUncheckedPatterns: number
 }
@@ -572,7 +573,7 @@ export const findInvalidByte = (bytes: Uint8Array): number => {
   return bytes.length
 }
 
-/** No limits of data but those of the machine. */
+/** No limits of data except what the machine can hold. */
 export const unlimited: Limits = {
   ...defaultLimits,
   maxBytes: Number.POSITIVE_INFINITY,
@@ -584,9 +585,9 @@ export const unlimited: Limits = {
 }
 
 /**
- * Counts the keys of a JSON text, or answers -1 if it may pass a limit other than the size of one array or object. It sees
- * brackets and separators only: of a text that is no JSON the count means nothing, but nothing before its first error
- * passes such a limit either.
+ * Counts the keys of a JSON text, or answers -1 if it may pass a limit other than the size of one array or object. It
+ * sees brackets and separators only. If the text is no JSON, the count means nothing, but then nothing before the first
+ * error passes another limit either.
  */
 const countKeysOfText = (text: string, limits: Limits): number => {
   const { length } = text
@@ -695,7 +696,7 @@ export const weigh = (
   return total > limit ? Number.POSITIVE_INFINITY : total
 }
 
-/** In place of a value that has no JSON text, or one that is too large to be shown. */
+/** Replaces a value that has no JSON text, or whose text is too large to be shown. */
 const leftOut = '"[left out: it is no JSON, or too large to be shown]"'
 
 /** Compact JSON of a value of others, for people and models. */
@@ -851,7 +852,7 @@ class JsonCopier {
     return Result.succeed(result)
   }
 
-  /** Takes the members of the innermost container, up to one that has members of its own. */
+  /** Copies the members of the innermost container, up to the first member that is a container itself. */
   fill(frame: CopyFrame): void {
     const { keys, size, source, target } = frame
     while (frame.next < size) {
@@ -1067,7 +1068,7 @@ export const publicDescription = "effect-emissary/publicDescription"
 /** On an error about an answer that passes a limit: it is no mistake of the model, and the same answer would come again. */
 export const overLimit = "effect-emissary/overLimit"
 
-/** The problem of such an answer. */
+/** The problem of an answer that passes a limit. */
 export const tooLargeAnswer = (of: string, expected: string, found: string): string =>
   `the answer of ${of}: expected ${expected}, got ${found}. Raise this limit with Limits.layer around the agent, or ask for less`
 
@@ -1185,7 +1186,7 @@ const makeSecret = (at: Location | undefined, kind: Secret["kind"]): Secret => {
 export const matchesPattern = (pattern: string, path: string): boolean =>
   matchesTokens(parsePointer(pattern), parsePointer(path), false)
 
-/** True for a place below one that a pattern matches. */
+/** True for a place whose parent, or a place above it, matches the pattern. */
 const isBelow = (pattern: string, at: Location | undefined): boolean =>
   matchesTokens(parsePointer(pattern), keysOf(at?.parent), true)
 
@@ -1384,7 +1385,7 @@ export interface Options {
   readonly path?: string | undefined
 }
 
-/** Runs a part under the current limits, or those of one call. */
+/** Runs a part under the current limits, with the limits of one call in their place. */
 export const runWithLimits = <A>(
   options: Options | undefined,
   f: (limits: Limits) => Result.Result<A, PayloadError.Reason>
@@ -1539,8 +1540,8 @@ export const parseText = (text: string, limits: Limits): Result.Result<Schema.Js
   Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
 
 /**
- * Reads a text whose size is within the limits. Most texts are left to `JSON.parse`; those that may pass a limit, and those
- * that it refuses, are scanned first.
+ * Reads a text whose size is within the limits. Most texts are left to `JSON.parse`; a text that may pass a limit, or
+ * that `JSON.parse` refuses, is scanned first.
  */
 export const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> => {
   const keys = countKeysOfText(text, limits)

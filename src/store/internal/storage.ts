@@ -265,8 +265,8 @@ export class VersionConflict extends Schema.TaggedError<VersionConflict>(
 }
 
 /**
- * The range of keys to list: those that start with `prefix` (default: all) and come after
- * `after` (default: from the start), at most `limit` (an integer from 1, default 100).
+ * The range of keys to list: keys that start with `prefix` (default: all) and come after `after` (default: from the
+ * start), at most `limit` (an integer from 1, default 100).
  *
  * @category models
  * @since 0.1.0
@@ -337,9 +337,8 @@ export interface Commit {
  *   `VersionConflict` and writes nothing.
  * - `list`: keys in pages. Keys that come or go meanwhile may be on a later page or not;
  *   keys that stay are listed once.
- * - `delete`: returns whether there was a value. With `version` it deletes that version
- *   only and fails with `VersionConflict` otherwise; without, it deletes any value, also
- *   one that cannot be read.
+ * - `delete`: returns whether there was a value. With `version` it deletes that version only and fails with
+ *   `VersionConflict` otherwise; without, it deletes any value, also an unreadable value.
  * - `commit`: several writes as one, see {@link Commit}. Returns the version that all its values have then. `None` means that
  *   `changed` was not in the version `expected`, or that a key of `added` is there: nothing was changed or removed, and some
  *   of `added` may be there. It is optional, and saves time: without it, write one value after the other. A store that wraps
@@ -616,7 +615,7 @@ export interface StoredHead<out H> {
   readonly version: string
 }
 
-/** The head is not in the version `expected`; `found` is the one that is there now. Nothing was written. */
+/** The head is not in the version `expected`; `found` is the head that is there now. Nothing was written. */
 export interface Conflict<out H> {
   readonly _tag: "Conflict"
   readonly expected: Option.Option<string>
@@ -627,7 +626,8 @@ export interface Conflict<out H> {
  * The reasons of every store that keeps its values in journals:
  *
  * - `StoreFailed`: the store failed. A write that failed this way may have taken place.
- * - `Unreadable`: a stored value is damaged or foreign, or a newer release wrote it. `version` is that of the value.
+ * - `Unreadable`: a stored value is damaged or foreign, or a newer release wrote it. `version` is the version of the
+ *   value.
  * - `Damaged`: stored values are missing, or do not fit together.
  * - `Refused`: a value is beyond the limits or holds a secret. Nothing was written.
  */
@@ -686,7 +686,7 @@ export const documents = (store: Service) => {
       Effect.fail(reasonOf(stored)(error))
     )
 
-  /** Signatures are those of the value under its key: it is refused under another one. */
+  /** A signature covers the value and its key: the value is refused under another key. */
   const sealedFor = (stored: string) => Effect.provideService(gate.Subject, stored)
 
   const encode = <A>(codec: VersionedCodec.VersionedCodec<A>, stored: string, value: A) =>
@@ -821,8 +821,8 @@ interface Encoded {
 }
 
 /**
- * A key that is there as long as something is due. It has no content, but a new version each time it is set. `version` is the one
- * that this process has set.
+ * A key that is there as long as something is due. It has no content, but a new version each time it is set. `version`
+ * is the version that this process has set.
  */
 export interface Mark {
   readonly key: string
@@ -841,7 +841,7 @@ export interface Row {
   readonly version?: string | undefined
 }
 
-/** The rows that are written and deleted with a head. One that cannot be deleted is left. */
+/** The rows that are written and deleted with a head. A row that cannot be deleted is left. */
 export interface Rows {
   readonly added?: Row | undefined
   readonly removed?: Row | undefined
@@ -938,8 +938,8 @@ export interface Journal<in out H, in out E, in out I> {
     range?: { readonly from: number; readonly count?: number | undefined }
   ) => Effect.Effect<ReadonlyArray<E>, Conflict<H> | Reason>
   /**
-   * Deletes the values of retired generations, all or those that are not `kept`. Those that are left stay in the head that
-   * is returned.
+   * Deletes the values of retired generations, except `kept` generations. A generation with values that could not be
+   * deleted stays in the head that is returned.
    */
   readonly sweep: (at: StoredHead<H>, kept?: ReadonlySet<string>) => Effect.Effect<StoredHead<H>>
   /** Deletes a log in the version, or in any version, and returns whether there was one. */

@@ -1,9 +1,9 @@
 /**
  * The machine of a world: the fibers of several processes in one thread, on one clock, with one source of chance.
  *
- * A turn runs one task of one process, and the seed decides which one. Time does not pass while a task is ready. Then it moves to the
- * next timer. A process that is dead has no tasks and no timers, and one that is paused keeps them. Work outside of the world is
- * waited for between two turns, so it takes no turn and no time.
+ * A turn runs one task of one process, and the seed decides which one. Time does not pass while a task is ready. Then
+ * it moves to the next timer. A dead process has no tasks and no timers; a paused process keeps them. Work outside of
+ * the world is waited for between two turns, so it takes no turn and no time.
  */
 
 import * as Cause from "effect/Cause"
@@ -45,7 +45,7 @@ export const chanceOf = (seed: number): Chance => {
   }
 }
 
-/** A process. `skew`: the milliseconds by which its clock differs from that of the world. */
+/** A process. `skew`: the milliseconds by which its clock differs from the clock of the world. */
 export interface Process {
   readonly name: string
   readonly number: number

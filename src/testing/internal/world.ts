@@ -27,7 +27,7 @@ import * as worldStore from "./worldStore.ts"
  *   counted from the beginning of this operation of the store. Nothing happens where no process lives.
  * - `fail`: this operation of the store fails with `Unavailable`, before it took effect or, with `isApplied`, after it.
  *
- * Turns and operations count from 1, and those of the whole world are in the `figures` of its report.
+ * Turns and operations count from 1; the `figures` of the report have the totals of the whole world.
  *
  * @category options
  * @since 0.1.0
@@ -96,7 +96,7 @@ export interface Process<in R> {
  *
  * **Details**
  *
- * - `processes`: those that were started and live.
+ * - `processes`: the processes that were started and live.
  * - `start`: starts another process, with the layer of the newest deploy.
  * - `any`: one of the processes, drawn; `Lost` where none lives.
  * - `store`: the store itself, without faults.

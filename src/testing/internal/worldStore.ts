@@ -67,7 +67,7 @@ const endOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): string =>
       `: ${Option.match(Cause.findErrorOption(cause), { onNone: () => "a defect", onSome: ({ _tag }) => _tag })}`
   })
 
-/** A process, and the one that has the store. */
+/** A process, and the process that has the store. */
 interface Place {
   readonly self: machine.Machine
   readonly process: machine.Process

@@ -187,15 +187,13 @@ export interface BoundTool {
  *
  * **Details**
  *
- * The handler is the entry that a toolkit's layer puts into the context under
- * `tool.id`. Arguments are decoded, results and failures encoded, with the JSON
- * form of the tool's schemas. The handler has the services that its layer captured;
- * spans, clock and `RunContext` are those of the call.
+ * The handler is the entry that a toolkit's layer puts into the context under `tool.id`. Arguments are decoded, results
+ * and failures encoded, with the JSON form of the tool's schemas. The handler has the services that its layer captured;
+ * spans, clock and `RunContext` come from the call.
  *
- * `contract` is the tool's own, or one that came from elsewhere. Of that one only
- * the description and the words in the parameters count; it can shorten the
- * timeout and ask for more approval, and arguments have to fit the parameters of
- * the tool before they have to fit its.
+ * `contract` is the tool's own contract or a contract from elsewhere. From a contract from elsewhere come the
+ * description and the words in the parameters. It can shorten the timeout and ask for more approval. Arguments have to
+ * fit the parameters of the tool, then the parameters of the contract.
  *
  * **Gotchas**
  *
@@ -294,8 +292,9 @@ export const handlerOf = (
   })
 
 /**
- * The handler of a tool with the services of the place where the tool is bound under those that the handler's layer
- * captured: what a tool names as `dependencies` is required there, because a body requires nothing.
+ * The handler of a tool with two sets of services: the captured services of the handler's layer, and below them the
+ * services of the place where the tool is bound: what a tool names as `dependencies` is required there, because a body
+ * requires nothing.
  */
 export const captureHandler = (tool: Tool.Any): ReturnType<typeof handlerOf> =>
   Effect.contextWith((context: Context.Context<never>) =>
@@ -514,7 +513,7 @@ type DecodeArguments = (args: Json.JsonObject) => Effect.Effect<unknown, ToolRes
 
 type RunSchema = (value: unknown, options?: SchemaAST.ParseOptions) => Effect.Effect<unknown, Schema.SchemaError>
 
-// Sound: every call provides the services that a tool's schemas need, with those of the handler's layer
+// Sound: every call provides the services that a tool's schemas need, and the services of the handler's layer
 const decodeJson = (schema: Schema.Top) => Schema.decodeUnknownEffect(Schema.toCodecJson(schema)) as RunSchema
 
 // Sound: the same services
@@ -540,7 +539,7 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
     )
 }
 
-/** The services that the handler's layer captured, over those of a call, with the context of the run. */
+/** The services that the handler's layer captured, over the services of a call, with the context of the run. */
 const servicesOver = (captured: Context.Context<never>): toolCall.Services => {
   const over = callContext.over(captured)
   return (context, runContext, call) => {
@@ -601,7 +600,10 @@ const declaredFailure = (decoded: unknown, value: Schema.Json): ToolResult.Failu
   return ToolResult.failure(textOf("type") ?? textOf("_tag") ?? "execution_error", message ?? asText(value), value)
 }
 
-/** The JSON of a result, of which the model reads the text. With two keys that become equal it is refused later. */
+/**
+ * The JSON of a result whose text the model reads, made well-formed if possible. If two keys would become equal, it
+ * stays as it is and is refused later.
+ */
 const mendable = (json: Schema.Json): Schema.Json =>
   plainJson.wellFormedness(json) === "mendable" ? plainJson.toWellFormed(json) : json
 
@@ -765,9 +767,9 @@ export class ToolNameError extends Schema.TaggedError<ToolNameError>("effect-emi
  *
  * **Details**
  *
- * The provider name replaces `/` with `__`, escapes other characters outside
- * `A-Z a-z 0-9 _ -`, and shortens to 64 characters with a hash at the end. Tools
- * that the provider executes keep their names. The names are those that definitions may have.
+ * The provider name replaces `/` with `__`, escapes other characters outside `A-Z a-z 0-9 _ -`, and shortens to 64
+ * characters with a hash at the end. Tools that the provider executes keep their names. Definitions accept exactly
+ * these names.
  */
 export const makeSet = Effect.fnUntraced(function* (
   tools: Iterable<BoundTool>

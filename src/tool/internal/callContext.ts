@@ -1,6 +1,4 @@
-/**
- * The services of a call: those that a layer was built with, and those that the call brings itself.
- */
+/** The services of a call: services that a layer was built with, and services that the call brings itself. */
 
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -52,7 +50,10 @@ export const runAround = (services: Context.Context<never>): RunAround | undefin
 export const depthIn = (run: RunAround | undefined): number =>
   run === undefined ? 0 : 1 + depthIn(underWay(run.outer))
 
-/** The `RunContext` of a run that begins here. A fiber that outlives its run has not that of the run. */
+/**
+ * The `RunContext` of a run that begins here. A fiber that outlives its run has the context of the run around it, if
+ * there is one.
+ */
 export const inheritedContext = (services: Context.Context<never>): JsonObject => {
   const run = Context.get(services, CurrentRun)
   const context = Context.get(services, RunContext.RunContext)
@@ -60,8 +61,9 @@ export const inheritedContext = (services: Context.Context<never>): JsonObject =
 }
 
 /**
- * A context that is made of that of a run: once in the run, because its batches have one context. It is kept with the run. In
- * a `WeakMap` its key would be reachable from its value, and stay until a full collection.
+ * Makes a context from the context of a run, once for the run, because all batches of a run share one context. The made
+ * context is kept with the run. In a `WeakMap` its key would be reachable from its value, and stay until a full
+ * collection.
  */
 export const madeInRun = (
   from: Context.Context<never>,
@@ -110,7 +112,10 @@ export const asRun = <A, E, R>(
   })
 }
 
-/** Keys of references of modules that are not imported here. Those of Effect would be loaded for their key alone. */
+/**
+ * Keys of references of modules that are not imported here. Importing the modules of Effect would load them for a key
+ * alone.
+ */
 export const keys = {
   console: "effect/Console",
   errorReporters: "effect/ErrorReporter/CurrentErrorReporters",
@@ -136,7 +141,9 @@ export const at =
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.flatMap(Place, (place) => Effect.provideService(effect, Place, `${place}/${name}`))
 
-/** References that a call brings, and its ids. Where it brings none, those of the layer hold. */
+/**
+ * References that a call brings, and its source of ids. A reference that the call does not bring comes from the layer.
+ */
 const fromCall: ReadonlySet<string> = new Set([
   keys.console,
   keys.errorReporters,
@@ -174,8 +181,8 @@ const filter = (context: Context.Context<never>, isKept: (key: string) => boolea
   Context.makeUnsafe(new Map([...context.mapUnsafe].filter(([key]) => isKept(key))))
 
 /**
- * The context of a call over the services that were captured for its code. Services stay those that were captured; a
- * call changes references, and brings services that were not there.
+ * The context of a call over the services that were captured for its code. A captured service stays; a call changes
+ * references and adds services that were not captured.
  */
 export const over = (captured: Context.Context<never>): ((call: Context.Context<never>) => Context.Context<never>) => {
   const given = filter(captured, (key) => !ofPlace.has(key) && !fromCall.has(key))

@@ -1,5 +1,6 @@
 /**
- * Digests of contracts. That of a contract which came as JSON is computed when it is first read: few that are decoded are run.
+ * Digests of contracts. The digest of a contract that came as JSON is computed when it is first read, because few
+ * decoded agents are run.
  */
 
 import * as Duration from "effect/Duration"
@@ -20,7 +21,7 @@ interface Content {
   readonly annotations: object
 }
 
-/** Digests of contracts, each of which is one object for all runs of a program. */
+/** Digests by contract. A contract is one object for all runs of a program. */
 const known = new WeakMap<object, string>()
 
 /** The digest of a contract. */
@@ -70,7 +71,7 @@ export const raised = <A extends object>(
   return hasDigest(contract) ? Object.defineProperty(made, "digest", later) : made
 }
 
-/** The contract with the digest of another one that has the same content. */
+/** The contract with the digest of `other`, a contract with the same content. */
 export const withDigestOf = <C extends Content>(
   other: object,
   contract: C

@@ -51,8 +51,8 @@ const isHandler = (u: unknown): u is Tool.Handler<string> =>
   Predicate.hasProperty(u, "handler") && Predicate.hasProperty(u, "context") && Context.isContext(u.context)
 
 /**
- * Runs an Effect that may return a toolkit with the handlers in the context. They keep the services of the layer that made
- * them: the toolkit's own `handle` has those of its caller in their place.
+ * Runs an Effect that may return a toolkit with the handlers in the context. The handlers keep the services of the
+ * layer that made them; the toolkit's own `handle` would replace these by the services of its caller.
  */
 export const withOwnServices = <A, E, R>(find: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.updateContext(find, (context: Context.Context<R>) => {
@@ -70,7 +70,7 @@ export const withOwnServices = <A, E, R>(find: Effect.Effect<A, E, R>): Effect.E
   })
 
 const handlerOf = (toolkit: ReadyToolkit, tool: Tool.Any): boundTool.HandlerFunction => {
-  // Sound: the services of the tool's schemas are required by the run, and so are those that `handle` requires
+  // Sound: the run requires the services of the tool's schemas and the services that `handle` requires
   const encode = Schema.encodeUnknownEffect(tool.parametersSchema) as (
     params: unknown
   ) => Effect.Effect<unknown, unknown>

@@ -198,8 +198,8 @@ export const codeOf = (error: unknown, depth = 0): string | undefined => {
 }
 
 /**
- * Recognizes a request that certainly never left this machine. An error without that
- * information (a browser's `Failed to fetch`, for example) counts as one that did.
+ * Recognizes a request that certainly never left this machine. A request whose error has no such information (a
+ * browser's `Failed to fetch`, for example) counts as sent.
  */
 export const isUnreachable = (error: HttpClientError.HttpClientError): boolean =>
   error.reason._tag === "TransportError" && failedBeforeSending(error.reason.cause, 0)

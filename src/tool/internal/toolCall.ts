@@ -156,8 +156,8 @@ const withoutDefects = <E>(cause: Cause.Cause<E>): Cause.Cause<E> =>
   )
 
 /**
- * The same span, so that exporters know their own. It has not the text of defects, which exporters print, and its errors
- * as `errorOf` makes them.
+ * The same span object, so that exporters recognize it. Its `end` strips the text of defects, which exporters print,
+ * and maps errors with `errorOf`.
  */
 export const quietSpan = (span: Tracer.Span, errorOf: (error: unknown) => unknown = (error) => error): Tracer.Span => {
   if (quietKey in span) return span
@@ -220,7 +220,7 @@ export interface Body {
   readonly services?: Services
 }
 
-/** With `call` the context is that of a batch, to which the call is added. */
+/** The context that code runs with. With `call` the context belongs to a batch, and the call is added to it. */
 export type Services = (
   context: Context.Context<never>,
   runContext: Json.JsonObject,
@@ -324,7 +324,7 @@ export const executeBody = (
     const current = Context.get(context, CurrentCall)
     if (current !== undefined) current.cause = undefined
     const millis = timeLeft({ timeout, deadline: call.deadline }, Context.get(context, Clock.Clock))
-    // the caller has given up: a handler must not act now, not even one that would finish at once
+    // the caller has given up: no handler may act now, even if it would finish at once
     if (millis === 0) return Effect.succeed(timeoutFailure(Duration.zero))
     const inside =
       current?.context === context ? services(current.around, call.context, current) : services(context, call.context)
@@ -382,7 +382,7 @@ const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult
 /** The rest is for the event around a result. */
 const partOfResult = 0.9
 
-/** The result, or a failure in the place of one that no event could hold: value and content count, and so do files. */
+/** The result, or a failure if the result is too large for an event: value, content and files count. */
 const withinLimits = (
   { contract }: BoundCall,
   result: ToolResult.ToolResult,
@@ -488,13 +488,11 @@ interface BatchOptions<E = never, R = never> {
  * and `onFinished` run the moment a call starts and ends, and are not cut off by
  * an interruption. One call's failure, timeout or defect loses no other's result.
  *
- * Interrupting the batch interrupts every handler and waits for its finalizers.
- * A call that had started then ends with an `interrupted` failure; one that never
- * started is not mentioned at all.
+ * Interrupting the batch interrupts every handler and waits for its finalizers. A call that had started then ends with
+ * an `interrupted` failure; a call that never started has no result and no event.
  *
- * `cause` is the origin of an unexpected failure, or of one whose text must
- * not leave the process. Each call has a span `execute_tool <name>`, without its
- * arguments.
+ * `cause` is the origin of an unexpected failure, or of a failure whose text must not leave the process. Each call has
+ * a span `execute_tool <name>`, without its arguments.
  */
 export const run = <E = never, R = never>(
   calls: ReadonlyArray<BoundCall>,

@@ -23,7 +23,7 @@ const Answer = Schema.Struct({
   approvals: Schema.Array(Schema.Struct({ approvalId: Schema.String, callId: Schema.String }))
 })
 
-/** Version 1. The reason is that of `effect/ai`, which another version of it may not read. */
+/** Version 1. The reason has the form of `effect/ai`, which another version of `effect/ai` may not read. */
 const Wire = Schema.Struct({
   version: Schema.Literal(1),
   answer: Answer,
