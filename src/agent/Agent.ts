@@ -122,10 +122,10 @@ export {
    * **Details**
    *
    * - `input`: the next message of the user; with open calls it waits until they are done.
-   * - `decisions`: answers to pending approvals, see `Run.Decision`. Those that are not answered still wait.
-   * - `context`: the `RunContext` from here on, open calls included; default that of the state.
-   * - `maxSteps`: model calls for this message, default that of the agent. It is rounded
-   *   down, and a number below 1 counts as 1, as `NaN` does.
+   * - `decisions`: answers to pending approvals, see `Run.Decision`. Approvals that are not answered still wait.
+   * - `context`: the `RunContext` from here on, open calls included; default: the context of the state.
+   * - `maxSteps`: model calls for this message, default: `maxSteps` of the agent. It is rounded down, and a number
+   *   below 1 counts as 1, as `NaN` does.
    * - `toolChoice`: see {@link ToolChoice}.
    * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
    * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default. A retry waits at least as long as the
@@ -134,16 +134,15 @@ export {
    *   its adapter could not read, default 2.
    * - `emptyAnswers`: how many answers in a row with no text and no call the model is asked again for, default 1. Each is a
    *   step. It is rounded down, and `NaN` counts as 0. One more ends the run as `Stopped` with the reason `empty`.
-   * - `budget`: what to do when a request would become too long, default that of the
-   *   agent; `"off"` for nothing.
+   * - `budget`: what to do when a request would become too long, default: the policy of the agent; `"off"` for nothing.
    * - `maxDepth`: how deep agents may call agents, default 8.
    * - `defects`: for a handler's defect `"result"` (default) returns an `unhandled_error` to the
    *   model that reads "The tool failed unexpectedly"; its text is in the log only, because it may
    *   quote secrets. `"describe"` returns its class and text, too; `"die"` ends the run with it
    *   after the siblings settled.
    * - `onEvent`: the hook that keeps the run, see {@link Entry}.
-   * - `interruptWhen`: asked after every event, those of agents used as tools included
-   *   (`ChildEvent`); an `Interruption` ends the run there.
+   * - `interruptWhen`: asked after every event, events of agents used as tools included (`ChildEvent`); an
+   *   `Interruption` ends the run there.
    * - `onChange`: what happens when the agent was edited since the state. It holds for agents inside, too.
    *   - `"compatible"` (default): the run continues if no change is breaking. Instructions, model, limits, output and
    *     tools without an open call may change. The tool of an open call may change as `ToolContract.compare` allows:
@@ -252,8 +251,8 @@ export {
    *
    * **Details**
    *
-   * Sizes are those of `Conversation.estimatedSize`, the agent's tool definitions
-   * included. The policy is asked before each model call, when no call is open.
+   * Sizes are measured as in `Conversation.estimatedSize`, the agent's tool definitions included. The policy is asked
+   * before each model call, when no call is open.
    *
    * Its result is the `view` of the run's state: models receive the view, and later
    * messages enter both. The conversation of the state and of the result
@@ -593,7 +592,7 @@ export const decode = (input: unknown, options?: Pick<Json.Options, "limits">) =
 export const decodeJson = (input: string | Uint8Array, options?: Pick<Json.Options, "limits">) =>
   decodeWith(AgentDefinition.codec.decodeJson(input), options)
 
-/** The limits are those of the decode. The runs of the agent have the ones around it. */
+/** The limits hold for the decode. The runs of the agent have the limits around them. */
 const decodeWith = <E, R>(
   decoded: Effect.Effect<agentData.AgentDefinition, E, R>,
   options: Pick<Json.Options, "limits"> | undefined
@@ -634,13 +633,12 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  *
  * **Details**
  *
- * The model of the outer agent gets the inner agent's output, or its text. An inner
- * run that ends without an answer is an `execution_error` result. Agents nest at most
- * `maxDepth` deep (default 8); one more fails the whole run with the reason `MaxDepth`.
- * The outer run's `modelRetry`, `modelMistakes`, `emptyAnswers`, `defects` and tool timeout hold for the
- * inner run too; its steps are its own. The definition of the outer agent holds that of the
- * inner one, unless an Effect finds the agent, or it is a plan. A plan that is bound is an agent, and can be a
- * tool in the same way.
+ * The model of the outer agent gets the inner agent's output, or its text. An inner run that ends without an answer is
+ * an `execution_error` result. Agents nest at most `maxDepth` deep (default 8); one more fails the whole run with the
+ * reason `MaxDepth`. The outer run's `modelRetry`, `modelMistakes`, `emptyAnswers`, `defects` and tool timeout hold for
+ * the inner run too; its steps are its own. The definition of the outer agent holds the definition of the inner agent,
+ * unless an Effect finds the inner agent, or it is a plan. A plan that is bound is an agent, and can be a tool in the
+ * same way.
  *
  * **Example** (An agent that asks another one)
  *

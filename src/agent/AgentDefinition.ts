@@ -40,8 +40,8 @@ export {
    * - `instructions`: the system message of a fresh conversation.
    * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
    * - `maxSteps`: model calls per user message.
-   * - `tools`: what the model may call, names unique. One that is an agent has its definition
-   *   as `agent`, with tools and agents of its own.
+   * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
+   *   and agents of its own.
    * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
    *   can be resumed when they find something else.
    *
@@ -168,8 +168,8 @@ export const make = ({
  *
  * **Gotchas**
  *
- * Mind the approvals before you allow their loss: a reader of version 1 executes such a tool
- * without asking for an approval.
+ * Mind the approvals before you allow their loss: a reader of version 1 executes a tool whose approval was lost without
+ * asking.
  *
  * **Example** (Writing the older version)
  *

@@ -23,13 +23,13 @@ export {
    * - `StepRetried`: the model call of the current step is made again (`modelRetry`). Earlier
    *   deltas of this step are void.
    * - `TextDelta`, `ReasoningDelta`: a piece of the answer's text, or of the model's reasoning.
-   * - `StepFinished`: the model answered. `usage` is that of this step, `total` that of the run so far.
+   * - `StepFinished`: the model answered. `usage` is the usage of this step, `total` the usage of the run so far.
    * - `ToolStarted`: a tool call is about to run.
    * - `ToolProgress`: a tool reports progress (`context.preliminary` of its handler). Not stored.
    * - `ToolFinished`: a tool call has its result. `duration` is zero when nothing was run for it.
    * - `ApprovalRequested`: a call waits for a decision.
-   * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state`
-   *   is that of this run, which holds the child's.
+   * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state` is the state of this
+   *   run, which holds the child's state.
    * - `StateChanged`: any other recorded event: a user message, a decision, an answer that was discarded, a mistake of the
    *   model, a conversation shortened to its budget.
    * - `RunFinished`: the last event, with the result that `run` returns.

@@ -305,7 +305,7 @@ const capacity = 256
 export const layer = <const Providers extends { readonly [name: string]: Provider<unknown, unknown> }>(
   providers: Providers
 ): Layer.Layer<ModelRegistry, never, Exclude<Services<Providers[keyof Providers]>, Scope.Scope>> =>
-  // Sound: the requirements of every entry are those of the union.
+  // Sound: the union has the requirements of every entry.
   fromProviders(providers as { readonly [name: string]: Provider<unknown, Services<Providers[keyof Providers]>> })
 
 const fromProviders = <R>(providers: {

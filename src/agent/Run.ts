@@ -4,10 +4,10 @@
  *
  * **When to use**
  *
- * Use it to store a run, to show it and to resume it, in another process if need be. Agents apply the rules for you. Use
- * {@link next} and {@link apply} directly to write a driver of your own: one that stores events in a database, or that
- * makes each model call a durable activity. A driver asks {@link next}, performs the action, and applies the results as
- * events. It needs no other rule. The same answers and results make the same conversation under every driver.
+ * Use it to store a run, to show it and to resume it, in another process if need be. Agents apply the rules for you.
+ * Use {@link next} and {@link apply} directly to write a driver of your own, for example a driver that makes each model
+ * call a durable activity. A driver asks {@link next}, performs the action, and applies the results as events. It needs
+ * no other rule. The same answers and results make the same conversation under every driver.
  *
  * **Details**
  *
@@ -126,33 +126,30 @@ export {
    *
    * **Details**
    *
-   * `arguments` are those that will run. `digest` is that of this request: it covers the contract
-   * of the tool, the arguments, and the place that asks, so that no other request of this run has it.
-   * A second run that begins with the same conversation asks the same, so a decision counts there, too,
-   * whatever its `RunContext`. Use a `Session`, which takes a decision once, or resume states and keep
-   * only the newest one.
-   * `path` holds the ids of the enclosing calls, outermost first, for a call of an agent
-   * that is itself a tool of this one. Where a plan runs that agent, the names of the
-   * plan's steps are part of the path. It is absent for calls of the run's own model, and
-   * empty where such a call has the same id as one inside. A waiting step of a plan
-   * has the name of the step and its turn as its `callId`.
+   * `arguments` are the arguments that the call will run with. `digest` identifies this request: it covers the contract
+   * of the tool, the arguments, and the place that asks, so that no other request of this run has it. A second run that
+   * begins with the same conversation asks the same, so a decision counts there, too, whatever its `RunContext`. Use a
+   * `Session`, which takes a decision once, or resume states and keep only the newest one. `path` holds the ids of the
+   * enclosing calls, outermost first, for a call of an agent that is itself a tool of this one. Where a plan runs that
+   * agent, the names of the plan's steps are part of the path. It is absent for calls of the run's own model, and empty
+   * for a call of the run's own model whose id a call inside has, too. A waiting step of a plan has the name of the
+   * step and its turn as its `callId`.
    *
    * @category models
    * @since 0.1.0
    */
   ApprovalRequest,
   /**
-   * A person's answer to an `ApprovalRequest`, as a Schema to decode one that comes from outside.
+   * A person's answer to an `ApprovalRequest`, as a Schema that decodes answers from outside.
    *
    * **Details**
    *
-   * An `ApprovalRequest` with `approved` added is a decision. It names the `digest` of the request,
-   * and is refused for any other one: for other arguments, another turn, another contract of the tool. A run that is
-   * resumed after an edit keeps its requests, see `onChange` of `Agent.ResumeOptions`.
-   * A denied call is never dispatched: the model sees a `denied` result with the `reason`. `path` is
-   * that of the request; it can be left out, unless calls of several agents have the same id and digest.
-   * `decidedBy` names who decided. From `expiresAt` on a decision no longer counts: it is refused, and
-   * a call that was approved and has not started asks again.
+   * An `ApprovalRequest` with `approved` added is a decision. It names the `digest` of the request, and is refused for
+   * any other request: for other arguments, another turn, another contract of the tool. A run that is resumed after an
+   * edit keeps its requests, see `onChange` of `Agent.ResumeOptions`. A denied call is never dispatched: the model sees
+   * a `denied` result with the `reason`. `path` is the path of the request; it can be left out, unless calls of several
+   * agents have the same id and digest. `decidedBy` names who decided. From `expiresAt` on a decision no longer counts:
+   * it is refused, and a call that was approved and has not started asks again.
    *
    * **Example** (A decision with an expiry)
    *
@@ -223,27 +220,29 @@ export {
    *   instructions and without the new user message (an `InputAdded`); it may end in open
    *   calls. `depth` is 0 for a run that a program started, and one more than its parent's
    *   for an agent that is a tool. `parts` are short digests of the parts of the definition, for the list of changes.
-   * - `InputAdded`: a user message, with a fresh budget of steps. While calls are open the
-   *   message waits: it enters the conversation together with the result of the last of them. `instructions` are those of a
-   *   session whose agent has other ones now: a system message that enters the conversation behind the message.
+   * - `InputAdded`: a user message, with a fresh budget of steps. While calls are open the message waits: it enters the
+   *   conversation together with the result of the last of them. `instructions` are new instructions of a session's
+   *   agent: a system message that enters the conversation behind the message.
    * - `ConversationFitted`: the conversation passed the agent's budget. From here on models
    *   receive the view and later messages. The conversation of the run stays whole. `view` are the ids of messages
    *   of the conversation, or of the view before, and between them the messages that only the view has: a summary, and shortened
    *   results. `beside` are the tokens that the request has beside its messages. One event serves many steps.
    * - `StepStarted`: a model call is about to be made. `step` counts from 1 for each user message.
-   * - `ModelAnswered`: the whole message, with usage and finish reason, call ids already unique
-   *   in the conversation. `output` is present when the agent has an output schema and this
-   *   answer was read as its output. `outputCall` is the id of the call of the synthetic
-   *   output tool. `contracts` are those of called tools that no earlier event has.
-   * - `AnswerDiscarded`: an answer cannot be used, because the request broke off or the provider's adapter refused it. Of a
-   *   plan: the steps that have not run do not run any more. `usage` is what it cost. An error of which no tokens were reported makes no event.
+   * - `ModelAnswered`: the whole message, with usage and finish reason, call ids already unique in the conversation.
+   *   `output` is present when the agent has an output schema and this answer was read as its output. `outputCall` is
+   *   the id of the call of the synthetic output tool. `contracts` are the contracts of called tools that no earlier
+   *   event has.
+   * - `AnswerDiscarded`: an answer cannot be used, because the request broke off or the provider's adapter refused it.
+   *   Of a plan: the steps that have not run do not run any more. `usage` is what it cost. An error without reported
+   *   tokens makes no event.
    * - `ModelMistaken`: the provider's adapter refused the answer, for an unknown tool or
    *   malformed arguments. The answer is not stored; `problem` is part of the next request.
    * - `PlanEvent`: an event of the plan that answers in place of a model, see `PlanRun.Event`. The plan waits from a
    *   `PlanFinished` with the outcome `Paused` on, and has used up its budget with `LimitReached`.
-   * - `ApprovalRequested`: a call needs a decision before it may run, or another one, because its
-   *   approval no longer holds. `name` is that of the tool; older events have none. `arguments` are those that will run: checked, with defaults filled
-   *   in. `digest` is that of the request. `contract` is present if it is no longer that of the answer.
+   * - `ApprovalRequested`: a call needs a decision before it may run, or a new decision, because its approval no longer
+   *   holds. `name` is the name of the tool; older events have none. `arguments` are what the call will run with:
+   *   checked, with defaults filled in. `digest` is the digest of the request. `contract` is present if the contract of
+   *   the tool changed since the answer.
    * - `ApprovalDecided`: the decision about a call, with who made it and its expiry where it has them.
    * - `ToolStarted`: a call is about to run. There is one such event for a call. From here on it never
    *   starts again, unless `idempotent` is `true`: its tool is `Tool.Idempotent`, so that a call that is
@@ -271,8 +270,8 @@ export {
    *
    * - `view`: the shortened conversation that models receive, where a budget requires one.
    *   The conversation itself stays whole.
-   * - `steps` counts the answers to the newest user message, against `maxSteps`;
-   *   `totalSteps` counts those of the whole run.
+   * - `steps` counts the answers to the newest user message, against `maxSteps`; `totalSteps` counts the answers of the
+   *   whole run.
    * - `usage` adds up the run and the runs of agents that were its tools.
    * - `calls` are the open calls in call order, `pending` user messages that wait for them.
    *   The `status` of a call is one of:

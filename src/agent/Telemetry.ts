@@ -3,9 +3,9 @@
  *
  * **Mental model**
  *
- * A program that has a tracer, such as that of `Otlp.layer` of `effect/observability` or of `@effect/opentelemetry`, gets the
- * spans. {@link layerMetrics} adds the metrics. Both hold names, ids, counts, durations and classes of errors. They hold no
- * message, argument, result or text of an error, unless {@link captureContent} is there.
+ * A program that has a tracer, from `Otlp.layer` of `effect/observability` or from `@effect/opentelemetry` for example,
+ * gets the spans. {@link layerMetrics} adds the metrics. Both hold names, ids, counts, durations and classes of errors.
+ * They hold no message, argument, result or text of an error, unless {@link captureContent} is there.
  *
  * | span | for |
  * |---|---|
@@ -17,8 +17,9 @@
  *
  * The page `docs/telemetry.md` lists the attributes and metrics.
  *
- * The names are those of `open-telemetry/semantic-conventions-genai` at commit `004902b` of 2026, which builds on version
- * 1.42.0 of the general conventions and has the status "Development". Names that it does not have begin with `emissary.`.
+ * The names come from `open-telemetry/semantic-conventions-genai` at commit `004902b` of 2026, which builds on version
+ * 1.42.0 of the general conventions and has the status "Development". Names that it does not have begin with
+ * `emissary.`.
  *
  * @since 0.1.0
  */
@@ -154,7 +155,7 @@ const makeInstruments = (): Record<telemetry.Instrument, Metric.Histogram<number
     Metric.histogram(name, { description, attributes: { unit }, boundaries })
   )
 
-/** The attributes of a value are added to those that the program sets. */
+/** The attributes of a value are added to the attributes that the program sets. */
 const makeRecorder = (): telemetry.Recorder => {
   const histograms = makeInstruments()
   return (context, instrument, value, attributes) => {

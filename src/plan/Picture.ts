@@ -91,10 +91,9 @@ export type Source =
  *   drawn holds: a plan, or better a plan that is bound, which knows those it was bound
  *   with by name; plans that an Effect finds, and definitions, hold none. Or plans by the
  *   names of the steps. Default: boxes.
- * - `before`: draws the changes from that plan. Steps and edges that are only in the plan
- *   are marked as added, those that are only in `before` as removed; steps that are in
- *   both, but differ, as changed, with the names of the fields. Each is marked by colour
- *   and by a sign: `+`, `−`, `~`.
+ * - `before`: draws the changes from that plan. A step or edge that is only in the plan is marked as added, a step or
+ *   edge that is only in `before` as removed, and a step that is in both but differs as changed, with the names of the
+ *   fields. A mark is a colour and a sign: `+`, `−`, `~`.
  *
  * @category options
  * @since 0.1.0
@@ -220,9 +219,8 @@ export const diff = (before: Source, after: Source): Diff => {
  *
  * **Details**
  *
- * Fails with a `PayloadError` if the plan is not the one that the difference was made
- * from: a step is elsewhere, or a field has another value. `Plan.make` and `Plan.decode`
- * check that the outcome can run.
+ * Fails with a `PayloadError` if the difference was made from another plan: a step is elsewhere, or a field has another
+ * value. `Plan.make` and `Plan.decode` check that the outcome can run.
  *
  * @category combinators
  * @since 0.1.0
@@ -598,7 +596,7 @@ const movedKeys = (before: ReadonlyArray<string>, after: ReadonlyArray<string>):
   return after.filter((key) => old.has(key)).filter((key, index) => order[index] !== key)
 }
 
-/** The names of the fields that changed: those of the plan, and those of each step, by its key in the picture. */
+/** The names of the fields that changed: fields of the plan, and fields of each step by its key in the picture. */
 const changedFields = (before: PlanDefinition.PlanDefinition, after: PlanDefinition.PlanDefinition) => {
   const plan = new Set<string>()
   const steps = new Map<string, Set<string>>()
@@ -628,7 +626,10 @@ const markEdge = (edge: diagram.Edge, mark: "added" | "removed"): diagram.Edge =
   return { ...edge, mark, label: edge.label === undefined ? sign : `${sign} ${edge.label}` }
 }
 
-/** The steps of both plans: those of the plan after in order, each removed one after the step it followed. */
+/**
+ * The steps of both plans: the steps of the plan after in their order, and each removed step after the step that it
+ * followed.
+ */
 const mergeSteps = (
   before: ReadonlyArray<StepFigure>,
   after: ReadonlyArray<StepFigure>,

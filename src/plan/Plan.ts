@@ -152,7 +152,7 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  *
  * **Details**
  *
- * In three stages, each of which reports every problem:
+ * There are three stages, and a stage reports all its problems:
  *
  * 1. the JSON itself: `PayloadError`, with the path of each problem;
  * 2. names that the registry does not have, or has as another kind: `PlanInvalid` with
@@ -163,11 +163,10 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  * registry require is required by the plan. Tools are no part of the registry: the plan
  * is bound with them.
  *
- * The JSON Schemas of version 3 need no entry; their guards are those of `JsonSchema.make`.
- * Schemas that versions 1 and 2 only name are part of the plan once it is read. The `input` of
- * a step of these versions is compared with what comes before the step, and is no part of the
- * plan: no value is decoded with it, and a tool takes the text of the task as ever. Only
- * {@link encode} in these versions writes it again.
+ * The JSON Schemas of version 3 need no entry; `JsonSchema.make` makes their guards. Schemas that versions 1 and 2 only
+ * name are part of the plan once it is read. The `input` of a step of these versions is compared with what comes before
+ * the step, and is no part of the plan: no value is decoded with it, and a tool takes the text of the task as ever.
+ * Only {@link encode} in these versions writes it again.
  *
  * The plan returns JSON: the type of its `output` in code is not known here. Decode
  * the output of a result with your own schema.
@@ -539,9 +538,9 @@ const drive = <A, R>(
  *
  * **Details**
  *
- * `concurrency` is the number of runs at a time; `bands` the number of members of a parallel
- * group that run at a time in each run. Both are unbounded by default. The other options are
- * those of each run. They share a `journal`: `runId` of the state identifies the run.
+ * `concurrency` is the number of runs at a time; `bands` the number of members of a parallel group that run at a time
+ * in each run. Both are unbounded by default. The other options hold for each run. The runs share a `journal`: `runId`
+ * of the state identifies the run.
  *
  * **Example** (One of two fails)
  *
@@ -665,8 +664,8 @@ export const resumeStream = <A, R>(
  *
  * **Details**
  *
- * Fails with `EventError` for events that do not follow each other, and with `PlanChanged` for those of a plan that was edited
- * so that they do not fit any more.
+ * Fails with `EventError` for events that do not follow each other, and with `PlanChanged` for events that no longer
+ * fit because the plan was edited.
  *
  * **Example** (A journal in memory)
  *
@@ -845,15 +844,14 @@ export interface ServiceClass<Self, Name extends string, A, E, R> extends Contex
  *
  * **Details**
  *
- * `plan` makes and binds the plan; it is run once, when the layer is built, and its
- * errors are those of the layer. What the code of the plan requires is captured there, and
- * stays whatever is around a call. The `RunContext`, clock, span and tool runtime of the
- * caller reach the steps, see `RunContext.CallReferences`.
+ * `plan` makes and binds the plan; it is run once, when the layer is built, and its errors are errors of the layer.
+ * What the code of the plan requires is captured there, and stays whatever is around a call. The `RunContext`, clock,
+ * span and tool runtime of the caller reach the steps, see `RunContext.CallReferences`.
  *
  * **Gotchas**
  *
- * The key of the service is made of the name, as those of `Agent.Service` are: a plan and
- * an agent of one application need two names.
+ * The key of the service is made of the name, as the key of an `Agent.Service` is: a plan and an agent of one
+ * application need two names.
  *
  * **Example** (A plan with an agent of the application)
  *
@@ -941,11 +939,10 @@ const boundTarget = (
  * - `steps`: the number of steps on the longest way through the plan, whatever
  *   `maxIterations` is; absent when there is a loop. Each member of a parallel group counts, and a
  *   step that is tried again counts once.
- * - `modelCalls`: the number of calls of models on such a way, with all retries; absent when
- *   there is a loop, or a step of which it is not known.
- * - `limit`: the same with `maxIterations`. `limit.steps` is always known. It is no more
- *   than `steps`, and no more than as many turns as there may be, each as wide as the
- *   widest one.
+ * - `modelCalls`: the largest number of calls of models on one way, with all retries; absent when there is a loop, or a
+ *   step whose number is not known.
+ * - `limit`: the same with `maxIterations`. `limit.steps` is always known. It is no more than `steps`, and no more than
+ *   as many turns as there may be, each as wide as the widest turn.
  *
  * All ways are followed that the plan's structure allows, whatever the conditions of its
  * routes demand: of two branches that rejoin, the longer one counts.

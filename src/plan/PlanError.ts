@@ -22,9 +22,9 @@ import * as planFailure from "./internal/planFailure.ts"
  *
  * `reason`:
  *
- * - `StepFailed`: a step failed, after its retries. `path` are the steps of the outer plans,
- *   `failure.type` is the tag or name of the error, `failure.message` its message. The
- *   message of the `PlanError` does not repeat that of a function's error, because spans show it.
+ * - `StepFailed`: a step failed, after its retries. `path` are the steps of the outer plans, `failure.type` is the tag
+ *   or name of the error, `failure.message` its message. The message of the `PlanError` does not repeat the message of
+ *   a function's error, because spans show the message of the `PlanError`.
  * - `ReferenceFailed`: a step refers to a step that was skipped, or to an incomplete parallel group.
  * - `PredicateFailed`: a custom predicate failed. The step before it is done and does not run
  *   again.
@@ -44,7 +44,7 @@ import * as planFailure from "./internal/planFailure.ts"
  * - `InputInvalid`: the payload of the input is no JSON. Nothing ran, and there is no state.
  * - `ContextDiffers`: the run was to be resumed with another `RunContext` than it began with. Nothing ran.
  *
- * These types of `StepFailed` are those of the plan itself:
+ * The plan itself fails steps with these types:
  *
  * | type | meaning |
  * |---|---|

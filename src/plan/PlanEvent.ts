@@ -108,11 +108,10 @@ const missingResult = (found: string): Effect.Effect<never> => {
  *
  * **Details**
  *
- * The pieces of text of all steps, those of nested plans included, in the order they
- * come. Members of a parallel group run at the same time, so their text is left out. The text of the
- * result comes at the end, once, unless the last step has emitted it: a function, a tool or a
- * parallel group has not.
- * Text of agents that are tools of other agents is left out.
+ * The pieces of text of all steps, steps of nested plans included, in the order they come. Members of a parallel group
+ * run at the same time, so their text is left out. The text of the result comes at the end, once, unless the last step
+ * has emitted it: a function, a tool or a parallel group has not. Text of agents that are tools of other agents is left
+ * out.
  *
  * **Example** (Printing a plan's answer)
  *
@@ -148,7 +147,7 @@ export const textDeltas = <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>): St
   )
 
 /**
- * The steps that emitted text since they began last, with the plans that ended with such a step. The text of `silent`
+ * The steps that emitted text since they began last, and the plans whose last step emitted text. The text of `silent`
  * steps is left out, with everything inside them.
  */
 interface EmittedText {

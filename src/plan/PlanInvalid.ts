@@ -53,8 +53,8 @@ import * as planRules from "./internal/planRules.ts"
  * - `ProviderTool`: the tool runs at the provider of a model, and nowhere else.
  * - `ToolArguments`: no parameter of the tool takes the input of the step.
  * - `ContextNotTaken`: the step has context, and its tool has no place for it.
- * - `NotAnAgent`, `NoMemory`, `NoStore`: a reference names no agent, an agent without a
- *   memory, or one that keeps no answers.
+ * - `NotAnAgent`, `NoMemory`, `NoStore`: a reference names no agent, an agent without a memory, or an agent that keeps
+ *   no answers.
  *
  * Of the registry that a plan is decoded with:
  *
@@ -126,8 +126,8 @@ const maxShown = 50
  *
  * **Details**
  *
- * Problems of the plan as a whole come first, then those of its steps in declared
- * order. The message is the reasons of the first 50; programs read `problems`.
+ * Problems of the plan as a whole come first, then problems of its steps in declared order. The message is the reasons
+ * of the first 50 problems; programs read `problems`.
  *
  * @category errors
  * @since 0.1.0

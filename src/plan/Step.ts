@@ -115,10 +115,9 @@ export type Retry =
  *   `context`, or before the task.
  * - `input`: a schema that the payload is decoded with before a function sees it. A tool
  *   gets the payload as its arguments when there is one, and the text otherwise.
- * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy`
- *   and the types of later steps go by. Default: that of the function (`Step.target`), or
- *   the output of the agent (`Agent.outputSchema`); otherwise any JSON. The
- *   text of an agent, or of a plan, that does not fit and is JSON that does is that JSON.
+ * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy` and the types of later
+ *   steps go by. Default: the output of the function (`Step.target`) or of the agent (`Agent.outputSchema`); otherwise
+ *   any JSON. If the text of an agent or plan does not fit the schema, but is JSON that fits, the output is that JSON.
  * - `writes`: the key under which the result of the run has the answer. Of a plan that runs in a session, `Session.read` returns
  *   it, too.
  * - `parallel`: whether the step is part of a parallel group: neighbours that are parallel run
@@ -215,10 +214,9 @@ const makeStep = (name: string, written: StepOptions): Step<never, never, never>
  *
  * **Details**
  *
- * It never fails: `Plan.make` reports a name, a time or a schema that cannot be used,
- * with all other problems. The types are those of the plan: a function's input follows
- * `input`, its answer `output`, and names of other steps are checked when the plan is
- * made.
+ * It never fails: `Plan.make` reports a name, a time or a schema that cannot be used, with all other problems. The
+ * types come from the plan: a function's input follows `input`, its answer `output`, and names of other steps are
+ * checked when the plan is made.
  *
  * **Gotchas**
  *
@@ -286,11 +284,10 @@ export const make: <
  * - `context`: the text of the step's context references, a blank line between them;
  *   `undefined` if there is none.
  * - `content`: images and files of the plan's input, for steps that read it.
- * - `decision`: the decision about the pause of this step, on the run after that;
- *   `undefined` on the first run, and on one that was resumed without a decision. A step
- *   whose pause was turned down fails as `Denied` and does not run, so it is an approval.
- *   Its `reason`, `decidedBy` and `expiresAt` are those of the decision. A step that is run after
- *   one has the task, payload and context that it had when it paused.
+ * - `decision`: the decision about the pause of this step, on the run after that; `undefined` on the first run, and on
+ *   a run that was resumed without a decision. A step whose pause was turned down fails as `Denied` and does not run,
+ *   so the decision is an approval, with its `reason`, `decidedBy` and `expiresAt`. A step that runs after an approval
+ *   has the task, payload and context that it had when it paused.
  *
  * **Example** (A decision of a person)
  *
@@ -346,9 +343,8 @@ export interface FunctionTarget<out R = never> extends stepTarget.FunctionTarget
  *
  * **Details**
  *
- * Its schemas are those of a step that has none. A payload that does not fit
- * `input` fails the step with the type `InputInvalid`, an answer that does not fit
- * `output` with `OutputInvalid`; neither message quotes the value.
+ * A step without schemas has the schemas of its function. A payload that does not fit `input` fails the step with the
+ * type `InputInvalid`, an answer that does not fit `output` with `OutputInvalid`; neither message quotes the value.
  *
  * The function may fail with anything, and so fail its step. A {@link Pause} or a
  * {@link Conclude} is no failure.

@@ -109,8 +109,8 @@ export interface Tool extends ToolContract.ToolContract {
  * - `instructions`: the system message of a fresh conversation.
  * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
  * - `maxSteps`: model calls per user message.
- * - `tools`: what the model may call, names unique. One that is an agent has its definition
- *   as `agent`, with tools and agents of its own.
+ * - `tools`: what the model may call, names unique. A tool that is an agent has its definition as `agent`, with tools
+ *   and agents of its own.
  * - `perRun`: the parts that Effects find for each run. Here is what they found once; a state
  *   can be resumed when they find something else.
  *
@@ -388,7 +388,7 @@ const treeWithin = (
   return Result.succeed(tree)
 }
 
-/** The definition and those of all agents in it, with their paths, within the limits of the whole. */
+/** The definition and the definitions of all agents in it, with their paths, within the limits of the whole. */
 export const treeOf = (root: AgentDefinition): Effect.Effect<ReadonlyArray<Agents>, PayloadError.PayloadError> =>
   Effect.flatMap(Limits.Limits, (limits) => Effect.fromResult(treeWithin(limits, root)))
 

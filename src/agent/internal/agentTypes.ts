@@ -85,7 +85,7 @@ export interface Entry {
 export interface ResumeOptions {
   readonly input?: Input
   readonly decisions?: ReadonlyArray<Decision> | undefined
-  /** The `RunContext` from here on; default: that of the state. */
+  /** The `RunContext` from here on; default: the context of the state. */
   readonly context?: JsonObject | undefined
   readonly maxSteps?: MaxSteps | undefined
   readonly timeouts?: Timeouts | undefined
@@ -276,8 +276,9 @@ export type Text = string | Effect.Effect<string, unknown, unknown>
  * `Toolkit.make` keeps the last of two tools with one name; a list is refused
  * with an error that names the duplicate.
  *
- * Handlers keep the services that their layer was built with. A `Toolkit.WithHandler` that was made elsewhere and is passed as a
- * value runs them with those of the caller, as `Toolkit.handle` of Effect does: pass the toolkit, or the Effect that makes it.
+ * Handlers keep the services that their layer was built with. A `Toolkit.WithHandler` that was made elsewhere and is
+ * passed as a value runs its handlers with the services of the caller, as `Toolkit.handle` of Effect does: pass the
+ * toolkit, or the Effect that makes it.
  */
 export type Tools = StaticTools | Effect.Effect<StaticTools, unknown, unknown>
 
@@ -366,8 +367,5 @@ export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top>
     >
   : never
 
-/**
- * An agent that names a model needs the registry, one that names none needs
- * the model itself.
- */
+/** An agent that names a model needs the registry; an agent without the name of a model needs the model itself. */
 type ModelServices<Model> = [Model] extends [undefined] ? LanguageModel.LanguageModel : ModelRegistry

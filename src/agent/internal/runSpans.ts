@@ -220,9 +220,10 @@ export const ofModel = (
 const chats = new WeakSet<Tracer.AnySpan>()
 
 /**
- * The services with a tracer for model calls. The span that core makes for the call is the one that {@link observe} made:
- * core's name for it is no name of the conventions, and it ends before the answer is read. Errors are as `errorOf` makes
- * them: core ends its span with the `AiError` as it is, and prompts and keys that a provider quotes would leave the process.
+ * The services with a tracer for model calls. For the call, core gets the span that {@link observe} made instead of a
+ * span of its own: core's name for a span is no name of the conventions, and core ends its span before the answer is
+ * read. Errors are as `errorOf` makes them: core ends its span with the `AiError` as it is, and prompts and keys that a
+ * provider quotes would leave the process.
  */
 export const withTracer = (
   services: Context.Context<never>,

@@ -269,8 +269,8 @@ const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"], 
 }
 
 /**
- * Decides a condition. `custom` answers for its predicates: they run one after the other, and only those that are
- * needed. A condition that cannot be used does not hold.
+ * Decides a condition. `custom` answers for its predicates: they run one after the other, and only predicates that
+ * matter run. A condition that cannot be used does not hold.
  */
 export const evaluate = <E = never, R = never>(
   root: When,
@@ -326,7 +326,7 @@ const labelPath = (path: Path): string => {
   return path.length === 0 || out.startsWith("[") ? `payload${out}` : out
 }
 
-/** A value on one line, of which arrays and objects show one level. */
+/** A value on one line. Arrays and objects show one level. */
 const literal = (value: Schema.Json): string => {
   if (typeof value === "string") return JSON.stringify(short(value))
   const isInner = (key: string, inner: unknown) => key !== "" && typeof inner === "object" && inner !== null

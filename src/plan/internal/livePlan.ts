@@ -60,9 +60,9 @@ export interface Plan<out A, out R = never> extends Inspectable {
  *
  * **When to use**
  *
- * Use the functions of this module (`Plan.run`, `Plan.resume` ...) for the plan's own
- * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
- * will do. The methods answer with a text message, and their state is that of agents.
+ * Use the functions of this module (`Plan.run`, `Plan.resume` ...) for the plan's own results and events, and the
+ * methods (`bound.run`, `bound.ask` ...) where any agent will do. The methods answer with a text message, and return
+ * the state of an agent.
  *
  * @category models
  * @since 0.1.0
@@ -363,7 +363,7 @@ export const isBound = (u: unknown): u is Bound<unknown, unknown> => Predicate.h
 
 /** The output of an agent, as far as it is known before the agent is there. */
 const agentOutputSchema = (agent: stepTarget.AgentTarget<unknown> | undefined): stepSchema.StepSchema | undefined =>
-  // Sound: services of the Schema are among those that the agent requires, and so the run of the plan.
+  // Sound: the agent requires the services of the Schema, and so does the run of the plan.
   agent === undefined
     ? undefined
     : (Option.getOrUndefined(Agent.outputSchema(agent)) as stepSchema.StepSchema | undefined)
@@ -394,7 +394,7 @@ const outputMismatch = (
   })
 }
 
-/** The problems of steps whose output is not that of the agents that they run. */
+/** The problems of steps whose output differs from the output of the agents that they run. */
 export const checkAgentOutput = (
   steps: ReadonlyArray<LiveStep>,
   agentOf: (target: stepTarget.LiveTarget) => stepTarget.AgentTarget<unknown> | undefined
@@ -413,7 +413,7 @@ export type SlotPlace = Pick<PlanInvalid.Problem, "step" | "index"> & { readonly
 const notExported = ({ slot, ...place }: SlotPlace, { message }: JsonSchema.JsonSchemaError): PlanInvalid.Problem =>
   planCheck.problemOf(place, { code: "SchemaNotRepresentable", slot, found: `one that has none: ${message}` })
 
-/** Exports a schema; one that has no JSON Schema is a problem of the plan. */
+/** Exports a schema; a schema that has no JSON Schema is a problem of the plan. */
 export const exportSchema = (schema: stepSchema.StepSchema | undefined, place: SlotPlace) =>
   schema === undefined
     ? Effect.succeed(undefined)
@@ -425,7 +425,7 @@ export const exportSchema = (schema: stepSchema.StepSchema | undefined, place: S
         })
       })
 
-/** A step with its schemas, and its problems. The output of an agent is that of its step, unless the step has one. */
+/** A step with its schemas, and its problems. A step without an output schema has the output schema of its agent. */
 export const liveStep = Effect.fnUntraced(function* (parts: stepTarget.StepParts, index: number) {
   const { definition, target } = parts
   const problems: Array<PlanInvalid.Problem> = parts.problems.map((problem) => ({
@@ -473,16 +473,15 @@ export type Journal = (
  *
  * - `concurrency`: the number of members of a parallel group that run at a time; default unbounded.
  *   Less than 1 is a defect.
- * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
- *   inside that used up theirs.
+ * - `maxIterations`: replaces the limit of the plan; on a resume, the new limit, also of plans inside that used up
+ *   their limit.
  * - `timeouts`: `total` of the whole run, which then ends as
  *   `Interrupted { reason: "timeout" }`; `step` and `tool` for agents, and `tool` also for
  *   tools that are steps.
  * - `journal`: see `Journal`; none by default.
- * - `interruptWhen`: called before each turn, those of nested plans included; an
- *   `Interruption` ends the run there.
- * - `context`: the `RunContext` of functions, tools and agents; by default that of the
- *   caller. A run that is resumed has its own, and fails with `ContextDiffers` for another one.
+ * - `interruptWhen`: called before each turn, turns of nested plans included; an `Interruption` ends the run there.
+ * - `context`: the `RunContext` of functions, tools and agents; by default the context of the caller. A resumed run has
+ *   the context that it began with, and fails with `ContextDiffers` for another context.
  *
  * An interrupted fiber interrupts every running step, waits for them, writes that the run
  * was interrupted, and stays interrupted.
@@ -497,9 +496,9 @@ export interface RunOptions {
 }
 
 /**
- * Options of resuming a run: those of `RunOptions`, and `decisions` about calls and
- * steps that wait; the others continue to wait. A request or a pause with `approved` added is
- * one: it has the `callId`, the name of the step with its turn, for example `pay:1`, and the `digest`.
+ * Options of resuming a run: the options of `RunOptions`, and `decisions` about calls and steps that wait; calls and
+ * steps without a decision continue to wait. A decision is a request or a pause with `approved` added: it has the
+ * `callId`, the name of the step with its turn, for example `pay:1`, and the `digest`.
  *
  * `onChange` decides about a plan that was edited since, and about the agents and plans inside it:
  *

@@ -100,7 +100,10 @@ const touchedBy = (state: State): ReadonlySet<string> =>
     ...(state.choosing === undefined ? [] : [state.choosing])
   ])
 
-/** The differences in the places of the steps up to the last one that ran or waits, and in its parallel group. */
+/**
+ * The differences in the places of the steps up to the last step that ran or waits, and in the parallel group of that
+ * step.
+ */
 const orderChanges = (was: Steps, now: Steps, touched: ReadonlySet<string>): ReadonlyArray<Change> => {
   const last = was.findLastIndex(({ name }) => touched.has(name))
   if (last < 0) return []
@@ -120,7 +123,10 @@ const after = (steps: Steps, name: string | undefined): string | undefined => {
   return steps[at < 0 ? 0 : planTransition.groupEnd(isParallel(steps), at)]?.name
 }
 
-/** The step that comes next under the edited plan: where nothing jumped to it, the one that follows now. */
+/**
+ * The step that comes next under the edited plan. Unless a route led to the next step, the step that follows now is the
+ * next.
+ */
 const nextStep = (was: Steps, now: Steps, state: State): string | undefined => {
   if (state.turn !== undefined || state.choosing !== undefined || state.cursor === undefined) return state.cursor
   const previous = Option.getOrUndefined(planTransition.lastRecord(state))?.step
@@ -199,7 +205,7 @@ const outputChanges = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, st
   return changes
 })
 
-/** The changes of a plan since a state, with those of the plans and agents inside that continue. */
+/** The changes of a plan since a state, with the changes of the plans and agents inside that continue. */
 export const changesOf = Effect.fnUntraced(function* (
   rules: performStep.LearningRules,
   state: State

@@ -43,7 +43,7 @@ export interface Violation {
   readonly code: PlanInvalid.Code
   readonly slot: string
   readonly found: string
-  /** An expectation and a fix in place of those of the rule. */
+  /** An expectation and a fix in place of what the rule has. */
   readonly expected?: string
   readonly fix?: string
   readonly unknown?: { readonly name: string; readonly known: KnownNames } | undefined
@@ -69,7 +69,7 @@ export const knownNames = (kind: string, found: Iterable<string>) => {
   return {
     names,
     sentence: names.length === 0 ? `There are no ${kind}` : `Known ${kind}: ${planNames.listNames(names)}`,
-    /** Those that a problem holds. */
+    /** The names that a problem holds. */
     kept: names.slice(0, maxKnownNames)
   }
 }
@@ -131,15 +131,14 @@ const checkSteps = (
  *
  * **Details**
  *
- * Problems of the plan as a whole come first, then those of each step in declared order;
- * within a step: its name, the steps that `task` and `context` refer to, the type of
- * what it reads, `routes`, `routesBy`, `afterBranches`, `writes`, and whether any run
- * comes to it. A problem that only follows from another one is not reported: the flow is
+ * Problems of the plan as a whole come first, then the problems of each step in declared order; within a step: its
+ * name, the steps that `task` and `context` refer to, the type of what it reads, `routes`, `routesBy`, `afterBranches`,
+ * `writes`, and whether any run comes to it. A problem that only follows from another one is not reported: the flow is
  * followed once names are unique and all routes go to a step.
  *
- * A value that a step reads fits its input unless the two JSON Schemas show that it
- * never can: by their types and listed values, and those of their fields. A schema that is
- * absent, or of which only the name is known, can be anything.
+ * A value that a step reads fits its input unless the two JSON Schemas show that it never can: by their types and
+ * listed values, and by the types and listed values of their fields. An absent schema, or a schema known by name only,
+ * can be anything.
  *
  * **Gotchas**
  *
@@ -210,10 +209,10 @@ export const checkBinding = ({ steps }: PlanDefinition.PlanDefinition, bindings:
  *
  * **Details**
  *
- * - A step without an input schema passes a text. It goes to the parameter `task` if that
- *   takes a text, else to the first one that does (but not to `context`, if there is
- *   another), else to `input` if the tool takes parameters it does not declare. The
- *   context goes to the parameter `context` if that takes a text, else before the task.
+ * - A step without an input schema passes a text. It goes to the parameter `task` if that takes a text, else to the
+ *   first parameter that takes a text (`context` only if there is no other), else to `input` if the tool takes
+ *   parameters it does not declare. The context goes to the parameter `context` if that takes a text, else before the
+ *   task.
  * - A step with an input schema passes an object: all arguments. The context goes to the
  *   parameter `context` beside it; without one, a step with context is a problem.
  *
@@ -571,7 +570,7 @@ const findToolArguments = (tool: BoundTool, step: StepDefinition): Result.Result
   return argumentsFromPayload(tool, parameters, given, planFlow.contextReferences(step.context).length > 0)
 }
 
-/** The parameters that take the text of the task, and that of the context. */
+/** The parameters that take the text of the task and the text of the context. */
 const argumentsFromText = (tool: BoundTool, parameters: stepSchema.Shape): Result.Result<ToolArguments, Violation> => {
   const { fields, isClosed, required } = parameters
   const keys = Array.from(fields.keys())

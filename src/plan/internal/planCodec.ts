@@ -110,7 +110,10 @@ export const definitionCodec: VersionedCodec.VersionedCodec<PlanDefinition.PlanD
   arms: settledArms
 })
 
-/** Definitions of versions 1 and 2 with the inputs of their steps, which only these versions write, by that of the plan. */
+/**
+ * Definitions of versions 1 and 2 with the inputs of their steps, which only these versions write, by the definition of
+ * the plan.
+ */
 const withInputs = new WeakMap<PlanDefinition.PlanDefinition, PlanDefinition.PlanDefinition>()
 
 /** Writes the definition of a plan. */
@@ -234,7 +237,10 @@ const unusable = (predicate: condition.When, engine: PatternEngine | undefined):
   return custom === undefined ? undefined : `one that names another, ${base.quote(custom)}. Write it as a function`
 }
 
-/** The entries of a predicate: that of its name, and for the condition of LazyBridge's routes also that of the route. */
+/**
+ * The entries of a predicate: the entry of its name, and for the condition of LazyBridge's routes also the entry of the
+ * route.
+ */
 const predicateEntries = (
   { registry: { predicates = {}, routes = {} } }: Lookup,
   { isUnnamed, name: step }: planDraft.DraftStep,
@@ -350,7 +356,7 @@ const textOf = (value: unknown): string => (typeof value === "string" ? value : 
 
 const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
-/** The kinds of references whose name is that of a step. */
+/** The kinds of references that name a step. */
 const stepKinds = new Set(["from_step", "from_parallel", "from_parallel_all"])
 
 /** A slot of a step in JSON that names a step, if the name is a text, and the words for a reference to it. */

@@ -42,7 +42,7 @@ export const showReference = (reference: Reference): string => {
 export const groupAt = (steps: planTransition.StepList, at: number): ReadonlyArray<number> =>
   Arr.range(at, planTransition.groupEnd(steps, at) - 1)
 
-/** The steps in order, those of a parallel group together. */
+/** The steps in order, the members of a parallel group together. */
 export const inGroups = <A extends { readonly parallel: boolean }>(
   steps: ReadonlyArray<A>
 ): ReadonlyArray<readonly [A, ...Array<A>]> =>
@@ -115,7 +115,7 @@ const isNever = (when: When.When): boolean =>
 /** More conditions are not compared with each other. */
 const maxCompared = 16
 
-/** Conditions of which one is the negation of another, so that one of the two holds. */
+/** True if one of the conditions is the negation of another, so that one of the two holds. */
 const hasOpposites = (conditions: ReadonlyArray<When.When>): boolean =>
   conditions.length <= maxCompared &&
   conditions.some((when) => when._tag === "Not" && conditions.some((other) => equalsJson(when.when, other)))
@@ -123,7 +123,10 @@ const hasOpposites = (conditions: ReadonlyArray<When.When>): boolean =>
 /** The most that is followed: a plan with more combinations of branches is drawn, and accepted, without following them. */
 const maxFlowCost = 100_000
 
-/** The position after the turn that begins at each position: that of the next step, or of the one after the parallel group. */
+/**
+ * The position after the turn that begins at each position: the position of the next step, or of the step after the
+ * parallel group.
+ */
 const turnEnds = (steps: planTransition.StepList): ReadonlyArray<number> => {
   const ends = steps.map((_, position) => position + 1)
   for (let at = ends.length - 2; at >= 0; at--) {

@@ -61,7 +61,7 @@ export const byCodePoint = (left: string, right: string): -1 | 0 | 1 => {
 /** The most names in a message. */
 const maxListed = 20
 
-/** Names in quotes; those that are too many are counted. */
+/** Names in quotes; names beyond the limit are counted. */
 export const listNames = (names: ReadonlyArray<string>): string => {
   const listed = names.slice(0, maxListed).map(base.quote).join(", ")
   return names.length > maxListed ? `${listed} and ${names.length - maxListed} more` : listed
@@ -92,7 +92,7 @@ export const escapeInvisible = (text: string, max: number = maxLine): string =>
     .replace(/[\n\r\t]+/gu, " ")
     .replace(base.unseen, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
-/** A name as pictures show it: one that is empty, or begins or ends with a space, is put in quotes. */
+/** A name as pictures show it: a name that is empty, or begins or ends with a space, is put in quotes. */
 export const displayName = (name: string): string => {
   const shown = escapeInvisible(name, 80)
   return shown === "" || shown.trim() !== shown ? `"${shown}"` : shown

@@ -9,9 +9,7 @@ import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 
-/**
- * The fields that `routesBy` may name: those of the output, when its type is known.
- */
+/** The fields that `routesBy` may name: the fields of the output, when its type is known. */
 type FieldOf<A> = Schema.Json extends A
   ? string
   : A extends ReadonlyArray<unknown>
@@ -121,14 +119,14 @@ const unite = <A>(sets: ReadonlyArray<Iterable<A>>): ReadonlySet<A> => {
   return all
 }
 
-/** Those that are in each, in the order of the first. */
+/** The values that are in each set, in the order of the first set. */
 const keepCommon = <A>([first = new Set(), ...others]: ReadonlyArray<ReadonlySet<A>>): ReadonlySet<A> =>
   others.reduce((kept, other) => new Set(Array.from(kept).filter((value) => other.has(value))), first)
 
 const haveCommon = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): boolean =>
   one.size > other.size ? haveCommon(other, one) : Array.from(one).some((value) => other.has(value))
 
-/** The shapes of each field, of those that declare it. */
+/** The shapes of each field, from all shapes that declare the field. */
 const groupFields = (shapes: ReadonlyArray<Shape>): ReadonlyMap<string, ReadonlyArray<Shape>> => {
   const groups = new Map<string, Array<Shape>>()
   for (const { fields } of shapes) {
@@ -193,7 +191,7 @@ const maxListed = 1000
 /** A whole number beyond 2^53 is a `number` alone. */
 const typeOf = (value: Schema.Json) => (Number.isSafeInteger(value) ? "integer" : plainJson.kindOf(value))
 
-/** The shape by the keywords of a schema itself, without those that hold other schemas. */
+/** The shape by the keywords of a schema itself, without keywords that hold other schemas. */
 const ownShape = (schema: plainJson.JsonObject): Shape => {
   const type = plainJson.own(schema, "type")
   const names = typeof type === "string" ? [type] : plainJson.isArray(type) ? type.map(String) : undefined
@@ -338,9 +336,8 @@ export const readDiscriminant = (
 }
 
 /**
- * The steps that the output of `step` can name, which are those that were
- * checked; a text beside them is no route. All steps outside parallel groups if the schema is only
- * known by its name.
+ * The steps that the output of `step` can name; only these were checked, and a text beside them is no route. All steps
+ * outside parallel groups if the schema is only known by its name.
  */
 export const routable = (
   { steps }: PlanDefinition.PlanDefinition,

@@ -242,7 +242,7 @@ const routeLosses = (path: string, { name, routes = [] }: planDraft.DraftStep): 
   ]
 }
 
-/** The paths are those of version 3. */
+/** Losses of writing an older version, with paths of version 3. */
 const lossesOf = ({ description, name, output, steps }: planDraft.Draft, version: 1 | 2): ReadonlyArray<Loss> => {
   const schemaLosses = makeSchemaLosses(version)
   return [
