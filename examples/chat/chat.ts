@@ -42,12 +42,11 @@ const model = ScriptedModel.layer(({ messages }): ScriptedModel.Turn => {
 })
 
 const program = Effect.gen(function* () {
-  const sessions = yield* Session.Session
   const { stdin } = yield* Stdio.Stdio
-  const stored = Option.match(yield* sessions.state("ada"), { onNone: () => 0, onSome: ({ sequence }) => sequence })
+  const stored = Option.match(yield* Session.state("ada"), { onNone: () => 0, onSome: ({ sequence }) => sequence })
 
   // The events that are stored, then those that happen. A message that is typed now is on the screen already.
-  const print = sessions.events("ada").pipe(
+  const print = Session.events("ada").pipe(
     Stream.filterMap(ChatEvent.project()),
     Stream.runForEach(({ event, sequence }) => {
       const isOld = event._tag === "MessageReceived" && sequence <= stored
@@ -59,7 +58,7 @@ const program = Effect.gen(function* () {
   const read = stdin.pipe(
     Stream.decodeText,
     Stream.splitLines,
-    Stream.runForEach((line) => sessions.send("ada", line))
+    Stream.runForEach((line) => Session.send("ada", line))
   )
   yield* Effect.raceFirst(print, read)
 })

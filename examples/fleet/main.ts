@@ -59,8 +59,7 @@ interface Runner {
 
 /** Prints the answers of a session, and checks that no event is missing and none comes twice. */
 const watch = Effect.fnUntraced(function* (screen: view.View, chat: string, seen: Array<number>) {
-  const sessions = yield* Session.Session
-  yield* Stream.runForEach(sessions.events(chat), ({ event, sequence }) => {
+  yield* Stream.runForEach(Session.events(chat), ({ event, sequence }) => {
     seen.push(sequence)
     if (event._tag !== "RunEvent" || event.event._tag !== "ModelAnswered") return Effect.void
     const text = Message.text(event.event.message)

@@ -31,12 +31,11 @@ const sessionsLive = Layer.unwrap(
 
 Effect.gen(function* () {
   const id = "invoice/7"
-  const sessions = yield* Session.Session
   if (decision === undefined) {
     yield* Console.log("A process begins.")
     yield* Session.ask(id, "a scan of invoice 7")
   }
-  const { requests } = Option.getOrThrow(yield* sessions.state(id))
+  const { requests } = Option.getOrThrow(yield* Session.state(id))
   if (decision === undefined) {
     for (const request of requests) {
       yield* Console.log(`May I ${request.name} ${Json.show(request.arguments)}? (asks ${request.path?.join(" > ")})`)
@@ -45,7 +44,7 @@ Effect.gen(function* () {
   }
   yield* Console.log(`Another process: ${decision}.`)
   const approved = decision === "yes"
-  const decided = yield* sessions.decide(
+  const decided = yield* Session.decide(
     id,
     requests.map((request) => ({ ...request, approved, decidedBy: "the boss" }))
   )

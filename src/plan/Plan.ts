@@ -738,13 +738,10 @@ export type BindingServices<Agents, Memories> =
  * **Example** (The history of a session)
  *
  * ```ts
- * import { Effect } from "effect"
  * import { Session } from "effect-emissary/session"
  * import { Plan } from "effect-emissary/plan"
  *
- * export const memory = Plan.memoryFromConversation(
- *   Effect.flatMap(Session.Session, (sessions) => sessions.history("chat/42"))
- * )
+ * export const memory = Plan.memoryFromConversation(Session.history("chat/42"))
  * ```
  *
  * @category constructors

@@ -20,8 +20,7 @@
  *
  * const program = Effect.gen(function*() {
  *   yield* Session.ask("chat/42", "Hello, I am Ada.", { context: { tenant: "acme" } })
- *   const sessions = yield* Session.Session
- *   const events = sessions.events("chat/42").pipe(
+ *   const events = Session.events("chat/42").pipe(
  *     Stream.filterMap(ChatEvent.project()),
  *     Stream.takeUntil(({ event }) => event._tag === "TurnFinished"),
  *     Stream.mapEffect((entry) => Schema.encodeEffect(Schema.fromJsonString(ChatEvent.Entry))(entry))

@@ -17,7 +17,6 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import * as VersionedStore from "../store/VersionedStore.ts"
 import * as Session from "./Session.ts"
 import * as localSessions from "./internal/localSessions.ts"
-import * as sessionArguments from "./internal/sessionArguments.ts"
 import type * as sessionEntity from "./internal/sessionEntity.ts"
 import type * as sessionTypes from "./internal/sessionTypes.ts"
 
@@ -117,7 +116,6 @@ export const layerClient = (options?: {
     Session.Session,
     Effect.gen(function* () {
       const entity = yield* loadEntity
-      const made = yield* entity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds")
-      return sessionArguments.checked(made)
+      return yield* entity.makeService(options?.namespace ?? "session", options?.timeout ?? "30 seconds")
     })
   )

@@ -48,11 +48,10 @@
  *   const first = yield* Session.ask("chat/42", "Hello, I am Ada.")
  *   assert.strictEqual(first.text, "Welcome, Ada!")
  *
- *   const sessions = yield* Session.Session
- *   const receipt = yield* sessions.send("chat/42", "Thank you.")
+ *   const receipt = yield* Session.send("chat/42", "Thank you.")
  *   // any reader, now or later, sees the same events, to the end of the turn, also of one that fails
  *   yield* Stream.runDrain(Session.turnEvents("chat/42", receipt))
- *   const history = yield* sessions.history("chat/42")
+ *   const history = yield* Session.history("chat/42")
  *   assert.strictEqual(Conversation.messageCount(history), 5)
  * })
  *
@@ -83,15 +82,15 @@ import type * as PlanRun from "../plan/PlanRun.ts"
 import type { Bound } from "../plan/internal/livePlan.ts"
 import * as runParts from "../run/internal/runParts.ts"
 import * as VersionedStore from "../store/VersionedStore.ts"
-import * as sessionArguments from "./internal/sessionArguments.ts"
 import * as localSessions from "./internal/localSessions.ts"
 import * as sessionEvents from "./internal/sessionEvents.ts"
 import type { Entry } from "./internal/sessionEvents.ts"
 import * as sessionProgress from "./internal/sessionProgress.ts"
-import * as sessionMessage from "./internal/sessionMessage.ts"
 import * as sessionRun from "./internal/sessionRun.ts"
 import * as sessionTypes from "./internal/sessionTypes.ts"
-import type { PrunedPage, SharedOptions } from "./internal/sessionUses.ts"
+import * as sessionService from "./internal/sessionService.ts"
+import type { PrunedPage, SharedPage } from "./internal/sessionUses.ts"
+import type { Written } from "./internal/stepWrites.ts"
 
 export {
   /**
@@ -174,123 +173,45 @@ export {
   /**
    * Options of a message.
    *
-   * **Details**
-   *
-   * - `messageId`: a message with an id that the session has received is not stored again, so a client can send a
-   *   message twice when it does not know whether the first one arrived. A session remembers its newest 256 ids. The default
-   *   is a new one. With an id that was received, a message that waits after a turn which could not begin is tried again.
-   * - `agent`: the name of the agent of a session that begins with this message. It can be left out where the layer has only
-   *   one. For a session that exists it has to be its agent.
-   * - `context`: the `RunContext` of the turn of this message; default that of the layer, or an empty one. A turn that takes
-   *   decisions, or that `resume` begins, has the context of the message whose turn it continues. So a message with another
-   *   context waits until calls that wait for approval are decided and run.
-   * - `definition`: the agent of the session as data, or the digest of a definition that is stored: for the turn of this message and
-   *   the later ones. Its name is that of the agent of the session: an edited agent continues a session, see `onChange`.
-   * - `model`: the name of the model of the turn of this message, in place of the agent's own. A turn that takes decisions, or
-   *   that `resume` begins, has the model of the message whose turn it continues. The layer allows models with `models`;
-   *   other ones fail with `ModelRefused`. Agents that are tools keep their own.
-   * - `conversation`: the messages before this one, of a session that begins with it: an imported chat, for example. Without a
-   *   system message it gets the instructions of the agent; otherwise it keeps its own. It is refused with `InputInvalid` if a call
-   *   has no result, and with `Exists` where the session exists, unless the message is the first one again.
-   * - `title`, `metadata`: of a session that begins with this message. A session that exists keeps its own: use `update`.
-   * - `whenBusy`: `"queue"` (default) stores the message while a turn is under way, and it waits for its turn; `"reject"`
-   *   fails with `Busy`.
-   * - `pending`: the fate of calls that wait for approval. With `"keep"` (default) they wait, and the message enters the
-   *   conversation when they are decided. With `"deny"` they are denied when the next turn begins, and the message is answered. It has no effect for a message that was received before: send another one.
-   * - `ifExists`: `"fail"`, `"resume"` and `"restart"` make this the first message of the session, see {@link RunOptions}. With
-   *   `"continue"` (default) it is the next one.
-   *
    * @category options
    * @since 0.1.0
    */
   type SendOptions,
   /**
-   * Options of an edit.
-   *
-   * **Details**
-   *
-   * A message that waits for its turn is replaced alone, in its place, and the turn under way continues. One that waits for the
-   * decision of calls can be edited, too: then calls that wait stay. An unknown
-   * message, or one that an edit has removed, is `MessageUnknown`, and nothing is stopped or stored.
+   * Options of {@link edit}.
    *
    * @category options
    * @since 0.1.0
    */
   type EditOptions,
   /**
-   * Options of a fork.
-   *
-   * **Details**
-   *
-   * The new session has the agent, the conversation, the title, the metadata and the usage of the session at that place, and its
-   * events count from 1: the first one is `SessionForked`. It is idle. Messages and decisions that waited are not in it, and its
-   * `RunContext` is that of a message without one. A call without a result is `denied` or `interrupted` there and never runs
-   * there. A plan keeps the steps that have finished: `resume` runs the others, and a step that waited asks again, for the fork alone.
-   *
-   * A place before the events that are kept is `EventsPruned`, one that the session has not is `EventsUnknown`, and a session
-   * under the id `to` is `Exists`.
+   * Options of {@link fork}.
    *
    * @category options
    * @since 0.1.0
    */
   type ForkOptions,
   /**
-   * The operations on sessions. Ids are any text.
+   * The place from which {@link events} are read.
    *
-   * **Details**
-   *
-   * `send`, `edit`, `fork`, `decide`, `resume`, `interrupt` and `update` return a {@link Receipt}.
-   *
-   * - `send`: stores a message of the user, and returns before the model is asked. The first message makes the session.
-   * - `edit`: removes a user message and everything after it from the conversation, also messages that wait, and sends its new
-   *   content, or the same again. A turn that is under way is stopped, unless the message only waits behind it, and one in another
-   *   process is waited for. See {@link EditOptions}; {@link await} waits for the turn.
-   *   Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run, and usage stays counted.
-   * - `withdraw`: drops a message that no turn has taken, such as one that is held, with the event `MessageDropped`. Returns
-   *   whether it waited: `false` for a message in the conversation, which `interrupt` or `edit` stops, and for an unknown one.
-   * - `fork`: makes the session `to`, which continues this one from the place `at`, and leaves this one as it is. See
-   *   {@link ForkOptions}.
-   * - `decide`: stores decisions about calls that wait: a request of `state` with `approved` added. Fails with
-   *   `InvalidDecision` if one is not about a request of `state`, or is no decision. A decision that the session has
-   *   received already is no error, if it is the same one; after a turn that could not begin, it tries again. An empty list does nothing.
-   * - `resume`: begins a turn without a message: after a failure, an interruption or `MaxSteps`. Messages that are held are
-   *   tried again. Does nothing while a turn is under way.
-   * - `interrupt`: ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored. Calls that
-   *   wait for approval are denied. `isInterrupted` of the receipt shows that there was a turn or such a call. Messages that wait are answered next. Calls
-   *   and steps that had not started do not run then. A message whose turn was being prepared is recorded without an answer, a first
-   *   message as soon as a turn begins. A turn in another process of {@link layer} is not reached: the error is `Elsewhere`.
-   * - `events`: the events after the one with the cursor or sequence number `after` (default 0: all), then those that happen. The
-   *   stream does not end. A slow reader does not slow the session. Without `after` it waits for a session that does not exist
-   *   yet. It waits for 90 seconds while the store fails, and for a process that takes the session over. It fails when the session
-   *   is removed. A new one under the same id counts from 1 again: a cursor of the first one fails with `EventsUnknown` there,
-   *   but a number does not show of which session it is.
-   * - `state`: the state of a session, `None` if there is none.
-   * - `history`: the whole conversation. Where a stored event cannot be read it fails with `Unreadable` or `Damaged`, as all
-   *   other operations do, and with `untilDamage: true` (default false) returns the conversation up to that event, with
-   *   the messages that wait then. The conversation does not show whether it is whole: use the option only after a plain `history` has failed. A
-   *   damaged snapshot, which has the events before it, remains an error. Nothing is changed: copy what is worth keeping, and
-   *   `remove` the session.
-   * - `update`: sets the title, the metadata or both. Fails with `Refused` for a secret, and for too long ones. A turn that is
-   *   under way in another process is waited for, as by `send`.
-   * - `read`: the value that a step with `writes` wrote last under this key, in any session of the namespace, until that session is
-   *   removed. The id of an error is the key.
-   * - `list`: a page of the sessions, newest first. It reads a range of an index and one value for each session, however long that is,
-   *   and opens none. Where a `prefix` selects few among many sessions, it reads one value for each of these few. The id of an error
-   *   is the prefix. A store from before the index is read once as a whole.
-   * - `listChanges`: the first page of a list, then each session that is new, changed or removed: at once where this process changes it,
-   *   and within a few seconds where another process does. The end of a turn in another process is seen for sessions that the stream has
-   *   sent. With filters, `Removed` comes for sessions that the stream has sent. The stream does not end; while the store fails it waits for
-   *   90 seconds.
-   * - `remove`: interrupts the turn and deletes the session with its journal. Returns whether there was one. A turn that is under
-   *   way in another process is waited for, as by `send`. Definitions and values of steps that no other session uses are deleted, too.
-   * - `shared`: a page of what the sessions share, see {@link Shared}. The id of an error is empty.
-   * - `prune`: deletes what no session uses of a page, as it is left by a process that died while a session was removed. {@link prune}
-   *   takes all pages.
-   *
-   * @category models
+   * @category options
    * @since 0.1.0
    */
-  type Service,
+  type EventsOptions,
+  /**
+   * Options of {@link history}.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type HistoryOptions,
+  /**
+   * A page of the values that sessions share.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type SharedOptions,
   /**
    * An agent or a bound plan, or an Effect that finds one, as the class of an `Agent.Service` does.
    *
@@ -558,13 +479,13 @@ export {
 
 export type {
   /**
-   * A page of the values that sessions share.
+   * The operations on sessions, which the functions of this module call. A layer provides them.
    *
-   * @category options
+   * @category models
    * @since 0.1.0
    */
-  SharedOptions
-} from "./internal/sessionUses.ts"
+  Service
+} from "./internal/sessionService.ts"
 
 export type {
   /**
@@ -611,7 +532,290 @@ export type {
  * @category services
  * @since 0.1.0
  */
-export class Session extends Context.Service<Session, sessionTypes.Service>()("effect-emissary/session/Session") {}
+export class Session extends Context.Service<Session, sessionService.Service>()("effect-emissary/session/Session") {}
+
+const functions = sessionService.functionsOf(Session)
+
+/**
+ * Stores a message of the user, and returns before the model is asked. The first message makes the session.
+ *
+ * **Details**
+ *
+ * {@link await} waits for the end of its turn, and {@link turnEvents} are the events up to there; {@link ask} sends a message and
+ * waits. A message that was stored is answered although the caller leaves or the process dies. The id is any text of 1 to 1,024
+ * characters. Fails with `Busy` where too many messages wait (`maxQueue`), and with the reasons that {@link SendOptions} name.
+ *
+ * **Example** (Two messages, one after the other)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Session.send("chat/42", "Hello")
+ *   const second = yield* Session.send("chat/42", "How are you?", { messageId: "2" })
+ *   return (yield* Session.await("chat/42", second)).text
+ * })
+ *
+ * const sessions = Session.layer([Agent.make("support")]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Hello." }, { text: "Fine." }]))
+ * )
+ * assert.strictEqual(await Effect.runPromise(Effect.provide(program, sessions)), "Fine.")
+ * ```
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const send = functions.send
+
+/**
+ * Removes a user message and everything after it from the conversation, also messages that wait, and sends its new content, or the
+ * same again.
+ *
+ * **Details**
+ *
+ * A turn that is under way is stopped, unless the message only waits behind it, and one in another process is waited for.
+ * {@link await} waits for the turn. Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run,
+ * and usage stays counted.
+ *
+ * A message that waits for its turn is replaced alone, in its place, and the turn under way continues. One that waits for the
+ * decision of calls can be edited, too: then calls that wait stay. An unknown message, or one that an edit has removed, is
+ * `MessageUnknown`, and nothing is stopped or stored.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const edit = functions.edit
+
+/**
+ * Drops a message that no turn has taken, such as one that is held, with the event `MessageDropped`. Returns whether it waited: `false`
+ * for a message in the conversation, which {@link interrupt} or {@link edit} stops, and for an unknown one.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const withdraw = functions.withdraw
+
+/**
+ * Makes the session `to`, which continues this one from the place `at`, and leaves this one as it is.
+ *
+ * **Details**
+ *
+ * The new session has the agent, the conversation, the title, the metadata and the usage of the session at that place, and its
+ * events count from 1: the first one is `SessionForked`. It is idle. Messages and decisions that waited are not in it, and its
+ * `RunContext` is that of a message without one. A call without a result is `denied` or `interrupted` there and never runs
+ * there. A plan keeps the steps that have finished: `resume` runs the others, and a step that waited asks again, for the fork alone.
+ *
+ * A place before the events that are kept is `EventsPruned`, one that the session has not is `EventsUnknown`, and a session
+ * under the id `to` is `Exists`.
+ *
+ * **Example** (Another answer, beside the first one)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Session.ask("chat/42", "A name for my cat?", { messageId: "1" })
+ *   yield* Session.fork("chat/42", { to: "chat/43" })
+ *   const again = yield* Session.edit("chat/43", { messageId: "1" })
+ *   return (yield* Session.await("chat/43", again)).text
+ * })
+ *
+ * const sessions = Session.layer([Agent.make("support")]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Mia" }, { text: "Tom" }]))
+ * )
+ * assert.strictEqual(await Effect.runPromise(Effect.provide(program, sessions)), "Tom")
+ * ```
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const fork = functions.fork
+
+/**
+ * Stores decisions about calls that wait: each is a request of {@link state} with `approved` added. {@link await} waits for the turn
+ * that takes them.
+ *
+ * **Details**
+ *
+ * Fails with `InvalidDecision` if one is not about a request of `state`. A decision that the session has received already is no
+ * error, if it is the same one; after a turn that could not begin, it tries again. An empty list does nothing.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const decide = functions.decide
+
+/**
+ * Begins a turn without a message: after a failure, an interruption or `MaxSteps`. Messages that are held are tried again. Does nothing
+ * while a turn is under way.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const resume = functions.resume
+
+/**
+ * Ends the turn that is under way, with the outcome `Interrupted`, and returns when that is stored.
+ *
+ * **Details**
+ *
+ * Calls that wait for approval are denied. `isInterrupted` of the receipt shows that there was a turn or such a call. Messages that
+ * wait are answered next. Calls and steps that had not started do not run then. A message whose turn was being prepared is recorded
+ * without an answer, a first message as soon as a turn begins. A turn in another process of {@link layer} is not reached: the
+ * error is `Elsewhere`.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const interrupt = functions.interrupt
+
+/**
+ * Sets the title, the metadata or both. Fails with `Refused` for a secret, and for too long ones. A turn that is under way in another
+ * process is waited for, as by {@link send}.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const update = functions.update
+
+/**
+ * Interrupts the turn and deletes the session with its journal. Returns whether there was one.
+ *
+ * **Details**
+ *
+ * A turn that is under way in another process is waited for, as by {@link send}. Definitions and values of steps that no other session
+ * uses are deleted, too. A session that cannot be read can be removed.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const remove = functions.remove
+
+/**
+ * The events after a place, then those that happen. The stream does not end: {@link turnEvents} ends with its turn.
+ *
+ * **Details**
+ *
+ * A slow reader does not slow the session. Without `after` the stream waits for a session that does not exist yet. It waits for 90
+ * seconds while the store fails, and for a process that takes the session over. It fails when the session is removed. A new session
+ * under the same id counts from 1 again: a cursor of the first one fails with `EventsUnknown` there, but a number does not show of
+ * which session it is.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const events = functions.events
+
+/**
+ * The state of a session, `None` if there is none.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const state = functions.state
+
+/**
+ * The whole conversation of a session.
+ *
+ * **Details**
+ *
+ * Where a stored event cannot be read it fails with `Unreadable` or `Damaged`, as all other operations do. Use `untilDamage` only
+ * after that: the conversation does not show whether it is whole. A damaged snapshot, which has the events before it, remains an error.
+ * Nothing is changed: copy what is worth keeping, and {@link remove} the session.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const history = functions.history
+
+/**
+ * The value that a step with `writes` wrote last under a key, in any session of the namespace, until that session is removed. The id of
+ * an error is the key. An example is at {@link pruneAll}.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const read: (key: string) => Effect.Effect<Option.Option<Written>, sessionTypes.SessionError, Session> =
+  functions.read
+
+/**
+ * A page of the sessions, newest first.
+ *
+ * **Details**
+ *
+ * It reads a range of an index and one value for each session, however long that is, and opens none. Where a `prefix` selects few
+ * among many sessions, it reads one value for each of these few. The id of an error is the prefix. A store from before the index is
+ * read once as a whole.
+ *
+ * **Example** (The chats of a user)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent, VersionedStore } from "effect-emissary"
+ * import { Session } from "effect-emissary/session"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Session.ask("chat/ada/1", "Hello", { title: "A greeting" })
+ *   const { sessions } = yield* Session.list({ prefix: "chat/ada/" })
+ *   return sessions.map(({ title }) => title)
+ * })
+ *
+ * const sessions = Session.layer([Agent.make("support")]).pipe(
+ *   Layer.provide(VersionedStore.layerMemory),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Hello." }]))
+ * )
+ * assert.deepStrictEqual(await Effect.runPromise(Effect.provide(program, sessions)), ["A greeting"])
+ * ```
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const list = functions.list
+
+/**
+ * The first page of a list, then each session that is new, changed or removed: at once where this process changes it, and within a few
+ * seconds where another process does.
+ *
+ * **Details**
+ *
+ * The end of a turn in another process is seen for sessions that the stream has sent. With filters, `Removed` comes for sessions that
+ * the stream has sent. The stream does not end; while the store fails it waits for 90 seconds.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const listChanges = functions.listChanges
+
+/**
+ * A page of what the sessions share, see {@link Shared}. The id of an error is empty.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const shared: (
+  options?: sessionTypes.SharedOptions
+) => Effect.Effect<SharedPage, sessionTypes.SessionError, Session> = functions.shared
+
+/**
+ * Deletes what no session uses of a page, as it is left by a process that died while a session was removed. {@link pruneAll} takes all
+ * pages.
+ *
+ * @category operations
+ * @since 0.1.0
+ */
+export const prune = functions.prune
 
 /**
  * Hosts agents that are data: messages carry their definitions (`definition` of {@link SendOptions}), and `decode` makes the
@@ -701,7 +905,7 @@ export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
     Session,
     Effect.gen(function* () {
       const host = yield* localSessions.hostOf<Rs[number]>(yield* VersionedStore.VersionedStore, agents, options ?? {})
-      return sessionArguments.checked(yield* localSessions.make(host))
+      return yield* localSessions.make(host)
     })
   )
 
@@ -739,7 +943,7 @@ interface Watched {
   readonly text: string
 }
 
-type Found = Effect.Effect<Option.Option<Answer>, sessionTypes.SessionError>
+type Found = Effect.Effect<Option.Option<Answer>, sessionTypes.SessionError, Session>
 
 /**
  * Finds the end of the first turn with an event of which `isOurs` is true. `look` is asked at the end of each other one, after which
@@ -772,8 +976,7 @@ const endOf = Effect.fnUntraced(function* (
   isOurs: (event: Entry["event"]) => boolean,
   look: Found = Effect.succeedNone
 ) {
-  const sessions = yield* Session
-  const found = yield* sessions.events(id, { after }).pipe(
+  const found = yield* events(id, { after }).pipe(
     Stream.mapAccum(() => unseen, watch(id, isOurs, look)),
     Stream.mapEffect((found) => found),
     Stream.filter(Option.isSome),
@@ -786,8 +989,8 @@ const endOf = Effect.fnUntraced(function* (
 })
 
 /** The answer for a message that waits until calls of another one are decided, `None` where it does not. */
-const waitingFor = Effect.fnUntraced(function* (sessions: sessionTypes.Service, id: string, messageId: string) {
-  const found = yield* sessions.state(id)
+const waitingFor = Effect.fnUntraced(function* (id: string, messageId: string) {
+  const found = yield* state(id)
   if (Option.isNone(found)) return Option.none<Answer>()
   const { cursor, queue, requests, requestsOf: waitsBehind, sequence, status } = found.value
   const isWaiting = status === "waiting" && queue.includes(messageId)
@@ -849,8 +1052,7 @@ const isOf =
  * import assert from "node:assert"
  *
  * const program = Effect.gen(function*() {
- *   const sessions = yield* Session.Session
- *   const receipt = yield* sessions.send("chat/42", "Hello")
+ *   const receipt = yield* Session.send("chat/42", "Hello")
  *   const shown = Session.turnEvents("chat/42", receipt).pipe(Stream.filterMap(ChatEvent.project()), Stream.runCollect)
  *   return (yield* shown).map(({ event }) => event._tag)
  * })
@@ -869,13 +1071,12 @@ const isOf =
 export const turnEvents = (id: string, receipt: TurnPlace): Stream.Stream<Entry, sessionTypes.SessionError, Session> =>
   Stream.unwrap(
     Effect.gen(function* () {
-      const sessions = yield* Session
       if (receipt.isInterrupted === true) return Stream.empty
-      if (receipt.isOfNewest === true) return sessionRun.eventsOfNewest(sessions, id)
-      const look = lookFor(sessions, id, receipt)
+      if (receipt.isOfNewest === true) return sessionRun.eventsOfNewest(yield* Session, id)
+      const look = lookFor(id, receipt)
       if (receipt.isWaiting === true && Option.isSome(yield* look)) return Stream.empty
       const see = watch(id, isOf(receipt), look)
-      return sessions.events(id, { after: receipt.cursor }).pipe(
+      return events(id, { after: receipt.cursor }).pipe(
         Stream.mapAccum(
           () => unseen,
           (before, entry: Entry) => {
@@ -891,25 +1092,24 @@ export const turnEvents = (id: string, receipt: TurnPlace): Stream.Stream<Entry,
   )
 
 /** True for the end of the turn, a failure of the turn included. */
-const isFound = (found: Found): Effect.Effect<boolean> =>
+const isFound = (found: Found): Effect.Effect<boolean, never, Session> =>
   Effect.match(found, { onFailure: ({ reason }) => reason._tag === "TurnFailed", onSuccess: Option.isSome })
 
 const unseen: Watched = { isOurs: false, text: "" }
 
-const lookFor = (sessions: sessionTypes.Service, id: string, { messageId }: TurnPlace): Found =>
-  messageId === undefined ? Effect.succeedNone : waitingFor(sessions, id, messageId)
+const lookFor = (id: string, { messageId }: TurnPlace): Found =>
+  messageId === undefined ? Effect.succeedNone : waitingFor(id, messageId)
 
 const untilEnd = Effect.fnUntraced(function* (
   id: string,
   receipt: TurnPlace
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
-  const sessions = yield* Session
-  if (receipt.isOfNewest === true) return yield* sessionRun.endOf(sessions, id, receipt.cursor)
+  if (receipt.isOfNewest === true) return yield* sessionRun.endOf(yield* Session, id, receipt.cursor)
   if (receipt.isInterrupted === true) {
     const { sequence } = yield* sessionTypes.checkAfter(id, receipt.cursor)
     return { text: "", outcome: { _tag: "Interrupted" }, sequence, cursor: receipt.cursor }
   }
-  const look = lookFor(sessions, id, receipt)
+  const look = lookFor(id, receipt)
   const waiting = receipt.isWaiting === true ? yield* look : Option.none()
   return Option.isSome(waiting) ? waiting.value : yield* endOf(id, receipt.cursor, isOf(receipt), look)
 })
@@ -943,12 +1143,11 @@ export {
    * const cashier = Agent.make("cashier", { toolkit })
    *
    * const program = Effect.gen(function*() {
-   *   const sessions = yield* Session.Session
    *   const asked = yield* Session.ask("order/42", "Pay 5 euros")
    *   assert.strictEqual(asked.outcome._tag, "AwaitingApproval")
    *
-   *   const { requests } = Option.getOrThrow(yield* sessions.state("order/42"))
-   *   const decided = yield* sessions.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
+   *   const { requests } = Option.getOrThrow(yield* Session.state("order/42"))
+   *   const decided = yield* Session.decide("order/42", requests.map((request) => ({ ...request, approved: true })))
    *   const { text } = yield* Session.await("order/42", decided)
    *   assert.strictEqual(text, "Paid.")
    * })
@@ -992,13 +1191,10 @@ export const ask = Effect.fn("Session.ask")(function* (
   input: sessionTypes.Input,
   options?: sessionTypes.SendOptions
 ): Effect.fn.Return<Answer, sessionTypes.SessionError, Session> {
-  const sessions = yield* Session
-  return yield* untilEnd(id, yield* sessions.send(id, input, options))
+  return yield* untilEnd(id, yield* send(id, input, options))
 })
 
-const policies = ["fail", "resume", "restart"] as const
-
-const isPolicy = Schema.is(Schema.Literals(policies))
+const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
 
 /**
  * Runs an agent or a bound plan once under an id, and returns its typed result.
@@ -1042,8 +1238,7 @@ const isPolicy = Schema.is(Schema.Literals(policies))
  *   const asked = yield* Session.run(cashier, job)
  *   assert(asked.outcome === "AwaitingApproval")
  *
- *   const sessions = yield* Session.Session
- *   yield* sessions.decide(job.id, asked.requests.map((request) => ({ ...request, approved: true })))
+ *   yield* Session.decide(job.id, asked.requests.map((request) => ({ ...request, approved: true })))
  *   const paid = yield* Session.result(cashier, job.id)
  *   assert(paid.outcome === "Completed" && paid.output.paid === 5)
  *
@@ -1068,22 +1263,13 @@ export const run = Effect.fn("Session.run")(function* <A>(
   agent: sessionRun.Typed<A>,
   options: sessionRun.RunOptions
 ): Effect.fn.Return<sessionRun.RunResult<A>, sessionTypes.SessionError, Session> {
-  const sessions = yield* Session
-  const { context, conversation, definition, id, ifExists = "fail", input, model } = options
-  const agentName = sessionRun.nameOf(agent)
+  const { id, ifExists = "fail", input, ...sent } = options
   if (!isPolicy(ifExists)) {
-    const problem = sessionMessage.unknownIfExists(ifExists, policies)
-    return yield* new sessionTypes.SessionError({ id, reason: { _tag: "InputInvalid", problem } })
+    const problem = 'expected "fail" or "resume" or "restart" as ifExists, got another value'
+    return yield* new sessionTypes.SessionError({ id, reason: { _tag: "ArgumentInvalid", problem } })
   }
-  const receipt = yield* sessions.send(id, input, {
-    agent: agentName,
-    context,
-    conversation,
-    definition,
-    ifExists,
-    model
-  })
-  return yield* sessionRun.resultOf(sessions, agent, id, sessionEvents.placeOf(receipt))
+  const receipt = yield* send(id, input, { ...sent, ifExists, agent: sessionRun.nameOf(agent) })
+  return yield* sessionRun.resultOf(yield* Session, agent, id, sessionEvents.placeOf(receipt))
 })
 
 /**
@@ -1106,7 +1292,7 @@ export const result = Effect.fn("Session.result")(function* <A>(
  *
  * **When to use**
  *
- * Use it to show how far a plan is: `Picture` draws the state. `state` of the service is cheaper, and has the outcome and the
+ * Use it to show how far a plan is: `Picture` draws the state. {@link state} is cheaper, and has the outcome and the
  * requests.
  *
  * **Details**
@@ -1186,14 +1372,13 @@ export const progress = Effect.fn("Session.progress")(function* <A, R>(
  * })
  *
  * const program = Effect.gen(function*() {
- *   const sessions = yield* Session.Session
  *   yield* Session.run(yield* bound, { id: "report/42", input: "whales" })
- *   const { values } = yield* sessions.shared({ kind: "step-value" })
+ *   const { values } = yield* Session.shared({ kind: "step-value" })
  *   assert.deepStrictEqual(values, [{ kind: "step-value", key: "facts", sessions: ["report/42"] }])
  *
- *   yield* sessions.remove("report/42")
- *   assert(Option.isNone(yield* sessions.read("facts")))
- *   assert.deepStrictEqual(yield* Session.prune(), [])
+ *   yield* Session.remove("report/42")
+ *   assert(Option.isNone(yield* Session.read("facts")))
+ *   assert.deepStrictEqual(yield* Session.pruneAll(), [])
  * })
  *
  * const sessions = Layer.unwrap(Effect.map(bound, (plan) => Session.layer([plan]))).pipe(
@@ -1205,14 +1390,13 @@ export const progress = Effect.fn("Session.progress")(function* <A, R>(
  * @category combinators
  * @since 0.1.0
  */
-export const prune = Effect.fn("Session.prune")(function* (
-  options: Pick<SharedOptions, "kind"> = {}
+export const pruneAll = Effect.fn("Session.pruneAll")(function* (
+  options: Pick<sessionTypes.SharedOptions, "kind"> = {}
 ): Effect.fn.Return<PrunedPage["removed"], sessionTypes.SessionError, Session> {
-  const sessions = yield* Session
   const removed: Array<PrunedPage["removed"][number]> = []
   let after: Option.Option<string> = Option.some("")
   while (Option.isSome(after)) {
-    const page: PrunedPage = yield* sessions.prune({ ...options, after: after.value })
+    const page: PrunedPage = yield* prune({ ...options, after: after.value })
     removed.push(...page.removed)
     after = page.next
   }

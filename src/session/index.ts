@@ -6,3 +6,4 @@
 export * as ChatEvent from "./ChatEvent.ts"
 export * as ClusterSession from "./ClusterSession.ts"
 export * as Session from "./Session.ts"
+export * as SessionApi from "./SessionApi.ts"

@@ -27,7 +27,7 @@ import {
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, VersionedStore } from "effect-emissary"
-import { ClusterSession, Session } from "effect-emissary/session"
+import { ClusterSession, Session, SessionApi } from "effect-emissary/session"
 import { SqliteClient, SqliteRunner } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as sessionEntity from "#src/session/internal/sessionEntity.ts"
@@ -65,11 +65,12 @@ describe("MEND-7 a reader whose runner died", () => {
     const asked: Array<number | string> = []
     const events = sessionEntity.follow({
       id: "a",
-      after: { life: undefined, sequence: after },
+      payload: { after },
+      next: SessionApi.operations.events.next,
       timeout: Duration.seconds(30),
-      ask: (after) => {
+      ask: ({ after = 0 }) => {
         const numbers = answers[asked.length] ?? []
-        asked.push(sessionEvents.afterOf(after))
+        asked.push(after)
         return Stream.fromIterable(
           numbers.flatMap((sequence) => sessionEvents.entriesFrom(life, sequence, [ending.ended]))
         )
@@ -121,7 +122,8 @@ describe("RIGHT-13 a reader on a fleet", () => {
       const elsewhere = new Session.SessionError({ id: "a", reason: { _tag: "Elsewhere", owner: "another" } })
       const events = sessionEntity.follow({
         id: "a",
-        after: sessionEvents.start,
+        payload: {},
+        next: SessionApi.operations.events.next,
         timeout: Duration.seconds(30),
         ask: () =>
           asked++ === 0
@@ -486,9 +488,13 @@ describe("DUR-4 ClusterSession.layer in one process", () => {
               whenBusy: "reject"
             }
           },
-          reply: { _tag: "Success", value: { version: 1, messageId: "m1", sequence: 1, cursor } }
+          reply: { _tag: "Success", value: { version: 1, value: { messageId: "m1", sequence: 1, cursor } } }
         },
-        { tag: "Resume", payload: { key: "", body }, reply: { _tag: "Success", value: { version: 1, ...resumed } } },
+        {
+          tag: "Resume",
+          payload: { key: "", body },
+          reply: { _tag: "Success", value: { version: 1, value: resumed } }
+        },
         {
           tag: "Decide",
           payload: { key: "", body: { ...body, decisions: [decision] } },

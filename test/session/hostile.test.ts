@@ -8,6 +8,7 @@ import { SqliteClient } from "effect-emissary/node"
 import { ChatEvent, ClusterSession, Session } from "effect-emissary/session"
 import { ScriptedModel } from "effect-emissary/testing"
 import * as sessionEntity from "#src/session/internal/sessionEntity.ts"
+import * as sessionService from "#src/session/internal/sessionService.ts"
 import { test } from "../test.ts"
 import * as t from "./sessions.ts"
 
@@ -165,12 +166,12 @@ describe("RIGHT-22 a call that names another session than the one that it was se
   test.live("is refused by the runner, and makes no second actor of that session", layer, function* () {
     const client = yield* sessionEntity.entityOf("session").client
     yield* Session.ask("u/1", "hi")
-    const found = yield* Effect.flip(client("u/2").State({ id: "u/1" }))
+    const call = (to: string, name: string) => sessionService.callOf<unknown>(client(to), name)({ id: "u/1" })
+    const found = yield* Effect.flip(call("u/2", "State"))
     assert(found instanceof Session.SessionError)
     assert.strictEqual(found.reason._tag, "ArgumentInvalid")
-    const right = yield* client("u/1").State({ id: "u/1" })
-    assert.isTrue(Option.isSome(right.state))
-    yield* client("u/2").Turn({ id: "u/1" })
+    assert.isTrue(Option.isOption(yield* call("u/1", "State")))
+    yield* call("u/2", "Turn")
   })
 })
 

@@ -260,11 +260,11 @@ describe("KEEP-3 PLAN-6 a plan under an id", () => {
       for (const ifExists of ["resum", "continue", "RESUME", "", 3, null]) {
         // Sound: a policy of a configuration that is not checked
         const error = yield* Effect.flip(Session.run(plan, { ...job, ifExists: ifExists as never }))
-        assert.strictEqual(error.reason._tag, "InputInvalid")
-        assert.include(error.message, 'expected ifExists "fail", "resume", "restart" or none, got ')
+        assert.strictEqual(error.reason._tag, "ArgumentInvalid")
+        assert.include(error.message, 'expected "fail" or "resume" or "restart" as ifExists, got ')
         if (ifExists === "continue") continue
         const refused = yield* Effect.flip(sessions.send(job.id, "go", { ifExists: ifExists as never }))
-        assert.strictEqual(refused.reason._tag, "InputInvalid")
+        assert.strictEqual(refused.reason._tag, "ArgumentInvalid")
       }
       assert.isTrue(Option.isNone(yield* sessions.state(job.id)))
       assert.deepStrictEqual(ran, [])

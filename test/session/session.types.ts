@@ -1,4 +1,4 @@
-import { Effect, type Layer, Schema } from "effect"
+import { Effect, type Layer, Schema, type Stream } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Sharding } from "effect/cluster"
 import { Agent, type VersionedStore } from "effect-emissary"
@@ -6,6 +6,7 @@ import { ClusterSession, Session } from "effect-emissary/session"
 import { Plan, Step } from "effect-emissary/plan"
 import type { SqlClient } from "effect/sql"
 import { expectTypeOf } from "vitest"
+import { struct } from "#src/session/internal/sessionTypes.ts"
 
 // MEND-14: a function that takes several agents requires what each of them requires
 
@@ -77,3 +78,32 @@ expectTypeOf(Effect.flatMap(Film, (film) => Session.run(film, job))).toEqualType
 
 // @ts-expect-error there is no policy of this name
 void Session.run(judge, { ...job, ifExists: "continue" })
+
+// HOUSE-1: the functions have the types of the table, and the Schema of options has each of their members
+
+expectTypeOf(Session.send).toEqualTypeOf<
+  (
+    id: string,
+    input: Session.Input,
+    options?: Session.SendOptions
+  ) => Effect.Effect<Session.MessageReceipt, Session.SessionError, Session.Session>
+>()
+expectTypeOf(Session.events).toEqualTypeOf<
+  (id: string, options?: Session.EventsOptions) => Stream.Stream<Session.Entry, Session.SessionError, Session.Session>
+>()
+expectTypeOf<Session.Service["list"]>().toEqualTypeOf<
+  (options?: Session.ListOptions) => Effect.Effect<Session.Page, Session.SessionError>
+>()
+
+interface Mail {
+  readonly text: string
+  readonly model?: string | undefined
+}
+const model = Schema.optionalKey(Schema.String)
+void struct<Mail>()({ text: Schema.String, model })
+// @ts-expect-error an optional field is missing
+void struct<Mail>()({ text: Schema.String })
+// @ts-expect-error a field is no member
+void struct<Mail>()({ text: Schema.String, model, size: Schema.Number })
+// @ts-expect-error a field has another type
+void struct<Mail>()({ text: Schema.Number, model })

@@ -179,7 +179,7 @@ for (const [name, layer] of hosts) {
       yield* sessions.remove("d")
       assert.strictEqual(yield* value, undefined)
       assert.deepStrictEqual(yield* left, [])
-      assert.deepStrictEqual(yield* Session.prune(), [])
+      assert.deepStrictEqual(yield* Session.pruneAll(), [])
     })
 
     test.live("is listed by kind and page; a wrong option is a typed error", layer, function* () {
@@ -217,7 +217,7 @@ for (const [name, layer] of hosts) {
       yield* text("b", digest)
       yield* sessions.remove("a")
       yield* sessions.remove("b")
-      assert.deepStrictEqual(yield* Session.prune(), [])
+      assert.deepStrictEqual(yield* Session.pruneAll(), [])
       assert.deepStrictEqual(yield* shared, { [digest]: [] })
     })
   })
@@ -272,7 +272,7 @@ const assertKept = Effect.fnUntraced(function* (place: string, newest = 0) {
 /** Nothing is there without a session that uses it; without sessions nothing at all. */
 const assertPruned = Effect.fnUntraced(function* (place: string, newest = 0) {
   const sessions = yield* Session.Session
-  yield* Session.prune()
+  yield* Session.pruneAll()
   yield* assertKept(place, newest)
   const ids = yield* idsOf
   for (const [key, users] of Object.entries(yield* shared)) {
@@ -280,7 +280,7 @@ const assertPruned = Effect.fnUntraced(function* (place: string, newest = 0) {
   }
   for (const id of ids) yield* sessions.remove(id)
   // The use of a session that was never begun may be behind the use of a session that is there
-  yield* Session.prune()
+  yield* Session.pruneAll()
   // A session that was never begun leaves the rows of its use
   const rows = (yield* left).filter((key) => !key.includes("/uses/"))
   assert.deepStrictEqual(rows, [], place)
@@ -408,7 +408,7 @@ describe("RIGHT-15 many processes at once", () => {
             if (what === 0) return yield* sessions.remove(id)
             if (what === 1) return yield* sessions.fork(other, { to: id })
             if (what === 2) return yield* report(id)
-            if (what === 4) return yield* Session.prune()
+            if (what === 4) return yield* Session.pruneAll()
             return yield* sessions.send(id, "go", {
               definition: given,
               ...(what === 3 && { ifExists: "restart" as const })
@@ -534,13 +534,13 @@ describe("RIGHT-15 prune", () => {
     const { definition, digest } = yield* encode("One.")
     const asked = yield* Effect.forkChild(first.run(text("a", definition)))
     yield* Deferred.await(isReached)
-    assert.deepStrictEqual(yield* second.run(Session.prune()), [])
+    assert.deepStrictEqual(yield* second.run(Session.pruneAll()), [])
     yield* TestClock.adjust("59 minutes")
-    assert.deepStrictEqual(yield* second.run(Session.prune()), [])
+    assert.deepStrictEqual(yield* second.run(Session.pruneAll()), [])
     assert.deepStrictEqual(yield* second.run(shared), { [digest]: ["a"] })
     yield* TestClock.adjust("1 minute")
-    assert.deepStrictEqual(yield* second.run(Session.prune({ kind: "step-value" })), [])
-    assert.deepStrictEqual(yield* second.run(Session.prune()), [{ kind: "definition", key: digest }])
+    assert.deepStrictEqual(yield* second.run(Session.pruneAll({ kind: "step-value" })), [])
+    assert.deepStrictEqual(yield* second.run(Session.pruneAll()), [{ kind: "definition", key: digest }])
     yield* Fiber.interrupt(asked)
     yield* Deferred.succeed(canBegin, undefined)
   })
@@ -560,7 +560,7 @@ describe("RIGHT-15 prune", () => {
     assert.deepStrictEqual(yield* run(shared), { [one.digest]: ["a"], [two.digest]: ["a"] })
     yield* TestClock.adjust("2 hours")
     const second = yield* processOf(store, idle)
-    assert.deepStrictEqual(yield* second.run(Session.prune()), [{ kind: "definition", key: one.digest }])
+    assert.deepStrictEqual(yield* second.run(Session.pruneAll()), [{ kind: "definition", key: one.digest }])
     assert.deepStrictEqual(yield* second.run(shared), { [two.digest]: ["a"] })
   })
 
@@ -582,9 +582,9 @@ describe("RIGHT-15 prune", () => {
       const { values } = yield* sessions.shared({ kind: "step-value" })
       assert.deepStrictEqual(values, [{ kind: "step-value", key: "foreign", sessions: [], isUnreadable: true }])
       yield* TestClock.adjust("2 hours")
-      assert.deepStrictEqual(yield* Session.prune(), [])
+      assert.deepStrictEqual(yield* Session.pruneAll(), [])
       yield* sessions.remove("!")
-      assert.deepStrictEqual(yield* Session.prune(), [{ kind: "definition", key: digest }])
+      assert.deepStrictEqual(yield* Session.pruneAll(), [{ kind: "definition", key: digest }])
       assert.deepStrictEqual(
         (yield* left).filter((key) => !key.startsWith("session/writes/")),
         []

@@ -551,7 +551,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "a reader begins again where it began",
     function: "eventsOf",
     file: "src/session/internal/localSessions.ts",
-    text: `            seen = sessionEvents.placeOf(entry)
+    text: `        seen = sessionEvents.placeOf(entry)
 `,
     replacement: "",
     tests: ["owners", "readers"]

@@ -28,7 +28,7 @@ import * as sessionDefinitions from "./sessionDefinitions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import * as sessionList from "./sessionList.ts"
 import * as sessionLog from "./sessionLog.ts"
-import * as sessionMessage from "./sessionMessage.ts"
+import * as sessionService from "./sessionService.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 import * as sessionUses from "./sessionUses.ts"
 import type * as sessionWriter from "./sessionWriter.ts"
@@ -88,7 +88,7 @@ export interface LocalHost {
   readonly store: VersionedStore.Service
   readonly namespace: string
   readonly idleTime: Duration.Duration
-  readonly listChanges: sessionTypes.Service["listChanges"]
+  readonly listChanges: sessionService.Service["listChanges"]
   readonly host: Omit<sessionWriter.Host, "markOf" | "onBusy" | "onTurn" | "onIdle" | "isExclusive">
 }
 
@@ -175,10 +175,10 @@ const isElsewhere = ({ reason }: sessionTypes.SessionError): boolean => reason._
 const isDamaged = ({ reason }: sessionTypes.SessionError): boolean =>
   reason._tag === "Unreadable" || reason._tag === "Damaged"
 
-export const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
+const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
 
 /** Removes a session, also one that cannot be opened. */
-export const removing =
+const removing =
   ({ shared }: Pick<sessionWriter.Host, "shared">, id: string) =>
   (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>
     Effect.catchIf(removed, isDamaged, () => Effect.mapError(shared.remove(id), failOf(id)))
@@ -196,14 +196,14 @@ const withWaiting = Effect.fnUntraced(function* (memory: sessionEvents.Memory) {
 })
 
 /** The conversation of a session; with `untilDamage` the part of it before the first damaged event. */
-export const readingUntilDamage =
-  (sessions: sessionLog.SessionLog, id: string, isAskedFor: boolean | undefined) =>
+const readingUntilDamage =
+  (sessions: sessionLog.SessionLog, id: string, { untilDamage }: sessionTypes.HistoryOptions) =>
   (
     history: Effect.Effect<Conversation.Conversation, sessionTypes.SessionError>
   ): Effect.Effect<Conversation.Conversation, sessionTypes.SessionError> =>
     Effect.catchIf(
       history,
-      (error) => isAskedFor === true && isDamaged(error),
+      (error) => untilDamage === true && isDamaged(error),
       (error) =>
         Effect.matchEffect(sessions.readable(id), {
           onFailure: () => Effect.fail(error),
@@ -213,6 +213,43 @@ export const readingUntilDamage =
           })
         })
     )
+
+/** Sends a call to the session in memory of this process. */
+type Use = <A>(
+  id: string,
+  run: (session: liveSession.LiveSession) => Effect.Effect<A, sessionTypes.SessionError>
+) => Effect.Effect<A, sessionTypes.SessionError>
+
+/** The handlers of the operations, in the process that has the sessions. */
+export const handlersOf = (
+  { host, listChanges }: Pick<LocalHost, "host" | "listChanges">,
+  use: Use,
+  events: (id: string, after: sessionEvents.Place) => Stream.Stream<sessionEvents.Entry, sessionTypes.SessionError>
+): sessionService.Handlers => ({
+  // The operations of a session in memory, which those below replace in part
+  ...sessionService.each<sessionService.Handlers>(
+    (name, { at }) =>
+      (id: string, payload: sessionService.Payload) =>
+        use(at(id, payload), ({ answers }) => sessionService.callOf(answers, name)(id, payload))
+  ),
+  send: (id, payload) => use(id, ({ answers }) => answers.send(id, payload)).pipe(rejectedWhenBusy(payload)),
+  history: (id, payload) =>
+    use(id, ({ answers }) => answers.history(id, payload)).pipe(readingUntilDamage(host.sessions, id, payload)),
+  remove: (id, payload) => use(id, ({ answers }) => answers.remove(id, payload)).pipe(removing(host, id)),
+  events: (id, { after }) =>
+    Stream.unwrap(Effect.map(sessionTypes.checkAfter(id, after), (place) => events(id, place))),
+  read: (_, { key }) => Effect.mapError(host.writes.read(key), failOf(key)),
+  list: (_, options) => sessionList.page(host.sessions, options),
+  listChanges: (_, options) => listChanges(options),
+  shared: (_, options) => Effect.mapError(host.shared.page(options), failOf("")),
+  prune: (_, options) => Effect.mapError(host.shared.prune(options), failOf(""))
+})
+
+/** A message that is not to wait finds a session in another process busy. */
+const rejectedWhenBusy = ({ whenBusy }: sessionTypes.SendOptions) =>
+  Effect.mapError((error: sessionTypes.SessionError) =>
+    whenBusy === "reject" && isElsewhere(error) ? failOf(error.id)({ _tag: "Busy", status: "running" }) : error
+  )
 
 /** A message is tried again this often while another process has the session in a turn. */
 const pollInterval = Duration.millis(250)
@@ -308,50 +345,36 @@ const sweeperOf = (
 }
 
 /** The events of a session, which continue where they were when another process takes the session over. */
-const eventsOf =
-  (
-    open: (id: string) => Effect.Effect<liveSession.LiveSession, sessionTypes.SessionError, Scope.Scope>
-  ): sessionTypes.Service["events"] =>
-  (id, options) =>
-    Stream.unwrap(
-      Effect.map(sessionTypes.checkAfter(id, options?.after), (after) => {
-        let seen = after
-        return Stream.unwrap(
-          Effect.map(
-            Effect.suspend(() => open(id)),
-            ({ events }) => events(seen)
-          )
-        ).pipe(
-          Stream.map((entry) => {
-            seen = sessionEvents.placeOf(entry)
-            return entry
-          }),
-          Stream.retry(untilReadable)
-        )
-      })
+const eventsOf = (
+  open: Effect.Effect<liveSession.LiveSession, sessionTypes.SessionError, Scope.Scope>,
+  after: sessionEvents.Place
+): Stream.Stream<sessionEvents.Entry, sessionTypes.SessionError> =>
+  Stream.suspend(() => {
+    let seen = after
+    return Stream.unwrap(
+      Effect.map(
+        Effect.suspend(() => open),
+        ({ events }) => events(seen)
+      )
+    ).pipe(
+      Stream.map((entry) => {
+        seen = sessionEvents.placeOf(entry)
+        return entry
+      }),
+      Stream.retry(untilReadable)
     )
+  })
 
 /** The service over sessions in memory. */
 export const make = Effect.fnUntraced(function* (
   local: LocalHost
-): Effect.fn.Return<sessionTypes.Service, never, Scope.Scope> {
+): Effect.fn.Return<sessionService.Service, never, Scope.Scope> {
   const scope = yield* Effect.scope
   const marks = makeMarks(local)
   /** The limits of the layer hold for all that is stored and read. */
   const limits = Context.get(local.host.context, plainJson.Limits)
   const ofLayer = Effect.provideService(plainJson.Limits, limits)
 
-  /** Those of a call hold for its input, too. */
-  const checkInput = (
-    id: string,
-    input: sessionTypes.Input | undefined,
-    options: sessionTypes.SendOptions | undefined
-  ) =>
-    Effect.contextWith((context: Context.Context<never>) =>
-      input === undefined || (context.mapUnsafe.get(plainJson.Limits.key) ?? limits) === limits
-        ? Effect.void
-        : Effect.mapError(sessionMessage.read("", input, options ?? {}), failOf(id))
-    )
   const resident = new Set<liveSession.LiveSession>()
 
   const host: sessionWriter.Host = {
@@ -389,87 +412,41 @@ export const make = Effect.fnUntraced(function* (
     idleTimeToLive: local.idleTime
   })
 
-  const using = <A>(
-    id: string,
-    use: (session: liveSession.LiveSession) => Effect.Effect<A, sessionTypes.SessionError>
-  ): Effect.Effect<A, sessionTypes.SessionError> => ofLayer(Effect.scoped(Effect.flatMap(RcMap.get(sessions, id), use)))
-
-  /** Waits while another process has the session in a turn. */
-  const untilFree = <A>(effect: Effect.Effect<A, sessionTypes.SessionError>, options?: sessionTypes.SendOptions) =>
-    options?.whenBusy === "reject"
-      ? Effect.mapError(effect, (error) =>
-          isElsewhere(error)
-            ? new sessionTypes.SessionError({ id: error.id, reason: { _tag: "Busy", status: "running" } })
-            : error
-        )
-      : Effect.retry(effect, { while: isElsewhere, schedule: Schedule.spaced(pollInterval) })
+  const using: Use = (id, use) => Effect.scoped(Effect.flatMap(RcMap.get(sessions, id), use))
 
   /** Keeps a session in memory until it is idle. */
-  const stay = (id: string): Effect.Effect<void> => fork(Effect.ignore(using(id, ({ untilIdle }) => untilIdle)))
+  const stay = (id: string): Effect.Effect<void> =>
+    fork(Effect.ignore(ofLayer(using(id, ({ untilIdle }) => untilIdle))))
 
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() =>
       Effect.forEach(resident, ({ drain }) => Effect.exit(drain), { concurrency: "unbounded", discard: true })
     )
   )
-  yield* sweeperOf(local, marks, fork, (id) => using(id, ({ idle }) => idle)).pipe(
+  yield* sweeperOf(local, marks, fork, (id) => ofLayer(using(id, ({ idle }) => idle))).pipe(
     Effect.catchCause((cause) => Effect.logWarning("sessions: the store was not searched for turns", cause)),
     Effect.andThen(Effect.sleep(local.host.leaseTime)),
     Effect.forever,
     Effect.forkScoped
   )
 
-  return {
-    send: Effect.fn("Session.send")((id, input, options) =>
-      Effect.andThen(
-        checkInput(id, input, options),
-        untilFree(
-          using(id, ({ send }) => send(input, options)),
-          options
-        )
-      )
-    ),
-    edit: Effect.fn("Session.edit")((id, options) =>
-      Effect.andThen(
-        checkInput(id, options.input, { context: options.context }),
-        untilFree(using(id, ({ edit }) => edit(options)))
-      )
-    ),
-    fork: Effect.fn("Session.fork")((id, { at, to }) => untilFree(using(to, ({ fork }) => fork(id, at)))),
-    withdraw: Effect.fn("Session.withdraw")((id, messageId) =>
-      untilFree(using(id, ({ withdraw }) => withdraw(messageId)))
-    ),
-    decide: Effect.fn("Session.decide")((id, decisions) =>
-      sessionTypes.deciding(
-        id,
-        decisions,
-        Effect.suspend(() => untilFree(using(id, ({ state }) => state))),
-        (decisions) => untilFree(using(id, ({ decide }) => decide(decisions)))
-      )
-    ),
-    resume: Effect.fn("Session.resume")((id) => untilFree(using(id, ({ resume }) => resume))),
-    interrupt: Effect.fn("Session.interrupt")((id) => using(id, ({ interrupt }) => interrupt)),
-    events: eventsOf((id) => RcMap.get(sessions, id)),
-    // A session that was lost a moment ago is opened again
-    state: Effect.fn("Session.state")((id) => untilFree(using(id, ({ state }) => state))),
-    history: Effect.fn("Session.history")((id, options) =>
-      untilFree(using(id, ({ history }) => history)).pipe(
-        readingUntilDamage(local.host.sessions, id, options?.untilDamage)
-      )
-    ),
-    update: Effect.fn("Session.update")((id, details) => untilFree(using(id, ({ update }) => update(details)))),
-    read: Effect.fn("Session.read")((key) => ofLayer(Effect.mapError(local.host.writes.read(key), failOf(key)))),
-    list: Effect.fn("Session.list")((options) => ofLayer(sessionList.page(local.host.sessions, options ?? {}))),
-    shared: Effect.fn("Session.shared")((options) =>
-      ofLayer(Effect.mapError(local.host.shared.page(options ?? {}), failOf("")))
-    ),
-    prune: Effect.fn("Session.prune")((options) =>
-      ofLayer(Effect.mapError(local.host.shared.prune(options ?? {}), failOf("")))
-    ),
-    listChanges: (options) =>
-      Stream.provideService(Stream.retry(local.listChanges(options), untilReadable), plainJson.Limits, limits),
-    remove: Effect.fn("Session.remove")((id) =>
-      untilFree(using(id, ({ remove }) => remove)).pipe(removing(local.host, id))
-    )
-  }
+  const listed: LocalHost["listChanges"] = (options) => Stream.retry(local.listChanges(options), untilReadable)
+  const handlers = handlersOf({ ...local, listChanges: listed }, using, (id, after) =>
+    eventsOf(RcMap.get(sessions, id), after)
+  )
+  return sessionService.make(
+    (name, { prepare, waits }, id, payload) =>
+      Effect.contextWith((context: Context.Context<never>) => {
+        // The session checks the payload. The limits of a call hold for its input, too
+        const isOurs = (context.mapUnsafe.get(plainJson.Limits.key) ?? limits) === limits
+        // A session that was lost a moment ago is opened again, and a turn in another process is waited for
+        const answered = Effect.retry(sessionService.callOf(handlers, name)(id, payload), {
+          while: (error) => waits && isElsewhere(error),
+          schedule: Schedule.spaced(pollInterval)
+        })
+        return Effect.andThen(isOurs ? Effect.void : prepare(id, payload), ofLayer(answered))
+      }).pipe(Effect.withSpan(`Session.${name}`)),
+    (name, _, id, payload) =>
+      Stream.provideService(sessionService.callOf(handlers, name)(id, payload), plainJson.Limits, limits)
+  )
 })

@@ -31,9 +31,6 @@ import * as storage from "../../store/internal/storage.ts"
 import type { Reason } from "./sessionTypes.ts"
 import type { SessionUses, User } from "./sessionUses.ts"
 
-/** A definition of a message: an agent as JSON, or the digest of one that is stored. */
-export const Definition = Schema.Union([Schema.String, Schema.Record(Schema.String, Schema.Json)])
-
 const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "DefinitionInvalid", problem })
 
 /** The place of the options of a model in a definition, which may be signed, and in those of the agents inside. */

@@ -34,176 +34,22 @@ import * as Entity from "effect/cluster/Entity"
 import * as Sharding from "effect/cluster/Sharding"
 import * as ShardingConfig from "effect/cluster/ShardingConfig"
 import * as Rpc from "effect/rpc/Rpc"
-import * as Conversation from "../../conversation/Conversation.ts"
-import * as Message from "../../conversation/Message.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
-import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as runParts from "../../run/internal/runParts.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
 import * as clusterTables from "./clusterTables.ts"
 import * as liveSession from "./liveSession.ts"
-import { durationOf, failOf, type LocalHost, readingUntilDamage, removing } from "./localSessions.ts"
-import * as sessionDefinitions from "./sessionDefinitions.ts"
-import * as sessionDetails from "./sessionDetails.ts"
+import { durationOf, handlersOf, type LocalHost } from "./localSessions.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
-import * as sessionList from "./sessionList.ts"
-import * as sessionMessage from "./sessionMessage.ts"
+import * as sessionService from "./sessionService.ts"
 import * as sessionTypes from "./sessionTypes.ts"
-import * as sessionUses from "./sessionUses.ts"
-import * as stepWrites from "./stepWrites.ts"
-import type { Service, SessionError } from "./sessionTypes.ts"
+import type { SessionError } from "./sessionTypes.ts"
 
 // Messages between runners and clients of different releases: each has a version
 
-const Call = Schema.Struct({ id: Schema.String })
-
-const call = VersionedCodec.single({ what: "call of a session", value: Call }).schema
-
-const historyCall = VersionedCodec.single({
-  what: "call of a session",
-  value: Schema.Struct({ ...Call.fields, untilDamage: Schema.optionalKey(Schema.Boolean) })
-}).schema
-
-const Input = Schema.Union([Schema.String, ToolResult.NonEmptyContent, planRunParts.InputParts])
-
-const SendBody = VersionedCodec.single({
-  what: "message to a session",
-  value: Schema.Struct({
-    ...Call.fields,
-    messageId: Schema.String,
-    input: Input,
-    agent: Schema.optionalKey(Schema.String),
-    context: Schema.optionalKey(runParts.Context),
-    model: Schema.optionalKey(Schema.String),
-    definition: Schema.optionalKey(sessionDefinitions.Definition),
-    conversation: Schema.optionalKey(runParts.History),
-    whenBusy: Schema.optionalKey(Schema.Literals(["queue", "reject"])),
-    pending: Schema.optionalKey(Schema.Literals(["keep", "deny"])),
-    title: Schema.optionalKey(Schema.String),
-    metadata: Schema.optionalKey(runParts.Context),
-    ifExists: Schema.optionalKey(sessionTypes.IfExists)
-  }),
-  data: ["/input", "/context", "/conversation", "/definition"]
-}).schema
-
-const EditBody = VersionedCodec.single({
-  what: "edit of a message",
-  value: Schema.Struct({
-    ...Call.fields,
-    messageId: Schema.String,
-    newMessageId: Schema.String,
-    input: Schema.optionalKey(Input),
-    context: Schema.optionalKey(runParts.Context),
-    model: Schema.optionalKey(Schema.String)
-  }),
-  data: ["/input", "/context"]
-}).schema
-
-const WithdrawBody = VersionedCodec.single({
-  what: "call to withdraw a message",
-  value: Schema.Struct({ ...Call.fields, messageId: Schema.String })
-}).schema
-
-const ForkBody = VersionedCodec.single({
-  what: "fork of a session",
-  value: Schema.Struct({
-    ...Call.fields,
-    from: Schema.String,
-    at: Schema.optionalKey(Schema.Union([Schema.Number, Schema.String]))
-  })
-}).schema
-
-const DecideBody = VersionedCodec.single({
-  what: "decisions for a session",
-  value: Schema.Struct({ ...Call.fields, decisions: Schema.NonEmptyArray(runParts.Decision) }),
-  data: runParts.userData
-}).schema
-
-const UpdateBody = VersionedCodec.single({
-  what: "details of a session",
-  value: Schema.Struct({
-    ...Call.fields,
-    title: Schema.optionalKey(Schema.String),
-    metadata: Schema.optionalKey(runParts.Context)
-  })
-}).schema
-
-const listCall = VersionedCodec.single({
-  what: "call for a list of sessions",
-  value: Schema.Struct({
-    prefix: Schema.optionalKey(Schema.String),
-    after: Schema.optionalKey(Schema.String),
-    limit: Schema.optionalKey(Schema.Number),
-    agent: Schema.optionalKey(Schema.String),
-    status: Schema.optionalKey(sessionEvents.Status),
-    updatedAfter: Schema.optionalKey(runParts.Time),
-    updatedBefore: Schema.optionalKey(runParts.Time),
-    metadata: Schema.optionalKey(runParts.Context)
-  }),
-  data: ["/metadata"]
-}).schema
-
-const sharedCall = VersionedCodec.single({
-  what: "call for what sessions share",
-  value: Schema.Struct({
-    kind: Schema.optionalKey(sessionUses.Kind),
-    after: Schema.optionalKey(Schema.String),
-    limit: Schema.optionalKey(Schema.Number)
-  })
-}).schema
-
-const EventsPayload = VersionedCodec.single({
-  what: "reader of a session",
-  value: Schema.Struct({ ...Call.fields, after: Schema.Int, life: Schema.optionalKey(Schema.String) })
-}).schema
-
-const receipt = VersionedCodec.single({ what: "receipt of a command", value: sessionTypes.ReceiptSchema }).schema
-
-const messageReceipt = VersionedCodec.single({
-  what: "receipt of a message",
-  value: sessionTypes.MessageReceiptSchema
-}).schema
-
-const state = VersionedCodec.single({
-  what: "state of a session",
-  value: Schema.Struct({ state: Schema.OptionFromNullOr(sessionTypes.StateSchema) }),
-  data: runParts.userData
-}).schema
-
-const page = VersionedCodec.single({
-  what: "list of sessions",
-  value: sessionTypes.PageSchema
-}).schema
-
-const sharedPage = VersionedCodec.single({ what: "what sessions share", value: sessionUses.SharedPageSchema }).schema
-
-const prunedPage = VersionedCodec.single({ what: "what was removed", value: sessionUses.PrunedPageSchema }).schema
-
-const listChange = VersionedCodec.single({
-  what: "change of the list of sessions",
-  value: Schema.Struct({ change: sessionTypes.ListChangeSchema })
-}).schema
-
-const readCall = VersionedCodec.single({
-  what: "call for the value of a step",
-  value: Schema.Struct({ key: Schema.String })
-}).schema
-
-const written = VersionedCodec.single({
-  what: "value of a step",
-  value: Schema.Struct({ written: Schema.OptionFromNullOr(stepWrites.WrittenSchema) }),
-  data: ["/written/value"]
-}).schema
-
-const entry = VersionedCodec.single({
-  what: "event of a session",
-  value: sessionEvents.EntrySchema,
-  data: runParts.userData
-}).schema
+const call = VersionedCodec.single({ what: "call of a session", value: Schema.Struct({ id: Schema.String }) }).schema
 
 const error = VersionedCodec.single({
   what: "error of a session",
@@ -211,13 +57,41 @@ const error = VersionedCodec.single({
   member: "error"
 }).schema
 
+/** Values of users, which have limits of their own. */
+const data = [...runParts.userData, "/input", "/context", "/conversation", "/definition", "/metadata", "/value/value"]
+
 /** The call is delivered although its runner dies or its caller leaves. With the same key it is the same call. */
 const delivered = Context.make(ClusterSchema.Persisted, true).pipe(Context.add(ClusterSchema.Uninterruptible, "client"))
 
-const keyed = <S extends Schema.Top>(body: S) => ({
-  payload: { key: Schema.String, body },
-  primaryKey: ({ key }: { readonly key: string }) => key
-})
+/** The members of a payload, and the id of the session; or, where the message is kept, its key and these. */
+interface Sent extends sessionService.Payload {
+  readonly id?: string
+  readonly body?: Sent
+}
+
+/** The name of an operation on the wire. */
+const rpcName = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1)
+
+/** The message of an operation. A message that is kept has a key: with the same key it is the same call. */
+const rpcOf = (name: string, { about, isKept, kind, payload, success }: sessionService.AnyOperation): Rpc.Any => {
+  const members = about === "session" ? { id: Schema.String, ...payload.fields } : payload.fields
+  const value: Schema.Codec<unknown, unknown> = Schema.Struct(members)
+  const body = VersionedCodec.single({ what: `${name} of a session`, value, data }).schema
+  const what = `answer to ${name} of a session`
+  const options = { success: VersionedCodec.single({ what, value: success, member: "value", data }).schema, error }
+  if (kind === "stream") {
+    return Rpc.make(rpcName(name), { ...options, payload: body, stream: true }).annotate(
+      ClusterSchema.InterruptOnTermination,
+      true
+    )
+  }
+  if (!isKept) return Rpc.make(rpcName(name), { ...options, payload: body })
+  return Rpc.make(rpcName(name), {
+    ...options,
+    payload: { key: Schema.String, body },
+    primaryKey: ({ key }) => key
+  }).annotateMerge(delivered)
+}
 
 /**
  * A text as a part of the tables of the cluster, which hold a limited number of characters, and not all of them. The form
@@ -226,34 +100,26 @@ const keyed = <S extends Schema.Top>(body: S) => ({
 const nameOf = (text: string, longest: number): string =>
   /^(?!sha256:)[\x21-\x7e]+$/.test(text) && text.length <= longest ? text : `sha256:${storage.digestKey(text)}`
 
+// A runner that stops leaves the turn to the next one
+const Turn = Rpc.make("Turn", { payload: call })
+  .annotateMerge(delivered)
+  .annotate(ClusterSchema.InterruptOnTermination, true)
+
+/** The messages of the table, whichever they are. */
+type Message = Rpc.Rpc<
+  string,
+  Schema.Codec<Sent, unknown>,
+  Schema.Codec<unknown, unknown>,
+  Schema.Codec<SessionError, unknown>
+>
+
+/** The entity with one message for each operation, and `Turn`. */
 export const entityOf = (namespace: string) =>
-  Entity.make(`effect-emissary/Session/${nameOf(namespace, 100)}`, [
-    Rpc.make("Send", { ...keyed(SendBody), success: messageReceipt, error }).annotateMerge(delivered),
-    Rpc.make("Edit", { ...keyed(EditBody), success: messageReceipt, error }).annotateMerge(delivered),
-    Rpc.make("Withdraw", { ...keyed(WithdrawBody), success: Schema.Boolean, error }).annotateMerge(delivered),
-    Rpc.make("Fork", { ...keyed(ForkBody), success: receipt, error }).annotateMerge(delivered),
-    Rpc.make("Decide", { ...keyed(DecideBody), success: receipt, error }).annotateMerge(delivered),
-    Rpc.make("Resume", { ...keyed(call), success: receipt, error }).annotateMerge(delivered),
-    // A runner that stops leaves the turn to the next one
-    Rpc.make("Turn", { payload: call }).annotateMerge(delivered).annotate(ClusterSchema.InterruptOnTermination, true),
-    Rpc.make("Events", { payload: EventsPayload, success: entry, error, stream: true }).annotate(
-      ClusterSchema.InterruptOnTermination,
-      true
-    ),
-    Rpc.make("Interrupt", { payload: call, success: receipt, error }),
-    Rpc.make("State", { payload: call, success: state, error }),
-    Rpc.make("Update", { ...keyed(UpdateBody), success: receipt, error }).annotateMerge(delivered),
-    Rpc.make("List", { payload: listCall, success: page, error }),
-    Rpc.make("ListChanges", { payload: listCall, success: listChange, error, stream: true }).annotate(
-      ClusterSchema.InterruptOnTermination,
-      true
-    ),
-    Rpc.make("Read", { payload: readCall, success: written, error }),
-    Rpc.make("History", { payload: historyCall, success: Conversation.Conversation, error }),
-    Rpc.make("Remove", { payload: call, success: Schema.Boolean, error }),
-    Rpc.make("Shared", { payload: sharedCall, success: sharedPage, error }),
-    Rpc.make("Prune", { payload: sharedCall, success: prunedPage, error })
-  ])
+  Entity.make(
+    `effect-emissary/Session/${nameOf(namespace, 100)}`,
+    // Sound: what is sent comes from the table, and an operation that is a stream is asked for as one
+    [Turn, ...sessionService.all.map(([name, operation]) => rpcOf(name, operation))] as Array<Rpc.Any & Message>
+  )
 
 /**
  * The calls carry the id of the session. A list, and the value of a step, is read from the store by any runner, so
@@ -396,7 +262,7 @@ const actorOf = Effect.fnUntraced(function* (
         id
       )
       const session = yield* Scope.provide(opened, apart)
-      newest ??= newestOf(yield* session.state)
+      newest ??= newestOf(yield* session.answers.state(id, {}))
       const canContinue = (error: SessionError) => sessionTypes.isStoreDown(error) || isElsewhere(error)
       const published = Effect.retry(publishAll(session), { while: canContinue, schedule: reopening })
       yield* Effect.forkScoped(Effect.ignore(published))
@@ -437,7 +303,7 @@ const actorOf = Effect.fnUntraced(function* (
       const last =
         known !== undefined && sessionEvents.hasPlace(known, after)
           ? known
-          : newestOf(yield* use(id, (session) => session.state))
+          : newestOf(yield* use(id, (session) => session.answers.state(id, {})))
       if (!sessionEvents.hasPlace(last, after)) {
         return yield* last.sequence === 0 ? notFound : sessionTypes.eventsUnknown(id, after, last)
       }
@@ -454,15 +320,16 @@ const actorOf = Effect.fnUntraced(function* (
     }).pipe(Stream.unwrap)
 
   /** Waits until no turn is left, after what is being stored now. */
-  const settled = (session: liveSession.LiveSession) => Effect.andThen(session.state, session.idle)
+  const settled = (id: string, { answers, idle }: liveSession.LiveSession) =>
+    Effect.andThen(answers.state(id, {}), idle)
 
   const turn = (id: string) =>
     use(id, (session) => {
       hasTurn = true
-      return Effect.andThen(settled(session), () => {
+      return Effect.andThen(settled(id, session), () => {
         hasTurn = false
         // A message that was stored before that relies on this turn
-        return settled(session)
+        return settled(id, session)
       })
     }).pipe(
       Effect.tapError((error) => Effect.logWarning(`${error.message}. Its turn waits`)),
@@ -494,65 +361,24 @@ export const layer = (
       yield* warn
       const client = yield* entity.client
       const { events, turn, use } = yield* actorOf(host, idleTime, leaving, (id) =>
-        Effect.mapError(client(entityIdOf(id)).Turn({ id }, { discard: true }), storeFailed(id))
+        Effect.mapError(
+          Effect.asVoid(sessionService.callOf<ClusterError>(client(entityIdOf(id)), "Turn")({ id }, { discard: true })),
+          storeFailed(id)
+        )
       )
-      return entity.of({
-        Send: ({
-          payload: {
-            body: { id, input, ...options }
-          }
-        }) => use(id, (session) => session.send(input, options)),
-        Edit: ({
-          payload: {
-            body: { id, ...options }
-          }
-        }) => use(id, (session) => session.edit(options)),
-        Withdraw: ({
-          payload: {
-            body: { id, messageId }
-          }
-        }) => use(id, (session) => session.withdraw(messageId)),
-        Fork: ({
-          payload: {
-            body: { at, from, id }
-          }
-        }) => use(id, (session) => session.fork(from, at)),
-        Decide: ({
-          payload: {
-            body: { decisions, id }
-          }
-        }) => use(id, (session) => session.decide(decisions)),
-        Resume: ({
-          payload: {
-            body: { id }
-          }
-        }) => use(id, (session) => session.resume),
-        Turn: ({ payload: { id } }) => turn(id),
-        Interrupt: ({ payload: { id } }) => use(id, (session) => session.interrupt),
-        Events: ({ payload: { after, id, life } }) => events(id, { life, sequence: after }),
-        State: ({ payload: { id } }) =>
-          Effect.map(
-            use(id, (session) => session.state),
-            (state) => ({ state })
-          ),
-        Update: ({
-          payload: {
-            body: { id, ...details }
-          }
-        }) => use(id, (session) => session.update(details)),
-        List: ({ payload }) => sessionList.page(host.sessions, payload),
-        ListChanges: ({ payload }) => Stream.map(listChanges(payload), (change) => ({ change })),
-        Read: ({ payload: { key } }) =>
-          Effect.mapBoth(host.writes.read(key), {
-            onFailure: (reason) => new sessionTypes.SessionError({ id: key, reason }),
-            onSuccess: (written) => ({ written })
-          }),
-        History: ({ payload: { id, untilDamage } }) =>
-          use(id, (session) => session.history).pipe(readingUntilDamage(host.sessions, id, untilDamage)),
-        Remove: ({ payload: { id } }) => use(id, (session) => session.remove).pipe(removing(host, id)),
-        Shared: ({ payload }) => Effect.mapError(host.shared.page(payload), failOf("")),
-        Prune: ({ payload }) => Effect.mapError(host.shared.prune(payload), failOf(""))
-      })
+      const handlers = handlersOf({ host, listChanges }, use, events)
+      return {
+        Turn: ({ payload: { id = "" } }: { readonly payload: Sent }) => turn(id),
+        ...Object.fromEntries(
+          sessionService.all.map(([name]) => [
+            rpcName(name),
+            ({ payload }: { readonly payload: Sent }) => {
+              const { id = "", ...members } = payload.body ?? payload
+              return sessionService.callOf(handlers, name)(id, members)
+            }
+          ])
+        )
+      }
     })
   const entities = Effect.map(leavingOf, (leaving) =>
     entity.toLayer(build(leaving), { concurrency: "unbounded", maxIdleTime: idleTime, disableFatalDefects: true })
@@ -619,27 +445,35 @@ const tryingFor = (timeout: Duration.Duration) =>
   )
 
 /**
- * The events of a session, wherever it is, after the last one that was seen. `ask` asks the runner that has it.
+ * The values of a stream, wherever its session is, after the last value that was seen. `ask` asks the runner that has the session, and
+ * asks again where the runner stops, or is silent for long.
  *
- * When a runner dies, the cluster sends the first request again, whose answer begins with events that were seen long ago. So
+ * When a runner dies, the cluster sends the first request again, whose answer begins with values that were seen long ago. So
  * the first of them ends that request, and a new one asks for what follows.
  */
-export const follow = <E extends SessionError | ClusterError>(options: {
+export const follow = <P, A, E extends SessionError | ClusterError>(options: {
   readonly id: string
-  readonly after: Place
+  readonly payload: P
+  readonly next: ((payload: P, value: A) => P | undefined) | undefined
   readonly timeout: Duration.Duration
-  readonly ask: (after: Place) => Stream.Stream<sessionEvents.Entry, E>
-}): Stream.Stream<sessionEvents.Entry, SessionError> => {
-  let seen = options.after
-  return Stream.suspend((): Stream.Stream<sessionEvents.Entry, SessionError | ClusterError> => options.ask(seen)).pipe(
-    Stream.mapEffect((entry) => {
-      if (entry.sequence <= seen.sequence) return Effect.fail<Moved>({ _tag: "Moved" })
-      seen = sessionEvents.placeOf(entry)
-      return Effect.succeed(entry)
-    }),
-    answered(options.id, options.timeout)
-  )
-}
+  readonly ask: (payload: P) => Stream.Stream<A, E>
+}): Stream.Stream<A, SessionError> =>
+  Stream.suspend(() => {
+    const { ask, id, next, timeout } = options
+    let { payload } = options
+    const asked: Stream.Stream<A, SessionError | ClusterError> = Stream.suspend(() => ask(payload))
+    const answers = answered(id, timeout)
+    // The first value of a stream that was begun anew, where nothing has changed
+    if (next === undefined) return Stream.changes(answers(asked))
+    return answers(
+      Stream.mapEffect(asked, (value) => {
+        const following = next(payload, value)
+        if (following === undefined) return Effect.fail<Moved>({ _tag: "Moved" })
+        payload = following
+        return Effect.succeed(value)
+      })
+    )
+  })
 
 /** A stream from the runner that has a session. It is asked for again where the runner stops, or is silent for long. */
 const answered =
@@ -670,105 +504,28 @@ const answered =
 export const makeService = Effect.fnUntraced(function* (namespace: string, timeoutOption: Duration.Input) {
   const timeout = yield* durationOf("timeout", timeoutOption)
   const client = yield* entityOf(namespace).client
-  type Client = ReturnType<typeof client>
-
   const trying = tryingFor(timeout)
-
-  const call = <A>(id: string, run: (session: Client) => Effect.Effect<A, SessionError | ClusterError>) =>
-    Effect.suspend(() => run(client(entityIdOf(id)))).pipe(
-      Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail<Moved>({ _tag: "Moved" }) }),
-      Effect.catchCause(toClusterError),
-      Effect.retry({ while: canRetry, schedule: trying }),
-      Effect.mapError(unreachable(id))
-    )
-
-  const keyedCall = <A>(
-    id: string,
-    run: (session: Client, key: string) => Effect.Effect<A, SessionError | ClusterError>
-  ) => Effect.flatMap(storage.nonce, (key) => call(id, (session) => run(session, key)))
-
-  const events = (id: string, after: number | string | undefined) =>
-    Stream.unwrap(
-      Effect.map(sessionTypes.checkAfter(id, after), (from) =>
-        follow({
-          id,
-          after: from,
-          timeout,
-          ask: ({ life, sequence }) => client(entityIdOf(id)).Events({ id, after: sequence, ...defined({ life }) })
-        })
+  const call = (to: string, name: string) =>
+    sessionService.callOf<SessionError | ClusterError>(client(entityIdOf(to)), rpcName(name))
+  const addressed = ({ about }: sessionService.AnyOperation, id: string, payload: sessionService.Payload): Sent =>
+    about === "session" ? { ...payload, id } : payload
+  return sessionService.make(
+    Effect.fnUntraced(function* (name, operation, id, given) {
+      const payload = yield* operation.prepare(id, given)
+      const to = operation.at(id, payload)
+      const body = addressed(operation, id, payload)
+      const message = operation.isKept ? { key: yield* storage.nonce, body } : body
+      return yield* Effect.suspend(() => call(to, name)(message)).pipe(
+        Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail<Moved>({ _tag: "Moved" }) }),
+        Effect.catchCause(toClusterError),
+        Effect.retry({ while: canRetry, schedule: trying }),
+        Effect.mapError(unreachable(to))
       )
-    )
-
-  const service: Service = {
-    send: Effect.fnUntraced(function* (id, input, options) {
-      const messageId = options?.messageId ?? (yield* yield* Message.MessageId)
-      const { agent, context, definition, model, conversation, ifExists, pending, whenBusy, ...details } = options ?? {}
-      const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
-      const read = sessionMessage.read(messageId, input, { context, conversation, ifExists })
-      const parts = yield* Effect.mapError(read, refused)
-      const { metadata, title } = yield* Effect.mapError(sessionDetails.check(details), refused)
-      if (definition !== undefined) yield* Effect.mapError(sessionDefinitions.check(definition), refused)
-      const body = {
-        id,
-        messageId,
-        input: parts.plan === undefined ? input : sessionMessage.inputOf(parts),
-        ...defined({ agent, context, definition, model, conversation, ifExists, pending, whenBusy, metadata, title })
-      }
-      return yield* keyedCall(id, (session, key) => session.Send({ key, body }))
     }),
-    edit: Effect.fnUntraced(function* (id, { context, input, messageId, model, newMessageId: given }) {
-      const newMessageId = given ?? (yield* yield* Message.MessageId)
-      const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
-      // A message without content of its own has the content of the one that is edited
-      const read = sessionMessage.read(newMessageId, input ?? "again", { context, model })
-      const parts = yield* Effect.mapError(read, refused)
-      const edited = parts.plan === undefined ? input : sessionMessage.inputOf(parts)
-      const body = { id, messageId, newMessageId, ...defined({ context, input: edited, model }) }
-      return yield* keyedCall(id, (session, key) => session.Edit({ key, body }))
-    }),
-    withdraw: (id, messageId) => keyedCall(id, (session, key) => session.Withdraw({ key, body: { id, messageId } })),
-    fork: (id, { at, to }) =>
-      Effect.andThen(
-        sessionTypes.checkAfter(id, at),
-        keyedCall(to, (session, key) => session.Fork({ key, body: { id: to, from: id, ...defined({ at }) } }))
-      ),
-    decide: (id, decisions) =>
-      sessionTypes.deciding(
-        id,
-        decisions,
-        Effect.suspend(() => service.state(id)),
-        (decisions) => keyedCall(id, (session, key) => session.Decide({ key, body: { id, decisions } }))
-      ),
-    resume: (id) => keyedCall(id, (session, key) => session.Resume({ key, body: { id } })),
-    interrupt: (id) => call(id, (session) => session.Interrupt({ id })),
-    events: (id, options) => events(id, options?.after),
-    state: (id) =>
-      Effect.map(
-        call(id, (session) => session.State({ id })),
-        ({ state }) => state
-      ),
-    history: (id, { untilDamage } = {}) => call(id, (session) => session.History({ id, ...defined({ untilDamage }) })),
-    update: Effect.fnUntraced(function* (id, changed) {
-      const refused = (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
-      const details = yield* Effect.mapError(sessionDetails.check(changed), refused)
-      return yield* keyedCall(id, (session, key) => session.Update({ key, body: { id, ...details } }))
-    }),
-    read: (key) =>
-      Effect.map(
-        call(key, (session) => session.Read({ key })),
-        ({ written }) => written
-      ),
-    list: (options = {}) => call(options.prefix ?? "", (session) => session.List(defined(options))),
-    listChanges: ({ prefix = "", ...options } = {}) =>
-      Stream.suspend(() => client(entityIdOf(prefix)).ListChanges({ prefix, ...defined(options) })).pipe(
-        answered(prefix, timeout),
-        Stream.map(({ change }) => change),
-        // The page of a stream that was asked for again, where nothing has changed
-        Stream.changes
-      ),
-    remove: (id) => call(id, (session) => session.Remove({ id })),
-    shared: (options = {}) => call("", (session) => session.Shared(defined(options))),
-    prune: (options = {}) => call("", (session) => session.Prune(defined(options)))
-  }
-  return service
+    (name, operation, id, payload) => {
+      const to = operation.at(id, payload)
+      const ask = (payload: sessionService.Payload) => call(to, name)(addressed(operation, id, payload))
+      return follow({ id: to, payload, next: operation.next, timeout, ask })
+    }
+  )
 })

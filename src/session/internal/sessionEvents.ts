@@ -135,7 +135,7 @@ export const Event: Schema.Codec<Event, unknown> = plainSchema(EventSchema)
 
 export const EntrySchema = Schema.Struct({ sequence: runParts.Count, cursor: Schema.String, event: EventSchema })
 
-export type Entry = typeof EntrySchema.Type
+export interface Entry extends Schema.Schema.Type<typeof EntrySchema> {}
 
 export const Entry: Schema.Codec<Entry, unknown> = plainSchema(EntrySchema)
 

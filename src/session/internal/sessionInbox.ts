@@ -29,6 +29,7 @@ import * as planNames from "../../plan/internal/planNames.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as storage from "../../store/internal/storage.ts"
 import * as RunContext from "../../tool/RunContext.ts"
+import type { Decide, Send } from "../SessionApi.ts"
 import type { Made } from "./sessionDefinitions.ts"
 import * as sessionDetails from "./sessionDetails.ts"
 import * as sessionEvents from "./sessionEvents.ts"
@@ -38,17 +39,7 @@ import * as sessionTurn from "./sessionTurn.ts"
 import * as turnEvents from "./turnEvents.ts"
 import type { Turn, Turns } from "./sessionTurn.ts"
 import * as sessionTypes from "./sessionTypes.ts"
-import type {
-  Decisions,
-  Details,
-  Input,
-  MessageReceipt,
-  Models,
-  Reason,
-  Receipt,
-  SendOptions,
-  SessionError
-} from "./sessionTypes.ts"
+import type { Details, MessageReceipt, Models, Reason, Receipt, SendOptions, SessionError } from "./sessionTypes.ts"
 
 /** An interruption waits this long for a turn to take its message: a turn that cannot be prepared never takes it. */
 const patienceToBegin = Duration.seconds(1)
@@ -104,8 +95,7 @@ export const tryHeld = (self: Turns): Effect.Effect<void> => {
 
 export const send = Effect.fnUntraced(function* (
   self: Turns,
-  input: Input,
-  options: SendOptions = {}
+  { input, ...options }: Send
 ): Effect.fn.Return<MessageReceipt, SessionError> {
   const { own } = self
   const messageId = options.messageId ?? (yield* yield* Message.MessageId)
@@ -408,12 +398,12 @@ const bare = ({ callId, path, ...decision }: Run.Decision): Run.Decision => ({
   ...defined({ path })
 })
 
-export const decide = (self: Turns, decisions: Decisions): Effect.Effect<Receipt, SessionError> =>
+export const decide = (self: Turns, decisions: Decide["decisions"]): Effect.Effect<Receipt, SessionError> =>
   self.own.alone(storeDecisions(self, decisions))
 
 const storeDecisions = Effect.fnUntraced(function* (
   self: Turns,
-  decisions: Decisions
+  decisions: Decide["decisions"]
 ): Effect.fn.Return<Receipt, SessionError> {
   const { own } = self
   yield* own.refresh
@@ -424,13 +414,13 @@ const storeDecisions = Effect.fnUntraced(function* (
     return (isOpen ? memory.decisions : memory.decided).some((one) => isSame(decision, one))
   }
   const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
-  if (first === undefined && !memory.isHeld) return newest(self)
+  if (decisions.length === 0 || (first === undefined && !memory.isHeld)) return newest(self)
   if (first === undefined) {
     // Those that wait for a new event have it with this
     yield* receiveResume(self)
     return receiptAt(self)
   }
-  const fresh: Decisions = [first, ...others]
+  const fresh: Arr.NonEmptyReadonlyArray<Run.Decision> = [first, ...others]
   yield* Effect.mapError(checkDecisions(memory, fresh), (error) => own.fail({ _tag: "InvalidDecision", error }))
   yield* receive(self, { _tag: "DecisionsReceived", at: yield* DateTime.now, decisions: Arr.map(fresh, bare) })
   return receiptAt(self)
@@ -438,7 +428,7 @@ const storeDecisions = Effect.fnUntraced(function* (
 
 const checkDecisions = Effect.fnUntraced(function* (
   { decisions, run }: Memory,
-  fresh: Decisions
+  fresh: Arr.NonEmptyReadonlyArray<Run.Decision>
 ): Effect.fn.Return<void, Run.InvalidDecision> {
   const pending = run === undefined ? [] : Run.approvalRequests(run).map(({ callId }) => callId)
   const repeated = fresh.find((decision) => decisions.some((one) => runTransition.concerns(decision, one)))

@@ -9,12 +9,12 @@ import * as history from "../../conversation/internal/history.ts"
 import * as Digest from "../../payload/Digest.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { checkKeys, defined, isObject, kindOf } from "../../payload/internal/plainJson.ts"
+import { checkKeys, defined, isObject } from "../../payload/internal/plainJson.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type { Queued } from "./sessionEvents.ts"
-import { IfExists, type Input, type Reason, type SendOptions } from "./sessionTypes.ts"
+import { type Input, maxIdLength, type Reason, type SendOptions } from "./sessionTypes.ts"
 
 const Body = Schema.Struct({
   input: ToolResult.NonEmptyContent,
@@ -27,15 +27,6 @@ const Body = Schema.Struct({
 const what = "message to a session"
 
 const codec = VersionedCodec.single({ what, value: Body, data: ["/plan/payload"] })
-
-const isIfExists = Schema.is(IfExists)
-
-/** The problem of a value of `ifExists`, which may come from a configuration. */
-export const unknownIfExists = (found: unknown, known: ReadonlyArray<string> = IfExists.literals): string =>
-  `expected ifExists ${known.map((name) => base.quote(name)).join(", ")} or none, got ${typeof found === "string" ? base.quote(found) : kindOf(found)}`
-
-/** The length of the id of a message: each event of its turn has it. */
-export const maxIdLength = 1024
 
 const isContent = Schema.is(ToolResult.NonEmptyContent)
 
@@ -83,20 +74,13 @@ const problemOf = (conversation: unknown, messageId: string): string | undefined
 export const read = Effect.fnUntraced(function* (
   messageId: string,
   input: Input,
-  {
-    context,
-    conversation,
-    ifExists = "continue",
-    model
-  }: Pick<SendOptions, "context" | "conversation" | "ifExists" | "model">,
+  { context, conversation, model }: Pick<SendOptions, "context" | "conversation" | "model">,
   definition?: string
 ) {
   const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "InputInvalid", problem })
-  if (!Schema.is(Schema.String)(messageId)) return yield* refuse("expected a text as messageId")
   if (messageId.length > maxIdLength) {
     return yield* refuse(`expected a messageId of at most ${maxIdLength} characters, got ${messageId.length}`)
   }
-  if (!isIfExists(ifExists)) return yield* refuse(unknownIfExists(ifExists))
   const given = partsOf(input)
   if (given === undefined) {
     return yield* refuse(

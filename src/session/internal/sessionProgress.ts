@@ -11,6 +11,7 @@ import type * as PlanError from "../../plan/PlanError.ts"
 import type * as PlanRun from "../../plan/PlanRun.ts"
 import * as storage from "../../store/internal/storage.ts"
 import type * as sessionEvents from "./sessionEvents.ts"
+import type { Service } from "./sessionService.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 
 /** The events of the newest run of a plan, and whether the first of them are there. */
@@ -30,7 +31,7 @@ const withEvent = (newest: Newest, event: sessionEvents.Event): Newest => {
 }
 
 /** The events of the newest run up to the event with this cursor. */
-const newestOf = (sessions: sessionTypes.Service, id: string, cursor: string, after: number) =>
+const newestOf = (sessions: Service, id: string, cursor: string, after: number) =>
   sessions.events(id, { after }).pipe(
     Stream.takeUntil((entry) => entry.cursor === cursor),
     Stream.runFold(
@@ -41,7 +42,7 @@ const newestOf = (sessions: sessionTypes.Service, id: string, cursor: string, af
 
 /** The state of the newest run of a plan in a session, `None` if it has not begun. */
 export const progressOf = Effect.fnUntraced(function* (
-  sessions: sessionTypes.Service,
+  sessions: Service,
   plan: livePlan.Bound<unknown, unknown>,
   id: string
 ): Effect.fn.Return<Option.Option<PlanRun.State>, sessionTypes.SessionError | PlanError.PlanError> {

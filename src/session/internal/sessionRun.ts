@@ -16,27 +16,19 @@ import * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import type { TokenUsage } from "../../conversation/Message.ts"
-import type { JsonObject } from "../../payload/Json.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import type * as runParts from "../../run/internal/runParts.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
+import type { Service } from "./sessionService.ts"
 import * as sessionTypes from "./sessionTypes.ts"
 
-/** The options of a job. */
-export interface RunOptions {
+/** The options of a job. The `agent` of the call names a `definition`, and has the Schema of its output. */
+export interface RunOptions extends Omit<sessionTypes.SendOptions, "agent" | "ifExists" | "pending" | "whenBusy"> {
   /** The id of the session that runs the job. */
   readonly id: string
   /** The message that the agent answers, or the input of the plan, which may have a `payload` and a `context`. */
   readonly input: sessionTypes.Input
-  /** The `RunContext` of the job. */
-  readonly context?: JsonObject | undefined
-  /** The model of the job, in place of the agent's own, as in `Session.SendOptions`. */
-  readonly model?: string | undefined
-  /** The agent as data, as in `Session.SendOptions`. The `agent` of the call names it, and has the Schema of its output. */
-  readonly definition?: JsonObject | string | undefined
-  /** The conversation that the job begins with, as in `Session.SendOptions`. */
-  readonly conversation?: Conversation.Conversation | undefined
   /**
    * The policy for an id that has a session.
    *
@@ -88,7 +80,7 @@ export const nameOf = (agent: Typed<unknown>): string =>
 
 /** The state of a session without a turn that is due. Fails for another session, which began under the id after a removal. */
 const settled = (
-  sessions: sessionTypes.Service,
+  sessions: Service,
   id: string,
   after: Place | undefined
 ): Effect.Effect<sessionTypes.State, sessionTypes.SessionError> =>
@@ -118,7 +110,7 @@ const failureOf = (id: string, reason: sessionTypes.Reason) => new sessionTypes.
 
 /** The end of the newest turn, when no turn is due. */
 export const endOf = Effect.fnUntraced(function* (
-  sessions: sessionTypes.Service,
+  sessions: Service,
   id: string,
   cursor: string
 ): Effect.fn.Return<
@@ -136,7 +128,7 @@ export const endOf = Effect.fnUntraced(function* (
 })
 
 /** The events of a turn that is under way or due, up to its end. */
-export const eventsOfNewest = (sessions: sessionTypes.Service, id: string) =>
+export const eventsOfNewest = (sessions: Service, id: string) =>
   Stream.unwrap(
     Effect.map(sessions.state(id), (found) =>
       Option.isSome(found) && found.value.status === "running"
@@ -146,7 +138,7 @@ export const eventsOfNewest = (sessions: sessionTypes.Service, id: string) =>
   )
 
 /** The last text of a session in this state, `None` if another turn has begun. */
-const textOf = Effect.fnUntraced(function* (sessions: sessionTypes.Service, id: string, cursor: string) {
+const textOf = Effect.fnUntraced(function* (sessions: Service, id: string, cursor: string) {
   const conversation = yield* sessions.history(id)
   const now = yield* sessions.state(id)
   if (Option.isNone(now) || now.value.cursor !== cursor) return Option.none<string>()
@@ -175,7 +167,7 @@ const completed = <A>(agent: Typed<A>, base: RunResultBase, output: Schema.Json)
 
 /** The result of the newest turn, when no turn is due, of the session with the place `after`. */
 export const resultOf = Effect.fnUntraced(function* <A>(
-  sessions: sessionTypes.Service,
+  sessions: Service,
   agent: Typed<A>,
   id: string,
   after?: Place

@@ -4,12 +4,8 @@
 
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
-import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import type * as Stream from "effect/Stream"
 import * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
@@ -17,13 +13,12 @@ import * as storage from "../../store/internal/storage.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
 import { plainSchema } from "../../payload/internal/plainJson.ts"
-import type * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as runParts from "../../run/internal/runParts.ts"
-import type { NonEmptyContent } from "../../tool/ToolResult.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
 import * as sessionEvents from "./sessionEvents.ts"
 import type { Place } from "./sessionEvents.ts"
-import type { PrunedPage, SharedOptions, SharedPage } from "./sessionUses.ts"
-import type { Written } from "./stepWrites.ts"
+import { Kind } from "./sessionUses.ts"
 
 export const StateSchema = Schema.Struct({
   agent: Schema.String,
@@ -276,7 +271,64 @@ export const eventsUnknown = (id: string, after: Place, newest: Place): SessionE
  * The message of a user: text, or text and file parts. For a plan also the object that `Plan.run` takes, whose text is its task,
  * or its payload as text.
  */
-export type Input = string | NonEmptyContent | Exclude<planRunParts.Input, string>
+export type Input = string | ToolResult.NonEmptyContent | Exclude<planRunParts.Input, string>
+
+/** The fields of a Schema for `T`: each member of `T` has one, and no other one has. */
+export type Fields<T> = {
+  readonly [K in keyof T]-?: {} extends Pick<T, K>
+    ? Schema.optionalKey<Schema.Codec<Exclude<T[K], undefined>, unknown>>
+    : Schema.Codec<T[K], unknown>
+}
+
+/** A Schema of an interface that was written by hand, for its comments. */
+export interface Struct<T> extends Schema.Codec<T, unknown> {
+  readonly fields: Fields<T>
+}
+
+/** The Schema of an interface. A field that is missing, is no member or has another type does not compile. */
+export const struct =
+  <T>() =>
+  <F extends Fields<T>>(fields: F & { readonly [K in Exclude<keyof F, keyof T>]: never }): Struct<T> => {
+    const all: Schema.Struct.Fields = { ...fields }
+    // Sound: the type of `fields` has each member of T. A member that is undefined is left out before it is written
+    return Schema.Struct(all) as Schema.Top as Struct<T>
+  }
+
+/** A member that is checked before a call. The others are read by the codec of what is stored, which refuses them with their paths. */
+const expecting = <T, E>(expected: string, schema: Schema.Codec<T, E>): Schema.Codec<T, E> =>
+  schema.pipe(Schema.annotate({ expected }))
+
+const oneOf = <const L extends ReadonlyArray<string>>(schema: Schema.Literals<L>) =>
+  Schema.optionalKey(expecting(schema.literals.map((known) => base.quote(known)).join(" or "), schema))
+
+/** The id of a session or of a message, or a key. */
+export const Text = expecting("a text", Schema.String)
+
+const text = Schema.optionalKey(Text)
+
+/** The length of an id: each event of the turn of a message has its id. */
+export const maxIdLength = 1024
+
+/** The id of a session that begins. Users without one would share the session of the empty text. */
+export const NewId = expecting(
+  `a text of 1 to ${maxIdLength} characters`,
+  Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(maxIdLength))
+)
+
+const number = Schema.optionalKey(expecting("a number", Schema.Number))
+
+const time = Schema.optionalKey(expecting("a DateTime.Utc", runParts.Time))
+
+const place = Schema.optionalKey(expecting("a cursor or a number", Schema.Union([Schema.Number, Schema.String])))
+
+export const Input: Schema.Codec<Input, unknown> = Schema.Union([
+  Schema.String,
+  ToolResult.NonEmptyContent,
+  planRunParts.InputParts
+])
+
+/** A definition of a message: an agent as JSON, or the digest of one that is stored. */
+const Definition = Schema.Union([Schema.String, Schema.Record(Schema.String, Schema.Json)])
 
 /** The title and the metadata of a session. */
 export interface Details {
@@ -286,12 +338,15 @@ export interface Details {
   readonly metadata?: JsonObject | undefined
 }
 
-/** The sessions of a list. */
-export interface ListOptions {
+export const Details = struct<Details>()({
+  title: Schema.optionalKey(Schema.String),
+  metadata: Schema.optionalKey(runParts.Context)
+})
+
+/** The sessions of a list whose changes are read. */
+export interface ListChangesOptions {
   /** The beginning of the ids; default: all. */
   readonly prefix?: string | undefined
-  /** The `next` of the page before; default: from the start. */
-  readonly after?: string | undefined
   /** The number of sessions that are read for the page, from 1 to 200; default 50. */
   readonly limit?: number | undefined
   /** The name of the agent. */
@@ -306,33 +361,104 @@ export interface ListOptions {
   readonly metadata?: JsonObject | undefined
 }
 
-/** The sessions of a list whose changes are read. `limit` is the one of the first page. */
-export interface ListChangesOptions extends Omit<ListOptions, "after"> {}
+export const ListChangesOptions = struct<ListChangesOptions>()({
+  prefix: text,
+  limit: number,
+  agent: text,
+  status: oneOf(sessionEvents.Status),
+  updatedAfter: time,
+  updatedBefore: time,
+  metadata: Schema.optionalKey(expecting("an object", runParts.Context))
+})
+
+/** The sessions of a list. */
+export interface ListOptions extends ListChangesOptions {
+  /** The `next` of the page before; default: from the start. */
+  readonly after?: string | undefined
+}
+
+export const ListOptions = struct<ListOptions>()({ ...ListChangesOptions.fields, after: text })
+
+/** A page of the shared values. */
+export interface SharedOptions {
+  /** Only definitions, or only values of steps; default: both. */
+  readonly kind?: Kind | undefined
+  /** The `next` of the page before; default: from the start. */
+  readonly after?: string | undefined
+  /** The number of values that are read for the page, an integer from 1 on; default 50. More than 200 are read as 200. */
+  readonly limit?: number | undefined
+}
+
+export const SharedOptions = struct<SharedOptions>()({ kind: oneOf(Kind), after: text, limit: number })
+
+/** The place from which events are read. */
+export interface EventsOptions {
+  /** The cursor or the number of the last event that was seen; default 0, before the first one. */
+  readonly after?: number | string | undefined
+}
+
+export const EventsOptions = struct<EventsOptions>()({ after: place })
+
+/** Options of a conversation that is read. */
+export interface HistoryOptions {
+  /**
+   * Returns the conversation up to the first event that cannot be read, with the messages that wait then; default false. Nothing shows
+   * that the rest is missing.
+   */
+  readonly untilDamage?: boolean | undefined
+}
+
+export const HistoryOptions = struct<HistoryOptions>()({
+  untilDamage: Schema.optionalKey(expecting("true or false", Schema.Boolean))
+})
+
+export const IfExists = Schema.Literals(["continue", "fail", "resume", "restart"])
+
+export type IfExists = typeof IfExists.Type
 
 /** Options of a message. */
 export interface SendOptions extends Details {
+  /**
+   * The id of the message; default: a new one. A message with an id that the session has received is not stored again, so a client can
+   * send it twice when it does not know whether the first one arrived. A session remembers its newest 256 ids. A message that
+   * waits after a turn which could not begin is tried again.
+   */
   readonly messageId?: string | undefined
+  /**
+   * The name of the agent of a session that begins with this message; default: the only one of the layer. A session that exists has to
+   * be one of this agent.
+   */
   readonly agent?: string | undefined
+  /**
+   * The `RunContext` of the turn of this message; default: that of the layer, or an empty one. A turn that takes decisions, or that
+   * `resume` begins, has the context of the message whose turn it continues. So a message with another context waits until calls
+   * that wait for approval are decided and run.
+   */
   readonly context?: JsonObject | undefined
   /**
    * The agent of the session as data: JSON that `Agent.encode` wrote, or the digest of such a definition that is stored. The layer
-   * has to host definitions (`Session.fromDefinitions`). It holds for the turn of this message and the later ones.
+   * has to host definitions (`Session.fromDefinitions`). It holds for the turn of this message and the later ones. Its name is
+   * that of the agent of the session: an edited agent continues a session, see `onChange` of `Agent.ResumeOptions`.
    */
   readonly definition?: JsonObject | string | undefined
   /**
    * The name of the model that answers this message, in place of the agent's own. The layer has to allow it (`models`), and
-   * its `ModelRegistry` to have it. The next message without one has the agent's own again.
+   * its `ModelRegistry` to have it. The next message without one has the agent's own again. A turn that takes decisions, or that
+   * `resume` begins, has the model of the message whose turn it continues. Agents that are tools keep their own.
    */
   readonly model?: string | undefined
   /**
    * The conversation that the session begins with, before this message; default: the instructions of the agent. One without a
-   * system message gets these instructions. Each of its calls has a result.
+   * system message gets these instructions. It is refused with `InputInvalid` if a call has no result, and with `Exists` where the
+   * session exists, unless the message is the first one again.
    */
   readonly conversation?: Conversation | undefined
+  /** While a turn is under way, `"queue"` (default) stores the message, which waits for its turn, and `"reject"` fails with `Busy`. */
   readonly whenBusy?: "queue" | "reject" | undefined
   /**
-   * `"deny"` denies the calls that wait for approval when the next turn begins; `"keep"` (default) lets them wait. It has no
-   * effect for a message that is sent again.
+   * The fate of calls that wait for approval. With `"keep"` (default) they wait, and the message enters the conversation when they are
+   * decided. With `"deny"` they are denied when the next turn begins, and the message is answered. It has no effect for a message
+   * that is sent again.
    */
   readonly pending?: "keep" | "deny" | undefined
   /**
@@ -346,6 +472,19 @@ export interface SendOptions extends Details {
    */
   readonly ifExists?: IfExists | undefined
 }
+
+export const SendOptions = struct<SendOptions>()({
+  messageId: text,
+  agent: text,
+  context: Schema.optionalKey(runParts.Context),
+  definition: Schema.optionalKey(Definition),
+  model: text,
+  conversation: Schema.optionalKey(runParts.History),
+  whenBusy: oneOf(Schema.Literals(["queue", "reject"])),
+  pending: oneOf(Schema.Literals(["keep", "deny"])),
+  ifExists: oneOf(IfExists),
+  ...Details.fields
+})
 
 /** Options of an edit. */
 export interface EditOptions {
@@ -361,6 +500,14 @@ export interface EditOptions {
   readonly newMessageId?: string | undefined
 }
 
+export const EditOptions = struct<EditOptions>()({
+  messageId: Text,
+  input: Schema.optionalKey(Input),
+  context: Schema.optionalKey(runParts.Context),
+  model: text,
+  newMessageId: text
+})
+
 /** Options of a fork. */
 export interface ForkOptions {
   /** The id of the new session. */
@@ -369,9 +516,7 @@ export interface ForkOptions {
   readonly at?: number | string | undefined
 }
 
-export const IfExists = Schema.Literals(["continue", "fail", "resume", "restart"])
-
-export type IfExists = typeof IfExists.Type
+export const ForkOptions = struct<ForkOptions>()({ to: NewId, at: place })
 
 const isTrue = Schema.optionalKey(Schema.Literal(true))
 
@@ -396,76 +541,8 @@ export interface MessageReceipt extends Schema.Schema.Type<typeof MessageReceipt
 
 export const MessageReceipt: Schema.Codec<MessageReceipt, unknown> = plainSchema(MessageReceiptSchema)
 
-export type Decisions = readonly [Run.Decision, ...Array<Run.Decision>]
-
-/**
- * Stores the decisions of a call. An empty list changes nothing. Refuses what is no list of decisions, and names the calls that
- * wait.
- */
-export const deciding = (
-  id: string,
-  decisions: unknown,
-  state: Effect.Effect<Option.Option<State>, SessionError>,
-  store: (decisions: Decisions) => Effect.Effect<Receipt, SessionError>
-): Effect.Effect<Receipt, SessionError> => {
-  const all: ReadonlyArray<unknown> = Array.isArray(decisions) ? decisions : [decisions]
-  const failed = (reason: Reason) => Effect.fail(new SessionError({ id, reason }))
-  if (all.every(isDecision)) {
-    if (Arr.isReadonlyArrayNonEmpty(all)) return store(all)
-    return Effect.flatMap(
-      state,
-      Option.match({
-        onNone: () => failed({ _tag: "NotFound" }),
-        onSome: ({ cursor, sequence }) => Effect.succeed<Receipt>({ sequence, cursor, isOfNewest: true })
-      })
-    )
-  }
-  const wrong = all.find((decision) => !isDecision(decision))
-  const callId = Predicate.hasProperty(wrong, "callId") && Predicate.isString(wrong.callId) ? wrong.callId : ""
-  const requests = Effect.match(state, {
-    onFailure: () => [],
-    onSuccess: (found) => Option.match(found, { onNone: () => [], onSome: (shown) => shown.requests })
-  })
-  return Effect.flatMap(requests, (waiting) => {
-    const pending = waiting.map((request) => request.callId)
-    return failed({
-      _tag: "InvalidDecision",
-      error: new Run.InvalidDecision({ callId, problem: "malformed", pending })
-    })
-  })
-}
-
-const isDecision = Schema.is(runParts.Decision)
-
 /** True where the store failed. Sessions continue by themselves when it is back. */
 export const isStoreDown = ({ reason }: SessionError): boolean => reason._tag === "StoreFailed"
-
-/** The operations on sessions. */
-export interface Service {
-  readonly send: (id: string, input: Input, options?: SendOptions) => Effect.Effect<MessageReceipt, SessionError>
-  readonly edit: (id: string, options: EditOptions) => Effect.Effect<MessageReceipt, SessionError>
-  readonly withdraw: (id: string, messageId: string) => Effect.Effect<boolean, SessionError>
-  readonly fork: (id: string, options: ForkOptions) => Effect.Effect<Receipt, SessionError>
-  readonly decide: (id: string, decisions: ReadonlyArray<Run.Decision>) => Effect.Effect<Receipt, SessionError>
-  readonly resume: (id: string) => Effect.Effect<Receipt, SessionError>
-  readonly interrupt: (id: string) => Effect.Effect<Receipt, SessionError>
-  readonly events: (
-    id: string,
-    options?: { readonly after?: number | string | undefined }
-  ) => Stream.Stream<sessionEvents.Entry, SessionError>
-  readonly state: (id: string) => Effect.Effect<Option.Option<State>, SessionError>
-  readonly history: (
-    id: string,
-    options?: { readonly untilDamage?: boolean | undefined }
-  ) => Effect.Effect<Conversation, SessionError>
-  readonly update: (id: string, details: Details) => Effect.Effect<Receipt, SessionError>
-  readonly read: (key: string) => Effect.Effect<Option.Option<Written>, SessionError>
-  readonly list: (options?: ListOptions) => Effect.Effect<Page, SessionError>
-  readonly listChanges: (options?: ListChangesOptions) => Stream.Stream<ListChange, SessionError>
-  readonly remove: (id: string) => Effect.Effect<boolean, SessionError>
-  readonly shared: (options?: SharedOptions) => Effect.Effect<SharedPage, SessionError>
-  readonly prune: (options?: SharedOptions) => Effect.Effect<PrunedPage, SessionError>
-}
 
 export const definitionsTypeId = "~effect-emissary/session/Session/Definitions"
 

@@ -63,16 +63,6 @@ export interface PrunedPage extends Schema.Schema.Type<typeof PrunedPageSchema> 
 
 export const PrunedPage: Schema.Codec<PrunedPage, unknown> = plainSchema(PrunedPageSchema)
 
-/** A page of the shared values. */
-export interface SharedOptions {
-  /** Only definitions, or only values of steps; default: both. */
-  readonly kind?: Kind | undefined
-  /** The `next` of the page before; default: from the start. */
-  readonly after?: string | undefined
-  /** The number of values that are read for the page, an integer from 1 on; default 50. More than 200 are read as 200. */
-  readonly limit?: number | undefined
-}
-
 const codec = VersionedCodec.single({
   what: "use of a session",
   value: Schema.Struct({ at: runParts.Time }),
