@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
-import { Equal, Result } from "effect"
-import { readFileSync } from "node:fs"
+import { Equal, Result, Schema } from "effect"
+import { readdirSync, readFileSync } from "node:fs"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { PlanRun } from "effect-emissary/plan"
 
@@ -19,6 +19,15 @@ const cases = [
   ["running", waiting]
 ] as const
 
+const sessions = new URL("../golden/sessions/next/", import.meta.url)
+
+/** The events of plans in a recorded value. */
+const eventsIn = (value: unknown): ReadonlyArray<unknown> => {
+  if (typeof value !== "object" || value === null) return []
+  if ("_tag" in value && value._tag === "PlanEvent" && "event" in value) return [value.event]
+  return Object.values(value).flatMap(eventsIn)
+}
+
 describe("L3 released versions of runs of plans", () => {
   for (const [name, rules] of cases) {
     test(`PLAN-6 L3 run ${name}, version 1: its facts fold to its state, both are written back as they were`, function* () {
@@ -34,5 +43,28 @@ describe("L3 released versions of runs of plans", () => {
         golden(`plan-run-state-${name}-v1`)
       )
     })
+
+    test(`HOUSE-5 the frames of run ${name} change no byte of its events and its states`, function* () {
+      const events = JSON.stringify(golden(`plan-run-events-${name}-v1`))
+      const state = JSON.stringify(golden(`plan-run-state-${name}-v1`))
+      const read = yield* PlanRun.eventsCodec.decodeJson(events)
+      assert.strictEqual(yield* PlanRun.eventsCodec.encodeJson(read), events)
+      assert.strictEqual(yield* PlanRun.stateCodec.encodeJson(yield* PlanRun.stateCodec.decodeJson(state)), state)
+      assert.strictEqual(
+        yield* PlanRun.stateCodec.encodeJson(Result.getOrThrow(planTransition.fold(rules, read))),
+        state
+      )
+    })
   }
+
+  test("HOUSE-5 the frames change no byte of the events in recorded sessions", function* () {
+    const recorded = readdirSync(sessions).flatMap((file) =>
+      eventsIn(JSON.parse(readFileSync(new URL(file, sessions), "utf8")))
+    )
+    assert.isAbove(recorded.length, 50)
+    for (const event of recorded) {
+      const read = yield* Schema.decodeUnknownEffect(PlanRun.Event)(event)
+      assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(PlanRun.Event)(read)), JSON.stringify(event))
+    }
+  })
 })

@@ -106,6 +106,38 @@ const makeTurn = (members: ReadonlyArray<Member>): Turn =>
     open: members.filter(isOpen).length
   })
 
+/** The fields of a frame that have the same form in memory and on the wire. The order of the fields is the one of a written state. */
+const position = {
+  cursor: Schema.optional(Schema.String),
+  turn: Schema.optional(Schema.Struct({ members: Schema.Array(Member) })),
+  choosing: Schema.optional(Schema.String),
+  rejoins: Schema.Array(Schema.Struct({ router: Schema.String, rejoin: Schema.String })),
+  iterations: runParts.Count
+}
+
+const records = Schema.Array(planRunParts.StepRecord)
+
+const FrameBody = Schema.Struct({ ...position, history: records })
+
+type FrameBody = typeof FrameBody.Type
+
+/** A branch that was taken: after a step of it that ends without a route, the run continues at `rejoin`. */
+export type Rejoin = FrameBody["rejoins"][number]
+
+type Rejoins = ReadonlyArray<Rejoin>
+
+/** A sequence of steps under way. The fields are those of {@link State}, which is the frame of the steps of the plan itself. */
+interface Frame {
+  readonly cursor?: string | undefined
+  readonly turn?: Turn | undefined
+  readonly choosing?: string | undefined
+  readonly rejoins: Rejoins
+  readonly iterations: number
+  readonly history: Chunk.Chunk<planRunParts.StepRecord>
+  readonly latest: HashMap.HashMap<string, number>
+  readonly previous?: number | undefined
+}
+
 const StateBody = Schema.Struct({
   runId: Schema.String,
   plan: Schema.String,
@@ -113,13 +145,9 @@ const StateBody = Schema.Struct({
   depth: runParts.Count,
   context: runParts.Context,
   input: planRunParts.ResolvedInput,
-  cursor: Schema.optional(Schema.String),
-  turn: Schema.optional(Schema.Struct({ members: Schema.Array(Member) })),
-  choosing: Schema.optional(Schema.String),
-  rejoins: Schema.Array(Schema.Struct({ router: Schema.String, rejoin: Schema.String })),
-  iterations: runParts.Count,
+  ...position,
   maxIterations: Schema.Int,
-  history: Schema.Array(planRunParts.StepRecord),
+  history: records,
   writes: Schema.Array(Schema.Struct({ key: Schema.String, record: runParts.Count })),
   usage: runParts.Usage,
   basis: Schema.optional(planRunParts.Basis),
@@ -130,12 +158,8 @@ const StateBody = Schema.Struct({
   revision: runParts.Count
 })
 
-interface StateFields extends Omit<typeof StateBody.Type, "history" | "turn" | "writes"> {
-  readonly turn?: Turn | undefined
-  readonly history: Chunk.Chunk<planRunParts.StepRecord>
-  readonly latest: HashMap.HashMap<string, number>
+interface StateFields extends Frame, Omit<typeof StateBody.Type, keyof Frame | "writes"> {
   readonly writes: HashMap.HashMap<string, number>
-  readonly previous?: number | undefined
 }
 
 /**
@@ -150,6 +174,7 @@ interface StateFields extends Omit<typeof StateBody.Type, "history" | "turn" | "
  * - `choosing`: a step that has finished (it is in `history`) and whose route has not
  *   been chosen yet; `cursor` is that step, too.
  * - `rejoins`: the branches that are taken, the newest last.
+ * - `iterations`: the number of turns that have begun. It is a part of the id and the digest of what a step asks for.
  * - `history`: the records of finished steps, in order; `latest` finds the newest record of
  *   a step, `writes` the record behind a key that a step writes.
  * - `previous`: the record that `fromPrev` reads, absent for the input.
@@ -198,16 +223,24 @@ export class State extends Data.Class<StateFields> implements Inspectable.Inspec
   }
 }
 
-/** The fields that a state without them has as `undefined`, so that equal states have the same keys. */
-const absent = {
-  cursor: undefined,
-  turn: undefined,
-  choosing: undefined,
-  previous: undefined,
-  basis: undefined,
-  interrupted: undefined,
-  outcome: undefined
-}
+/** The fields that a frame or state without them has as `undefined`, so that equal states have the same keys. */
+const absentInFrame = { cursor: undefined, turn: undefined, choosing: undefined, previous: undefined }
+const absent = { ...absentInFrame, basis: undefined, interrupted: undefined, outcome: undefined }
+
+const frameOf = ({ history, turn, ...body }: FrameBody) => ({
+  ...absentInFrame,
+  ...body,
+  turn: turn && makeTurn(turn.members),
+  history: Chunk.fromIterable(history),
+  latest: HashMap.fromIterable(history.map(({ step }, index) => [step, index])),
+  previous: history.length === 0 ? undefined : history.length - 1
+})
+
+/** The fields that are not on the wire as they are in memory. */
+const bodyOf = ({ history, turn }: Pick<Frame, "history" | "turn">): Pick<FrameBody, "history" | "turn"> => ({
+  ...(turn && { turn: { members: turn.members } }),
+  history: Chunk.toReadonlyArray(history)
+})
 
 /** A state without its version. */
 export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
@@ -219,19 +252,15 @@ export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
             new State({
               ...absent,
               ...body,
-              turn: body.turn && makeTurn(body.turn.members),
-              history: Chunk.fromIterable(body.history),
-              latest: HashMap.fromIterable(body.history.map(({ step }, index) => [step, index])),
-              writes: HashMap.fromIterable(body.writes.map(({ key, record }) => [key, record])),
-              previous: body.history.length === 0 ? undefined : body.history.length - 1
+              ...frameOf(body),
+              writes: HashMap.fromIterable(body.writes.map(({ key, record }) => [key, record]))
             })
           )
         : Effect.fail(new SchemaIssue.InvalidValue({ message: problem }, body, options))
     }),
     encode: SchemaGetter.transform(({ latest: _latest, previous: _previous, ...state }) => ({
       ...defined(state),
-      ...(state.turn && { turn: { members: state.turn.members } }),
-      history: Chunk.toReadonlyArray(state.history),
+      ...bodyOf(state),
       // By place, so that equal states have equal text
       writes: Array.from(state.writes, ([key, record]) => ({ key, record })).sort(
         (a, b) => a.record - b.record || (a.key < b.key ? -1 : 1)
@@ -271,20 +300,20 @@ const stateProblem = (body: typeof StateBody.Type): string | undefined => {
  */
 export const history = (self: State): ReadonlyArray<planRunParts.StepRecord> => Chunk.toReadonlyArray(self.history)
 
-const recordAt = (self: State, index: number | undefined): Option.Option<planRunParts.StepRecord> =>
+const recordAt = (self: Frame, index: number | undefined): Option.Option<planRunParts.StepRecord> =>
   index === undefined ? Option.none() : Chunk.get(self.history, index)
 
 /**
  * The newest record of a step.
  */
-export const recordOf = (self: State, step: string): Option.Option<planRunParts.StepRecord> =>
+export const recordOf = (self: Frame, step: string): Option.Option<planRunParts.StepRecord> =>
   recordAt(self, Option.getOrUndefined(HashMap.get(self.latest, step)))
 
 /**
  * The record that `fromPrev` reads: that of the step that finished last, after a parallel group of its
  * last declared member. None before the first step.
  */
-export const lastRecord = (self: State): Option.Option<planRunParts.StepRecord> => recordAt(self, self.previous)
+export const lastRecord = (self: Frame): Option.Option<planRunParts.StepRecord> => recordAt(self, self.previous)
 
 /** The values of the `writes` keys that these records of the history and the later ones have written, in their order. */
 export const writesFrom = (self: State, first: number): ReadonlyArray<planRunParts.StepWrite> =>
@@ -304,10 +333,10 @@ export const writesFrom = (self: State, first: number): ReadonlyArray<planRunPar
 export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
   new Map(writesFrom(self, 0).map(({ key, value }) => [key, value]))
 
-const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
+const membersOf = (self: Frame): ReadonlyArray<Member> => self.turn?.members ?? []
 
-/** The turn of a step in its run. */
-export const turnOf = ({ iterations }: Pick<State, "iterations">, step: string): string => `${step}:${iterations}`
+/** The turn of a step in its frame. */
+export const turnOf = ({ iterations }: Pick<Frame, "iterations">, step: string): string => `${step}:${iterations}`
 
 /** The place in its run of what a step asks for: its turn. */
 export const placeOf = (state: Pick<State, "iterations" | "runId">, step: string): readonly [string, string] => [
@@ -322,13 +351,16 @@ const isForged = (
 
 /** The id of what a step asks for: one for each time that it asks, so that a decision counts once. */
 export const requestId = (
-  { depth, iterations, runId }: State,
+  { depth, iterations, runId }: Pick<State, "depth" | "iterations" | "runId">,
   { asked = 1, step }: Pick<Member, "asked" | "step">
 ): string => {
   const id = asked === 1 ? `${step}:${iterations}` : `${step}:${iterations}:${asked}`
   // A plan inside of a step starts again in every turn of the step
   return depth === 0 ? id : `${id}@${runId}`
 }
+
+/** The parts of the id and the digest of a question that its run and its frame know. */
+const asIn = ({ depth, runId }: State, { iterations }: Frame) => ({ depth, runId, iterations })
 
 /** The question that a step waits with, under the id that a decision names. */
 const questionOf = (self: State, member: Member) => {
@@ -388,9 +420,6 @@ export const approvalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest
     })
   )
 
-/** A branch that was taken: after a step of it that ends without a route, the run continues at `rejoin`. */
-export type Rejoin = State["rejoins"][number]
-
 export type StepList = ReadonlyArray<{ readonly parallel: boolean }>
 
 /** The position after the turn that begins at a position: after the step, or after the rest of its parallel group. */
@@ -422,8 +451,6 @@ export const stepsAt = (definition: PlanDefinition.PlanDefinition, position: num
 export const hasRoutes = ({ parallel, routes, routesBy }: PlanDefinition.StepDefinition): boolean =>
   !parallel && ((routes !== undefined && routes.length > 0) || routesBy !== undefined)
 
-type Rejoins = ReadonlyArray<Rejoin>
-
 type Positions = ReadonlyMap<string, number>
 
 /** True where a branch has ended: at the step where it rejoins, and at every step after that one. */
@@ -431,31 +458,31 @@ const isPast = (positions: Positions, rejoin: string, at: string): boolean =>
   (positions.get(at) ?? 0) >= (positions.get(rejoin) ?? Infinity)
 
 /** Going to where a branch rejoins, or past it, leaves it and all branches that were taken inside of it. */
-const leaveBranches = (frames: Rejoins, at: string, positions: Positions): Rejoins => {
-  const left = frames.findIndex(({ rejoin }) => isPast(positions, rejoin, at))
-  return left === -1 ? frames : frames.slice(0, left)
+const leaveBranches = (rejoins: Rejoins, at: string, positions: Positions): Rejoins => {
+  const left = rejoins.findIndex(({ rejoin }) => isPast(positions, rejoin, at))
+  return left === -1 ? rejoins : rejoins.slice(0, left)
 }
 
 /** The branches after the route from `router` to `to`. */
 export const enterBranch = (
-  frames: Rejoins,
+  rejoins: Rejoins,
   router: PlanDefinition.StepDefinition,
   to: string,
   positions: Positions
 ): Rejoins => {
   const position = positions.get(to) ?? 0
   const { afterBranches: rejoin, name } = router
-  const kept = leaveBranches(frames, to, positions).filter(
+  const kept = leaveBranches(rejoins, to, positions).filter(
     // A route back to a router or before it left that router's branch
-    (frame) => (positions.get(frame.router) ?? 0) < position
+    (branch) => (positions.get(branch.router) ?? 0) < position
   )
   return rejoin === undefined || isPast(positions, rejoin, to) ? kept : [...kept, { router: name, rejoin }]
 }
 
 /** The next step after one that ends without a route inside a branch, and the branches left after it. */
-export const rejoinAt = (frames: Rejoins, positions: Positions) => {
-  const top = frames.at(-1)
-  return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin, positions) }
+export const rejoinAt = (rejoins: Rejoins, positions: Positions) => {
+  const top = rejoins.at(-1)
+  return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(rejoins, top.rejoin, positions) }
 }
 
 /**
@@ -480,6 +507,12 @@ export type Action =
   | { readonly _tag: "RunSteps"; readonly steps: readonly [string, ...Array<string>] }
   | { readonly _tag: "ChooseRoute"; readonly step: string }
   | { readonly _tag: "Finish"; readonly outcome: planRunParts.Outcome }
+
+/** An event of a step, which changes one frame. */
+type StepEvent = Exclude<
+  runParts.PlanRunEvent,
+  { readonly _tag: "PlanStarted" | "PlanInterrupted" | "PlanFinished" | "PlanResumed" }
+>
 
 /** One kind of event. */
 export type EventOf<Tag extends runParts.PlanRunEvent["_tag"]> = Extract<runParts.PlanRunEvent, { readonly _tag: Tag }>
@@ -536,13 +569,16 @@ export const fold = (
 type Status = Member["status"]
 
 /** The step of that name in the current turn. */
-export const memberOf = (self: State, step: string): Member | undefined =>
+export const memberOf = (self: Frame, step: string): Member | undefined =>
   self.turn && Option.getOrUndefined(HashMap.get(self.turn.byStep, step))
 
 /** The run inside a step of the current turn, if there is one. */
 export const childOf = (status: Status): Child | undefined => ("child" in status ? status.child : undefined)
 
 type ApplyResult = Result.Result<State, EventError>
+
+/** The fields of a frame that an event changes. */
+type FrameResult = Result.Result<Partial<Frame>, EventError>
 
 const rejectInside = (path: ReadonlyArray<string>, event: string, problem: string): Result.Result<never, EventError> =>
   Result.fail(new EventError({ event, path, problem }))
@@ -598,14 +634,36 @@ export const apply = (rules: Rules, self: State, event: runParts.PlanRunEvent): 
   switch (event._tag) {
     case "PlanStarted":
       return rejectUnexpected(event, "no PlanStarted after the first event", "a run that has started")
+    case "PlanInterrupted":
+      return updateState(self, event, { interrupted: defined({ reason: event.reason }) })
+    case "PlanFinished":
+      return applyPlanFinished(rules, self, event)
+    case "PlanResumed":
+      return applyPlanResumed(self, event)
+    default: {
+      const changed = applyInFrame(rules, self, self, event)
+      return Result.isFailure(changed) ? Result.fail(changed.failure) : updateFrame(rules, self, event, changed.success)
+    }
+  }
+}
+
+/** The state after an event of a step. */
+const updateFrame = (rules: Rules, self: State, event: StepEvent, frame: Partial<Frame>): ApplyResult => {
+  const usage = addUsage(self.usage, usageOf(event))
+  return updateState(self, event, { ...frame, usage, writes: writesAfter(rules, self, frame.history) })
+}
+
+/** The frame of a run after an event of a step in it. */
+const applyInFrame = (rules: Rules, run: State, self: Frame, event: StepEvent): FrameResult => {
+  switch (event._tag) {
     case "StepStarted":
-      return applyStepStarted(rules, self, event)
+      return applyStepStarted(rules, run, self, event)
     case "StepRetried":
       return applyStepRetried(self, event)
     case "AgentChanged":
       return applyAgentChanged(self, event)
     case "NestedChanged":
-      return applyNestedChanged(rules, self, event)
+      return applyNestedChanged(rules, run, self, event)
     case "StepFinished":
       return applyStepFinished(rules, self, event)
     case "StepFailed":
@@ -618,7 +676,7 @@ export const apply = (rules: Rules, self: State, event: runParts.PlanRunEvent): 
         ({ question: _, ...member }) => member
       )
     case "StepPaused":
-      if (isForged(self, event)) {
+      if (isForged(asIn(run, self), event)) {
         return rejectUnexpected(event, "the digest of the request as it is shown", "another one")
       }
       return settleMember(
@@ -636,13 +694,7 @@ export const apply = (rules: Rules, self: State, event: runParts.PlanRunEvent): 
     case "RouteTaken":
       return applyRouteTaken(rules, self, event)
     case "StepDecided":
-      return applyStepDecided(self, event)
-    case "PlanInterrupted":
-      return updateState(self, event, { interrupted: defined({ reason: event.reason }) })
-    case "PlanFinished":
-      return applyPlanFinished(rules, self, event)
-    case "PlanResumed":
-      return applyPlanResumed(self, event)
+      return applyStepDecided(run, self, event)
   }
 }
 
@@ -669,9 +721,9 @@ const isAllowedWhenInterrupted = (event: runParts.PlanRunEvent): boolean =>
   event._tag !== "StepRetried" &&
   event._tag !== "PlanInterrupted"
 
-const applyStepStarted = (rules: Rules, self: State, event: EventOf<"StepStarted">): ApplyResult => {
+const applyStepStarted = (rules: Rules, run: State, self: Frame, event: EventOf<"StepStarted">): FrameResult => {
   if (self.turn !== undefined) return startMember(self, event)
-  const action = next(rules, self)
+  const action = nextInFrame(rules, run, self)
   if (action._tag !== "RunSteps") {
     return rejectUnexpected(event, `what comes next: ${action._tag}`, `the start of ${JSON.stringify(event.step)}`)
   }
@@ -682,20 +734,20 @@ const applyStepStarted = (rules: Rules, self: State, event: EventOf<"StepStarted
     usage: {},
     status: step === event.step ? running : { _tag: "Waiting" }
   }))
-  return updateState(self, event, { iterations: self.iterations + 1, turn: makeTurn(members) })
+  return Result.succeed({ iterations: self.iterations + 1, turn: makeTurn(members) })
 }
 
 /** A running step may change; one that waits may be decided about. */
 const changeableStatuses = (event: runParts.PlanRunEvent): ReadonlyArray<Status["_tag"]> =>
   isDecision(event) ? ["Running", "Paused", "Failed", "Waiting"] : ["Running"]
 
-const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyResult =>
+const applyAgentChanged = (self: Frame, event: EventOf<"AgentChanged">): FrameResult =>
   withMember(self, event, event.step, changeableStatuses(event), (member) => {
     const child = childOf(member.status)
     const { event: inner, step } = event
     if (child?._tag === "Plan") return rejectUnexpected(event, "events of the plan in the step", "an event of an agent")
     if (inner._tag === "RunStarted" && (child === undefined || child.state.outcome !== undefined)) {
-      return changeChild(self, event, member, { _tag: "Agent", state: Run.start(inner) }, undefined)
+      return changeChild(self, event, member, { _tag: "Agent", state: Run.start(inner) })
     }
     if (child === undefined) {
       return rejectInside([step], inner._tag, `expected RunStarted first, found ${inner._tag}`)
@@ -703,12 +755,12 @@ const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyRe
     const after = Run.apply(child.state, inner)
     return Result.isFailure(after)
       ? rejectInside([step, ...after.failure.path], after.failure.event, problemOf(after.failure))
-      : changeChild(self, event, member, { _tag: "Agent", state: after.success }, usageOf(event))
+      : changeChild(self, event, member, { _tag: "Agent", state: after.success })
   })
 
 const problemOf = ({ reason: { expected, found } }: Run.EventError): string => `expected ${expected}, found ${found}`
 
-const applyNestedChanged = (rules: Rules, self: State, event: EventOf<"NestedChanged">): ApplyResult =>
+const applyNestedChanged = (rules: Rules, run: State, self: Frame, event: EventOf<"NestedChanged">): FrameResult =>
   withMember(self, event, event.step, changeableStatuses(event), (member) => {
     const { event: inner, step } = event
     const nested = rules.nested.get(step)
@@ -718,10 +770,10 @@ const applyNestedChanged = (rules: Rules, self: State, event: EventOf<"NestedCha
     const child = childOf(member.status)
     if (child?._tag === "Agent") return rejectUnexpected(event, "events of the agent in the step", "one of a plan")
     const begins = child === undefined || (inner._tag === "PlanStarted" && child.state.outcome !== undefined)
-    const after = begins ? startNested(nested, self, inner) : apply(nested, child.state, inner)
+    const after = begins ? startNested(nested, run, inner) : apply(nested, child.state, inner)
     return Result.isFailure(after)
       ? rejectInside([step, ...after.failure.path], after.failure.event, after.failure.problem)
-      : changeChild(self, event, member, { _tag: "Plan", state: after.success }, usageOf(event))
+      : changeChild(self, event, member, { _tag: "Plan", state: after.success })
   })
 
 const startNested = (nested: Rules, outer: State, event: runParts.PlanRunEvent): ApplyResult =>
@@ -729,10 +781,10 @@ const startNested = (nested: Rules, outer: State, event: runParts.PlanRunEvent):
     ? rejectUnexpected(event, `depth ${outer.depth + 1}`, `depth ${event.depth}`)
     : applyFirst(nested, event)
 
-const applyStepFinished = (rules: Rules, self: State, event: EventOf<"StepFinished">): ApplyResult =>
+const applyStepFinished = (rules: Rules, self: Frame, event: EventOf<"StepFinished">): FrameResult =>
   withMember(self, event, event.record.step, ["Running"], (member) => {
     const turn = changeMember(self, member, { status: { _tag: "Finished", record: event.record } })
-    return updateState(self, event, turn.open > 0 ? { turn } : finishTurn(rules, self, turn))
+    return Result.succeed(turn.open > 0 ? { turn } : finishTurn(rules, self, turn))
   })
 
 const applyPlanFinished = (rules: Rules, self: State, event: EventOf<"PlanFinished">): ApplyResult => {
@@ -769,12 +821,12 @@ const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResu
 
 /** Passes the member to `f` if it has an expected status. */
 const withMember = (
-  self: State,
+  self: Frame,
   event: runParts.PlanRunEvent,
   step: string,
   expected: ReadonlyArray<Status["_tag"]>,
-  f: (member: Member) => ApplyResult
-): ApplyResult => {
+  f: (member: Member) => FrameResult
+): FrameResult => {
   const member = memberOf(self, step)
   if (member === undefined) {
     const known = membersOf(self).map(({ step }) => step)
@@ -785,10 +837,10 @@ const withMember = (
 }
 
 /** The turn in which a member has changed. */
-const changeMember = (self: State, member: Member, fields: Partial<Omit<Member, "step">>): Turn =>
+const changeMember = (self: Frame, member: Member, fields: Partial<Omit<Member, "step">>): Turn =>
   putMember(self, member, { ...member, ...fields })
 
-const putMember = ({ turn = makeTurn([]) }: State, before: Member, after: Member): Turn =>
+const putMember = ({ turn = makeTurn([]) }: Frame, before: Member, after: Member): Turn =>
   new Turn({
     steps: turn.steps,
     byStep: HashMap.set(turn.byStep, after.step, after),
@@ -797,14 +849,14 @@ const putMember = ({ turn = makeTurn([]) }: State, before: Member, after: Member
 
 /** Ends the attempt of a running step. */
 const settleMember = (
-  self: State,
+  self: Frame,
   event: runParts.PlanRunEvent,
   step: string,
   status: (child: { readonly child?: Child }) => Status,
   change: (member: Member) => Member = (member) => member
-): ApplyResult =>
+): FrameResult =>
   withMember(self, event, step, ["Running"], (member) =>
-    updateState(self, event, {
+    Result.succeed({
       turn: putMember(self, member, {
         ...change(member),
         status: status(defined({ child: childOf(member.status) }))
@@ -812,7 +864,7 @@ const settleMember = (
     })
   )
 
-const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
+const startMember = (self: Frame, event: EventOf<"StepStarted">): FrameResult =>
   withMember(self, event, event.step, ["Waiting"], (member) => {
     const { attempt, decision } = member.status._tag === "Waiting" ? member.status : {}
     const status: Status = {
@@ -821,10 +873,10 @@ const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
       startedAt: event.at,
       ...defined({ child: childOf(member.status), decision })
     }
-    return updateState(self, event, { turn: changeMember(self, member, { status }) })
+    return Result.succeed({ turn: changeMember(self, member, { status }) })
   })
 
-const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResult =>
+const applyStepRetried = (self: Frame, event: EventOf<"StepRetried">): FrameResult =>
   withMember(self, event, event.step, ["Running"], (member) => {
     const { status } = member
     if (status._tag !== "Running" || event.attempt !== status.attempt + 1) {
@@ -833,23 +885,23 @@ const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResu
     }
     // Each attempt begins anew: the run inside the failed one is dropped
     const { child: _, ...kept } = status
-    return updateState(self, event, {
+    return Result.succeed({
       turn: changeMember(self, member, { status: { ...kept, attempt: event.attempt } })
     })
   })
 
-const applyStepDecided = (self: State, event: EventOf<"StepDecided">): ApplyResult =>
+const applyStepDecided = (run: State, self: Frame, event: EventOf<"StepDecided">): FrameResult =>
   withMember(self, event, event.step, ["Paused"], (member) => {
     const { question, status } = member
     if (status._tag !== "Paused" || question === undefined) {
       return rejectUnexpected(event, "a decision about something inside the step", "one about the step")
     }
     if (status.decision !== undefined) return rejectUnexpected(event, "one decision", "another one about the same step")
-    if (question.digest !== event.digest || requestId(self, member) !== event.callId) {
+    if (question.digest !== event.digest || requestId(asIn(run, self), member) !== event.callId) {
       return rejectUnexpected(event, "a decision about what the step asks for", "one about something else")
     }
     const decision = runTransition.verdictOf(event)
-    return updateState(self, event, { turn: changeMember(self, member, { status: { ...status, decision } }) })
+    return Result.succeed({ turn: changeMember(self, member, { status: { ...status, decision } }) })
   })
 
 /** The call of a tool that was approved may have run: it asks again. */
@@ -879,48 +931,46 @@ const reopenMember = (member: Member): Member => {
 }
 
 /** The step after an event of the run inside it. */
-const changeChild = (
-  self: State,
-  event: runParts.PlanRunEvent,
-  member: Member,
-  child: Child,
-  used: Message.TokenUsage | undefined
-): ApplyResult => {
+const changeChild = (self: Frame, event: runParts.PlanRunEvent, member: Member, child: Child): FrameResult => {
   const { status } = member
   if (status._tag === "Finished" || status._tag === "Concluded") {
     return rejectStatus(event, member, "Running")
   }
-  return updateState(self, event, {
-    usage: addUsage(self.usage, used),
-    turn: changeMember(self, member, { usage: addUsage(member.usage, used), status: { ...status, child } })
-  })
+  const usage = addUsage(member.usage, usageOf(event))
+  return Result.succeed({ turn: changeMember(self, member, { usage, status: { ...status, child } }) })
 }
 
 /** A turn counts as a whole, in declared order. */
-const finishTurn = (rules: Rules, self: State, { members }: Turn): Partial<StateFields> => {
-  let { history, latest, writes } = self
+const finishTurn = (rules: Rules, self: Frame, { members }: Turn): Partial<Frame> => {
+  let { history, latest } = self
   for (const { status } of members) {
     if (status._tag !== "Finished") continue
-    const { record } = status
-    const index = Chunk.size(history)
-    const key = findStep(rules.definition, record.step)?.writes
-    history = Chunk.append(history, record)
-    latest = HashMap.set(latest, record.step, index)
-    if (key !== undefined && key !== "" && record.output !== null) writes = HashMap.set(writes, key, index)
+    latest = HashMap.set(latest, status.record.step, Chunk.size(history))
+    history = Chunk.append(history, status.record)
   }
   const step = self.cursor === undefined ? undefined : findStep(rules.definition, self.cursor)
   return {
     history,
     latest,
-    writes,
     previous: Chunk.size(history) - 1,
     turn: undefined,
     ...(step !== undefined && hasRoutes(step) ? { choosing: step.name } : advanceCursor(rules, self))
   }
 }
 
+/** The records behind the keys that steps write, with those that the history has more than the one of the state. */
+const writesAfter = ({ definition }: Rules, self: State, history = self.history): State["writes"] => {
+  let { writes } = self
+  for (let index = Chunk.size(self.history); index < Chunk.size(history); index += 1) {
+    const { output, step } = Chunk.getUnsafe(history, index)
+    const key = findStep(definition, step)?.writes
+    if (key !== undefined && key !== "" && output !== null) writes = HashMap.set(writes, key, index)
+  }
+  return writes
+}
+
 /** The step after the turn at the cursor when no route is taken. */
-const advanceCursor = ({ definition }: Rules, self: State): Partial<StateFields> => {
+const advanceCursor = ({ definition }: Rules, self: Frame): Partial<Frame> => {
   const positions = positionsOf(definition)
   const rejoined = rejoinAt(self.rejoins, positions)
   if (rejoined !== undefined) return { cursor: rejoined.at, rejoins: rejoined.branches, choosing: undefined }
@@ -929,7 +979,7 @@ const advanceCursor = ({ definition }: Rules, self: State): Partial<StateFields>
   return { cursor: after === undefined ? undefined : definition.steps[after]?.name, choosing: undefined }
 }
 
-const applyRouteTaken = (rules: Rules, self: State, event: EventOf<"RouteTaken">): ApplyResult => {
+const applyRouteTaken = (rules: Rules, self: Frame, event: EventOf<"RouteTaken">): FrameResult => {
   const { definition } = rules
   const step = findStep(definition, event.step)
   if (self.choosing !== event.step || step === undefined) {
@@ -937,11 +987,11 @@ const applyRouteTaken = (rules: Rules, self: State, event: EventOf<"RouteTaken">
       self.choosing === undefined ? "no route to choose" : `the route of ${JSON.stringify(self.choosing)}`
     return rejectUnexpected(event, expected, `the route of ${JSON.stringify(event.step)}`)
   }
-  if (event.to === undefined) return updateState(self, event, advanceCursor(rules, self))
+  if (event.to === undefined) return Result.succeed(advanceCursor(rules, self))
   const known =
     step.routesBy === undefined ? (step.routes ?? []).map(({ to }) => to) : [...stepSchema.routable(definition, step)]
   if (!known.includes(event.to)) return rejectUnknownStep(event, event.to, known)
-  return updateState(self, event, {
+  return Result.succeed({
     cursor: event.to,
     choosing: undefined,
     rejoins: enterBranch(self.rejoins, step, event.to, positionsOf(definition))
@@ -952,7 +1002,7 @@ const applyRouteTaken = (rules: Rules, self: State, event: EventOf<"RouteTaken">
 const usageOf = (event: runParts.PlanRunEvent): Message.TokenUsage | undefined =>
   runTransition.usageOf({ _tag: "PlanEvent", event })
 
-export const childAt = (self: State | undefined, step: string): Child | undefined => {
+export const childAt = (self: Frame | undefined, step: string): Child | undefined => {
   const member = self === undefined ? undefined : memberOf(self, step)
   return member === undefined ? undefined : childOf(member.status)
 }
@@ -965,21 +1015,25 @@ const addUsage = (total: Message.TokenUsage, usage: Message.TokenUsage | undefin
 const finishAction = (outcome: planRunParts.Outcome): Action => ({ _tag: "Finish", outcome })
 
 /** The next action of a driver. Ask when no part of the run is under way. */
-export const next = ({ definition }: Rules, self: State): Action => {
+export const next = (rules: Rules, self: State): Action => {
   if (self.outcome !== undefined) return finishAction(self.outcome)
   if (self.interrupted !== undefined) return finishAction({ _tag: "Interrupted", ...self.interrupted })
-  if (self.turn !== undefined) return nextInTurn(self, self.turn.members)
-  if (self.choosing !== undefined) return { _tag: "ChooseRoute", step: self.choosing }
-  const { cursor } = self
-  if (cursor === undefined) return finishAction({ _tag: "Completed", output: previousOutput(self) })
+  return self.turn === undefined ? nextInFrame(rules, self, self) : nextInTurn(self, self.turn.members)
+}
+
+/** The next action in a frame of a run without a turn. */
+const nextInFrame = ({ definition }: Rules, run: State, self: Frame): Action => {
+  const { choosing, cursor } = self
+  if (choosing !== undefined) return { _tag: "ChooseRoute", step: choosing }
+  if (cursor === undefined) return finishAction({ _tag: "Completed", output: previousOutput(run, self) })
   const position = positionsOf(definition).get(cursor)
   const steps = position === undefined ? [] : stepsAt(definition, position).map(({ name }) => name)
   // Only a state of another definition has such a cursor
   if (!Arr.isReadonlyArrayNonEmpty(steps))
     return finishAction({ _tag: "Failed", step: cursor, failure: definitionChanged(cursor) })
-  return self.iterations < self.maxIterations
+  return self.iterations < run.maxIterations
     ? { _tag: "RunSteps", steps }
-    : finishAction({ _tag: "LimitReached", limit: self.maxIterations, next: cursor })
+    : finishAction({ _tag: "LimitReached", limit: run.maxIterations, next: cursor })
 }
 
 const definitionChanged = (step: string) => ({
@@ -989,9 +1043,9 @@ const definitionChanged = (step: string) => ({
 })
 
 /** The output that `fromPrev` reads, and that of a plan that ends here. */
-const previousOutput = (self: State) =>
+const previousOutput = (run: State, self: Frame) =>
   Option.match(lastRecord(self), {
-    onNone: () => self.input.payload,
+    onNone: () => run.input.payload,
     onSome: (record) => record.output
   })
 
