@@ -323,7 +323,9 @@ export const use = Effect.fnUntraced(function* (world: World, diary: Diary, { co
   for (let n = 1; n <= count; n++) {
     // Some calls come in a row
     yield* nap(0, (yield* Random.next) < 0.7 ? 5 : 500)
-    const kind = n === 1 ? "send" : yield* pick<(typeof kinds)[number]>(some)
+    // Some stop the first turn, which may not have begun
+    const isHasty = n === 2 && !isCalm && (yield* Random.next) < 0.25
+    const kind = n === 1 ? "send" : isHasty ? "interrupt" : yield* pick<(typeof kinds)[number]>(some)
     const message = `${session}/${user}${n}`
     const text = yield* textFor(diary, message)
     const earlier = yield* pick(sent.slice(-3))

@@ -118,9 +118,11 @@ const causes: Partial<Record<Session.Event["_tag"], (operation: Operation, event
   SessionForked: ({ kind }) => kind === "fork",
   MessageDropped: ({ kind }, event) =>
     event._tag === "MessageDropped" && kind === (event.error.reason === "Withdrawn" ? "withdraw" : "edit"),
-  // Nothing but the model fails
-  TurnFailed: ({ text = "" }, event) =>
-    event._tag === "TurnFailed" && event.error.reason === "ModelFailed" && text.includes("|fails")
+  // Nothing but the model fails, and a session whose messages were all withdrawn has nothing to resume
+  TurnFailed: ({ kind, text = "" }, event) =>
+    event._tag === "TurnFailed" &&
+    ((event.error.reason === "ModelFailed" && text.includes("|fails")) ||
+      (event.error.reason === "ConversationInvalid" && kind === "resume"))
 }
 
 const stops = new Set(["interrupt", "edit", "remove", "withdraw"])

@@ -91,7 +91,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   return removed`,
     replacement: `  self.feed.clear()
   return removed`,
-    tests: ["operating", "session"]
+    tests: ["operating", "session"],
+    unseen: "a process reads a session again before it acts; only the runner of a fleet does not"
   },
   {
     name: "a process that was stopped does not look whether it has the session",
@@ -232,7 +233,8 @@ export const mutants: ReadonlyArray<Mutant> = [
 `,
     replacement: `  yield* own.write(events, cancelling.run)
 `,
-    tests: ["approvals", "turns"]
+    tests: ["approvals", "turns"],
+    unseen: "a message waits beside open calls only where it has another context, and all messages of the worlds have the same"
   },
   {
     name: "a process without the agent records a failure",
@@ -330,7 +332,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/sessionInbox.ts",
     text: "Effect.andThen(host.onIdle(id), Effect.sync(own.feed.notify))",
     replacement: "Effect.sync(own.feed.notify)",
-    tests: ["operating", "turns"]
+    tests: ["operating", "turns"],
+    unseen: "the next search for turns, half a second later, removes the mark"
   },
   {
     name: "calls are denied although a turn has begun meanwhile",
@@ -338,7 +341,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/sessionInbox.ts",
     text: "if (self.current !== undefined) return Effect.undefined",
     replacement: "if (self.own.failure !== undefined) return Effect.undefined",
-    tests: ["turns"]
+    tests: ["turns"],
+    unseen: "a person has to decide in the milliseconds in which another one interrupts"
   },
   {
     name: "a receipt names the event before",
@@ -440,7 +444,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/sessionLog.ts",
     text: 'error._tag === "Conflict" ? load(id)',
     replacement: 'error._tag === "Conflict" ? Effect.succeed(Option.none())',
-    tests: ["owners", "large"]
+    tests: ["owners", "large"],
+    unseen: "a snapshot has to be made between two reads of a session that opens, and long sessions are few"
   },
   {
     name: "the newest message is taken first",
@@ -482,7 +487,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/sessionEvents.ts",
     text: "return decisions.filter(({ callId, digest }) => callId !== event.callId || digest !== event.digest)",
     replacement: "return decisions.filter(({ callId, digest }) => callId !== event.callId && digest !== event.digest)",
-    tests: ["approvals", "session-events"]
+    tests: ["approvals", "session-events"],
+    unseen: "a digest is that of one call, so no other decision has it"
   },
   {
     name: "a failed turn is under way",
@@ -570,7 +576,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/turnEvents.ts",
     text: '?.approval === "never"',
     replacement: '?.approval !== "never"',
-    tests: ["writes", "approvals"]
+    tests: ["writes", "approvals"],
+    unseen: "an answer that is not stored when its process dies is asked for again, and nobody has seen its calls"
   },
   {
     name: "a message that was taken is not kept where the turn fails",
@@ -604,7 +611,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/turnEvents.ts",
     text: 'status._tag === "Started" &&',
     replacement: 'status._tag === "Settled" &&',
-    tests: ["owners"]
+    tests: ["owners"],
+    unseen: "a process that closes cuts calls off after 50 ms anyway, and the log shows them as lost"
   },
   {
     name: "a call that was not started is closed as lost",
@@ -628,7 +636,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/turnEvents.ts",
     text: "(run.outcome === undefined && run.calls.length > 0)",
     replacement: "(run.outcome !== undefined && run.calls.length > 0)",
-    tests: ["turn-ends", "turns"]
+    tests: ["turn-ends", "turns"],
+    unseen: "nothing but a model fails in the worlds, and no call is open then"
   },
   {
     name: "a denial also takes calls that are decided",
@@ -636,7 +645,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/session/internal/turnEvents.ts",
     text: "return [...decisions, ...open.map(endings.denialOf(passedBy))]",
     replacement: "return [...open.map(endings.denialOf(passedBy))]",
-    tests: ["approvals"]
+    tests: ["approvals"],
+    unseen: "a message that denies has to come between a decision and the turn that takes it, some milliseconds"
   },
   {
     name: "the failure of a turn takes the wrong message",
@@ -672,7 +682,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/store/internal/storage.ts",
     text: "return version === undefined ? Effect.void : Effect.ignore(store.delete(key, { version }))",
     replacement: "return version !== undefined ? Effect.void : Effect.ignore(store.delete(key, { version }))",
-    tests: ["turns", "owners"]
+    tests: ["turns", "owners"],
+    unseen: "the store of the worlds has commits, and the one that ends a turn removes its mark"
   },
   {
     name: "a mark that another process has set is kept",
@@ -680,7 +691,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/store/internal/storage.ts",
     text: 'Effect.catchTag("VersionConflict", ({ found }) => setMark(store, mark, found))',
     replacement: 'Effect.catchTag("VersionConflict", () => Effect.void)',
-    tests: ["owners"]
+    tests: ["owners"],
+    unseen: "a mark is missed only where two processes work on one session at the same moment, one dies, and nobody calls"
   },
   {
     name: "the values of a lost write are removed with those of the log",
@@ -704,7 +716,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/store/internal/storage.ts",
     text: 'isWritten.failure._tag === "Damaged" ? yield* head(key) : before',
     replacement: 'isWritten.failure._tag !== "Damaged" ? yield* head(key) : before',
-    tests: ["faults"]
+    tests: ["faults"],
+    unseen: "a batch has a key that no other writer uses"
   },
   {
     name: "the batches of an older owner are left out",
@@ -740,7 +753,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     replacement: 'const isWaiting = status === "waiting" && queue.length > 1000',
     tests: ["turns"],
     mends: "RIGHT-12",
-    unseen: "the clients send, and never wait with `Session.ask`"
+    unseen: "all messages of the worlds have the same context, so none waits behind the calls of another one"
   },
   {
     name: "a fork has the limits of one message",
@@ -769,7 +782,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     text: `    count += 1
 `,
     replacement: "",
-    tests: ["writes", "owners"]
+    tests: ["writes", "owners"],
+    unseen: "only marks are deleted and made again, and a mark that is missed shows only where a process dies and nobody calls"
   },
   {
     name: "the next message is taken while a turn is under way",
@@ -804,6 +818,79 @@ export const mutants: ReadonlyArray<Mutant> = [
     text: `  yield* ensureFree(self)
   yield* setHead(self, forTurn`,
     replacement: "  yield* setHead(self, forTurn",
+    tests: ["owners"]
+  },
+  {
+    name: "a message that cannot begin stays before the others",
+    function: "hold",
+    file: "src/session/internal/sessionEvents.ts",
+    text: "queue: Chunk.filter(memory.queue, (one) => !isHeld(one)),",
+    replacement: "queue: memory.queue,",
+    tests: ["held"],
+    mends: "RIGHT-11",
+    unseen: "each message of the worlds can begin in some process, and the others leave it alone"
+  },
+  {
+    name: "the context of a message is walked without a bound",
+    function: "read",
+    file: "src/session/internal/sessionMessage.ts",
+    text: `  yield* refused(checkKeys(context, { what, path: "/context" }))
+`,
+    replacement: `  void what
+`,
+    tests: ["hostile"],
+    mends: "RIGHT-14",
+    unseen: "the values of the worlds are small"
+  },
+  {
+    name: "requests of a stored session are not compared with those that were asked",
+    function: "Memory",
+    file: "src/session/internal/sessionEvents.ts",
+    text: "run: Schema.optionalKey(runTransition.StateSchema)",
+    replacement: "run: Schema.optionalKey(runParts.StateSchema)",
+    tests: ["approvals", "held"],
+    mends: "RIGHT-17",
+    unseen: "nobody edits the store of a world"
+  },
+  {
+    name: "a first message whose write failed is not looked for",
+    function: "create",
+    file: "src/session/internal/sessionWriter.ts",
+    text: 'error._tag === "StoreFailed" ? giveUp(self, error)',
+    replacement: 'replaced !== undefined && error._tag === "StoreFailed" ? giveUp(self, error)',
+    tests: ["faults", "writes"],
+    mends: "WORLD-9",
+    unseen: "the client sends the message again, and each read of a session finds what was written; a small world of its own shows the fault (test/worlds/found.test.ts)"
+  },
+  {
+    name: "a turn fails where the store fails to read its agent",
+    function: "agentOf",
+    file: "src/session/internal/sessionTurn.ts",
+    text: `          Effect.retry({ schedule: sessionWriter.untilStored(self.host), while: ({ _tag }) => _tag === "StoreFailed" }),
+`,
+    replacement: "",
+    tests: ["definitions", "faults"],
+    mends: "WORLD-9"
+  },
+  {
+    name: "a turn that the next owner resumes counts as interrupted",
+    function: "isLeft",
+    file: "src/session/internal/sessionTurn.ts",
+    text: 'course._tag === "Muted" && progress._tag !== "Ended"',
+    replacement: 'course._tag === "Muted" && progress._tag === "Ended"',
+    tests: ["turns", "owners"],
+    mends: "WORLD-9"
+  },
+  {
+    name: "the mark of a turn that was left is removed before the turn is run",
+    function: "wake",
+    file: "src/session/internal/localSessions.ts",
+    text: `      yield* run(id)
+      yield* marks.remove(id, mark.value)
+`,
+    replacement: `      yield* marks.remove(id, mark.value)
+      yield* run(id)
+`,
     tests: ["owners"]
   }
 ]
