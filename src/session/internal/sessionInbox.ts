@@ -568,8 +568,16 @@ export const paused = <A>(self: Turns, effect: Effect.Effect<A, SessionError>): 
 export const remove = (self: Turns): Effect.Effect<boolean, SessionError> =>
   paused(
     self,
-    Effect.suspend(() => Effect.andThen(stop(self), self.own.alone(removeStored(self))))
+    Effect.suspend(() => removeStopped(self))
   )
+
+/** A turn may have begun after the one that was stopped: another call that had paused the session has ended. */
+const removeStopped = (self: Turns): Effect.Effect<boolean, SessionError> => {
+  const removed = Effect.suspend(() => (self.current === undefined ? removeStored(self) : Effect.undefined))
+  return Effect.flatMap(Effect.andThen(stop(self), self.own.alone(removed)), (isRemoved) =>
+    isRemoved === undefined ? removeStopped(self) : Effect.succeed(isRemoved)
+  )
+}
 
 const removeStored = ({ host, id, own }: Turns) =>
   Effect.tap(own.remove, () => Effect.andThen(host.onIdle(id), Effect.sync(own.feed.notify)))
