@@ -76,19 +76,6 @@ export {
    * The options of an agent. Only what is given is set: there are no hidden
    * fallbacks between a named model and the ambient `LanguageModel`.
    *
-   * **Details**
-   *
-   * - `model`: `"provider/model"`, resolved by `ModelRegistry`. Without it the
-   *   agent runs on the `LanguageModel` of its context.
-   * - `modelOptions`: sampling and limits handed to the registry entry (never
-   *   URLs, headers or keys).
-   * - `instructions`: the system message of a fresh conversation.
-   * - `maxSteps`: model calls per user message, default 16.
-   * - `output`: a Schema; the final answer is decoded to it. Default: the text.
-   * - `outputStrategy`: how the model learns the form of `output`, default `native`.
-   * - `budget`: the treatment of requests that would become too long, see {@link Budget};
-   *   default: nothing. It is no part of the agent's definition.
-   *
    * @category options
    * @since 0.1.0
    */
@@ -104,58 +91,12 @@ export {
   /**
    * Options of a fresh run.
    *
-   * **Details**
-   *
-   * - `conversation`: used verbatim, its system message or lack of one included.
-   * - `instructions`: `"replace"` puts the agent's own instructions in place of all
-   *   system messages of the given conversation, later ones included.
-   * - `context`: the `RunContext` of instructions, tools and runtimes; default is
-   *   the `RunContext` of the caller.
-   *
    * @category options
    * @since 0.1.0
    */
   type Options,
   /**
    * Options that hold for a fresh run and for a resumed one.
-   *
-   * **Details**
-   *
-   * - `input`: the next message of the user; with open calls it waits until they are done.
-   * - `decisions`: answers to pending approvals, see `Run.Decision`. Approvals that are not answered still wait.
-   * - `context`: the `RunContext` from here on, open calls included; default: the context of the state.
-   * - `maxSteps`: model calls for this message, default: `maxSteps` of the agent. It is rounded down, and a number
-   *   below 1 counts as 1, as `NaN` does.
-   * - `toolChoice`: see {@link ToolChoice}.
-   * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
-   * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default. A retry waits at least as long as the
-   *   provider asks (`retryAfter`); where that is more than an hour the run fails.
-   * - `modelMistakes`: how often per step the model is asked again after an answer
-   *   its adapter could not read, default 2.
-   * - `emptyAnswers`: how many answers in a row with no text and no call the model is asked again for, default 1. Each is a
-   *   step. It is rounded down, and `NaN` counts as 0. One more ends the run as `Stopped` with the reason `empty`.
-   * - `budget`: what to do when a request would become too long, default: the policy of the agent; `"off"` for nothing.
-   * - `maxDepth`: how deep agents may call agents, default 8.
-   * - `defects`: for a handler's defect `"result"` (default) returns an `unhandled_error` to the
-   *   model that reads "The tool failed unexpectedly"; its text is in the log only, because it may
-   *   quote secrets. `"describe"` returns its class and text, too; `"die"` ends the run with it
-   *   after the siblings settled.
-   * - `onEvent`: the hook that keeps the run, see {@link Entry}.
-   * - `interruptWhen`: asked after every event, events of agents used as tools included (`ChildEvent`); an
-   *   `Interruption` ends the run there.
-   * - `onChange`: what happens when the agent was edited since the state. It holds for agents inside, too.
-   *   - `"compatible"` (default): the run continues if no change is breaking. Instructions, model, limits, output and
-   *     tools without an open call may change. The tool of an open call may change as `ToolContract.compare` allows:
-   *     its parameters may widen, its result may narrow, its words may change. A call that had started and was lost with
-   *     its process needs no tool. The agent may not be renamed.
-   *   - `"refuse"`: a run continues under the definition of its state only.
-   *   - `"accept"`: the run continues in any case. A call whose tool is gone or whose arguments no longer fit fails, and
-   *     the model reads why.
-   *
-   *   A refused run fails with `Run.DefinitionChanged`, which lists the changes, before anything is recorded. A run that
-   *   continues records them in its `RunResumed`. A decision about an open call counts as long as its tool is
-   *   compatible, its arguments stay as they are and its `approval` is the same; otherwise the call asks again.
-   *   A decision about the call of an agent counts for the same definition of that agent only.
    *
    * @category options
    * @since 0.1.0
@@ -464,6 +405,7 @@ export const definition = <R>(
  * @since 0.1.0
  */
 export interface EncodeOptions extends VersionedCodec.EncodeOptions {
+  /** The `RunContext` to resolve the agent for; default: the `RunContext` around the call. */
   readonly context?: Json.JsonObject | undefined
 }
 

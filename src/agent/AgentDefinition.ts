@@ -101,6 +101,10 @@ export {
 export type MakeOptions = {
   readonly [K in keyof Omit<agentData.AgentDefinition, "output">]?: agentData.AgentDefinition[K] | undefined
 } & {
+  /**
+   * The form of the final answer: a JSON Schema and the strategy by which the model learns it, default `"native"`.
+   * Without `output` the answer is a text.
+   */
   readonly output?:
     | { readonly schema: JsonObject; readonly strategy?: agentData.OutputStrategy | undefined }
     | undefined

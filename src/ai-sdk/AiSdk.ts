@@ -56,50 +56,60 @@ export interface SdkModel {
  *
  * **Details**
  *
- * The options that definitions set have the names of `ModelRegistry.Sampling`, so that its values fit:
- *
- * | option | value |
- * |---|---|
- * | `temperature`, `top_p`, `top_k`, `seed` | sampling |
- * | `presence_penalty`, `frequency_penalty` | -2 to 2 |
- * | `max_output_tokens`, `max_tokens` | the limit of an answer; the first one counts where both are set |
- * | `stop` | text, or a list of texts |
- * | `reasoning` | the reasoning level; `off` for none |
- *
- * The others belong to the program:
- *
- * - `providerOptions` are options of each provider under its name, as the AI SDK documents them. One has a default of its own:
- *   `store` of OpenAI's Responses API is `false`, because conversations are stored by you. They may hold URLs and
- *   tokens, so take them from a definition only through a Schema that names the ones you accept.
- * - `headers` are sent with each request.
- * - `apiKey` is the key that the client has. The texts of the provider are kept with it masked, as the values of `headers` are.
- * - `apiKeyVariable` is the environment variable that has the key. It is named where the provider refuses the key.
- * - `laterSystem` is the role of system messages behind the first one: `"user"` for a model that refuses them, such as older ones of
- *   Anthropic, or `"system"` for another provider that takes them. Default: `"system"` for OpenAI and Anthropic, else `"user"`.
- * - `mapError` sees each error before it is returned, and may return another one.
- * - `codecTransformer` makes the JSON Schema of a structured output. Default: the dialect of Anthropic for its models,
- *   for others the dialect of OpenAI, which is the smallest.
+ * Sampling options, limits, `stop` and `reasoning` have the names and values of `ModelRegistry.Sampling`, so that
+ * definitions can set them. The other options belong to the program.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Options {
+  /** The temperature of sampling; default: the provider's. */
   readonly temperature?: number | undefined
+  /** Sampling from the most likely tokens with this total probability, 0 to 1; default: the provider's. */
   readonly top_p?: number | undefined
+  /** Sampling from this number of most likely tokens; default: the provider's. */
   readonly top_k?: number | undefined
+  /** An integer that makes sampling repeatable, where the provider takes one; none by default. */
   readonly seed?: number | undefined
+  /** The penalty for tokens that occurred before, -2 to 2; default: the provider's. */
   readonly presence_penalty?: number | undefined
+  /** The penalty for tokens by how often they occurred before, -2 to 2; default: the provider's. */
   readonly frequency_penalty?: number | undefined
+  /** The limit of an answer in tokens, where `max_output_tokens` is not set; default: the provider's. */
   readonly max_tokens?: number | undefined
+  /** The limit of an answer in tokens; default: `max_tokens`. */
   readonly max_output_tokens?: number | undefined
+  /** A text that ends the answer, or several texts; none by default. */
   readonly stop?: string | ReadonlyArray<string> | undefined
+  /** The reasoning level, `"off"` for none; default: the provider's. */
   readonly reasoning?: "off" | "low" | "medium" | "high" | "xhigh" | "max" | undefined
+  /**
+   * Options of each provider under its name, as the AI SDK documents them. They may hold URLs and tokens, so take them
+   * from a definition only through a Schema that names the ones you accept. Default: none, except that `store` of
+   * OpenAI's Responses API is `false`, because conversations are stored by you.
+   */
   readonly providerOptions?: { readonly [provider: string]: Json.JsonObject } | undefined
+  /** Headers of each request; none by default. Their values are masked in texts of the provider that are kept. */
   readonly headers?: { readonly [name: string]: string } | undefined
+  /** The key that the client has, so that it is masked in texts of the provider that are kept; none by default. */
   readonly apiKey?: Redacted.Redacted<string> | undefined
+  /**
+   * The environment variable that has the key. An error is about this variable if the provider refuses the key; none by
+   * default.
+   */
   readonly apiKeyVariable?: string | undefined
+  /**
+   * The role of system messages behind the first one: `"user"` for a model that refuses them, such as older models of
+   * Anthropic, or `"system"` for another provider that takes them. Default: `"system"` for OpenAI and Anthropic, else
+   * `"user"`.
+   */
   readonly laterSystem?: "system" | "user" | undefined
+  /** A function that sees each error before it is returned, and may return another error; none by default. */
   readonly mapError?: ((error: AiError.AiError) => Effect.Effect<AiError.AiError>) | undefined
+  /**
+   * The function that makes the JSON Schema of a structured output. Default: the dialect of Anthropic for its models,
+   * for others the dialect of OpenAI, which is the smallest.
+   */
   readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
 }
 
@@ -231,6 +241,7 @@ const warningText = (warning: SharedV4Warning): string => {
  *   returned would make each later request fail. An image has the type that its first bytes show.
  *
  * @see {@link model} for an example
+ *
  * @category constructors
  * @since 0.1.0
  */

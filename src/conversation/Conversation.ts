@@ -258,8 +258,11 @@ export const addToolResult: {
  * @since 0.1.0
  */
 export interface ToolAnswer {
+  /** The id of the open call. A call that is not open is refused. */
   readonly callId: string
+  /** The name of the tool; default: the name in the call. */
   readonly name?: string
+  /** The result: a value or a failure. */
   readonly result: ToolResult.ToolResult
 }
 

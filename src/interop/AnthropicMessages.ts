@@ -90,12 +90,7 @@ export interface History {
  *
  * **Details**
  *
- * - `reasoning`: what becomes of reasoning that Anthropic refuses: reasoning without Anthropic's signature, and
- *   reasoning with nothing after it. `"omit"` (default) leaves it out; `"refuse"` fails.
- * - `invalidArguments`: what becomes of tool arguments that are no object.
- *   `"wrap"` (default) sends `{ invalid_arguments }`, as `Conversation.toPrompt` does;
- *   `"refuse"` fails.
- * - `toolName`: maps tool names to those the provider knows; default the same.
+ * Anthropic refuses reasoning without its own signature, and reasoning with nothing after it: `reasoning` decides about both.
  *
  * @category models
  * @since 0.1.0

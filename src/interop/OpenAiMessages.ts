@@ -70,14 +70,7 @@ export type { Reader } from "./internal/foreignMessages.ts"
  *
  * **Details**
  *
- * - `reasoning`: what becomes of reasoning that has no field in the format.
- *   `"omit"` (default) leaves it out, as OpenAI itself does; `"refuse"` fails.
- * - `invalidArguments`: what becomes of tool arguments that are no object.
- *   `"wrap"` (default) sends `{ invalid_arguments }`, as `Conversation.toPrompt` does;
- *   `"refuse"` fails.
- * - `toolFiles`: what becomes of files in tool results, which can hold text only.
- *   `"refuse"` (default) fails; `"describe"` sends `[image/png a.png omitted]`.
- * - `toolName`: maps tool names to those the provider knows; default the same.
+ * The format has no field for most reasoning: `reasoning` decides about it. OpenAI itself leaves it out.
  *
  * @category models
  * @since 0.1.0

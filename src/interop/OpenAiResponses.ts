@@ -55,11 +55,8 @@ export type { Reader } from "./internal/foreignMessages.ts"
  *
  * **Details**
  *
- * - `reasoning`: the treatment of reasoning without an id or encrypted content of OpenAI, and of reasoning with nothing after it.
- *   `"omit"` (default) leaves it out; `"refuse"` fails.
- * - `invalidArguments`: the treatment of tool arguments that are no object. `"wrap"` (default) sends `{ invalid_arguments }`, as
- *   `Conversation.toPrompt` does; `"refuse"` fails.
- * - `toolName`: maps tool names to those the provider knows; default the same.
+ * OpenAI refuses reasoning without its own id or encrypted content, and reasoning with nothing after it: `reasoning` decides
+ * about both.
  *
  * @category models
  * @since 0.1.0

@@ -189,6 +189,7 @@ export interface ServerOptions {
  * @since 0.1.0
  */
 export interface StdioServer extends ServerOptions {
+  /** The command that starts the server, with its arguments and environment. */
   readonly command: ChildProcess.Command
 }
 

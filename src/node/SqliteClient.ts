@@ -66,18 +66,19 @@ import * as storage from "../store/internal/storage.ts"
 /**
  * The database file, and the time to wait for its lock.
  *
- * **Details**
- *
- * - `filename`: created if it does not exist, in a directory that does; `":memory:"` for a
- *   database of this client alone.
- * - `busyTimeout`: how long a statement waits for the lock of another connection before it
- *   fails with the reason `LockTimeoutError`; default 10 seconds.
- *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
+  /**
+   * The database file, created if it does not exist, in a directory that does; `":memory:"` for a database of this
+   * client alone.
+   */
   readonly filename: string
+  /**
+   * The time that a statement waits for the lock of another connection before it fails with the reason
+   * `LockTimeoutError`; default 10 seconds.
+   */
   readonly busyTimeout?: Duration.Input | undefined
 }
 

@@ -181,19 +181,17 @@ export type LimitOptions = Pick<Json.Options, "limits">
 /**
  * Options of encoding.
  *
- * **Details**
- *
- * - `version`: the version to write; default the newest.
- * - `allowLoss`: what may be lost. A path allows whatever is lost just there
- *   (the token `*` is any one token: `/tools/*\/success`), an entry of
- *   `LossyEncoding.losses` that very loss. What is not lost may be listed too.
- * - `limits`: limits that differ for this call.
- *
  * @category models
  * @since 0.1.0
  */
 export interface EncodeOptions extends LimitOptions {
+  /** The version to write; default the newest. An unknown version fails with `UnsupportedVersion`. */
   readonly version?: number | undefined
+  /**
+   * The losses that are allowed; none by default. A path allows whatever is lost just there (the token `*` is any one
+   * token: `/tools/*\/success`), an entry of `LossyEncoding.losses` that very loss. A loss that does not happen may be
+   * listed, too. Another loss fails with `LossyEncoding`.
+   */
   readonly allowLoss?: ReadonlyArray<string | PayloadError.Loss> | undefined
 }
 

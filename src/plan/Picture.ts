@@ -75,35 +75,38 @@ export type Source =
 /**
  * The options of a picture.
  *
- * **Details**
- *
- * - `direction`: where it grows; default `"down"`.
- * - `data`: also draws what steps read (other steps, the input, memories, answers of
- *   agents) and write, with dotted edges; default `false`. What just comes from the
- *   step before is not drawn.
- * - `run`: marks the progress of a run, by colour and in words: done, failed, running,
- *   interrupted, paused, concluded, limit reached, and skipped once the run has ended;
- *   with durations, executions and tries.
- * - `live`: a process works on that run now; default
- *   `true`. With `false` a step that was running when its process ended is marked as cut
- *   off: a state alone does not show that.
- * - `nested`: draws plans that are steps as groups. `true` for all that the value that is
- *   drawn holds: a plan, or better a plan that is bound, which knows those it was bound
- *   with by name; plans that an Effect finds, and definitions, hold none. Or plans by the
- *   names of the steps. Default: boxes.
- * - `before`: draws the changes from that plan. A step or edge that is only in the plan is marked as added, a step or
- *   edge that is only in `before` as removed, and a step that is in both but differs as changed, with the names of the
- *   fields. A mark is a colour and a sign: `+`, `−`, `~`.
- *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
+  /** The direction in which the picture grows; default `"down"`. */
   readonly direction?: "down" | "right" | undefined
+  /**
+   * True to draw also what steps read (other steps, the input, memories, answers of agents) and write, with dotted
+   * edges; default `false`. A value from the step before is not drawn.
+   */
   readonly data?: boolean | undefined
+  /**
+   * A run whose progress is marked, by colour and in words: done, failed, running, interrupted, paused, concluded,
+   * limit reached, and skipped once the run has ended; with durations, executions and tries. None by default.
+   */
   readonly run?: PlanRun.State | undefined
+  /**
+   * True if a process works on that run now; default `true`. With `false` a step that was running when its process
+   * ended is marked as cut off: a state alone does not show that.
+   */
   readonly live?: boolean | undefined
+  /**
+   * Draws plans that are steps as groups. `true` draws all plans that the drawn value holds: a bound plan knows the
+   * plans that it was bound with by name, a plan only the plans in its steps; plans that an Effect finds, and
+   * definitions, hold none. Or plans by the names of the steps. Default: boxes.
+   */
   readonly nested?: boolean | { readonly [step: string]: Source } | undefined
+  /**
+   * Another plan: the changes from it are drawn. A step or edge that is only in the plan is marked as added, a step or
+   * edge that is only in `before` as removed, and a step that is in both but differs as changed, with the names of the
+   * fields. A mark is a colour and a sign: `+`, `−`, `~`. None by default.
+   */
   readonly before?: Source | undefined
 }
 

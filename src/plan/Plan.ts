@@ -699,11 +699,6 @@ export const fold = (
  *
  * **Details**
  *
- * - `toolkit`: tools with their handlers, which are captured here.
- * - `tools`: tools that are bound already, from a `ToolResolver` for example.
- * - `agents`: agents by the names that steps use as their target, and as keys of memories.
- * - `memories`: what `Reference.fromMemory` and `Reference.fromAgent` read, by name.
- *
  * A step's target that is a text is the name of a tool or of an agent; a name of both is
  * a problem.
  *
@@ -715,9 +710,13 @@ export interface BindOptions<
   Agents extends { readonly [name: string]: stepTarget.AgentTarget<unknown> },
   Memories extends { readonly [name: string]: livePlan.AgentMemory<unknown> }
 > {
+  /** Tools with their handlers, which are captured here; none by default. */
   readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
+  /** Tools that are bound already, from a `ToolResolver` for example; none by default. */
   readonly tools?: Iterable<boundTool.BoundTool> | undefined
+  /** Agents by the names that steps use as their target, and as keys of memories; none by default. */
   readonly agents?: Agents | undefined
+  /** The values that `Reference.fromMemory` and `Reference.fromAgent` read, by name; none by default. */
   readonly memories?: Memories | undefined
 }
 

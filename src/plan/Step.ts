@@ -103,35 +103,6 @@ export type Retry =
 /**
  * The options of a step. Only `target` is required.
  *
- * **Details**
- *
- * - `target`: what runs. A function that gets a `Step.Input`, named after the step; a
- *   function under a name (`Step.target`); an agent, its service class, or an Effect that
- *   finds one; a plan that is bound; or the name of a tool or an agent that `Plan.bind`
- *   is given.
- * - `task`: what the step works on, with its payload; default `Reference.fromPrev`.
- * - `context`: text beside the task, from one reference or several; default none. A
- *   function and an agent are given it apart from the task, a tool in its parameter
- *   `context`, or before the task.
- * - `input`: a schema that the payload is decoded with before a function sees it. A tool
- *   gets the payload as its arguments when there is one, and the text otherwise.
- * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy` and the types of later
- *   steps go by. Default: the output of the function (`Step.target`) or of the agent (`Agent.outputSchema`); otherwise
- *   any JSON. If the text of an agent or plan does not fit the schema, but is JSON that fits, the output is that JSON.
- * - `writes`: the key under which the result of the run has the answer. Of a plan that runs in a session, `Session.read` returns
- *   it, too.
- * - `parallel`: whether the step is part of a parallel group: neighbours that are parallel run
- *   together, and the plan continues when all have finished.
- * - `routes`: steps to continue with, each with a condition on the answer, tried in order; when
- *   none holds, the next step follows.
- * - `routesBy`: a field of the output that holds the name of the next step, instead of
- *   conditions.
- * - `afterBranches`: the routes are branches: a step that ends without a route of its own
- *   continues with this one. A route to this step, or to one after it, leaves the branch. Without
- *   it, the plan continues with whatever is declared after the step the route went to.
- * - `timeout`: for each try; default none. It fails the step with the type `Timeout`.
- * - `retry`: default none.
- *
  * **Gotchas**
  *
  * A route only names the step to jump to: after the step it leads to, the plan continues with the
@@ -152,21 +123,60 @@ export interface Options<
   out R,
   A = unknown
 > {
+  /**
+   * The function, agent, plan or tool that the step runs. A function gets a `Step.Input` and is named after the step.
+   * It can also be a function under a name (`Step.target`); an agent, its service class, or an Effect that finds an
+   * agent; a bound plan; or the name of a tool or agent that is passed to `Plan.bind`.
+   */
   readonly target:
     | string
     | stepTarget.AgentTarget<R, A>
     | FunctionTarget<R>
     | ((input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>)
+  /** The text that the step works on, with its payload; default `Reference.fromPrev`. */
   readonly task?: ReferenceInput<Task> | undefined
+  /**
+   * Text beside the task, from one reference or several; none by default. A function and an agent get it apart from the
+   * task, a tool gets it in its parameter `context`, or before the task.
+   */
   readonly context?: ReferenceInput<Context> | ReadonlyArray<ReferenceInput<Context>> | undefined
+  /**
+   * The key under which the result of the run has the answer; none by default. `Session.read` returns the answer, too,
+   * if the plan runs in a session.
+   */
   readonly writes?: string | undefined
+  /**
+   * True for a member of a parallel group: parallel neighbours run together, and the plan continues when all have
+   * finished; default `false`.
+   */
   readonly parallel?: boolean | undefined
+  /**
+   * Steps to continue with, each with a condition on the answer, tried in order. If no condition holds, the next step
+   * follows. None by default.
+   */
   readonly routes?: ReadonlyArray<readonly [To, When]> | undefined
+  /** A field of the output that holds the name of the next step, in place of conditions; none by default. */
   readonly routesBy?: (By & stepSchema.KnownField<By, stepSchema.DecodedOutput<O, A>>) | undefined
+  /**
+   * The name of a step; the routes are then branches. A step of a branch that ends without a route of its own continues
+   * with the named step. A route to the named step, or to a step after it, leaves the branch. Without `afterBranches`
+   * the plan continues with the step that is declared after the end of the route.
+   */
   readonly afterBranches?: After | undefined
+  /**
+   * A Schema that the payload is decoded with before a function sees it; default: any JSON. A tool gets the payload as
+   * its arguments if there is a payload, and the text otherwise.
+   */
   readonly input?: I | undefined
+  /**
+   * A Schema that the answer has to fit, or the step fails. `routesBy` and the types of later steps depend on it.
+   * Default: the output of the function (`Step.target`) or of the agent (`Agent.outputSchema`); otherwise any JSON. If
+   * the text of an agent or plan does not fit the Schema, but is JSON that fits, the output is that JSON.
+   */
   readonly output?: O | undefined
+  /** The time of each try; none by default. A longer try fails with the type `Timeout`. */
   readonly timeout?: Duration.Input | undefined
+  /** The policy by which a failed step is tried again, see `Step.Retry`; none by default. */
   readonly retry?: Retry | undefined
 }
 

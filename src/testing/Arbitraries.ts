@@ -239,26 +239,25 @@ const buildResult = (result: Call["result"]): ToolResult.ToolResult =>
   result._tag === "Value" ? ToolResult.success(result.value) : result
 
 /**
- * Options of {@link messages} and {@link conversation}, which describe them.
+ * Options of {@link messages} and {@link conversation}.
  *
  * @category options
  * @since 0.1.0
  */
 export interface ConversationOptions {
+  /** True to allow open calls at the end; default `true`. */
   readonly open?: boolean | undefined
+  /** The most turns; default 4. */
   readonly maxTurns?: number | undefined
+  /**
+   * True to leave out everything that models refuse: arguments that are not an object, text of white space, empty
+   * messages, reasoning with nothing after it, and calls that the provider never answered; default `false`.
+   */
   readonly sendable?: boolean | undefined
 }
 
 /**
  * Messages that are lawful in this order, ids and times included.
- *
- * **Details**
- *
- * Options: `open` (default `true`) allows open calls at the end, `maxTurns` (default 4) limits
- * the number of turns, `sendable` (default `false`) leaves out everything that models refuse:
- * arguments that are not an object, text of white space, empty messages, reasoning with nothing after it, and
- * calls that the provider never answered.
  *
  * @category generators
  * @since 0.1.0
@@ -409,13 +408,15 @@ const makeDefinitionShape = (levels: number): Schema.Codec<DefinitionShape, unkn
 const DefinitionShape = makeDefinitionShape(2)
 
 /**
- * Options of {@link agentDefinition}. `version1`: only what wire version 1 holds without loss. `maxTools`: default 3.
+ * Options of {@link agentDefinition}.
  *
  * @category options
  * @since 0.1.0
  */
 export interface DefinitionOptions {
+  /** True for definitions that wire version 1 holds without loss; default `false`. */
   readonly version1?: boolean | undefined
+  /** The most tools; default 3. */
   readonly maxTools?: number | undefined
 }
 

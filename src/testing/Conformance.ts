@@ -33,12 +33,13 @@ import { endWithin, expectEqual, makeCheck, show, type Check } from "./internal/
 export { ConformanceError, type Check } from "./internal/checks.ts"
 
 /**
- * Options of the suites for stores. `durable`: values outlive the layer, and the layer built again finds them.
+ * Options of the suites for stores.
  *
  * @category options
  * @since 0.1.0
  */
 export interface StoreOptions {
+  /** True if values outlive the layer, so that the layer built again finds them; default `false`. */
   readonly durable?: boolean | undefined
 }
 
@@ -91,15 +92,6 @@ export const versionedStore = <E = never>(
  *
  * A runtime that executes calls elsewhere is passed as a function of the tools and handlers
  * to put there.
- *
- * - `stubs`: the tools have no body here; the runtime executes them elsewhere, with the
- *   handlers that the function receives. Default `false`.
- * - `clock`: `"virtual"` (default) moves a test clock; `"live"` waits, for runtimes that use
- *   sockets or processes.
- * - `timeout`: of the tool that never ends. Default 200 milliseconds.
- * - `limit`: of a check, in real time. A check that takes longer fails and names what did not happen, whatever still
- *   runs. Default 3 seconds.
- * - `context`: pass `false` for a runtime that replaces the context of the run.
  *
  * **Example** (Checking a runtime)
  *
@@ -525,16 +517,27 @@ const storeRules: ReadonlyArray<StoreRule> = [
 ]
 
 /**
- * Options of {@link toolRuntime}, which describes them.
+ * Options of {@link toolRuntime}.
  *
  * @category options
  * @since 0.1.0
  */
 export interface ToolRuntimeOptions {
+  /**
+   * True if the tools have no body here: the runtime executes them elsewhere, with the handlers that the function
+   * receives; default `false`.
+   */
   readonly stubs?: boolean | undefined
+  /** `"virtual"` (default) moves a test clock; `"live"` waits, for runtimes that use sockets or processes. */
   readonly clock?: "virtual" | "live" | undefined
+  /** The timeout of the tool that never ends; default 200 milliseconds. */
   readonly timeout?: Duration.Input | undefined
+  /**
+   * The time of one check, in real time; default 3 seconds. A check that takes longer fails and names what did not
+   * happen, whatever still runs.
+   */
   readonly limit?: Duration.Input | undefined
+  /** `false` for a runtime that replaces the context of the run; default `true`. */
   readonly context?: boolean | undefined
 }
 

@@ -168,10 +168,6 @@ export type Feature =
  * `harness` gets the replies of one check, one for each request, and returns the adapter with the {@link Provider} that it
  * talks to. Each check builds the layer for itself.
  *
- * - `lacks`: what the protocol of the provider cannot express, see {@link Feature}. Default: nothing.
- * - `limit`: of a check, in real time. A check that takes longer fails and names what did not happen. Default 3
- *   seconds.
- *
  * An adapter must not retry by itself: agents and `Effect.retry` do.
  *
  * **Example** (An adapter that ignores its provider)
@@ -221,13 +217,18 @@ export const checks = <E = never>(
 }
 
 /**
- * Options of {@link checks}, which describes them.
+ * Options of {@link checks}.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
+  /** The features that the protocol of the provider cannot express, see {@link Feature}; none by default. */
   readonly lacks?: ReadonlyArray<Feature> | undefined
+  /**
+   * The time of one check, in real time; default 3 seconds. A check that takes longer fails and names what did not
+   * happen.
+   */
   readonly limit?: Duration.Input | undefined
 }
 

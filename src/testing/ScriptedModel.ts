@@ -371,12 +371,13 @@ export class ScriptedModel extends Context.Service<
 >()("effect-emissary/testing/ScriptedModel") {}
 
 /**
- * Options of {@link layer} and {@link layerFile}. `chunkSize`: the largest number of characters of a streamed delta; default 8.
+ * Options of {@link layer} and {@link layerFile}.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
+  /** The largest number of characters of a streamed delta; default 8. */
   readonly chunkSize?: number
 }
 

@@ -226,6 +226,7 @@ export interface ServerOptions<R = never> {
 export interface ClientOptions {
   /** The address of the server, its `path` included. */
   readonly url: string | URL
+  /** The bearer token of this caller. */
   readonly token: Redacted.Redacted<string>
   /** The time that the client waits beyond the timeout of the tool; default 5 seconds, at least none. */
   readonly margin?: Duration.Input | undefined

@@ -154,17 +154,16 @@ export class DecisionRefused extends Schema.TaggedError<DecisionRefused>("effect
 /**
  * The options of {@link layer}.
  *
- * **Details**
- *
- * - `onApproval`: receives each request that a run waits with, once, as an activity: send it to the person who decides. Its
- *   process may die between the message and the record of it, and the next one then sends the message again.
- * - `maxBytes`: the most bytes of JSON that one activity stores, default 1 MiB, at least 256.
- *
  * @category models
  * @since 0.1.0
  */
 export interface Options<R> {
+  /**
+   * Receives each request that a run waits with, once, as an activity: send it to the person who decides. If its
+   * process dies between the message and the record of it, the next process sends the message again. None by default.
+   */
   readonly onApproval?: ((pending: Pending) => Effect.Effect<unknown, never, R>) | undefined
+  /** The most bytes of JSON that one activity stores, at least 256; default 1 MiB. */
   readonly maxBytes?: number | undefined
 }
 

@@ -128,6 +128,7 @@ export const AgentDefinition = Schema.Struct({
 })
 
 export interface AgentDefinition extends Head {
+  /** The tools that the model may call, with unique names. A tool that is an agent has its definition as `agent`. */
   readonly tools: ReadonlyArray<Tool>
 }
 

@@ -62,8 +62,20 @@ export type Input = string | readonly [Content, ...Array<Content>] | undefined
 
 /** Limits of time: of the run, of one model call with its tool calls, and of each tool call. */
 export interface Timeouts {
+  /**
+   * The time of the whole run, which then ends as `Interrupted { reason: "timeout" }`; none by default. The Effects
+   * that find model, instructions and toolkit count, too, and are not cut off.
+   */
   readonly total?: Duration.Input | undefined
+  /**
+   * The time of one model call together with the tool calls that it asked for. The run then ends as `Interrupted {
+   * reason: "timeout" }`; none by default.
+   */
   readonly step?: Duration.Input | undefined
+  /**
+   * Replaces the timeout of every tool; default: the tool's own, 10 seconds. A remote server also keeps its own
+   * timeout, so for its tools this option can only shorten.
+   */
   readonly tool?: Duration.Input | undefined
 }
 
@@ -83,30 +95,96 @@ export interface Entry {
 
 /** Options that hold for a fresh run and for a resumed one. */
 export interface ResumeOptions {
+  /** The next message of the user; none by default. With open calls it waits until they are done. */
   readonly input?: Input
+  /**
+   * Answers to pending approvals, see `Run.Decision`; none by default. Approvals that are not answered still wait. A
+   * decision that does not fit a request fails with `InvalidDecision`.
+   */
   readonly decisions?: ReadonlyArray<Decision> | undefined
-  /** The `RunContext` from here on; default: the context of the state. */
+  /** The `RunContext` from here on, open calls included; default: the context of the state. */
   readonly context?: JsonObject | undefined
+  /**
+   * The number of model calls for this message; default: `maxSteps` of the agent. It is rounded down, and a number
+   * below 1 counts as 1, as `NaN` does.
+   */
   readonly maxSteps?: MaxSteps | undefined
+  /** Limits of time, see `Agent.Timeouts`; none by default, except the timeout of each tool (10 seconds). */
   readonly timeouts?: Timeouts | undefined
+  /** The tools that the model may or must call, see `Agent.ToolChoice`; default `auto`. */
   readonly toolChoice?: ToolChoice | undefined
+  /**
+   * A schedule for retryable `AiError`s of the model; none by default. A retry waits at least as long as the provider
+   * asks (`retryAfter`); if the provider asks for more than an hour the run fails.
+   */
   readonly modelRetry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
+  /**
+   * The number of times in one step that the model is asked again after an answer its adapter could not read; default
+   * 2.
+   */
   readonly modelMistakes?: number | undefined
+  /**
+   * The number of answers in a row without text and call after which the model is asked again; default 1. Each is a
+   * step. It is rounded down, and `NaN` counts as 0. One more empty answer ends the run as `Stopped` with the reason
+   * `empty`.
+   */
   readonly emptyAnswers?: number | undefined
+  /** The treatment of a request that would become too long; default: the policy of the agent. `"off"` for none. */
   readonly budget?: Budget | "off" | undefined
+  /**
+   * The number of agents that may run inside each other; default 8. One more fails the run with the reason `MaxDepth`.
+   */
   readonly maxDepth?: number | undefined
+  /**
+   * The treatment of a defect of a handler.
+   *
+   * - `"result"` (default): the model reads an `unhandled_error`: "The tool failed unexpectedly". The text of the
+   *   defect is in the log only, because it may quote secrets.
+   * - `"describe"`: the model reads the class and the text of the defect, too.
+   * - `"die"`: the run ends with the defect after the other calls settled.
+   */
   readonly defects?: "result" | "describe" | "die" | undefined
+  /** The hook that keeps the run, see `Agent.Entry`; none by default. */
   readonly onEvent?: ((entry: Entry) => Effect.Effect<void>) | undefined
+  /**
+   * A function that is asked after every event, events of agents used as tools included (`ChildEvent`). An
+   * `Interruption` ends the run there; none by default.
+   */
   readonly interruptWhen?:
     | ((event: Event, state: State) => Interruption | undefined | Effect.Effect<Interruption | undefined>)
     | undefined
+  /**
+   * The treatment of an agent that was edited since the state, and of agents inside it.
+   *
+   * - `"compatible"` (default): the run continues if no change is breaking. Instructions, model, limits, output and
+   *   tools without an open call may change. The tool of an open call may change as `ToolContract.compare` allows: its
+   *   parameters may widen, its result may narrow, its words may change. A call that had started and was lost with its
+   *   process needs no tool. The agent may not be renamed.
+   * - `"refuse"`: a run continues under the definition of its state only.
+   * - `"accept"`: the run continues in any case. A call whose tool is gone or whose arguments no longer fit fails, and
+   *   the model reads why.
+   *
+   * A refused run fails with `Run.DefinitionChanged`, which lists the changes, before anything is recorded. A run that
+   * continues records them in its `RunResumed`. A decision about an open call counts as long as its tool is compatible,
+   * its arguments stay as they are and its `approval` is the same; otherwise the call asks again. A decision about the
+   * call of an agent counts for the same definition of that agent only.
+   */
   readonly onChange?: OnChange | undefined
 }
 
 /** Options of a fresh run. */
 export interface Options extends Omit<ResumeOptions, "input" | "onChange"> {
+  /**
+   * The conversation that the run begins with, used as it is: with its system message, or without one. Default: the
+   * agent's instructions alone.
+   */
   readonly conversation?: Conversation | undefined
+  /**
+   * `"replace"` puts the agent's own instructions in place of all system messages of `conversation`, later ones
+   * included; default `"keep"`.
+   */
   readonly instructions?: "keep" | "replace" | undefined
+  /** The `RunContext` of instructions, tools and runtimes; default: the `RunContext` of the caller. */
   readonly context?: JsonObject | undefined
 }
 
@@ -291,14 +369,35 @@ export interface Config<
   out ToolsIn extends Tools,
   out Output extends Schema.Top
 > {
+  /**
+   * `"provider/model"`, which `ModelRegistry` resolves, or an Effect that finds the name once per run. Default: the
+   * agent runs on the `LanguageModel` of its context.
+   */
   readonly model?: Model
+  /** Sampling and limits for the entry of the registry, never URLs, headers or keys; none by default. */
   readonly modelOptions?: JsonObject | undefined
+  /** The system message of a fresh conversation, or an Effect that finds it once per run; none by default. */
   readonly instructions?: Instructions | undefined
+  /** The tools that the model may call, see `Agent.Tools`; none by default. */
   readonly toolkit?: ToolsIn | undefined
+  /** The number of model calls for each message of the user; default 16. */
   readonly maxSteps?: number | "unlimited" | undefined
+  /**
+   * A Schema that the final answer is decoded with. An answer that does not fit ends the run as `InvalidOutput`.
+   * Default: the output is the text.
+   */
   readonly output?: Output | undefined
+  /**
+   * The way in which the model learns the form of `output`; default `"native"`, the provider's own constrained
+   * decoding.
+   */
   readonly outputStrategy?: agentData.OutputStrategy | undefined
+  /** The amount of reasoning before the answer; default: the provider's. */
   readonly reasoning?: agentData.ReasoningLevel | undefined
+  /**
+   * The treatment of requests that would become too long, see `Agent.Budget`; none by default. It is no part of the
+   * agent's definition.
+   */
   readonly budget?: Budget | undefined
 }
 

@@ -1657,11 +1657,12 @@ export const sealOf = Effect.fnUntraced(function* (self: Facts, options?: SealOp
 })
 
 /**
- * Options of {@link seal}, which describes them.
+ * Options of {@link seal}.
  *
  * @category options
  * @since 0.1.0
  */
 export interface SealOptions {
+  /** The message of the `interrupted` failures; default "Tool call interrupted before completion." */
   readonly message?: string | undefined
 }

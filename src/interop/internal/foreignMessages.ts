@@ -442,9 +442,19 @@ export const formatCodec = <D extends Error, E extends Error>(
 }
 
 export interface RenderOptions {
+  /** The treatment of reasoning that the provider would refuse: `"omit"` (default) leaves it out; `"refuse"` fails. */
   readonly reasoning?: "omit" | "refuse" | undefined
+  /** A function from the name of a tool to the name that the provider knows; default: the same name. */
   readonly toolName?: ((name: string) => string) | undefined
+  /**
+   * The treatment of files in tool results, which can hold text only: `"refuse"` (default) fails; `"describe"` sends
+   * `[image/png a.png omitted]`.
+   */
   readonly toolFiles?: "refuse" | "describe" | undefined
+  /**
+   * The treatment of tool arguments that are no object: `"wrap"` (default) sends `{ invalid_arguments }`, as
+   * `Conversation.toPrompt` does; `"refuse"` fails.
+   */
   readonly invalidArguments?: "refuse" | "wrap" | undefined
 }
 

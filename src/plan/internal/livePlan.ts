@@ -90,22 +90,20 @@ type CustomPredicate<R = unknown> = (input: PredicateInput) => boolean | Effect.
 
 /**
  * The parts of a plan besides its steps.
- *
- * **Details**
- *
- * - `name`: default `"plan"`. It is also the name of the plan as an agent.
- * - `description`: its purpose, default none.
- * - `maxIterations`: the most turns of a run, default 100. A turn is a step, or a
- *   whole parallel group. A run that needs more fails with `MaxIterationsExceeded`.
- * - `output`: a schema; the output of the last step is decoded with it. Default: JSON
- *   unchanged.
- * - `predicates`: the code behind `When.custom(name)`.
  */
 export interface Options {
+  /** The name of the plan, also as an agent; default `"plan"`. */
   readonly name?: string | undefined
+  /** The purpose of the plan; none by default. */
   readonly description?: string | undefined
+  /**
+   * The most turns of a run; default 100. A turn is a step, or a whole parallel group. A run that needs more fails with
+   * `MaxIterationsExceeded`.
+   */
   readonly maxIterations?: number | undefined
+  /** A Schema that the output of the last step is decoded with. Default: JSON unchanged. */
   readonly output?: stepSchema.StepSchema | undefined
+  /** The code behind `When.custom(name)`, by name; none by default. */
   readonly predicates?: { readonly [name: string]: CustomPredicate } | undefined
 }
 
@@ -471,46 +469,55 @@ export type Journal = (
  *
  * **Details**
  *
- * - `concurrency`: the number of members of a parallel group that run at a time; default unbounded.
- *   Less than 1 is a defect.
- * - `maxIterations`: replaces the limit of the plan; on a resume, the new limit, also of plans inside that used up
- *   their limit.
- * - `timeouts`: `total` of the whole run, which then ends as
- *   `Interrupted { reason: "timeout" }`; `step` and `tool` for agents, and `tool` also for
- *   tools that are steps.
- * - `journal`: see `Journal`; none by default.
- * - `interruptWhen`: called before each turn, turns of nested plans included; an `Interruption` ends the run there.
- * - `context`: the `RunContext` of functions, tools and agents; by default the context of the caller. A resumed run has
- *   the context that it began with, and fails with `ContextDiffers` for another context.
- *
  * An interrupted fiber interrupts every running step, waits for them, writes that the run
  * was interrupted, and stays interrupted.
  */
 export interface RunOptions {
+  /** The number of members of a parallel group that run at a time; default `"unbounded"`. Less than 1 is a defect. */
   readonly concurrency?: number | "unbounded" | undefined
+  /**
+   * The most turns of the run; default: the limit of the plan. On a resume it is the new limit, also of plans inside
+   * that used up their limit.
+   */
   readonly maxIterations?: number | undefined
+  /**
+   * Limits of time: `total` of the whole run, which then ends as `Interrupted { reason: "timeout" }`; `step` and `tool`
+   * for agents, and `tool` also for tools that are steps. None by default.
+   */
   readonly timeouts?: agentTypes.Timeouts | undefined
+  /**
+   * The `RunContext` of functions, tools and agents; default: the context of the caller. A resumed run has the context
+   * that it began with, and fails with `ContextDiffers` for another context.
+   */
   readonly context?: JsonObject | undefined
+  /** The hook that keeps the events, see `Plan.Journal`; none by default. */
   readonly journal?: Journal | undefined
+  /**
+   * An effect that runs before each turn, turns of nested plans included. An `Interruption` ends the run there; none by
+   * default.
+   */
   readonly interruptWhen?: (() => Effect.Effect<agentTypes.Interruption | undefined>) | undefined
 }
 
-/**
- * Options of resuming a run: the options of `RunOptions`, and `decisions` about calls and steps that wait; calls and
- * steps without a decision continue to wait. A decision is a request or a pause with `approved` added: it has the
- * `callId`, the name of the step with its turn, for example `pay:1`, and the `digest`.
- *
- * `onChange` decides about a plan that was edited since, and about the agents and plans inside it:
- *
- * - `"compatible"` (default): steps that have not run may change, come and go. Steps that ran or wait stay in their places, in
- *   their parallel group, with their `writes`, and keep or lose no routes; a recorded output fits the output schema; a step that
- *   waits, or has a run inside it, keeps its target.
- * - `"refuse"`: a run continues under its own definition only.
- * - `"accept"`: the run continues in any case. It fails where the step that comes next is gone.
- *
- * A refused run fails with `PlanChanged`, which lists the changes. A run that continues records them in its `PlanResumed`.
- */
+/** Options of resuming a run: the options of `RunOptions`, decisions, and the treatment of an edited plan. */
 export interface ResumeOptions extends RunOptions {
+  /**
+   * Decisions about calls and steps that wait; none by default. Calls and steps without a decision continue to wait. A
+   * decision is a request or a pause with `approved` added: it has the `callId`, the name of the step with its turn,
+   * for example `pay:1`, and the `digest`.
+   */
   readonly decisions?: ReadonlyArray<Decision> | undefined
+  /**
+   * The treatment of a plan that was edited since, and of the agents and plans inside it.
+   *
+   * - `"compatible"` (default): steps that have not run may change, come and go. Steps that ran or wait stay in their
+   *   places, in their parallel group, with their `writes`, and keep or lose no routes; a recorded output fits the
+   *   output schema; a step that waits, or has a run inside it, keeps its target.
+   * - `"refuse"`: a run continues under its own definition only.
+   * - `"accept"`: the run continues in any case. It fails if the step that comes next is gone.
+   *
+   * A refused run fails with `PlanChanged`, which lists the changes. A run that continues records them in its
+   * `PlanResumed`.
+   */
   readonly onChange?: agentTypes.OnChange | undefined
 }

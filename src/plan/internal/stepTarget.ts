@@ -25,9 +25,17 @@ export interface Input<out P = Schema.Json> {
   readonly decision: Verdict | undefined
 }
 
-/** The schemas of a function: of its payload, and of its answer. Without them it takes and returns JSON. */
+/** The schemas of a function: of its payload, and of its answer. */
 export interface TargetOptions<out I extends stepSchema.StepSchema, out O extends stepSchema.StepSchema> {
+  /**
+   * The Schema of the payload; default: any JSON. A payload that does not fit fails the step with the type
+   * `InputInvalid`.
+   */
   readonly input?: I | undefined
+  /**
+   * The Schema of the answer; default: any JSON. An answer that does not fit fails the step with the type
+   * `OutputInvalid`.
+   */
   readonly output?: O | undefined
 }
 

@@ -265,15 +265,17 @@ export class VersionConflict extends Schema.TaggedError<VersionConflict>(
 }
 
 /**
- * The range of keys to list: keys that start with `prefix` (default: all) and come after `after` (default: from the
- * start), at most `limit` (an integer from 1, default 100).
+ * The range of keys to list.
  *
  * @category models
  * @since 0.1.0
  */
 export interface ListOptions {
+  /** The beginning of each key in the list; default: any. */
   readonly prefix?: string | undefined
+  /** A key: the list begins behind it. Default: from the first key. */
   readonly after?: string | undefined
+  /** The most keys, an integer from 1; default 100. Another number is `Refused`. */
   readonly limit?: number | undefined
 }
 
