@@ -18,14 +18,21 @@ interface Judged {
   readonly models: ReadonlyArray<Model>
 }
 
+/** The results of calls whose tool has another name or contract in a release. */
+const refusedIn: Readonly<Record<string, ReadonlyArray<string>>> = {
+  renamed: ["once unknown_tool"],
+  changed: ["again validation_error"]
+}
+
 /** The lives of sessions with the states of the model. A fork needs the session that it continues. */
-const judgeAll = ({ lives }: Diary, rules: Rules, problems: Array<string>): ReadonlyMap<string, Judged> => {
+const judgeAll = ({ lives, releases }: Diary, rules: Rules, problems: Array<string>): ReadonlyMap<string, Judged> => {
+  const refused = releases.flatMap((release) => refusedIn[release] ?? [])
   const judged = new Map<string, Judged>()
   const judge = (life: string): Judged | undefined => {
     const found = lives.get(life)
     const before = judged.get(life)
     if (before !== undefined || found === undefined) return before
-    const models: Array<Model> = [empty]
+    const models: Array<Model> = [{ ...empty, refused }]
     const { entries, session } = found
     judged.set(life, { session, entries, models })
     for (const { cursor, event } of entries) {
@@ -132,12 +139,17 @@ const isStop = (event: Session.Event): boolean =>
     ? event.event._tag === "RunInterrupted"
     : (event._tag === "TurnFailed" || event._tag === "DecisionsDropped") && event.error.reason === "Interrupted"
 
-const checkCauses = ({ operations, rested }: Diary, { entries, session }: Judged): ReadonlyArray<string> =>
+/** A release cannot prepare the agent. */
+const isOfRelease = (releases: ReadonlyArray<string>, event: Session.Event): boolean =>
+  event._tag === "TurnFailed" && event.error.reason === "PreparationFailed" && releases.includes("unprepared")
+
+const checkCauses = ({ operations, releases, rested }: Diary, { entries, session }: Judged): ReadonlyArray<string> =>
   entries.flatMap(({ cursor, event }) => {
     const isCause = isStop(event) ? ({ kind }: Operation) => stops.has(kind) : causes[event._tag]
     const isOf = (one: Operation) =>
       one.began < rested && (one.session === session || (one.kind === "fork" && one.message === session))
-    const isExplained = isCause === undefined || operations.some((one) => isOf(one) && isCause(one, event))
+    const isKnown = isCause === undefined || isOfRelease(releases, event)
+    const isExplained = isKnown || operations.some((one) => isOf(one) && isCause(one, event))
     return isExplained ? [] : [`${session}, ${cursor}: no client asked for ${event._tag}`]
   })
 

@@ -41,6 +41,8 @@ export interface Model {
   readonly failure?: string
   /** The turn before was over when the newest turn began, which may take a message then. */
   readonly mayTake?: boolean
+  /** Results that calls may have without a run, because a release has another tool: `once unknown_tool`. */
+  readonly refused?: ReadonlyArray<string>
   /** The first state of a fork. */
   readonly origin?: Model
 }
@@ -143,7 +145,7 @@ const ofChild = (rules: Rules, self: Model, id: string, event: Run.Event): Next 
   const after = withCall(self, id, (call) => {
     if (call.status !== "started") return `${call.key} does not run, and its agent has a ${event._tag}`
     const isAnew = event._tag === "RunStarted"
-    const before = call.child === undefined || isAnew ? empty : call.child
+    const before = call.child === undefined || isAnew ? { ...empty, refused: self.refused ?? [] } : call.child
     const text = taskOf(call.name, call.key) ?? ""
     const input = event._tag === "InputAdded" ? event.message.id : undefined
     const given = input === undefined ? {} : { queue: [input], texts: { [input]: text } }
@@ -182,11 +184,12 @@ const finish = (
   if (call === undefined) return `no call ${callId} is open`
   const type = result._tag === "Success" ? "success" : result.type
   const text = result._tag === "Success" ? textOf(result.content) : result.message
-  const isRun = call.status === "started" && type !== "interrupted"
+  const isRefused = self.refused?.includes(`${call.name} ${type}`) === true
+  const isRun = call.status === "started" && type !== "interrupted" && !isRefused
   const isLost = JSON.stringify(result).includes(`"outcome":"unknown"`)
   if (isLost !== (call.status === "started" && type === "interrupted")) return `${call.key} was ${call.status}: ${text}`
   if (isRun && text !== resultOf(call.name, call.key)) return `${call.key} has the result ${text}`
-  if (call.status !== "started" && !rules.isSettled(call, self, type))
+  if (call.status !== "started" && !isRefused && !rules.isSettled(call, self, type))
     return `${call.key} has a result and did not start`
   const said = { role: "tool", text: isRun ? `${call.name} ${text}` : `${call.name} ${type}` }
   return settled(rules, { ...self, calls: self.calls.filter((one) => one !== call), said: [...self.said, said] })

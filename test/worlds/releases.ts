@@ -50,7 +50,7 @@ const start = Effect.fnUntraced(function* (world: World, before: Release) {
   yield* world.start
 })
 
-/** Brings one release after the other, each in the place of one process, and the whole one at last, in the place of each other one. */
+/** Brings one release after the other, and the whole one at last. One that starts nowhere, or has no agent, replaces one process, another one all of them. */
 export const deploy = Effect.fnUntraced(function* (world: World, count: number) {
   const releases = yield* Releases
   for (let number = 0; number < count; number++) {
@@ -59,11 +59,14 @@ export const deploy = Effect.fnUntraced(function* (world: World, count: number) 
     releases.current =
       (yield* Random.next) < 0.2 ? "whole" : (kinds[yield* Random.nextIntBetween(0, kinds.length - 1)] ?? "whole")
     releases.had.add(releases.current)
-    const [process] = yield* world.processes
-    if (process !== undefined) yield* process.stop
-    yield* start(world, before)
+    const live = yield* world.processes
+    const isPartial = releases.current === "broken" || releases.current === "dropped"
+    for (const process of isPartial ? live.slice(0, 1) : live) {
+      yield* process.stop
+      yield* start(world, before)
+    }
   }
-  yield* nap(100, 1200)
+  yield* nap(500, 2500)
   releases.current = "whole"
   for (const process of yield* world.processes) {
     if (releases.of.get(process.name) === "whole") continue

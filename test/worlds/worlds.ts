@@ -83,7 +83,7 @@ export const settingOf = (seed: number): Setting => {
     conflicts: seed % 8 === 7 ? 5 : 0,
     losses: isHard ? 40 : 20,
     more: Math.floor(seed / 16) % 2,
-    releases: 0
+    releases: hasStranger(seed) || isLight ? 0 : seed % 3
   }
 }
 
@@ -121,15 +121,17 @@ export const run = (
     ...settingOf(seed),
     ...options.setting
   }
+  // A fleet has chats alone
+  const hasMore = more === 1 && home === "process"
   const network = { losses: losses / 1000, doubles: losses / 1000 }
   const script = (world: World) =>
     Effect.gen(function* () {
       const diary = emptyDiary()
       diary.isCalm = seed % 4 === 2
-      diary.hasMore = more === 1
+      diary.hasMore = hasMore
       // A session moves when a runner joins
-      diary.isHealthy = diary.isCalm && home === "process" && kills + pauses + stops + jumps === 0
-      yield* play(world, diary, { calls, sessions: count, releases: more === 1 ? deploys : 0 })
+      diary.isHealthy = diary.isCalm && home === "process" && kills + pauses + stops + jumps + more * deploys === 0
+      yield* play(world, diary, { calls, sessions: count, releases: hasMore ? deploys : 0 })
       const { ended, started } = yield* agents.Ledger
       const effects = { started: [...started], ended: [...ended] }
       onSeen({ diary, effects })

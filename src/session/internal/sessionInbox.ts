@@ -509,7 +509,8 @@ export const interruptTurn = Effect.fnUntraced(function* (
   yield* own.ensureAlive
   if (!sessionTurn.isOurs(turn)) {
     yield* own.alone(Effect.andThen(own.refresh, own.ensureFree))
-    return stoppedAt(self)
+    // The turn that the other process left has not ended yet
+    return yield* stop(self)
   }
   if (sessionTurn.isLeft(turn)) return yield* own.fail({ _tag: "Elsewhere", owner: "none: it was closed here" })
   const found = yield* own.alone(cancelled(self))
