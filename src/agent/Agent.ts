@@ -42,7 +42,7 @@ export {
    * - `run` returns the result of a run, whichever way it ended.
    * - `ask` returns the answer alone, and fails with `RunIncomplete` when there is none.
    * - `stream` emits the events of a run as they happen; the last one holds the result.
-   *   A slow reader slows the run, and leaving early interrupts it.
+   *   A slow reader slows nothing: deltas that it has not read are joined. Leaving early interrupts the run.
    * - `resume` continues a `Run.State`: nothing that started runs again. `resumeStream` is
    *   the same as a stream of events.
    *

@@ -74,7 +74,7 @@ import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as fuel from "../payload/internal/fuel.ts"
 import { PatternEngine } from "../payload/internal/patterns.ts"
 import type * as planRunParts from "../run/internal/planRunParts.ts"
-import * as runLoop from "../run/internal/runLoop.ts"
+import * as liveRun from "../run/internal/liveRun.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as callContext from "../tool/internal/callContext.ts"
@@ -530,7 +530,7 @@ const drive = <A, R>(
   options: livePlan.ResumeOptions = {}
 ): Effect.Effect<PlanRun.Result<A>, PlanError, R> =>
   // Sound: the output of a plan is decoded with the schema that `A` came from, and `R` is what its code requires.
-  engine.drive(bound.live, begin, options) as Effect.Effect<PlanRun.Result<A>, PlanError, R>
+  engine.open(bound.live, begin, options).result as Effect.Effect<PlanRun.Result<A>, PlanError, R>
 
 /**
  * Runs a plan for many inputs. The results are in the order of the inputs, and a run that
@@ -607,7 +607,7 @@ export const resume = <A, R>(
  *
  * **Details**
  *
- * A slow reader slows the run, and leaving early interrupts it.
+ * A slow reader slows nothing: deltas that it has not read are joined. Leaving early interrupts the run.
  *
  * **Example** (The way a run takes)
  *
@@ -643,9 +643,11 @@ const streamFrom = <A, R>(
   options: livePlan.ResumeOptions = {}
 ): Stream.Stream<PlanEvent<A>, PlanError, R> =>
   // Sound: see `drive`.
-  runLoop.streamOf((emit: NonNullable<performStep.Spec["emit"]>) =>
-    engine.drive(live, begin, options, { streaming: true, emit })
-  ) as Stream.Stream<PlanEvent<A>, PlanError, R>
+  liveRun.streamOf(() => engine.open(live, begin, options, { streaming: true }, { reads: true })) as Stream.Stream<
+    PlanEvent<A>,
+    PlanError,
+    R
+  >
 
 /**
  * Resumes a state as {@link resume} does, event by event as {@link stream}.

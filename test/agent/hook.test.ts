@@ -454,7 +454,7 @@ describe("MEND-15 the end of a run that failed or was cut off", () => {
       first: undefined,
       apply: (_, event) => Result.succeed(event === "ended" ? { outcome: event } : {}),
       views: (_, event) => [event],
-      emit: (view) => Effect.sync(() => void shown.push(view)),
+      log: { add: (views) => void shown.push(...views) },
       context: yield* Effect.context<never>()
     })
     const machine = {

@@ -33,6 +33,19 @@ describe("HOUSE-1 HOUSE-2 MEND-13 laws of the files", () => {
   })
 })
 
+describe("HOUSE-2 runs are opened", () => {
+  it("HOUSE-2 the loop of runs is performed by handles alone, and runs inside runs have one adapter", () => {
+    const callersOf = (name: string) =>
+      glob("src/**/*.ts").filter((path) => new RegExp(`\\.${name}\\(`).test(readFileSync(path, "utf8")))
+    assert.deepStrictEqual(callersOf("runMachine"), ["src/run/internal/liveRun.ts"])
+    const before = /\b(?:Handed|ParentRun|Sink|journalOf|sinkOf|runChild)\b/
+    assert.deepStrictEqual(
+      glob("src/**/*.ts").filter((path) => before.test(readFileSync(path, "utf8"))),
+      []
+    )
+  })
+})
+
 /** The calls of Effect that start, watch or end a fiber behind the back of its parent. */
 const fiberCall = /^(?:runFork\w*|fork\w*Unsafe|interruptUnsafe|pollUnsafe|addObserver)$/
 

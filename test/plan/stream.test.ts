@@ -109,11 +109,14 @@ describe("streams", () => {
     yield* failsFor("StepFailed", PlanEvent.result(Plan.stream(bound, "no")))
   })
 
-  test("PLAN-7 S17.2 a slow reader slows the run", function* () {
+  test("HOUSE-2 PLAN-7 S17.2 a slow reader slows nothing, and stops the run where it leaves", function* () {
     const { fn, ran } = log()
     const bound = yield* planOf(
       { maxIterations: 1000 },
-      Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(500)]] })
+      Step.make("a", {
+        target: fn("a", () => Effect.as(Effect.sleep("100 millis"), ran.length)),
+        routes: [["a", When.payload.lessThan(500)]]
+      })
     )
     const fiber = yield* Effect.forkChild(
       Plan.stream(bound, "x").pipe(
@@ -122,7 +125,7 @@ describe("streams", () => {
       )
     )
     yield* TestClock.adjust("10 seconds")
-    assert.isAtMost(ran.length, 20)
+    assert.isAtLeast(ran.length, 90)
     yield* Fiber.interrupt(fiber)
     const left = ran.length
     yield* TestClock.adjust("1 minute")
@@ -148,7 +151,7 @@ describe("streams", () => {
     assert.deepStrictEqual(kept.slice(-2), ["PlanInterrupted", "PlanFinished"])
   })
 
-  test("PLAN-7 leaving with a full buffer does not deadlock", function* () {
+  test("PLAN-7 leaving with events that are not read does not deadlock", function* () {
     const { fn } = log()
     const bound = yield* planOf(
       ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))

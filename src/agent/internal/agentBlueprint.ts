@@ -11,6 +11,7 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -20,7 +21,7 @@ import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import { defined, IsCheckedAgain, isArray, kindOf, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
-import * as runLoop from "../../run/internal/runLoop.ts"
+import * as liveRun from "../../run/internal/liveRun.ts"
 import type { State } from "../../run/internal/runParts.ts"
 import * as runTransition from "../../run/internal/runTransition.ts"
 import * as RunContext from "../../tool/RunContext.ts"
@@ -613,15 +614,20 @@ export const over = <A, R>(agent: agentTypes.Agent<A, R>, services: Context.Cont
   }
 }
 
-/** Runs an agent as a part of something else. */
-export const run = <A>(
+const openWith = <A>({ machine, within }: Parts<A>, begin: driver.Begin, spec: driver.Spec, access?: liveRun.Access) =>
+  new liveRun.LiveRun(
+    (live: driver.Performing) => within(driver.runAgent(live, machine, begin, spec)),
+    driver.joinDeltas,
+    access
+  )
+
+/** Opens a run of an agent as a part of something else. */
+export const open = <A>(
   agent: agentTypes.Agent<A>,
   begin: driver.Begin,
-  spec: driver.Spec
-): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
-  const { machine, within } = partsOf(agent)
-  return within(driver.runAgent(machine, begin, spec))
-}
+  spec: driver.Spec,
+  access?: liveRun.Access
+): driver.Live<A> => openWith(partsOf(agent), begin, spec, access)
 
 /** Runs an agent inside another run, from its state there, if there is one. It can have been cut off before it had its input. */
 export const runInside = <A>(
@@ -637,13 +643,13 @@ export const runInside = <A>(
   },
   spec: Pick<driver.Spec, "deadline" | "parent" | "streaming">
 ): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
-  run(
+  open(
     agent,
     state === undefined
       ? { input, options: { ...options, context } }
       : { state, input: runTransition.hasInput(state) ? undefined : input, options },
     { ...spec, isPart: true }
-  )
+  ).result
 
 /** Sound: a run refuses it before anything is read. Without a state it would begin. */
 const noState = {} as State
@@ -661,12 +667,13 @@ export const makeAgent = <A>(
   { output, within }: Omit<Parts<A>, "machine">
 ): agentTypes.Agent<A> => {
   const parts: Parts<A> = { machine, output, within }
-  const run = (begin: driver.Begin, spec?: driver.Spec) => within(driver.runAgent(machine, begin, spec))
+  const run = (begin: driver.Begin) => openWith(parts, begin, {}).result
   const stream = (begin: driver.Begin) =>
-    runLoop.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
-      // Sound: the only event that holds an A is the last, and it is this very run's.
-      run(begin, { streaming: true, emit: (event) => emit(event as agentTypes.AgentEvent<A>) })
-    )
+    // Sound: the only event that holds an A is the last, and it is this very run's.
+    liveRun.streamOf(() => openWith(parts, begin, { streaming: true }, { reads: true })) as Stream.Stream<
+      agentTypes.AgentEvent<A>,
+      AgentError.AgentError
+    >
   const agent: agentTypes.Agent<A> & { readonly [partsKey]: Parts<A> } = {
     [agentTypes.TypeId]: agentTypes.TypeId,
     [partsKey]: parts,

@@ -26,6 +26,7 @@ import * as definitionChange from "../../run/internal/definitionChange.ts"
 import * as durability from "../../run/internal/durability.ts"
 import type * as planRunParts from "../../run/internal/planRunParts.ts"
 import * as endings from "../../run/internal/endings.ts"
+import type * as liveRun from "../../run/internal/liveRun.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runRecorder from "../../run/internal/runRecorder.ts"
@@ -67,8 +68,7 @@ export const inherited = (
  * around it: when that run ends the code is interrupted, and the agent with it, unless it was made to outlive the run.
  *
  * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
- * - `emit`: receives the events for watchers.
- * - `parent`: the run around, which receives them in place of a watcher.
+ * - `parent`: the run around.
  * - `isPart`: another run, or a session, waits for decisions about its requests.
  * - `deadline`: that of the run around, in milliseconds of the Clock.
  * - `model`: the name of a model in place of the agent's own.
@@ -78,7 +78,6 @@ export const inherited = (
  */
 export interface Spec {
   readonly streaming?: boolean | undefined
-  readonly emit?: ((event: agentTypes.AgentEvent<unknown>) => Effect.Effect<void>) | undefined
   readonly parent?: Parent | undefined
   readonly isPart?: boolean | undefined
   readonly deadline?: number | undefined
@@ -87,8 +86,6 @@ export interface Spec {
   readonly instructions?: "latest" | "first" | undefined
   readonly write?: ((write: planRunParts.StepWrite) => Effect.Effect<void>) | undefined
 }
-
-const noSpec: Spec = {}
 
 export const defaultMaxDepth = 8
 
@@ -190,7 +187,8 @@ const recorderOf = (
   state: runParts.State,
   first: runParts.Event | undefined,
   { interruptWhen, onEvent }: agentTypes.ResumeOptions,
-  { emit, parent }: Spec,
+  parent: Parent | undefined,
+  log: Performing["log"],
   context: Context.Context<never>
 ): AgentRecorder => {
   const recorder = new AgentRecorder({
@@ -198,7 +196,7 @@ const recorderOf = (
     first,
     apply: runTransition.apply,
     views: viewsOf,
-    emit,
+    log,
     parent,
     context,
     hook: onEvent && ((event, state, more) => onEvent({ event, sequence: state.revision, state, more })),
@@ -266,6 +264,19 @@ const viewOf = (
 const callOf = ({ calls }: runParts.State, callId: string) => {
   const { arguments: args = null, name = "" } = calls.find(({ part }) => part.id === callId)?.part ?? {}
   return { callId, name, arguments: args }
+}
+
+/** Two deltas of one text as one. */
+export const joinDeltas: liveRun.Join<agentTypes.AgentEvent<unknown>> = (before, next) => {
+  if (
+    (next._tag === "TextDelta" && before._tag === "TextDelta") ||
+    (next._tag === "ReasoningDelta" && before._tag === "ReasoningDelta")
+  ) {
+    return { _tag: next._tag, delta: before.delta + next.delta }
+  }
+  if (next._tag !== "Child" || before._tag !== "Child" || next.callId !== before.callId) return undefined
+  const event = joinDeltas(before.event, next.event)
+  return event && { ...next, event }
 }
 
 /** Records the end of a call that has its result. The Effect is an Exit where there is nothing to wait for. */
@@ -459,19 +470,24 @@ const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.
 const machineOf = (
   { stepTimeout }: PreparedRun<unknown>,
   performer: Performer,
-  run: ActiveRun
+  { options, recorder }: ActiveRun
 ): runLoop.Machine<runParts.State, runTransition.Action, AgentError.AgentError> => {
-  const { options, recorder } = run
   return {
     next: runTransition.next,
     ends: ({ _tag }) => _tag === "Finished",
     perform: (action, deadline) => {
       if (action._tag === "Finished") return recorder.recordNow({ _tag: "RunFinished", outcome: action.outcome })
-      const performed = performer.perform(action, deadline)
-      return options.interruptWhen === undefined
-        ? performed
-        : Effect.raceFirst(performed, Effect.asVoid(recorder.stopped))
+      return performer.perform(action, deadline)
     },
+    take: (message) => {
+      const { interrupted, maxSteps, outcome, step } = recorder.state
+      if (outcome !== undefined || interrupted !== undefined) return Effect.succeed(false)
+      // Not while a model is asked: its answer comes first
+      return step === undefined
+        ? Effect.as(recorder.recordNow({ _tag: "InputAdded", message, maxSteps }), true)
+        : undefined
+    },
+    written: () => recorder.written?.result().content ?? [],
     interrupt: (reason) => interrupt(recorder, reason),
     stepTimeout: ({ _tag }, isFirst) =>
       stepTimeout && (isFirst || _tag === "CallModel") ? options.timeouts?.step : undefined
@@ -523,6 +539,7 @@ const openRun = Effect.fnUntraced(function* (
 
 /** The place of a run: its options, and what it has from the run around it. */
 interface Placed<out A> extends Pick<ActiveRun, "maxDepth" | "runDeadline"> {
+  readonly live: Performing
   readonly machine: AgentMachine<A>
   readonly begin: Begin
   readonly spec: Spec
@@ -539,18 +556,22 @@ const beginRun = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
 })
 
 const runPlaced = Effect.fnUntraced(function* <A>(placed: Placed<A>) {
-  const { begin, maxDepth, refuse, runDeadline, spec } = placed
+  const { begin, live, maxDepth, refuse, runDeadline, spec } = placed
   const { options } = begin
   const { prepared, ...beginning } = yield* Effect.mapError(beginRun(placed), refuse)
   const { first, state } = beginning
   placed.described?.began(prepared, state, first !== undefined)
   const context = yield* Effect.context<never>()
-  const recorder = recorderOf(state, first, options, spec, context)
+  const recorder = recorderOf(state, first, options, spec.parent, live.log, context)
   const { streaming = false, write } = spec
   const run: ActiveRun = { recorder, options, streaming, maxDepth, runDeadline, write, context }
   const performer = prepared.start(run)
   const open = openRun(run, performer, prepared.maxSteps, placed, beginning)
-  yield* runLoop.runMachine(machineOf(prepared, performer, run), recorder, { open, deadline: runDeadline })
+  yield* live.loop(machineOf(prepared, performer, run), recorder, {
+    open,
+    deadline: runDeadline,
+    stops: options.interruptWhen !== undefined
+  })
   const result = yield* resultOf(prepared, recorder.state)
   yield* recorder.emit({ _tag: "RunFinished", result })
   return result
@@ -583,24 +604,37 @@ const wrongArgument = ({ input, options, state }: Begin): AgentError.Reason | un
   return invalidConversation(`expected a text or a list of text and file parts as input, got ${kindOf(input)}`)
 }
 
+/** The handle of a run of an agent, for the code that performs it. */
+export type Performing = liveRun.Performing<runParts.Event, agentTypes.AgentEvent<unknown>>
+
+/** The handle of a run of an agent. */
+export type Live<A = unknown> = liveRun.LiveRun<
+  agentTypes.Result<A>,
+  AgentError.AgentError,
+  runParts.Event,
+  agentTypes.AgentEvent<unknown>
+>
+
 /** Runs an agent from its first event, or from a state, to its result. */
 export const runAgent = <A>(
+  live: Performing,
   machine: AgentMachine<A>,
   begin: Begin,
-  spec = noSpec
+  spec: Spec
 ): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> => {
   const reason = wrongArgument(begin)
   if (reason !== undefined) return Effect.fail(agentError({ agent: machine.name, reason }))
   return durability.untilDecided(
     spec.isPart === true,
-    runToOutcome(machine, begin, spec),
+    runToOutcome(live, machine, begin, spec),
     (result) => (result.outcome === "AwaitingApproval" ? result.requests : []),
     ({ state }, decisions) =>
-      runToOutcome(machine, { state, input: undefined, options: { ...begin.options, decisions } }, spec)
+      runToOutcome(live, machine, { state, input: undefined, options: { ...begin.options, decisions } }, spec)
   )
 }
 
 const runToOutcome = <A>(
+  live: Performing,
   machine: AgentMachine<A>,
   begin: Begin,
   spec: Spec
@@ -619,7 +653,7 @@ const runToOutcome = <A>(
       agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
     if (depth > maxDepth) return Effect.fail(refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth })))
     const runDeadline = runLoop.deadlineOf(around, options.timeouts?.total, spec.deadline)
-    const placed = { machine, begin, spec, data, depth, maxDepth, runDeadline, described, refuse }
+    const placed = { live, machine, begin, spec, data, depth, maxDepth, runDeadline, described, refuse }
     const run = callContext.asRun(runPlaced(placed), { agent: machine.name, outer, maxDepth, context: data }, span)
     return described === undefined ? run : Effect.onExit(run, (exit) => Effect.sync(() => described.ended(exit)))
   }

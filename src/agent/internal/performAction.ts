@@ -435,22 +435,20 @@ const exchange = Effect.fnUntraced(function* (
     ? asking()
     : durable.exchange(`model/${action.step}`, Effect.suspend(asking))
   if (step.streaming && !(isAsked && action.purpose === "answer")) {
-    const words = found.answer.content.filter((part) => part.type === "text" || part.type === "reasoning")
-    yield* showPieces(step.recorder, words)
+    showPieces(
+      step.recorder,
+      found.answer.content.filter((part) => part.type === "text" || part.type === "reasoning")
+    )
   }
   return found
 })
 
-/** Emits the deltas of pieces. The last one is delivered after all others. */
-const showPieces = (
-  recorder: Step["recorder"],
-  pieces: ReadonlyArray<thoughts.Piece>
-): ReturnType<Step["recorder"]["emit"]> => {
-  let delivered: ReturnType<Step["recorder"]["emit"]> = Exit.void
+/** Shows the deltas of pieces. */
+const showPieces = (recorder: Step["recorder"], pieces: ReadonlyArray<thoughts.Piece>): void => {
+  if (!recorder.isShown) return
   for (const { text: delta, type } of pieces) {
-    delivered = recorder.emit({ _tag: type === "text" ? "TextDelta" : "ReasoningDelta", delta })
+    recorder.show({ _tag: type === "text" ? "TextDelta" : "ReasoningDelta", delta })
   }
-  return delivered
 }
 
 const askModel = Effect.fnUntraced(function* (
@@ -537,11 +535,12 @@ const streamAnswer = Effect.fnUntraced(function* (
       return Effect.fail(invalidAnswer("streamText", { problem, overLimit: true }))
     }
     if (part.type === "error") return Effect.fail(streamError(part.error))
-    return showPieces(recorder, live.add(part))
+    showPieces(recorder, live.add(part))
+    return Effect.void
   })
   // The part of an answer that was stopped is what its reader has seen
-  yield* Effect.onInterrupt(reading, () => Effect.sync(() => void showPieces(recorder, live.end())))
-  yield* showPieces(recorder, live.end())
+  yield* Effect.onInterrupt(reading, () => Effect.sync(() => showPieces(recorder, live.end())))
+  showPieces(recorder, live.end())
   return "streamText"
 })
 

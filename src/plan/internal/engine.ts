@@ -16,6 +16,7 @@ import * as runSpans from "../../agent/internal/runSpans.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as durability from "../../run/internal/durability.ts"
 import * as planRunParts from "../../run/internal/planRunParts.ts"
+import * as liveRun from "../../run/internal/liveRun.ts"
 import * as runLoop from "../../run/internal/runLoop.ts"
 import * as runParts from "../../run/internal/runParts.ts"
 import * as runRecorder from "../../run/internal/runRecorder.ts"
@@ -35,22 +36,50 @@ import * as planTransition from "./planTransition.ts"
 /** Runs inside a step may outlast the run by this, to stop by themselves and report it. */
 const graceMillis = 1000
 
-/** Runs a plan from its input or from a state to its result. */
-export const drive = (
+/** The handle of a run of a plan, for the code that performs it. */
+type Performing = liveRun.Performing<PlanRun.Event, PlanEvent<unknown>>
+
+/** The handle of a run of a plan. */
+type Live = liveRun.LiveRun<PlanRun.Result<unknown>, PlanError.PlanError, PlanRun.Event, PlanEvent<unknown>>
+
+/** Opens a run of a plan, from its input or from a state. */
+export const open = (
   bound: livePlan.BoundPlan,
   begin: performStep.RunStart,
   options: livePlan.ResumeOptions,
-  spec: performStep.Spec = {}
-): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
-  durability.untilDecided(
-    spec.parent !== undefined,
-    Effect.suspend(() => driveWith(performStep.makeLearningRules(bound), begin, options, spec)),
-    (result) => (result.outcome === "Paused" ? planRunParts.requestsOf(result) : []),
-    ({ state }, decisions) =>
-      driveWith(performStep.makeLearningRules(bound), { _tag: "Resume", state }, { ...options, decisions }, spec)
+  spec: performStep.Spec = {},
+  access?: liveRun.Access
+): Live =>
+  new liveRun.LiveRun(
+    (live: Performing) =>
+      durability.untilDecided(
+        spec.parent !== undefined,
+        Effect.suspend(() => drive(live, performStep.makeLearningRules(bound), begin, options, spec)),
+        (result) => (result.outcome === "Paused" ? planRunParts.requestsOf(result) : []),
+        ({ state }, decisions) =>
+          drive(live, performStep.makeLearningRules(bound), { _tag: "Resume", state }, { ...options, decisions }, spec)
+      ),
+    joinDeltas,
+    access
   )
 
-const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, spec) =>
+const joinDeltas: liveRun.Join<PlanEvent<unknown>> = (before, next) => {
+  if (next._tag !== "Agent" || before._tag !== "Agent" || next.step !== before.step) return undefined
+  const event = Equal.equals(next.path, before.path) ? driver.joinDeltas(before.event, next.event) : undefined
+  return event && { ...next, event }
+}
+
+/** Runs a plan inside another one. */
+const nest: performStep.ActiveRun["nest"] = (rules, begin, options, spec) =>
+  new liveRun.LiveRun((live: Performing) => drive(live, rules, begin, options, spec), joinDeltas).result
+
+const drive = (
+  live: Performing,
+  rules: performStep.LearningRules,
+  begin: performStep.RunStart,
+  options: livePlan.ResumeOptions,
+  spec: performStep.Spec
+): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
   Effect.gen(function* () {
     const { bound } = rules
     if (begin._tag === "Resume") yield* checkContext(bound, begin.state, options)
@@ -70,7 +99,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, spec) =
     const run: performStep.ActiveRun = {
       bound,
       rules,
-      recorder: makeRecorder(rules, from, options, spec, services),
+      recorder: makeRecorder(rules, from, options, spec.parent, live.log, services),
       options,
       streaming: spec.streaming === true,
       level: { depth: depth + 1, maxDepth },
@@ -78,7 +107,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, spec) =
       inherited: { ...spec.inherited, onChange: options.onChange, timeouts: options.timeouts },
       raise: state === undefined ? undefined : (spec.raise ?? options.maxIterations),
       failures: new Map(),
-      nest: driveWith
+      nest
     }
     const machine = {
       next: (state: PlanRun.State) => planTransition.next(rules, state),
@@ -86,7 +115,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, spec) =
       perform: (action: planTransition.Action) => perform(run, action),
       interrupt: (reason: string | undefined) => interruptRun(run, reason)
     }
-    const running = runLoop.runMachine(machine, run.recorder, { open: openRun(run, state, change), deadline })
+    const running = live.loop(machine, run.recorder, { open: openRun(run, state, change), deadline })
     yield* (spec.joins === true ? running : callContext.asRun(running, { outer, maxDepth, context })).pipe(
       Effect.mapError((error) =>
         failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })
@@ -204,7 +233,8 @@ const makeRecorder = (
   rules: planTransition.Rules,
   from: planTransition.EventOf<"PlanStarted"> | PlanRun.State,
   { journal }: livePlan.ResumeOptions,
-  { emit, parent }: performStep.Spec,
+  parent: performStep.Parent | undefined,
+  log: Performing["log"],
   context: Context.Context<never>
 ): performStep.ActiveRun["recorder"] => {
   const begins = !(from instanceof PlanRun.State)
@@ -217,7 +247,7 @@ const makeRecorder = (
       ...viewsOfEvent(rules.definition, before, event, after),
       { _tag: "StateChanged", event, state: after }
     ],
-    emit,
+    log,
     parent,
     context,
     journal:

@@ -110,14 +110,13 @@ export type Parent = runRecorder.Parent<PlanRun.State, PlanRun.Event, PlanEvent<
 /**
  * The parts of a run of a plan that its caller does not choose.
  *
- * - `streaming`, `emit`, `parent`, `deadline`: see `driver.Spec`.
+ * - `streaming`, `parent`, `deadline`: see `driver.Spec`.
  * - `inherited`: the options of the run around for agents inside.
  * - `raise`: the limit of iterations for plans inside that used up theirs.
  * - `joins`: the run is the one around it, that of the agent that the plan is, and no level below it.
  */
 export interface Spec {
   readonly streaming?: boolean | undefined
-  readonly emit?: ((event: PlanEvent<unknown>) => Effect.Effect<void>) | undefined
   readonly parent?: Parent | undefined
   readonly deadline?: number | undefined
   readonly inherited?: driver.Inherited | undefined

@@ -126,7 +126,7 @@ const answerMessage = Effect.fnUntraced(function* (
   const write = writerOf(run)
   // The process that completed a step may have died before it wrote the value
   if (state !== undefined) yield* write(state)
-  const ended = yield* Effect.result(engine.drive(bound, begin, optionsOf(run, decisions), specOf(run, write)))
+  const ended = yield* Effect.result(engine.open(bound, begin, optionsOf(run, decisions), specOf(run, write)).result)
   const after = Result.isSuccess(ended) ? ended.success.state : ended.failure.state
   if (after !== undefined) yield* Effect.andThen(recorder.record(), write(after))
   if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
@@ -214,7 +214,7 @@ const recordResult = Effect.fnUntraced(function* (
       ? { _tag: "Valid", value: result.payload }
       : yield* concludedAnswer(bound.output, result.answer)
   // The deltas of an answer add up to its text.
-  if (streaming && text !== "") yield* recorder.emit({ _tag: "TextDelta", delta: text })
+  if (streaming && text !== "") recorder.show({ _tag: "TextDelta", delta: text })
   yield* recorder.recordNow({ _tag: "ModelAnswered", message: yield* Message.assistant(text), output })
 })
 

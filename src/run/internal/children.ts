@@ -32,6 +32,11 @@ export const inside = <State, Event, View, OuterState, OuterEvent, OuterView, E>
     const shown = view(inner)
     return shown === undefined ? Exit.void : outer.emit(shown)
   },
+  show: (inner) => {
+    const shown = view(inner)
+    if (shown !== undefined) outer.show(shown)
+  },
+  isShown: outer.isShown,
   isBroken: () => outer.isBroken,
   hold: () => outer.hold(),
   release: () => outer.release()

@@ -9,9 +9,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
-import * as Queue from "effect/Queue"
-import * as Stream from "effect/Stream"
+import type * as Message from "../../conversation/Message.ts"
 import type * as runRecorder from "./runRecorder.ts"
 
 /**
@@ -21,6 +19,8 @@ import type * as runRecorder from "./runRecorder.ts"
  * - `ends`: whether the action ends the run. No deadline applies to it.
  * - `perform`: performs an action and records its events, until `deadline` (milliseconds of the Clock) at most.
  * - `interrupt`: ends the run as interrupted, unless it has ended.
+ * - `take`: records a message from outside; false for a run that has ended. `undefined` where the message has to wait for the next action.
+ * - `written`: the parts of the answer that a model is writing.
  * - `stepTimeout`: the limit of the step that begins with this action, if one does. The actions after it belong to the
  *   step. The first action of a run begins one in any case.
  */
@@ -29,18 +29,31 @@ export interface Machine<State, Action, E> {
   readonly ends: (action: Action) => boolean
   readonly perform: (action: Action, deadline: number | undefined) => Effect.Effect<void, E>
   readonly interrupt: (reason: string | undefined) => Effect.Effect<void, E>
+  readonly take?: ((message: Message.UserMessage) => Effect.Effect<boolean, E> | undefined) | undefined
+  readonly written?: (() => Message.AssistantMessage["content"]) | undefined
   readonly stepTimeout?: ((action: Action, isFirst: boolean) => Duration.Input | undefined) | undefined
+}
+
+/**
+ * - `open`: records the events before the first action.
+ * - `deadline`: in milliseconds of the Clock.
+ * - `stops`: an action is cut off where the run is stopped. Otherwise the run stops before its next action.
+ * - `before`: performed before each action, while nothing is under way.
+ */
+export interface Options<out E> {
+  readonly open: Effect.Effect<void, E>
+  readonly deadline: number | undefined
+  readonly stops?: boolean | undefined
+  readonly before?: Effect.Effect<void, E> | undefined
 }
 
 /** Events of the end of a run are delivered for this long after its deadline, or after it was interrupted. */
 const graceMillis = 1000
 
 /** A machine while it runs. The functions on it are no closures of a run: the engine keeps the closures of generators for long. */
-interface Running<State, Event, Action, View, E> {
+interface Running<State, Event, Action, View, E> extends Options<E> {
   readonly machine: Machine<State, Action, E>
   readonly recorder: runRecorder.Recorder<State, Event, View, E>
-  readonly open: Effect.Effect<void, E>
-  readonly deadline: number | undefined
   isCut: boolean
 }
 
@@ -78,7 +91,7 @@ const settle = <State, Event, Action, View, E>({
 const performAll = Effect.fnUntraced(function* <State extends { readonly outcome?: unknown }, Event, Action, View, E>(
   running: Running<State, Event, Action, View, E>
 ) {
-  const { machine, open, recorder } = running
+  const { before, machine, open, recorder, stops } = running
   const { clock } = recorder
   yield* open
   const delivered = recorder.delivered()
@@ -88,6 +101,7 @@ const performAll = Effect.fnUntraced(function* <State extends { readonly outcome
   recorder.waits = true
   let step: number | undefined
   while (recorder.state.outcome === undefined) {
+    if (before !== undefined) yield* before
     const { interruption } = recorder
     const action = interruption === undefined ? machine.next(recorder.state) : undefined
     if (action === undefined || machine.ends(action)) {
@@ -97,20 +111,18 @@ const performAll = Effect.fnUntraced(function* <State extends { readonly outcome
     const timeout = machine.stepTimeout?.(action, step === undefined)
     if (timeout !== undefined) step = clock.currentTimeMillisUnsafe() + Duration.toMillis(timeout)
     const deadline = earliest(step, running.deadline)
-    const performed = machine.perform(action, deadline)
+    const performing = machine.perform(action, deadline)
+    const performed = stops === true ? Effect.raceFirst(performing, Effect.asVoid(recorder.stopped)) : performing
     if (deadline === undefined) yield* performed
     else if (yield* isLate(clock, performed, deadline)) return yield* cutOff(running, "timeout")
   }
 })
 
-/**
- * Runs a machine to the outcome of its run. `open` records the events before the first action. A run that is interrupted
- * records that, and stays interrupted.
- */
+/** Runs a machine to the outcome of its run. A run that is interrupted records that, and stays interrupted. */
 export const runMachine = <State extends { readonly outcome?: unknown }, Event, Action, View, E>(
   machine: Machine<State, Action, E>,
   recorder: runRecorder.Recorder<State, Event, View, E>,
-  options: { readonly open: Effect.Effect<void, E>; readonly deadline: number | undefined }
+  options: Options<E>
 ): Effect.Effect<void, E> => {
   const running: Running<State, Event, Action, View, E> = { machine, recorder, ...options, isCut: false }
   const performed = Effect.matchCauseEffect(performAll(running), {
@@ -157,29 +169,3 @@ export const deadlineOf = (
   total === undefined
     ? outer
     : earliest(Context.get(services, Clock.Clock).currentTimeMillisUnsafe() + Duration.toMillis(total), outer)
-
-/** Events that a stream holds before its reader slows the run. */
-const streamBuffer = 16
-
-/** The events of a run as a stream. A slow reader slows the run, and a reader that leaves stops it. */
-export const streamOf = <Event, E>(
-  run: (emit: (event: Event) => Effect.Effect<void>) => Effect.Effect<unknown, E>
-): Stream.Stream<Event, E> =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      const queue = yield* Queue.bounded<Event, E | Cause.Done>(streamBuffer)
-      const fiber = yield* run((event) => Effect.asVoid(Queue.offer(queue, event))).pipe(
-        Effect.matchCauseEffect({
-          onFailure: (cause) => Queue.failCause(queue, cause),
-          onSuccess: () => Queue.end(queue)
-        }),
-        Effect.forkScoped
-      )
-      // Added last, so it runs first. A producer that waits for room is interrupted before it is released:
-      // released first it would continue, and one that cannot be interrupted there would wait for ever.
-      yield* Effect.addFinalizer(() =>
-        Effect.andThen(Effect.forkDetach(Fiber.interrupt(fiber), { startImmediately: true }), Queue.shutdown(queue))
-      )
-      return Stream.fromQueue(queue)
-    })
-  )

@@ -1,6 +1,6 @@
 /**
  * The recorder of a run: applies events when they are recorded, and delivers them to the journal, the hooks, the run around
- * and the watcher.
+ * and the log for readers.
  *
  * A recorder has an outbox of tasks: one at a time, in the order of the events, each in a fiber of its own that no caller of
  * `record` owns. A queue with one fiber is not enough for that: a hook that returns at once resumes its caller without a
@@ -17,20 +17,18 @@
  *
  * Modes of the outbox, which are never left, and its tasks in them:
  *
- * | mode   | begins with                              | hooks                 | views                      | journal     |
- * | ------ | ---------------------------------------- | --------------------- | -------------------------- | ----------- |
- * | open   |                                          | run until `cut`       | run                        | runs        |
- * | muted  | `cut("all")`, or a hook that was cut off | are left out          | run                        | runs        |
- * | closed | `close`; the outbox can be muted, too    | run until `cut`       | are left out               | runs        |
- * | failed | a task that failed and was not cut off   | are left out          | are left out               | is left out |
+ * | mode   | begins with                              | hooks           | views        | journal     |
+ * | ------ | ---------------------------------------- | --------------- | ------------ | ----------- |
+ * | open   |                                          | run until `cut` | are logged   | runs        |
+ * | muted  | `cut("all")`, or a hook that was cut off | are left out    | are logged   | runs        |
+ * | closed | `close`; the outbox can be muted, too    | run until `cut` | are left out | runs        |
+ * | failed | a task that failed and was not cut off   | are left out    | are left out | is left out |
  *
- * `cut` ends a view that is under way only in a closed outbox, and never a write of the journal.
- * `wait` fails in a failed outbox. A view that was interrupted has not failed. Between `hold` and `release` tasks are added,
- * and none begins.
+ * `cut` never ends a write of the journal. `wait` fails in a failed outbox. Between `hold` and `release` tasks are added, and none
+ * begins. Deltas of a model are no tasks: `show` logs them at once.
  */
 
 import * as Arr from "effect/Array"
-import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
@@ -59,6 +57,8 @@ export interface Interruption {
  * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
  *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
  * - `defer`: applies an event that is journaled together with the next ones.
+ * - `emit`: logs a view in the order of the events. `show`: logs a view at once.
+ * - `isShown`: the run, or one around it, has a log for readers.
  * - `delivered`: waits for everything so far. It fails if a hook or the journal failed.
  * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
  * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
@@ -77,6 +77,8 @@ export interface Recorder<State, Event, View, E = never> {
   readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
   readonly defer: (event: Event) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
+  readonly show: (view: View) => void
+  readonly isShown: boolean
   readonly delivered: () => Effect.Effect<void, E>
   readonly stop: (interruption: Interruption) => Effect.Effect<void>
   readonly stopped: Effect.Effect<Interruption>
@@ -92,8 +94,8 @@ export interface Recorder<State, Event, View, E = never> {
  *
  * - `first`: the event that made `state`, for a run that begins.
  * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
- * - `views`: the events for watchers that a recorded event makes.
- * - `emit`: sends one of them to the watcher of the run.
+ * - `views`: the events for readers that a recorded event makes.
+ * - `log`: the log of the run, if it has readers.
  * - `journal`: receives the events since the last write, with the newest state.
  * - `hook`: receives each event before its views are emitted, `after` each event after that. They can be cut off. `more`
  *   is true if the next event was recorded together with this one.
@@ -105,7 +107,7 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly first: Event | undefined
   readonly apply: (state: State, event: Event) => Result.Result<State, unknown>
   readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
-  readonly emit?: ((view: View) => Effect.Effect<void>) | undefined
+  readonly log?: Log<Event, View> | undefined
   readonly journal?: Journal<State, Event, E> | undefined
   readonly hook?: ((event: Event, state: State, more: boolean) => Effect.Effect<void>) | undefined
   readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
@@ -113,14 +115,21 @@ export interface RecorderOptions<State, Event, View, E> {
   readonly context: Context.Context<never>
 }
 
+/** The log of a run for its readers: an event with its views, or a view of something that is no event. */
+export interface Log<in Event, in View> {
+  readonly add: (views: ReadonlyArray<View>, event?: Event) => void
+}
+
 /**
  * The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. `state` is the state of
- * the run inside, after the events.
+ * the run inside, after the events. See {@link Recorder} for the others.
  */
 export interface Parent<State, Event, View, E = never> {
   readonly interruption: () => Interruption | undefined
   readonly record: (events: Arr.NonEmptyReadonlyArray<Event>, state: State) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void, E>
+  readonly show: (view: View) => void
+  readonly isShown: boolean
   readonly isBroken: () => boolean
   readonly hold: () => void
   readonly release: () => void
@@ -134,6 +143,7 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   readonly clock: Clock.Clock
   state: State
   waits = false
+  readonly isShown: boolean
   private readonly isWatched: boolean
   private readonly outbox: Outbox<E>
   private readonly stopping = Deferred.makeUnsafe<Interruption>()
@@ -144,12 +154,13 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   private isApart = false
 
   constructor(options: RecorderOptions<State, Event, View, E>) {
-    const { after, context, emit, first, hook, journal, parent, state } = options
+    const { after, context, first, hook, journal, log, parent, state } = options
     this.options = options
     this.state = state
     this.clock = Context.get(context, Clock.Clock)
     this.unwritten = first === undefined ? [] : [first]
-    this.isWatched = [after, emit, hook, journal, parent].some(Predicate.isNotUndefined)
+    this.isShown = log !== undefined || parent?.isShown === true
+    this.isWatched = [after, hook, journal, log, parent].some(Predicate.isNotUndefined)
     this.outbox = this.isWatched ? makeOutbox(context) : emptyOutbox
   }
 
@@ -182,11 +193,16 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 
   emit(view: View): Effect.Effect<void, E> {
-    if (this.options.emit === undefined && this.options.parent === undefined) return Exit.void
+    if (!this.isShown) return Exit.void
     this.hold()
-    this.show(view)
+    this.emitAll([view])
     this.release()
     return this.wait()
+  }
+
+  show(view: View): void {
+    this.options.log?.add([view])
+    this.options.parent?.show(view)
   }
 
   delivered(): Effect.Effect<void, E> {
@@ -222,12 +238,19 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     this.options.parent?.release()
   }
 
-  private show(view: View): void {
-    const { emit, parent } = this.options
-    if (emit !== undefined) this.outbox.add("view", () => emit(view))
-    const shown = parent?.emit(view) ?? Exit.void
-    // Without a watcher there is nothing to wait for, but the record of the event remains
-    if (shown !== Exit.void) this.inParent = shown
+  private emitAll(views: ReadonlyArray<View>, event?: Event): void {
+    const { log, parent } = this.options
+    if (log !== undefined) {
+      this.outbox.add("view", () => {
+        log.add(views, event)
+        return Exit.void
+      })
+    }
+    for (const view of parent === undefined ? [] : views) {
+      const shown = parent?.emit(view) ?? Exit.void
+      // Without a reader there is nothing to wait for, but the record of the event remains
+      if (shown !== Exit.void) this.inParent = shown
+    }
   }
 
   /** Writes what is not written, here and in the run around. */
@@ -241,9 +264,9 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 
   private deliver(before: State, event: Event, state: State, more: boolean): void {
-    const { after, emit, hook, parent, views } = this.options
+    const { after, hook, views } = this.options
     if (hook !== undefined) this.outbox.add("hook", () => hook(event, state, more))
-    if (emit !== undefined || parent !== undefined) for (const view of views(before, event, state)) this.show(view)
+    if (this.isShown) this.emitAll(views(before, event, state), event)
     if (after !== undefined) this.outbox.add("hook", () => after(event, state))
   }
 
@@ -274,7 +297,7 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
   }
 }
 
-/** A part of the delivery of an event: a call of a hook, a write of the journal, or a view for the watcher. */
+/** A part of the delivery of an event: a call of a hook, a write of the journal, or its views in the log, which take no time. */
 interface Task<E> {
   readonly kind: "hook" | "journal" | "view"
   readonly perform: () => Effect.Effect<void, E>
@@ -291,9 +314,6 @@ interface Modes {
 
 const begins = (kind: Task<unknown>["kind"], { isClosed, isMuted }: Modes): boolean =>
   kind === "hook" ? !isMuted : kind !== "view" || !isClosed
-
-const canBeCut = (kind: Task<unknown>["kind"], { isClosed }: Modes): boolean =>
-  kind === "hook" || (isClosed && kind === "view")
 
 /** `wait` waits for everything so far. */
 interface Outbox<E> {
@@ -333,8 +353,8 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
   const settle = (task: Task<E>, exit: Exit.Exit<void, E>): void => {
     if (last === task) last = undefined
     if (Exit.isFailure(exit)) {
-      if (!task.isCut && !(task.kind === "view" && Cause.hasInterruptsOnly(exit.cause))) failed = exit
-      else if (task.kind === "hook") modes.isMuted = true
+      if (task.isCut) modes.isMuted = true
+      else failed = exit
     }
     Deferred.doneUnsafe(task.done, failed)
   }
@@ -359,6 +379,11 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
         continue
       }
       current = task
+      if (task.kind === "view") {
+        task.perform()
+        finish(task, Exit.void)
+        continue
+      }
       task.fiber = fork(Effect.suspend(task.perform))
       const exit = task.fiber.pollUnsafe()
       if (exit === undefined) {
@@ -392,12 +417,10 @@ const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
       Effect.suspend(() => {
         if (which === "all") modes.isMuted = true
         const task = current
-        if (task === undefined || !canBeCut(task.kind, modes)) return Effect.void
+        if (task?.kind !== "hook") return Effect.void
         cutTask(task)
         // A caller who interrupts the run knows it
-        const warned = Effect.suspend(() =>
-          task.kind === "hook" && modes.isMuted && !modes.isClosed ? warnOfCut : Effect.void
-        )
+        const warned = Effect.suspend(() => (modes.isMuted && !modes.isClosed ? warnOfCut : Effect.void))
         return Effect.andThen(Effect.exit(Deferred.await(task.done)), warned)
       }),
     close: () => {

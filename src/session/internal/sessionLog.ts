@@ -146,7 +146,7 @@ const eachWithin = ({ length }: ReadonlyArray<Event>) =>
 
 const firstsOf = (batches: ReadonlyArray<Pick<Batch, "first">>) => batches.map(({ first }) => first)
 
-const journalOf = (store: VersionedStore.Service, namespace: string) =>
+const logOf = (store: VersionedStore.Service, namespace: string) =>
   storage.make({
     store,
     namespace,
@@ -157,7 +157,7 @@ const journalOf = (store: VersionedStore.Service, namespace: string) =>
   })
 
 /** Reads sessions and their events. */
-const readerOf = (log: ReturnType<typeof journalOf>) => {
+const readerOf = (log: ReturnType<typeof logOf>) => {
   const damaged = (id: string, problem: string) => storage.damaged(log.journalKey(id), problem)
 
   const read = Effect.fnUntraced(function* (at: StoredHead) {
@@ -260,7 +260,7 @@ const readerOf = (log: ReturnType<typeof journalOf>) => {
 
 /** The journals of sessions under a namespace of a store. */
 export const make = (store: VersionedStore.Service, namespace: string, keepEvents: number) => {
-  const log = journalOf(store, namespace)
+  const log = logOf(store, namespace)
   const index = sessionIndex.make(store, namespace)
   /** They hear of each session in this process that has changed. */
   const listeners = new Set<(id: string) => void>()

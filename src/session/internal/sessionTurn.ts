@@ -357,7 +357,7 @@ const runUntilStopped = (
     ...(state === undefined ? beginning(memory) : { decisions: turnEvents.decisionsFor(memory, state, message) }),
     ...defined({ context })
   }
-  const running = agentBlueprint.run(
+  const { result: running } = agentBlueprint.open(
     agent,
     { ...defined({ state }), input: message?.input, options },
     {
