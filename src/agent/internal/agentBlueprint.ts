@@ -62,7 +62,7 @@ export interface Blueprint<out A> {
   /** The Schema of its answer, as its author wrote it. */
   readonly output: Schema.Top
   readonly define: (description?: agentTypes.Description) => Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
-  /** With this model in place of its own, if there is one. The scope is that of the run. */
+  /** Resolves the agent with this model in place of its own, if a model is named. The scope is the scope of the run. */
   readonly resolve: (model?: string | undefined) => Effect.Effect<ResolvedAgent<A>, AgentError.Reason, Scope.Scope>
   /** Fails where no run could begin with this model, as far as that is known before one. `prepared`: as for a run. */
   readonly check: (model: string | undefined, prepared: Prepared) => Prepared
@@ -688,7 +688,10 @@ export const makeAgent = <A>(
   return agent
 }
 
-/** Runs an effect over captured services, which stay those that were captured, see {@link callContext.over}. */
+/**
+ * Runs an effect over captured services. A service of the call never replaces a captured service, see
+ * {@link callContext.over}.
+ */
 export const withCaptured = (captured: Context.Context<never>): Wrap => {
   const over = callContext.over(captured)
   return (effect) => Effect.updateContext(effect, over)

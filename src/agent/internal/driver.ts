@@ -50,7 +50,10 @@ export type Inherited = Pick<
   "defects" | "emptyAnswers" | "modelMistakes" | "modelRetry" | "onChange" | "timeouts"
 >
 
-/** The options that a run inside a run has from it. A limit of steps bounds those of agents in plans: a plan itself has none. */
+/**
+ * The options that a run inherits from the run around it. A limit of steps bounds the steps of agents in plans: a plan
+ * itself has no such steps.
+ */
 export const inherited = (
   { defects, emptyAnswers, modelMistakes, modelRetry, onChange, timeouts }: Inherited,
   step?: Duration.Input | undefined
@@ -64,13 +67,14 @@ export const inherited = (
 })
 
 /**
- * The parts of a run that its caller does not choose. An agent that the code of a tool or a step runs gets nothing from the run
- * around it: when that run ends the code is interrupted, and the agent with it, unless it was made to outlive the run.
+ * The parts of a run that its caller does not choose. Runs started by user code inside a tool or a step do not inherit
+ * these parts. When the outer run ends, the code is interrupted, and its runs with it, unless they were made to outlive
+ * the outer run.
  *
  * - `streaming`: models are asked for streams, so that what they had written is known where the run is stopped.
  * - `parent`: the run around.
  * - `isPart`: another run, or a session, waits for decisions about its requests.
- * - `deadline`: that of the run around, in milliseconds of the Clock.
+ * - `deadline`: the deadline of the run around, in milliseconds of the Clock.
  * - `model`: the name of a model in place of the agent's own.
  * - `message`: the id and the metadata of the user message that the input becomes; default: a new id, and no metadata.
  * - `instructions`: with `"latest"`, a message to a run that has begun finds the instructions again, and records other ones.
@@ -331,7 +335,7 @@ export const interrupt = Effect.fnUntraced(function* (recorder: AgentRecorder, r
   for (const event of yield* endings.end(recorder.state, reason)) yield* recorder.record(event)
 })
 
-/** The beginning of a run: a fresh one without `state`, or one that continues from it. */
+/** The beginning of a run: fresh without `state`, or a continuation from `state`. */
 export interface Begin {
   readonly state?: runParts.State
   readonly input: agentTypes.Input
@@ -371,7 +375,7 @@ const checkOptions = (first: runParts.EventOf<"RunStarted">): Effect.Effect<unkn
 const changesIn = (agent: string, prepared: PreparedRun<unknown>, state: runParts.State) =>
   Effect.map(prepared.changes(state), (inside) => definitionChange.changesOf(state, { ...prepared, agent }, inside))
 
-/** The changes of an agent since a state. One that cannot be prepared reports that when it runs. */
+/** The changes of an agent since a state. An agent that cannot be prepared has none here, and fails when it runs. */
 export const changesSince = (
   { name, prepare }: AgentMachine<unknown>,
   state: runParts.State
@@ -384,7 +388,7 @@ export const changesSince = (
     })
   )
 
-/** The record of a definition that is not that of the state, if it is not. */
+/** The record of a changed definition, if the definition of the state is another. */
 function* changeOf(
   agent: string,
   prepared: PreparedRun<unknown>,
@@ -463,7 +467,7 @@ const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.
     })
   }
   const { _tag, ...details } = outcome
-  // Sound: the tag and the details are those of one outcome.
+  // Sound: the tag and the details come from one outcome.
   return Effect.succeed({ ...base, outcome: _tag, ...details } as agentTypes.Result<A>)
 }
 

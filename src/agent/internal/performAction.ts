@@ -321,7 +321,7 @@ const modelMistakes: ReadonlySet<AiError.AiErrorReason["_tag"]> = new Set([
   "InvalidOutputError"
 ])
 
-/** The longest pause that a provider can make a run wait; one that asks for more fails the run. */
+/** The longest pause that a provider can make a run wait; a longer pause fails the run. */
 const maxPause = Duration.hours(1)
 
 const requestWithRetries = (
@@ -377,7 +377,7 @@ const promptOf = (
     : Prompt.concat(whole, `Your last answer could not be used and was discarded. ${mistakes.at(-1)} Answer again.`)
 }
 
-/** With a text in the first system message, and in each one that replaces it. */
+/** Adds a text to the first system message, and to each system message that replaces it. */
 const withSystemText = ({ content }: Prompt.Prompt, text: string): Prompt.Prompt => {
   const messages = content.map((message, index) =>
     message.role === "system" && (index === 0 || messageOrder.replacedBy(message.content) !== undefined)
@@ -402,7 +402,7 @@ const toolChoiceOf = (
     : { ...chosen, oneOf: chosen.oneOf.map((name) => providerName(name)) }
 }
 
-/** The answer of the model. The tokens of one that cannot be used are recorded. */
+/** The answer of the model. The tokens of an unusable answer are recorded. */
 function* requestAnswer(
   step: Step,
   action: runTransition.ActionOf<"CallModel">
@@ -658,7 +658,9 @@ const overheadTokens = ({ output, tools }: agentBlueprint.ResolvedAgent<unknown>
  */
 const grace = 1000
 
-/** A call before anything runs: it can run or has failed. `asks` is the request of one that needs an approval first. */
+/**
+ * A call before anything runs: it can run or has failed. `asks` is the request of a call that needs an approval first.
+ */
 interface PreparedCall {
   readonly runnable: runTransition.RunnableCall
   readonly call: Result.Result<toolCall.BoundCall, ToolResult.Failure>
@@ -709,8 +711,8 @@ const prepareCall = (step: Step, runnable: runTransition.RunnableCall): Effect.E
 const isIdempotent = ({ contract }: toolCall.BoundCall): boolean => contract.annotations.idempotent === true
 
 /**
- * True for an approval that still holds: it is about these arguments and this contract, or about one that this contract is
- * compatible with, which asks for approvals as that did.
+ * True for an approval that still holds: it is about these arguments and about this contract, or about an earlier
+ * contract that this contract is compatible with and whose `approval` is the same.
  */
 const isApproved = (
   { recorder: { state }, resolved }: Step,

@@ -126,7 +126,10 @@ const drive = (
     return result
   }).pipe(rules.bound.within, runSpans.inWorkflow(rules.bound, begin._tag === "Resume" ? begin.state.usage : {}))
 
-/** The steps of a run have one context: what began with the rights of one user does not continue with those of another one. */
+/**
+ * The steps of a run have one context: what began with the rights of one user does not continue with the rights of
+ * another user.
+ */
 const checkContext = (
   { definition }: livePlan.BoundPlan,
   state: PlanRun.State,
@@ -168,7 +171,7 @@ const openRun = Effect.fnUntraced(function* (
   if (Result.isFailure(decided)) return yield* failedRun(run, { reason: decided.failure })
   yield* Effect.forEach(decided.success, (event) => recorder.defer(event), { discard: true })
   if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") return
-  // A plan that has used up its limit continues with the larger one that it has now
+  // A plan that has used up its limit continues if its limit is larger now
   const { maxIterations: limit } = run.bound.definition
   const raised = state.outcome?._tag === "LimitReached" && limit > state.maxIterations ? limit : undefined
   const { maxIterations = raised } = options

@@ -113,7 +113,7 @@ export type Parent = runRecorder.Parent<PlanRun.State, PlanRun.Event, PlanEvent<
  * - `streaming`, `parent`, `deadline`: see `driver.Spec`.
  * - `inherited`: the options of the run around for agents inside.
  * - `raise`: the limit of iterations for plans inside that used up theirs.
- * - `joins`: the run is the one around it, that of the agent that the plan is, and no level below it.
+ * - `joins`: the run of the plan is the run of the agent that the plan is, not a level below it.
  */
 export interface Spec {
   readonly streaming?: boolean | undefined
@@ -132,7 +132,7 @@ export interface ActiveRun {
   readonly streaming: boolean
   /** Depth of runs inside steps. */
   readonly level: { readonly depth: number; readonly maxDepth: number }
-  /** Of the steps, a moment after that of the run. */
+  /** The deadline of the steps, a moment after the deadline of the run. */
   readonly deadline: number | undefined
   /** For plans and agents that are steps. */
   readonly inherited: driver.Inherited
@@ -248,7 +248,7 @@ const attemptJson = (attempt: Attempt): Effect.Effect<Schema.Json> => {
   }
 }
 
-/** The number of the attempt under way. One that was cut off in another process counts as well. */
+/** The number of the attempt under way. An attempt that was cut off in another process counts as well. */
 const attemptOf = ({ live, run }: StepRun): number => {
   const status = planTransition.memberOf(run.recorder.state, live.definition.name)?.status
   return status?._tag === "Running" ? status.attempt : 1
@@ -299,7 +299,7 @@ const withinLimit = <E>(
 const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { definition, output: schema, target } = doing.live
   const limited = Effect.flatMap(durability.Durability, (durable) =>
-    // A time limit that a durable program stores is that of the function itself
+    // `attemptStored` limits the time of a function, so that a timeout is stored, too
     durable !== undefined && target._tag === "Function"
       ? attemptOnce(doing)
       : withinLimit(definition, attemptOnce(doing))
@@ -405,7 +405,7 @@ const saveMemory = ({ live: { target }, restore, run }: StepRun, output: Schema.
   })
 }
 
-/** The count of questions of a step in its turn. One that still waits for its decision counts once. */
+/** The count of questions of a step in its turn. A question that still waits for its decision counts once. */
 const countAsked = (member: planTransition.Member | undefined, { digest }: planRunParts.Question): number => {
   const { asked = 0, question, status } = member ?? {}
   const undecided = status?._tag === "Running" && status.decision === undefined
@@ -917,7 +917,10 @@ const requireJson = (output: Schema.Json): Effect.Effect<Schema.Json, FailedAtte
     failedAttempt("OutputNotJson", `expected JSON: ${message}`, { again: false })
   )
 
-/** The output as JSON that fits its schema. An agent answers in texts: one that does not fit, and is JSON, is that JSON. */
+/**
+ * The output as JSON that fits its schema. An agent answers in texts: if a text does not fit, but is JSON, the output
+ * is that JSON.
+ */
 const checkOutput = Effect.fnUntraced(function* (
   output: Schema.Json,
   schema: stepSchema.StepCodec | undefined,

@@ -121,7 +121,7 @@ const answerMessage = Effect.fnUntraced(function* (
       ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
       : { _tag: "Resume", state }
   const now = yield* DateTime.now
-  // One that has expired since it was taken: the plan asks again
+  // For a decision that has expired since it was taken, the plan asks again
   const decisions = (progress?.decisions ?? []).filter((decision) => !runTransition.isExpired(decision, now))
   const write = writerOf(run)
   // The process that completed a step may have died before it wrote the value
@@ -135,7 +135,7 @@ const answerMessage = Effect.fnUntraced(function* (
   return yield* recorder.fail(toAgentReason(ended.failure, run.maxDepth))
 })
 
-/** The options of the plan's run: those of the agent's that mean the same. */
+/** The options of the plan's run: the options of the agent that a plan has, too. */
 const optionsOf = ({ options, recorder }: driver.ActiveRun, decisions: ReadonlyArray<Decision>) => {
   const { maxSteps } = options
   const { onChange, timeouts } = driver.inherited(options, options.timeouts?.step)

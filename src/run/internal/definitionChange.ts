@@ -9,7 +9,7 @@ import * as ToolContract from "../../tool/ToolContract.ts"
 import type * as runParts from "./runParts.ts"
 import * as runTransition from "./runTransition.ts"
 
-/** The changes of a definition under which a state is resumed: none, those that break no open call, or all. */
+/** The changes of a definition under which a state is resumed: none, changes that break no open call, or all. */
 export type OnChange = "refuse" | "compatible" | "accept"
 
 type Changes = ReadonlyArray<ToolContract.Change>
@@ -25,14 +25,14 @@ export interface Current {
 /** The digest of the definition that a state was last run with. */
 export const definitionOf = ({ basis, definition }: runParts.State): string => basis?.definition ?? definition
 
-/** The changes as those of a part. */
+/** The changes of a part, with their paths in the whole. */
 export const inPart = (path: string, changes: Changes): Changes =>
   changes.map((change) => ({ ...change, path: path + change.path }))
 
 /** The digest of a part in a list of parts. */
 export const shortDigest = (digest: string): string => digest.replace("sha256:", "").slice(0, 12)
 
-/** The parts that differ, none of which breaks anything by itself. */
+/** The parts that differ. A different part alone breaks nothing. */
 export const compareParts = (was: runParts.Parts, now: runParts.Parts): Changes => {
   const paths = new Set([...Object.keys(was), ...Object.keys(now)])
   return Array.from(paths).flatMap((path) => {
@@ -53,7 +53,10 @@ export const afterDenials = (
     return event === undefined ? before : Result.getOrElse(runTransition.apply(before, event), () => before)
   }, state)
 
-/** Nothing runs for a call that is settled, and one that started and was lost runs again under the same contract only. */
+/**
+ * True for a settled call, for which nothing runs, and for a call that started and was lost, which runs again under the
+ * same contract only.
+ */
 const needsNoTool = ({ status }: runParts.OpenCall): boolean =>
   status._tag === "Settled" || (status._tag === "Started" && status.child === undefined)
 

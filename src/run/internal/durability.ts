@@ -44,7 +44,7 @@ export interface Durability {
   readonly decisions: (requests: ReadonlyArray<ApprovalRequest>) => Effect.Effect<ReadonlyArray<Decision>>
 }
 
-/** That of the program around a run, if it has one. */
+/** The durable program that runs this run, if there is one. */
 export const Durability = Context.Reference<Durability | undefined>(callContext.keys.durability, {
   defaultValue: () => undefined
 })

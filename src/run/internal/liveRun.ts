@@ -40,7 +40,7 @@ class LiveLog<in out Event, in out View> implements runRecorder.Log<Event, View>
     this.wake()
   }
 
-  /** All entries, and then those that come, as `take` adds them to the values for the reader. */
+  /** All entries, then each new entry, as `take` adds them to the values for the reader. */
   read<A>(take: (found: Array<A>, entry: Entry<Event, View>) => void): Stream.Stream<A> {
     return Stream.suspend(() => {
       let place = 0

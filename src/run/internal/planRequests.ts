@@ -1,6 +1,7 @@
 /**
- * The requests of a plan that answers in place of a model, as its steps asked them. A run holds the events of such a plan and does not
- * know its steps, so the requests that the end of the plan repeats are compared with the events in which they were asked.
+ * The requests of a plan that answers in place of a model, as its steps asked them. The run holds the events of the
+ * plan and does not know its steps, so the requests that the end of the plan repeats are compared with the events in
+ * which they were asked.
  */
 
 import * as Equal from "effect/Equal"

@@ -163,12 +163,7 @@ export const Outcome = Schema.TaggedUnion({
  */
 export type Outcome = typeof Outcome.Type
 
-/**
- * A step that waits for a resume is a request with its name: it fails when it is
- * denied, and runs again when the plan is resumed, which takes one decision about anything
- * that waits; so does a step in the same parallel group without a decision. A call is never made
- * without its own decision.
- */
+/** The requests of a paused plan: the requests of its calls, and a request for each step that waits for a decision. */
 export const requestsOf = ({
   pauses,
   requests
@@ -192,8 +187,7 @@ export const requestsOf = ({
  *
  * **Details**
  *
- * `usage` is that of the step, agents and plans inside it included. The run's total counts
- * it once.
+ * `usage` is the usage of the step, agents and plans inside it included. The run's total counts it once.
  */
 export const StepRecord = Schema.Struct({
   step: Schema.String,
@@ -231,7 +225,10 @@ export const Question = Schema.Struct({
 
 export type Question = typeof Question.Type
 
-/** The parts of a definition that an edited one is compared with: those of each step, and those of the whole. */
+/**
+ * The parts of a definition that an edited definition is compared with: the parts of each step, and the parts of the
+ * whole.
+ */
 export const Basis = Schema.Struct({
   digest: Schema.String,
   parts: runValues.Parts,

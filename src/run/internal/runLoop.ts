@@ -160,7 +160,9 @@ const isLate = <E>(
   })
 }
 
-/** The deadline of a run that begins now: the earlier of its own and that of the run around it. */
+/**
+ * The deadline of a run that begins now: its own deadline or the deadline of the run around it, whichever is earlier.
+ */
 export const deadlineOf = (
   services: Context.Context<never>,
   total: Duration.Input | undefined,

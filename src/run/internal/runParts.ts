@@ -233,7 +233,7 @@ export type CallStatus =
 export interface OpenCall {
   readonly part: Message.ToolCallPart
   readonly status: CallStatus
-  /** The digest of its contract, which is one of those in the `basis` of the state. */
+  /** The digest of its contract, which the `basis` of the state holds. */
   readonly contract?: string
 }
 

@@ -339,7 +339,7 @@ const emptyOutbox = {
 
 /**
  * The tasks of one run: one at a time, in the order in which they were added, each in a fiber of its own, so that they
- * belong to the run and not to the call that recorded the event. After one that failed no other begins.
+ * belong to the run and not to the call that recorded the event. After a task that failed no other task begins.
  */
 const makeOutbox = <E>(context: Context.Context<never>): Outbox<E> => {
   const fork = Effect.runForkWith(context)

@@ -47,7 +47,10 @@ const withContracts = (
   return { definition, ...basis, contracts: [...kept, ...more] }
 }
 
-/** In the order of the answer, of which calls may be gone: the search goes back from the place there. */
+/**
+ * The open calls are a part of the answer's calls in the same order, so the search goes backwards from the index in the
+ * answer.
+ */
 const indexOfCall = ({ calls, conversation }: State, callId: string): number => {
   let index = Math.min(history.asHistory(conversation).positions.get(callId) ?? 0, calls.length - 1)
   while (index >= 0 && calls[index]?.part.id !== callId) index -= 1
@@ -60,9 +63,9 @@ const indexOfCall = ({ calls, conversation }: State, callId: string): number => 
  *
  * **Details**
  *
- * `expected` is the digest of the definition that was to resume it, `found` that of the state. `changes` are the
- * differences: the part at `path` (a JSON Pointer), what it `was`, what it is `now`, and whether the change is `breaking`.
- * Instructions and models that Effects find for each run are not among them. See `Agent.ResumeOptions`.
+ * `expected` is the digest of the definition that was to resume the state, `found` the digest in the state. `changes`
+ * are the differences: the part at `path` (a JSON Pointer), what it `was`, what it is `now`, and whether the change is
+ * `breaking`. Instructions and models that Effects find for each run are not among them. See `Agent.ResumeOptions`.
  *
  * @category reasons
  * @since 0.1.0
@@ -109,7 +112,7 @@ export const renderChanges = (
 export const malformed =
   "with members of another type: digest is that of the request, approved true or false, reason and decidedBy texts, expiresAt a DateTime.Utc, path a list of texts"
 
-/** The problem of a decision whose request is not the one that waits. */
+/** The problem of a decision whose request differs from the request that waits. */
 export const changed =
   "with the digest of another request: the call, its arguments or its tool are others now. Show the request that waits, and decide about that"
 
@@ -121,13 +124,11 @@ export const expired = "that has expired. Decide again"
  *
  * **Details**
  *
- * `problem` is `unknown` for a call that is not waiting (it never was, or it is
- * decided already), `changed` for one that waits, but has another digest: the decision is about
- * other arguments, another turn or another contract of the tool. It is `ambiguous` where calls of
- * several agents have this id and digest and no `path` was given, `repeated` for a second decision
- * in the same list, `expired` after its `expiresAt`, `malformed` for a
- * value that is no decision: its `approved` is neither `true` nor `false`, for example.
- * `pending` are the ids that do wait.
+ * `problem` is `unknown` for a call that is not waiting (it never was, or it is decided already), `changed` for a call
+ * that waits, but has another digest: the decision is about other arguments, another turn or another contract of the
+ * tool. It is `ambiguous` where calls of several agents have this id and digest and no `path` was given, `repeated` for
+ * a second decision in the same list, `expired` after its `expiresAt`, `malformed` for a value that is no decision: its
+ * `approved` is neither `true` nor `false`, for example. `pending` are the ids that do wait.
  *
  * @category reasons
  * @since 0.1.0
@@ -205,13 +206,12 @@ export class EventError extends Schema.TaggedError<EventError>("effect-emissary/
  *
  * **Details**
  *
- * - `approved`: its approval. Its policy is not asked again, and it runs with the arguments there.
- *   A call without one whose policy demands an approval gets an `ApprovalRequested` event instead
- *   of a `ToolStarted`; so does one whose approval has expired or has another digest than the
- *   request would have now.
- * - `started`: it was lost with its process: no second `ToolStarted`. The run of an agent
- *   continues from `child`. Another call is that of an idempotent tool, and runs again. A driver
- *   settles it with `lostCall` where it cannot run as it did: its approval or its tool has changed.
+ * - `approved`: its approval. Its policy is not asked again, and it runs with the arguments there. A call gets an
+ *   `ApprovalRequested` event instead of a `ToolStarted` if its policy demands an approval and it has none, or if its
+ *   approval has expired or has another digest than the request would have now.
+ * - `started`: it was lost with its process: no second `ToolStarted`. The run of an agent continues from `child`. Any
+ *   other started call belongs to an idempotent tool, and runs again. A driver settles it with `lostCall` where it
+ *   cannot run as it did: its approval or its tool has changed.
  */
 export interface RunnableCall {
   readonly part: Message.ToolCallPart
@@ -317,7 +317,7 @@ const answersSinceUser = (conversation: history.Conversation): number => {
   return since.filter(({ role }) => role === "assistant").length
 }
 
-/** The open calls of the newest answer. Those of an answer that was cut off never run. */
+/** The open calls of the newest answer. Calls of an answer that was cut off never run. */
 const openCallsOf = (
   conversation: history.Conversation,
   { finishReason }: Message.AssistantMessage,
@@ -441,7 +441,10 @@ const isForgedPlan = ({ events }: runParts.Progress): boolean =>
   Option.exists(Chunk.last(events), isPaused) &&
   planRequests.areForged({ start, apply, requests: approvalRequests }, events)
 
-/** True for a state, read from outside, that shows other requests than were asked. Those of calls are checked by its Schema. */
+/**
+ * True for a state, read from outside, that shows other requests than were asked. Its Schema checks the requests of
+ * calls.
+ */
 export const isForgedState = (self: State): boolean =>
   (self.progress !== undefined && isForgedPlan(self.progress)) ||
   !endsWithRequests(self) ||
@@ -449,7 +452,7 @@ export const isForgedState = (self: State): boolean =>
     ({ status }) => status._tag === "Started" && status.child !== undefined && isForgedState(status.child)
   )
 
-/** The requests that still wait are among those that the run ended with. */
+/** True if the run ended with every request that still waits. */
 const endsWithRequests = (self: State): boolean => {
   const { outcome } = self
   if (outcome?._tag !== "AwaitingApproval") return true
@@ -458,7 +461,7 @@ const endsWithRequests = (self: State): boolean => {
   )
 }
 
-/** A state without its version, whose requests are those that were asked. */
+/** A state without its version. Its requests are as they were asked. */
 export const StateSchema: Schema.Codec<State, unknown> = runParts.StateSchema.check(
   Schema.makeFilter((state) => !isForgedState(state), { expected: "the requests as they were asked" })
 )
@@ -679,7 +682,7 @@ const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult
   }
   const { instructions, maxSteps, message } = event
   const pending = [...self.pending, { message, maxSteps, ...defined({ instructions }) }]
-  // One that waits is refused now if it could never be taken
+  // A message that waits is refused now if it could never be taken
   const fits: Result.Result<unknown, EventError> = isAnswering(self)
     ? appendTo(Conversation.empty, event, message)
     : Result.void
@@ -701,7 +704,7 @@ const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted
     : unexpected(event, "a view that ends as the conversation does", "one with another end")
 }
 
-/** The user message with this id: one that waits, or the newest one of the conversation. */
+/** The user message with this id: a message that waits, or the newest of the conversation. */
 export const userMessage = ({ conversation, pending }: State, id: string): Message.UserMessage | undefined =>
   pending.findLast(({ message }) => message.id === id)?.message ??
   history
@@ -963,7 +966,7 @@ const addPlanEvent = (self: runParts.Progress | undefined, event: EventOf<"PlanE
 const isPaused = (event: runParts.PlanRunEvent): boolean =>
   event._tag === "PlanFinished" && event.outcome._tag === "Paused"
 
-/** The requests of a plan that has ended because it waits, without those that are decided. */
+/** The requests of a plan that has ended because it waits, without decided requests. */
 const requestsInProgress = ({ decisions, events }: runParts.Progress): ReadonlyArray<ApprovalRequest> => {
   const last = Option.getOrUndefined(Chunk.last(events))
   return last?._tag === "PlanFinished" && last.outcome._tag === "Paused"
@@ -979,7 +982,7 @@ export const hasPauses = (self: State): self is State & { readonly progress: run
   return last?._tag === "PlanFinished" && last.outcome._tag === "Paused" && last.outcome.pauses.length > 0
 }
 
-/** A decision about something that the plan waits for. The path of the event is that of the request. */
+/** A decision about something that the plan waits for. The event has the path of the request. */
 const applyProgressDecided = (
   self: State,
   progress: runParts.Progress,
@@ -1034,8 +1037,8 @@ export const isExpired = ({ expiresAt }: Pick<Decision, "expiresAt">, at: DateTi
  *
  * **Details**
  *
- * They can be applied to a run that has ended, and come before its `RunResumed`. `at` is the time
- * at which the decisions are taken: those that have expired by then are refused.
+ * They can be applied to a run that has ended, and come before its `RunResumed`. `at` is the time at which the
+ * decisions are taken: a decision that has expired by then is refused.
  *
  * **Example** (A decision about a call that does not wait)
  *

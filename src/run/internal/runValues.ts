@@ -16,8 +16,8 @@ import { toSchemaIssue } from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 
 /**
- * The reasons to end a run without an answer. Calls of an answer with such a finish reason never run. `empty` is no finish
- * reason: the model returned an answer without anything, and another one when it was asked again.
+ * The reasons to end a run without an answer. Calls of an answer with one of these finish reasons never run. `empty` is
+ * no finish reason: the model returned an answer without anything, and another one when it was asked again.
  */
 export const StopReason = Schema.Literals(["length", "content-filter", "error", "other", "empty"])
 
@@ -145,7 +145,7 @@ export const ApprovalRequest = Schema.Struct({
 
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
-/** The terms of a decision. `digest` is that of the request. */
+/** The terms of a decision. `digest` is the digest of the request. */
 export const terms = {
   digest: Schema.String,
   reason: Schema.optionalKey(Schema.String),
