@@ -124,8 +124,9 @@ const Body = Schema.TaggedUnion({
  * - `TurnStarted`: a turn begins, or continues after a crash.
  * - `AnswerStarted`: the model is asked. It is sent after 100 milliseconds, or with what comes sooner; of an agent in a step of a
  *   plan, too. Where the session's agent is a plan, one without a path is the beginning of the plan.
- * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id` is that
- *   of the message. `AnswerDiscarded`: the answer that was under way does not count, and another one follows.
+ * - `Answered`: an answer of the model: text, files, sources, tool calls, and reasoning where the options keep it. `id`
+ *   is the id of the message. `AnswerDiscarded`: the answer that was under way does not count, and another answer
+ *   follows.
  * - `ApprovalRequested`: a call of the tool `name` waits; an event from before names were recorded has none. `callId` is the id
  *   of the call in the answer. `shown` is the text of name and arguments for a person, with hidden characters as escapes. A decision is `{ callId, digest, path, approved }`.
  * - `ApprovalDecided`: a person decided. The model reads its `reason`.
@@ -140,8 +141,8 @@ const Body = Schema.TaggedUnion({
  * - `SessionForked`: the session continues another one. The messages before are in `Session.history`.
  * - `DecisionsDropped`: decisions about these calls were received, but do not count. The calls that still wait need others.
  *
- * The agents and plans in the steps of a plan are those of the session: what they do is shown, with the steps as `path`. A step that
- * pauses, and a tool that is a step, is an `ApprovalRequested`; the `arguments` of a pause are its reason.
+ * What agents and plans in the steps of a plan do is shown, too, with the steps as `path`. A step that pauses, and a
+ * tool that is a step, is an `ApprovalRequested`; the `arguments` of a pause are its reason.
  *
  * @category models
  * @since 0.1.0

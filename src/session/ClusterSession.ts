@@ -46,8 +46,8 @@ let entity: typeof sessionEntity | undefined
  * - A process that is shut down lets tool calls under way finish, for `drainTime` (default 10 seconds) at most. The next
  *   process resumes the turn after the last event.
  * - A session that is not used leaves the memory after `idleTime`, even while its events are read. It waits in the store.
- * - `retention`: the messages of the cluster that were answered are deleted from its tables after this long; default 1 day.
- *   The `SqlClient` is that of the cluster.
+ * - `retention`: the messages of the cluster that were answered are deleted from its tables after this long; default 1
+ *   day. The `SqlClient` is the client of the cluster.
  * - `timeout`: as in {@link layerClient}.
  *
  * **Example** (One process with a database in a file)

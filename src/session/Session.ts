@@ -19,11 +19,12 @@
  * that comes while calls wait for approval enters the conversation when these calls are decided, or denies them
  * (`pending: "deny"`).
  *
- * A message that was stored is kept. One whose turn cannot begin (its instructions, tools or model are not available, or its
- * definition has changed) is held: `TurnFailed` has the reason, and later messages are taken before it. It is tried again
- * with the next message of the same `context`, `model` and `definition`, with a decision, a new definition, `resume`, the same
- * `messageId`, and once in each process that opens the session, such as the one after a deploy. `withdraw` drops it. An event
- * reports the messages and decisions that are given up: `MessageDropped`, `DecisionsDropped`.
+ * A message that was stored is kept. A message whose turn cannot begin (its instructions, tools or model are not
+ * available, or its definition has changed) is held: `TurnFailed` has the reason, and later messages are taken before
+ * it. A held message is tried again with the next message of the same `context`, `model` and `definition`, with a
+ * decision, a new definition, `resume`, the same `messageId`, and once in each process that opens the session, after a
+ * deploy for example. `withdraw` drops it. An event reports the messages and decisions that are given up:
+ * `MessageDropped`, `DecisionsDropped`.
  *
  * An edited agent continues its sessions, see `onChange` of `Agent.ResumeOptions`. Edited tools, models and limits hold
  * from the next step, and edited instructions from the next message: they are appended to the conversation as a later system
@@ -236,21 +237,6 @@ export {
   /**
    * Options of {@link layer}.
    *
-   * **Details**
-   *
-   * - `namespace`: the first part of the keys in the `VersionedStore`; default `"session"`.
-   * - `idleTime`: a session leaves the memory after this long without a call, a reader or a turn; default 1 minute.
-   * - `run`: options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others.
-   *   `context` is the `RunContext` of all messages: one with another context fails with `ContextDiffers`. See {@link TurnOptions}
-   *   for its hooks.
-   * - `keepEvents`: the number of events that are kept at least for readers; default all. Older ones are deleted when the
-   *   session is stored as a snapshot. The conversation stays whole.
-   * - `models`: the models that messages may name; default none. A list, or a function of the name and of the message (`id`,
-   *   `agent`, `context`). The context of the layer has a `ModelRegistry` with their providers.
-   * - `maxQueue`: the number of messages that may wait in one session for their turns, or for the decision of calls; a whole
-   *   number from 1 on, default 100. One more fails with `Busy`, and after a turn that could not begin it begins the turn
-   *   again. A message with `pending: "deny"` is refused only for those that wait for their turns.
-   *
    * @category options
    * @since 0.1.0
    */
@@ -405,18 +391,19 @@ export {
    * - `SessionForked`: the first event of a session that `fork` made. `from` and `cursor` are the other session and the place there,
    *   and `progress` has the events of its plan that the fork continues from.
    * - `SessionUpdated`: the title, the metadata or both are set.
-   * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is that of the message that an `InputAdded`
-   *   takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
+   * - `RunEvent`: an event of the agent's run, see `Run.Event`. `messageId` is the id of the message that an
+   *   `InputAdded` takes. An answer of the model is one `ModelAnswered`; its deltas are not stored and not sent.
    * - `MessageDropped`: the message is given up because of this error, which it would have in every turn: it does not fit the
    *   conversation or the store, or has not the `RunContext` that the agent reads. Or it was edited (`MessageEdited`) or withdrawn
    *   (`Withdrawn`) before its turn. Its id is free again.
    * - `DecisionsDropped`: these decisions are given up: they have expired, their calls have other tools since a deploy
    *   (`DefinitionChanged`), or the calls were interrupted. Calls that still wait are decided again.
-   * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for example. Of a
-   *   plan, `plan` has the tag of the reason of its `PlanError`, and the step with the type of its failure.
-   *   The next turn begins with the next message, from the state that this one left. `messageId` is that of the
-   *   message if the turn could not take it. `isHeld`: the turn could not even begin. `held` are the messages that would begin
-   *   like it, and are held with it; without `held` the turn had no message, and decisions wait for the next message or `resume`.
+   * - `TurnFailed`: the turn failed with an error of this `reason`, the tag of the reason of an `AgentError` for
+   *   example. Of a plan, `plan` has the tag of the reason of its `PlanError`, and the step with the type of its
+   *   failure. The next turn begins with the next message, from the state that this turn left. `messageId` is the id of
+   *   the message if the turn could not take it. `isHeld`: the turn could not even begin. `held` are the messages that
+   *   would begin like it, and are held with it; without `held` the turn had no message, and decisions wait for the
+   *   next message or `resume`.
    *
    * A turn ends with a `RunEvent` of `RunFinished`, or with `TurnFailed`.
    *
@@ -452,9 +439,9 @@ export {
    * - `sessions`: the ids of at most 100 of the sessions that use it. `hasMore`: there are others.
    * - `isUnreadable`: the value cannot be read, so its sessions are not known.
    *
-   * A session uses each definition that its messages have named, until it is removed: an earlier one is needed where the session is
-   * forked at an earlier place. It uses the value of a step while the value is the one that its own step wrote, or the session that
-   * it was forked from and whose plan it has continued.
+   * A session uses each definition that its messages have named, until it is removed: a fork at an earlier place needs
+   * an earlier definition. A session uses the value of a step as long as its own step wrote the value last, or a step
+   * of the session that it was forked from and whose plan it has continued.
    *
    * @category models
    * @since 0.1.0
@@ -501,9 +488,9 @@ export type {
    *
    * **Details**
    *
-   * The outcomes are those of a run of an agent: `AwaitingApproval` has the `requests` that `decide` answers (a pause of a plan
-   * is one of them), `Interrupted` may have a `reason`, `InvalidOutput` has the `issues` of an output that does not fit
-   * the Schema. The messages are in `history`.
+   * The outcomes are the outcomes of a run of an agent: `AwaitingApproval` has the `requests` that `decide` answers (a
+   * pause of a plan is one of them), `Interrupted` may have a `reason`, `InvalidOutput` has the `issues` of an output
+   * that does not fit the Schema. The messages are in `history`.
    *
    * @category models
    * @since 0.1.0
@@ -582,9 +569,9 @@ export const send = functions.send
  * {@link await} waits for the turn. Events stay: `ConversationRewound` names the first message that is gone. Tools that ran have run,
  * and usage stays counted.
  *
- * A message that waits for its turn is replaced alone, in its place, and the turn under way continues. One that waits for the
- * decision of calls can be edited, too: then calls that wait stay. An unknown message, or one that an edit has removed, is
- * `MessageUnknown`, and nothing is stopped or stored.
+ * A message that waits for its turn is replaced alone, in its place, and the turn under way continues. A message that
+ * waits for the decision of calls can be edited, too: then calls that wait stay. A message that is unknown, or that an
+ * edit has removed, is `MessageUnknown`, and nothing is stopped or stored.
  *
  * @category operations
  * @since 0.1.0
@@ -592,8 +579,9 @@ export const send = functions.send
 export const edit = functions.edit
 
 /**
- * Drops a message that no turn has taken, such as one that is held, with the event `MessageDropped`. Returns whether it waited: `false`
- * for a message in the conversation, which {@link interrupt} or {@link edit} stops, and for an unknown one.
+ * Drops a message that no turn has taken, a held message for example, with the event `MessageDropped`. Returns whether
+ * it waited: `false` for a message in the conversation, which {@link interrupt} or {@link edit} stops, and for an
+ * unknown message.
  *
  * @category operations
  * @since 0.1.0
@@ -605,13 +593,14 @@ export const withdraw = functions.withdraw
  *
  * **Details**
  *
- * The new session has the agent, the conversation, the title, the metadata and the usage of the session at that place, and its
- * events count from 1: the first one is `SessionForked`. It is idle. Messages and decisions that waited are not in it, and its
- * `RunContext` is that of a message without one. A call without a result is `denied` or `interrupted` there and never runs
- * there. A plan keeps the steps that have finished: `resume` runs the others, and a step that waited asks again, for the fork alone.
+ * The new session has the agent, the conversation, the title, the metadata and the usage of the session at that place,
+ * and its events count from 1: the first one is `SessionForked`. It is idle. Messages and decisions that waited are not
+ * in it, and its `RunContext` is what a message without a context gets. A call without a result is `denied` or
+ * `interrupted` there and never runs there. A plan keeps the steps that have finished: `resume` runs the others, and a
+ * step that waited asks again, for the fork alone.
  *
- * A place before the events that are kept is `EventsPruned`, one that the session has not is `EventsUnknown`, and a session
- * under the id `to` is `Exists`.
+ * A place before the events that are kept is `EventsPruned`, a place that the session has not reached is
+ * `EventsUnknown`, and a session under the id `to` is `Exists`.
  *
  * **Example** (Another answer, beside the first one)
  *
@@ -669,10 +658,10 @@ export const resume = functions.resume
  *
  * **Details**
  *
- * Calls that wait for approval are denied. `isInterrupted` of the receipt shows that there was a turn or such a call. Messages that
- * wait are answered next. Calls and steps that had not started do not run then. A message whose turn was being prepared is recorded
- * without an answer, a first message as soon as a turn begins. A turn in another process of {@link layer} is not reached: the
- * error is `Elsewhere`.
+ * Calls that wait for approval are denied. `isInterrupted` of the receipt shows that there was a turn or a call that
+ * waited. Messages that wait are answered next. Calls and steps that had not started do not run then. A message whose
+ * turn was being prepared is recorded without an answer, a first message as soon as a turn begins. A turn in another
+ * process of {@link layer} is not reached: the error is `Elsewhere`.
  *
  * @category operations
  * @since 0.1.0
@@ -702,14 +691,15 @@ export const update = functions.update
 export const remove = functions.remove
 
 /**
- * The events after a place, then those that happen. The stream does not end: {@link turnEvents} ends with its turn.
+ * The events after a place, then new events as they happen. The stream does not end: {@link turnEvents} ends with its
+ * turn.
  *
  * **Details**
  *
- * A slow reader does not slow the session. Without `after` the stream waits for a session that does not exist yet. It waits for 90
- * seconds while the store fails, and for a process that takes the session over. It fails when the session is removed. A new session
- * under the same id counts from 1 again: a cursor of the first one fails with `EventsUnknown` there, but a number does not show of
- * which session it is.
+ * A slow reader does not slow the session. Without `after` the stream waits for a session that does not exist yet. It
+ * waits for 90 seconds while the store fails, and for a process that takes the session over. It fails when the session
+ * is removed. A new session under the same id counts from 1 again: a cursor of the removed session fails with
+ * `EventsUnknown` there, but a number does not show which session it belongs to.
  *
  * @category operations
  * @since 0.1.0
@@ -946,8 +936,8 @@ interface Watched {
 type Found = Effect.Effect<Option.Option<Answer>, sessionTypes.SessionError, Session>
 
 /**
- * Finds the end of the first turn with an event of which `isOurs` is true. `look` is asked at the end of each other one, after which
- * ours may wait for a person.
+ * Finds the end of the first turn with an event that `isOurs` accepts. `look` is asked at the end of each other turn,
+ * because after it our turn may wait for a person.
  */
 const watch =
   (id: string, isOurs: (event: Entry["event"]) => boolean, look: Found) =>
@@ -1123,9 +1113,10 @@ export {
    *
    * **Details**
    *
-   * It takes the receipt of any command. After `decide` and `resume` it is the end of the turn that they began. After a command that
-   * began none (`isOfNewest`) it is the end of the newest turn, once none is under way or due: at once in a session that is idle, and
-   * the error `NotFound` in one that never had a turn. After an `interrupt` that stopped a turn it is `Interrupted` at once, without a text.
+   * It takes the receipt of any command. After `decide` and `resume` it is the end of the turn that they began. After a
+   * command that began no turn (`isOfNewest`) it is the end of the newest turn, once no turn is under way or due: at
+   * once in an idle session, and the error `NotFound` in a session that never had a turn. After an `interrupt` that
+   * stopped a turn it is `Interrupted` at once, without a text.
    *
    * **Example** (The answer after an approval)
    *
@@ -1210,8 +1201,8 @@ const isPolicy = Schema.is(Schema.Literals(["fail", "resume", "restart"]))
  * {@link RunOptions}: a caller that lost the answer (`Unreachable`, `StoreFailed`, a crash) calls again with `"resume"`. Of two
  * callers at once one begins the job, and the other one fails with `Exists`, or gets the same result with `"resume"`.
  *
- * The agent has to be among those of the layer: otherwise the reason is `AgentUnknown`, and `AgentDiffers` if the session is
- * one with another agent. A turn that failed is the reason `TurnFailed`.
+ * The layer has to have the agent: otherwise the reason is `AgentUnknown`, and `AgentDiffers` if the session has
+ * another agent. A turn that failed is the reason `TurnFailed`.
  *
  * **Gotchas**
  *

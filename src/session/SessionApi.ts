@@ -233,7 +233,7 @@ const prepareSend = Effect.fnUntraced(function* (payload: Send) {
   return { ...payload, messageId, input }
 })
 
-/** A message without content of its own has the content of the one that is edited. */
+/** A message without content of its own has the content of the edited message. */
 const prepareEdit = Effect.fnUntraced(function* (payload: sessionTypes.EditOptions) {
   const newMessageId = payload.newMessageId ?? (yield* yield* Message.MessageId)
   const { context, input = "again", model } = payload

@@ -62,7 +62,7 @@ const withoutParent = <R>(context: Context.Context<R>): Context.Context<R> =>
   // Sound: `ParentSpan` is a reference, which no R names
   Context.omit(Tracer.ParentSpan)(context) as Context.Context<R>
 
-/** The agents by name, and the way to make those that messages carry, over the services around. */
+/** The agents by name, and the way to make agents that messages carry, over the services around. */
 export const agentsOf = Effect.fnUntraced(function* <R>(hosted: ReadonlyArray<sessionTypes.Hosted<R>>) {
   const context = withoutParent(yield* Effect.context<R>())
   const agents = new Map<string, agentTypes.Agent<unknown>>()
@@ -177,7 +177,7 @@ const isDamaged = ({ reason }: sessionTypes.SessionError): boolean =>
 
 const failOf = (id: string) => (reason: sessionTypes.Reason) => new sessionTypes.SessionError({ id, reason })
 
-/** Removes a session, also one that cannot be opened. */
+/** Removes a session, also if it cannot be opened. */
 const removing =
   ({ shared }: Pick<sessionWriter.Host, "shared">, id: string) =>
   (removed: Effect.Effect<boolean, sessionTypes.SessionError>): Effect.Effect<boolean, sessionTypes.SessionError> =>

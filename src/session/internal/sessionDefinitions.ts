@@ -10,8 +10,8 @@
  * | 2. reads the definition. Writes it if it is not there, or if it is `leaving` | 2. writes that the definition is `leaving` |
  * | 3. stores the message that names it | 3. finds no use again, and deletes the definition in the version that it wrote |
  *
- * A use that is added before the second look is found there. One that is added after it finds a definition that is `leaving` or
- * gone, and writes it, so that the version of step 3 is no longer there.
+ * A use that is added before the second look is found there. A use that is added later finds a definition that is
+ * `leaving` or gone, and writes it, so that the version of step 3 is no longer there.
  */
 
 import * as Effect from "effect/Effect"
@@ -33,7 +33,9 @@ import type { SessionUses, User } from "./sessionUses.ts"
 
 const refuse = (problem: string) => Effect.fail<Reason>({ _tag: "DefinitionInvalid", problem })
 
-/** The place of the options of a model in a definition, which may be signed, and in those of the agents inside. */
+/**
+ * The key of the options of a model in a definition, which may be signed, and in the definitions of the agents inside.
+ */
 const optionsName = "model_options"
 
 /** The definitions of agents in JSON, with their paths, as far as these have the form of `Agent.encode`. */

@@ -1,6 +1,6 @@
 /**
- * The edit of a message. One that only waits is replaced alone. Otherwise the conversation is cut before it, the next message takes its
- * place, messages that wait are given up, and a turn that is under way is stopped first.
+ * The edit of a message. A message that only waits is replaced alone. Otherwise the conversation is cut before it, the
+ * next message takes its place, messages that wait are given up, and a turn that is under way is stopped first.
  */
 
 import * as Arr from "effect/Array"
@@ -76,7 +76,7 @@ const partsOf = Effect.fnUntraced(function* (
     from = (entries.at(-1)?.sequence ?? stored.memory.sequence) + 1
   }
   if (sent?._tag === "MessageReceived") return { context: sent.context, model: sent.model }
-  // That of an imported conversation has none
+  // A message of an imported conversation has neither
   return first === 1 ? {} : undefined
 })
 
@@ -149,7 +149,7 @@ const store = Effect.fnUntraced(function* (
   const event: Event = { _tag: "MessageReceived", at, ...received }
   const drop = (messageId: string): Event => ({ _tag: "MessageDropped", at, messageId, error: edited })
   const rewound = { _tag: "ConversationRewound" as const, at, messageId }
-  // The new message has the place of the one that waits
+  // The new message takes the place of the message that waits
   const [first, ...others]: Arr.NonEmptyReadonlyArray<Event> =
     found._tag === "Waiting"
       ? [event, drop(messageId)]
@@ -160,7 +160,7 @@ const store = Effect.fnUntraced(function* (
   return sessionInbox.receiptOf(self, edit.newMessageId, sequence ?? 0)
 })
 
-/** The hook of the host receives the event before those of the next turn. */
+/** The hook of the host receives the event before the events of the next turn. */
 const tellHost = ({ host, id, own }: Turns, event: Run.Event): Effect.Effect<void> => {
   const { onEvent } = host.run ?? {}
   const state = own.stored?.memory.run

@@ -122,8 +122,9 @@ export const entityOf = (namespace: string) =>
   )
 
 /**
- * The calls carry the id of the session. A list, and the value of a step, is read from the store by any runner, so
- * that a client needs no store: the one that has the session whose id is the prefix or the key, which spreads these calls.
+ * The calls carry the id of the session. A client needs no store, because a runner reads lists and the values of steps
+ * for it. Any runner can: a call goes to the runner for the session whose id would be the prefix or the key, which
+ * spreads these calls.
  */
 const entityIdOf = (id: string): string => nameOf(id, 200)
 
@@ -146,7 +147,10 @@ const storeFailed =
     })
   })
 
-/** True for the event right after the one that a reader has seen, of the same session: another one under its id may be as long. */
+/**
+ * True for the event right after the last event that a reader has seen, of the same session: another session under its
+ * id may be as long.
+ */
 export const isNext = (seen: Place, { life, sequence }: Place): boolean =>
   sequence === seen.sequence + 1 && (seen.life === undefined || seen.life === life)
 
@@ -266,7 +270,7 @@ const actorOf = Effect.fnUntraced(function* (
       const canContinue = (error: SessionError) => sessionTypes.isStoreDown(error) || isElsewhere(error)
       const published = Effect.retry(publishAll(session), { while: canContinue, schedule: reopening })
       yield* Effect.forkScoped(Effect.ignore(published))
-      // In another scope than the one that this closes
+      // In another scope, because `invalidate` closes the scope of the session
       const forget = Effect.forkIn(RcRef.invalidate(live), scope)
       yield* Effect.forkScoped(Effect.catch(session.lost, () => forget))
       return session
@@ -274,7 +278,7 @@ const actorOf = Effect.fnUntraced(function* (
     idleTimeToLive: idleTime
   })
 
-  /** A call that was made by hand may name another session than the one that it was sent to. */
+  /** A call that was made by hand may name another session than the session that it was sent to. */
   const open = (id: string): Effect.Effect<liveSession.LiveSession, SessionError, Scope.Scope> => {
     if (entityIdOf(id) !== entityId) {
       const problem = `expected the session that the call was sent to, got ${base.quote(id)}`
@@ -312,7 +316,7 @@ const actorOf = Effect.fnUntraced(function* (
         const before = seen
         if ("removed" in next) return next.removed.life === before.life ? Stream.fail(notFound) : Stream.empty
         const { life, sequence } = sessionEvents.placeOf(next)
-        // Where it is an event of the next session, this one is read on, which fails
+        // If the session was removed and created again, reading continues in the old session, which fails
         seen = { life: before.life ?? life, sequence: Math.max(before.sequence, sequence) }
         return isNext(before, { life, sequence }) ? Stream.succeed(next) : between(id, before, sequence)
       })
@@ -496,10 +500,10 @@ const answered =
     )
 
 /**
- * The sessions that the runners have. Every call can be made twice, so one that was not answered is made again.
+ * The sessions that the runners have. Every call can be made twice, so a call without an answer is made again.
  *
- * A runner that was paused, or whose machine is gone, does not close its connections. So one that is silent for `timeout` is
- * asked again, wherever the session is then.
+ * A runner that was paused, or whose machine is gone, does not close its connections. So a runner that is silent for
+ * `timeout` is asked again, wherever the session is then.
  */
 export const makeService = Effect.fnUntraced(function* (namespace: string, timeoutOption: Duration.Input) {
   const timeout = yield* durationOf("timeout", timeoutOption)

@@ -45,7 +45,7 @@ export const Status = Schema.Literals(["idle", "running", "waiting"])
 
 export type Status = typeof Status.Type
 
-/** The title and the metadata of a session. One that is absent stays as it was. */
+/** The title and the metadata of a session. An absent field stays as it was. */
 const details = { title: Schema.optionalKey(Schema.String), metadata: Schema.optionalKey(runParts.Context) }
 
 /** The part of a session that a list of sessions shows. */
@@ -201,7 +201,8 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * The state of a session.
  *
  * - `title`, `metadata`: empty before they are set.
- * - `conversation`: the one that the run begins with. Without it the run begins with the instructions of the agent.
+ * - `conversation`: the conversation that the run begins with. Without it the run begins with the instructions of the
+ *   agent.
  * - `isInstructed`: that conversation had a system message, so no instructions of an agent are added.
  * - `sequence`: the number of its newest event.
  * - `received`: the first message and the newest ones, oldest first: one of them again is no new message. What became of it is
@@ -210,10 +211,11 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * - `queue`: the messages that wait for their turns. `stopped`: those whose turns were interrupted before the run began. They are
  *   recorded when it begins, and are not answered, unless `resume` puts them back.
  * - `held`: messages whose turns could not begin. Others are taken before them until something lets them be tried again.
- * - `decisions`: those that no turn has taken. `decided`: the newest ones of all.
+ * - `decisions`: the decisions that no turn has taken. `decided`: the newest decisions of all.
  * - `isResumed`: a turn without a message was asked for.
  * - `model`: of the newest message that a turn took, in place of the agent's own.
- * - `definition`: the digest of the agent, where it is data: of the newest message with one that a turn took, or of the first message.
+ * - `definition`: the digest of the agent, if the agent is data. It comes from the newest message with a definition
+ *   that a turn took, or from the first message.
  * - `failure`: of the last turn, if that failed. `isHeld`: it had no message and could not begin, so the next one waits for a
  *   new event.
  * - `failedAt`: the number of the newest failure of a turn that did not take its message.
@@ -341,7 +343,7 @@ const withoutCalls = ({ run }: Memory, next: Memory): Memory =>
     ? release(next, ({ error }) => error.reason === "DefinitionChanged")
     : next
 
-/** The decisions that an event does not record. The digest of a request is that of no other one. */
+/** The decisions that an event does not record. No two requests have the same digest. */
 const undecided = (decisions: ReadonlyArray<Run.Decision>, event: Run.Event): ReadonlyArray<Run.Decision> => {
   if (decisions.length === 0) return decisions
   if (event._tag === "ChildEvent") return undecided(decisions, event.event)
@@ -381,7 +383,7 @@ const hold = (memory: Memory, ids: ReadonlyArray<string>, error: Failure): Memor
   }
 }
 
-/** Messages that could not begin, before those that wait: they are tried again. */
+/** Puts released messages before all messages that wait: they could not begin, and are tried again. */
 const release = (memory: Memory, isReleased: (held: Held) => boolean): Memory => {
   const released = memory.held.filter(isReleased)
   if (released.length === 0) return memory
@@ -396,7 +398,7 @@ const areAlike = (memory: Memory, one: Partial<Queued>, other: Partial<Queued>):
   (one.definition ?? memory.definition) === (other.definition ?? memory.definition) &&
   Equal.equals(one.context, other.context)
 
-/** The messages that begin like this one, among those whose turns come, or among those that are held. */
+/** The messages that begin like this message, among due messages (default) or held messages. */
 export const likeIn = (
   memory: Memory,
   messageId: string,
@@ -601,7 +603,7 @@ export const isWaiting = (self: Memory, messageId: string | undefined): boolean 
 /** The messages whose turns come, in their order. */
 const dueMessages = ({ queue, stopped }: Memory): Chunk.Chunk<Queued> => Chunk.appendAll(stopped, queue)
 
-/** The messages that no turn has taken: those whose turns come, after those that are held. */
+/** The messages that no turn has taken: held messages, then messages whose turns come. */
 export const waitingMessages = ({ held, queue, stopped }: Memory): Chunk.Chunk<Queued> =>
   Chunk.appendAll(
     Chunk.fromIterable(held.length === 0 ? [] : held.map(({ error: _, ...message }) => message)),

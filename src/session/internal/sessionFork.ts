@@ -21,8 +21,9 @@ import type { Reason, Receipt, SessionError } from "./sessionTypes.ts"
 import * as turnEvents from "./turnEvents.ts"
 
 /**
- * The state that a fork begins with. It has received nothing: what waited in the other session waits there. Its `RunContext` is
- * that of a message without one. The events of a plan that is under way are apart, for those who read the events of the fork.
+ * The state that a fork begins with. It has received nothing: what waited in the other session waits there. Its
+ * `RunContext` is what a message without a context gets. The events of a plan under way are kept apart, for readers of
+ * the fork's events.
  */
 const beginningOf = Effect.fnUntraced(function* (
   self: Turns,

@@ -3,9 +3,9 @@
  * interrupt or remove it.
  * What is accepted is stored before the caller has its answer, and makes a turn due.
  *
- * A message that is known is answered as before. A new one is refused while the session is full or, on request, busy. One that
- * is to be the first (`ifExists`) is no new one where the session has begun: it is refused, counts as the first one again, or begins
- * another session.
+ * A repeated message returns its old receipt. A new message is refused while the session is full or, on request, busy.
+ * With `ifExists`, a message to a session that has begun is refused, returns the first receipt, or replaces the
+ * session.
  */
 
 import * as Arr from "effect/Array"
@@ -115,7 +115,7 @@ export const send = Effect.fnUntraced(function* (
 const isReplaced = (memory: Memory | undefined, messageId: string, { ifExists }: SendOptions): boolean =>
   memory !== undefined && ifExists === "restart" && memory.received[0]?.messageId !== messageId
 
-/** True if the message begins another session in place of the one that is there. Nothing is stopped for one that is refused. */
+/** True if the message replaces the session. A refused message stops nothing. */
 const mayReplace = Effect.fnUntraced(function* (
   self: Turns,
   message: Sent,
@@ -146,13 +146,16 @@ const replace = (
     )
   })
 
-/** The agent of a message. One that is data is made where something is asked of it. */
+/** The agent of a message. An agent that is data is made when it is first needed. */
 interface Named {
   readonly name: string
   readonly agent: Effect.Effect<agentTypes.Agent<unknown>, SessionError>
 }
 
-/** The agent of a message: the one that it carries, the one of the session, or the one that it names. */
+/**
+ * The agent of a message: the agent that the message carries, the agent of the session, or the agent that the message
+ * names.
+ */
 export const agentFor = Effect.fnUntraced(function* (
   self: Turns,
   found: Memory | undefined,
@@ -271,7 +274,7 @@ const store = Effect.fnUntraced(function* (
   return receiptOf(self, messageId, own.sequence())
 })
 
-/** The `RunContext` of a message: its own, or that of the host. An empty one is not stored. */
+/** The `RunContext` of a message: its own, or the context of the host. An empty context is not stored. */
 export const contextFor = ({ host, own }: Turns, context: JsonObject | undefined) => {
   const fixed = host.run?.context
   if (context !== undefined && fixed !== undefined && !Equal.equals(context, fixed)) {
@@ -281,7 +284,7 @@ export const contextFor = ({ host, own }: Turns, context: JsonObject | undefined
   return Effect.succeed(Object.keys(found).length === 0 ? undefined : found)
 }
 
-/** A message that was received before. One that waits is known however many came after it. */
+/** A message that was received before. A waiting message is known, however many messages came after it. */
 export const knownMessage = (
   memory: Memory,
   messageId: string,
@@ -290,7 +293,10 @@ export const knownMessage = (
   memory.received.find((received) => received.messageId === messageId) ??
   (sessionEvents.isWaiting(memory, messageId) ? { messageId, digest, sequence: memory.sequence } : undefined)
 
-/** Refuses the id of a message in the conversation: of one that is no longer remembered, or that a fork has from the other session. */
+/**
+ * Refuses the id of a message in the conversation: its receipt is no longer remembered, or the fork has the message
+ * from the other session.
+ */
 export const ensureFreeId = ({ own }: Turns, { run }: Memory, messageId: string): Effect.Effect<void, SessionError> =>
   run !== undefined && runTransition.userMessage(run, messageId) !== undefined
     ? Effect.fail(own.fail({ _tag: "InputDiffers", messageId }))
@@ -313,7 +319,7 @@ const resumeFirst = Effect.fnUntraced(function* (
   return yield* again(self, memory, first)
 })
 
-/** The same in a fork, where the first message is that of the session which it continues. No event here has its id. */
+/** The same in a fork: its first message belongs to the session that it continues, so no event here has the id. */
 const resumeOrigin = Effect.fnUntraced(function* (
   self: Turns,
   memory: Memory,
@@ -352,7 +358,7 @@ const ensureRoom = Effect.fnUntraced(function* (self: Turns, memory: Memory, { p
   const queued = Chunk.size(sessionEvents.waitingMessages(memory)) - (isTaken ? 1 : 0)
   const waiting = queued + (pending === "deny" ? 0 : takenMessages(memory))
   const limit = waiting >= maxQueue ? maxQueue : undefined
-  // Messages that nothing would take otherwise
+  // The queue is full and no turn runs: begin a turn, or the queue would stay full
   if (limit !== undefined && (memory.isHeld || status === "idle")) yield* receiveResume(self)
   if (limit !== undefined || (status === "running" && whenBusy === "reject")) {
     return yield* self.own.fail({ _tag: "Busy", status, ...defined({ limit }) })
@@ -376,7 +382,7 @@ export const receiptOf = (self: Turns, messageId: string, sequence: number): Mes
   return { ...receiptAt(self, sequence), messageId, ...(isWaiting && { isWaiting }) }
 }
 
-/** The receipt of a message that was received before. It is the new event for a message that waits for one. */
+/** The receipt of a message that was received before. If a failed turn left the message held, it is tried again. */
 export const again = Effect.fnUntraced(function* (
   self: Turns,
   memory: Memory,
@@ -416,7 +422,7 @@ const storeDecisions = Effect.fnUntraced(function* (
   const [first, ...others] = decisions.filter((decision) => !isKnown(decision))
   if (decisions.length === 0 || (first === undefined && !memory.isHeld)) return newest(self)
   if (first === undefined) {
-    // Those that wait for a new event have it with this
+    // Retries what a failed turn left behind: messages and decisions that wait for a new event
     yield* receiveResume(self)
     return receiptAt(self)
   }
@@ -572,7 +578,7 @@ export const remove = (self: Turns): Effect.Effect<boolean, SessionError> =>
     Effect.suspend(() => removeStopped(self))
   )
 
-/** A turn may have begun after the one that was stopped: another call that had paused the session has ended. */
+/** A turn may have begun after the stopped turn, because another call that had paused the session has ended. */
 const removeStopped = (self: Turns): Effect.Effect<boolean, SessionError> => {
   const removed = Effect.suspend(() => (self.current === undefined ? removeStored(self) : Effect.undefined))
   return Effect.flatMap(Effect.andThen(stop(self), self.own.alone(removed)), (isRemoved) =>

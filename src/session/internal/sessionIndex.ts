@@ -2,11 +2,12 @@
  * The index of the sessions in a store, newest first. Each session has one row, a key with the time at which it was moved to the top and
  * its id. A row has no content: the head of the session names it by that time.
  *
- * A session moves with the write that ends its rest: with its first message, the message or decision that begins a turn, a new
- * title. So a turn moves it once, and the end of the turn is in the head alone. The row is a part of the commit of that write, where
- * the store has commits; the row before is deleted with the write that ends the turn, which deletes the mark of the session, too. A row that no head names is left where a process died, or a write lost against another one: readers skip it,
- * and delete it after {@link longestWrite}. A session that was removed leaves such a row at the top, so that other processes notice, and
- * this process deletes the row after {@link leftFor}.
+ * A session moves with the write that ends its rest: with its first message, the message or decision that begins a
+ * turn, a new title. So a turn moves it once, and the end of the turn is in the head alone. The row is a part of the
+ * commit of that write, where the store has commits; the row before is deleted with the write that ends the turn, which
+ * deletes the mark of the session, too. A row that no head names is left where a process died, or where another write
+ * was faster: readers skip it, and delete it after {@link longestWrite}. A session that was removed leaves a row that
+ * no head names at the top, so that other processes notice, and this process deletes the row after {@link leftFor}.
  *
  * A store from before the index gets its rows at the first look at it ({@link Index.complete}).
  */
@@ -125,7 +126,7 @@ export const make = (store: VersionedStore.Service, namespace: string) => {
         return isLeft && isOld ? Effect.ignore(values.deleteAll([prefix + place])) : Effect.void
       }),
 
-    /** Adds rows, once for a store: those of sessions without one. */
+    /** Adds rows for sessions that have no row, once for a store. */
     complete: <E>(rows: Effect.Effect<ReadonlyArray<Row>, E>): Effect.Effect<void, E | storage.Reason> =>
       Effect.gen(function* () {
         if (isComplete) return

@@ -24,9 +24,9 @@ import type { Event, Memory } from "./sessionEvents.ts"
 import * as sessionIndex from "./sessionIndex.ts"
 
 /**
- * The value under the id of a session. `lease` is absent while no process runs a turn. `life` stays until the session is removed,
- * and no other one under its id has it. `summary` is that of the newest event: a list reads heads alone. `listed` names its row in
- * the index of sessions.
+ * The value under the id of a session. `lease` is absent while no process runs a turn. `life` stays until the session
+ * is removed, and no other session under its id has it. `summary` is the summary after the newest event: a list reads
+ * heads alone. `listed` names its row in the index of sessions.
  */
 const Head = Schema.Struct({
   kind: Schema.Literal("session"),
@@ -213,7 +213,10 @@ const readerOf = (log: ReturnType<typeof logOf>) => {
     return yield* asStored(log.batches(there, { from: Math.max(0, low - 1), count: pageSize }))
   })
 
-  /** Some of the events from a number on, at least one if there is one. The number is not less than that of the first one kept. */
+  /**
+   * Some of the events from a number on, at least one if there are any. The number is not below the number of the first
+   * kept event.
+   */
   const entries = Effect.fnUntraced(function* ({ at, base, firsts, older }: Stored, from: number) {
     const old = from > base ? undefined : older.findLast(({ first }) => first <= from)
     const batches =
@@ -266,7 +269,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
   const listeners = new Set<(id: string) => void>()
   const tell = (id: string) => Effect.sync(() => listeners.forEach((listener) => listener(id)))
 
-  /** Begins a session with its first events, after the state `before`. One that it replaces is deleted then. */
+  /** Begins a session with its first events, after the state `before`. A session that it replaces is deleted then. */
   const create = Effect.fnUntraced(function* (
     id: string,
     agent: string,
@@ -305,7 +308,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     }
   })
 
-  /** Begins a new generation with a snapshot, and deletes older ones that are not to be kept. */
+  /** Begins a new generation with a snapshot, and deletes older generations that are not to be kept. */
   const compact = Effect.fnUntraced(function* (
     { at, base, memory, older, row, oldRow }: Stored,
     updated: DateTime.Utc
@@ -335,7 +338,7 @@ export const make = (store: VersionedStore.Service, namespace: string, keepEvent
     ...readerOf(log),
     create,
 
-    /** Returns whether there was one, which may be one that cannot be read. */
+    /** Returns whether there was a session, readable or not. */
     remove: (id: string): Effect.Effect<boolean, storage.Reason> =>
       Effect.gen(function* () {
         const found = Option.flatten(yield* Effect.option(log.head(id)))

@@ -190,5 +190,5 @@ const endedWith = <A>(
   base: RunResultBase,
   { _tag, ...details }: Exclude<runParts.Outcome, { readonly _tag: "Completed" }>
 ): RunResult<A> =>
-  // Sound: the tag and the details are those of one outcome.
+  // Sound: the tag and the details come from one outcome.
   ({ ...base, outcome: _tag, ...details }) as RunResult<A>

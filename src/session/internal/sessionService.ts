@@ -26,7 +26,7 @@ type Handler<O> =
 
 export type Handlers = { readonly [K in keyof Operations]: Handler<Operations[K]> }
 
-/** A payload, whose members are those of the Schema of its operation. */
+/** A payload: the Schema of its operation has the members. */
 export type Payload = { readonly [name: string]: unknown }
 
 /** An operation of the table, whichever it is: its functions are called with its own payloads alone. */

@@ -144,7 +144,7 @@ export const wasInterrupted = ({ progress, state }: Turn): boolean =>
   progress._tag !== "Ended" || progress.isCancelled || state?.outcome?._tag === "Interrupted"
 
 /**
- * The turns of a session, of which one is under way at a time.
+ * The turns of a session. One turn is under way at a time.
  *
  * - `current`: the turn under way.
  * - `unable`: why the last turn could not even be recorded.
@@ -210,7 +210,7 @@ const unknownAgent = (
 /** The message that the turn has taken, while that is not stored. */
 export const takenMessage = ({ current }: Turns): string | undefined => turnEvents.takenIn(current?.pending ?? [])
 
-/** The agent of a session: the one that is data, or the one that the layer hosts. */
+/** The agent of a session: made from its definition, or hosted by the layer. */
 export const agentOf = (self: Turns, memory: Memory, definition = memory.definition) =>
   definition === undefined
     ? agentNamed(self, memory.agent, true)
@@ -341,7 +341,7 @@ const runUntilStopped = (
 ) => {
   if (message === undefined) advance(turn, { _tag: "Begun" })
   const isStopped = message !== undefined && sessionEvents.isStopped(memory, message.messageId)
-  // The context of the host is that of its messages
+  // The context of the host is the context of its messages
   const { context: _, interruptWhen, ...ofHost } = self.host.run ?? {}
   // A message that was stopped is recorded, and not answered
   const stopWhen = (event: Run.Event) => (isStopped && event._tag === "InputAdded" ? {} : turn.stop)
@@ -458,7 +458,7 @@ const writePending = (
     })
   })
 
-/** Nothing continues after a write that failed. */
+/** A failed write stops the turn. */
 const store = ({ own }: Turns, turn: Turn, write: Effect.Effect<void, SessionError>): Effect.Effect<void> =>
   Effect.catchCause(own.alone(write), (cause) =>
     // A value cannot be stored while the session can: it is beyond the limits, for example
@@ -517,11 +517,11 @@ const settle = Effect.fnUntraced(function* (
   message: Queued | undefined
 ) {
   const { own } = self
-  /** With the gate: whether events were written, the last of which is the end. */
+  /** With the gate: writes events whose last event is the end, and returns whether they were written. */
   const ending = (written: Effect.Effect<boolean, SessionError>) =>
     own.alone(Effect.tap(written, (isWritten) => Effect.sync(() => isWritten && (turn.last = own.sequence()))))
   const isLost = () => turn.course._tag === "Muted"
-  // A turn that failed had its message
+  // Write the `InputAdded` event, so that a failed turn owns its message
   if (!isLost()) yield* flushFirst(self, turn, turnEvents.urgent)
   if (isLost()) return
   const failed = Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) ? exit.cause : undefined

@@ -109,7 +109,7 @@ export const Reason = Schema.TaggedUnion({
 
 export type Reason = typeof Reason.Type
 
-/** A text about a value that passes the limits of the layer: those of a call are no help. */
+/** A text about a value that passes the limits of the layer: limits of a call are no help. */
 const ofLayer = (text: string): string =>
   text.replaceAll("in the limits of this call", "with Limits.layer around the layer of the sessions")
 
@@ -181,7 +181,7 @@ const renderReason = Reason.match({
   Unreachable: ({ problem }) => `the session cannot be reached: ${problem}. Try again with the same messageId`
 })
 
-/** Another decision, or time, has come before most of those that do not fit. */
+/** Most decisions that do not fit came after another decision, or too late: they are conflicts. */
 export const ofDecision = ({ problem }: Run.InvalidDecision): sessionEvents.Category =>
   problem === "ambiguous" || problem === "malformed" ? "invalid" : "conflict"
 
@@ -327,7 +327,7 @@ export const Input: Schema.Codec<Input, unknown> = Schema.Union([
   planRunParts.InputParts
 ])
 
-/** A definition of a message: an agent as JSON, or the digest of one that is stored. */
+/** A definition of a message: an agent as JSON, or the digest of a stored definition. */
 const Definition = Schema.Union([Schema.String, Schema.Record(Schema.String, Schema.Json)])
 
 /** The title and the metadata of a session. */
@@ -430,15 +430,16 @@ export interface SendOptions extends Details {
    */
   readonly agent?: string | undefined
   /**
-   * The `RunContext` of the turn of this message; default: that of the layer, or an empty one. A turn that takes decisions, or that
-   * `resume` begins, has the context of the message whose turn it continues. So a message with another context waits until calls
-   * that wait for approval are decided and run.
+   * The `RunContext` of the turn of this message; default: the context of the layer, or an empty context. A turn that
+   * takes decisions, or that `resume` begins, has the context of the message whose turn it continues. So a message with
+   * another context waits until calls that wait for approval are decided and run.
    */
   readonly context?: JsonObject | undefined
   /**
-   * The agent of the session as data: JSON that `Agent.encode` wrote, or the digest of such a definition that is stored. The layer
-   * has to host definitions (`Session.fromDefinitions`). It holds for the turn of this message and the later ones. Its name is
-   * that of the agent of the session: an edited agent continues a session, see `onChange` of `Agent.ResumeOptions`.
+   * The agent of the session as data: JSON that `Agent.encode` wrote, or the digest of a stored definition. The layer
+   * has to host definitions (`Session.fromDefinitions`). It holds for the turn of this message and the later ones. It
+   * has the name of the agent of the session: an edited agent continues a session, see `onChange` of
+   * `Agent.ResumeOptions`.
    */
   readonly definition?: JsonObject | string | undefined
   /**
@@ -467,7 +468,8 @@ export interface SendOptions extends Details {
    * - `"continue"` (default): this is its next message.
    * - `"fail"`: nothing is stored, and the call fails with `Exists`.
    * - `"resume"`: this is the first message again, and fails with `InputDiffers` if its content or context is another.
-   *   Nothing is stored while a turn is under way, or after one that ended. A turn that failed or was interrupted continues.
+   *   Nothing is stored while a turn is under way, or after a turn that ended. A turn that failed or was interrupted
+   *   continues.
    * - `"restart"`: another session begins in the place of this one, which is removed with the same write.
    */
   readonly ifExists?: IfExists | undefined
@@ -490,11 +492,16 @@ export const SendOptions = struct<SendOptions>()({
 export interface EditOptions {
   /** The id of the message to edit: the one of `send`, or of a user message in `history`. */
   readonly messageId: string
-  /** The new content; default: that of the message, which is answered again. */
+  /** The new content; default: the content of the message, which is answered again. */
   readonly input?: Input | undefined
-  /** The `RunContext` of the turn; default: that of the layer, or an empty one, and without `input` that of the message. */
+  /**
+   * The `RunContext` of the turn; default: the context of the layer, or an empty context, and without `input` the
+   * context of the message.
+   */
   readonly context?: JsonObject | undefined
-  /** The name of the model that answers, as in {@link SendOptions}; default without `input`: that of the message. */
+  /**
+   * The name of the model that answers, as in {@link SendOptions}; default without `input`: the model of the message.
+   */
   readonly model?: string | undefined
   /** The id of the new message; default: a new one. With the same one the same edit can be made twice, and counts once. */
   readonly newMessageId?: string | undefined
@@ -554,7 +561,7 @@ export interface Definitions<out R> {
   ) => Effect.Effect<agentTypes.Agent<unknown, R>, { readonly message: string }, R>
 }
 
-/** An agent or a bound plan, an Effect that finds one, or those that messages carry. */
+/** An agent or a bound plan, an Effect that finds an agent, or definitions that messages carry. */
 export type Hosted<R> =
   | agentTypes.Agent<unknown, R>
   | Effect.Effect<agentTypes.Agent<unknown>, never, R>
@@ -593,23 +600,39 @@ export interface TurnOptions extends Omit<
 
 /** Options of the layers that host sessions. */
 export interface Options {
+  /** The first part of the keys in the `VersionedStore`; default `"session"`. */
   readonly namespace?: string | undefined
+  /** The time without a call, a reader or a turn after which a session leaves the memory; default 1 minute. */
   readonly idleTime?: Duration.Input | undefined
   /**
-   * The instructions of a message to a session that has begun. With `"latest"` (default) they are the instructions of today's
-   * agent: its Effect of instructions runs for each message, with the `RunContext` of the message, and instructions that differ
-   * from those of the conversation are recorded as a later system message behind the message of the user. With `"first"` the
-   * session keeps the instructions that it began with. In both cases it keeps them where the agent has none now, where it began
-   * with a conversation that has a system message, and for decisions and `resume`.
+   * The instructions of a message to a session that has begun. With `"latest"` (default) they are the instructions of
+   * today's agent: its Effect of instructions runs for each message, with the `RunContext` of the message, and if they
+   * differ from the instructions of the conversation, they are recorded as a later system message behind the message of
+   * the user. With `"first"` the session keeps the instructions that it began with. In both cases it keeps them where
+   * the agent has none now, where it began with a conversation that has a system message, and for decisions and
+   * `resume`.
    */
   readonly instructions?: "latest" | "first" | undefined
+  /**
+   * Options of all turns, as for `Agent.resume`: `maxSteps`, `modelRetry`, `timeouts`, `onChange` and others, and hooks
+   * that know the session; none by default. `context` is the `RunContext` of all messages: a message with another
+   * context fails with `ContextDiffers`.
+   */
   readonly run?: TurnOptions | undefined
+  /**
+   * The least number of events that are kept for readers; default all. Older events are deleted when the session is
+   * stored as a snapshot. The conversation stays whole.
+   */
   readonly keepEvents?: number | undefined
-  /** The models that messages may name; default none. See {@link SendOptions}. */
+  /**
+   * The models that messages may name, see {@link SendOptions}; none by default. A list, or a function of the name and
+   * of the message (`id`, `agent`, `context`). The context of the layer has a `ModelRegistry` with their providers.
+   */
   readonly models?: Models | undefined
   /**
-   * The number of messages that may wait in one session, a whole number from 1 on; default 100. One more fails with `Busy`.
-   * Messages that wait for the decision of calls count, too.
+   * The most messages that may wait in one session for their turns, or for the decision of calls, a whole number from 1
+   * on; default 100. One more fails with `Busy`, and if the last turn could not begin, it begins the turn again. For a
+   * message with `pending: "deny"`, only messages that wait for their turns count.
    */
   readonly maxQueue?: number | undefined
 }

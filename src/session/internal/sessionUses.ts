@@ -119,7 +119,7 @@ export const make = (store: VersionedStore.Service, namespace: string) => {
         })
       ),
 
-    /** Adds a session to those that use a definition. The note comes last: where it is found, both rows are there. */
+    /** Records that a session uses a definition. The note comes last: where it is found, both rows are there. */
     add: Effect.fnUntraced(function* (user: User, digest: string) {
       const note = noteKey(user, { kind: "definition", key: digest })
       if (Option.isSome(yield* values.find(note))) return
@@ -131,7 +131,7 @@ export const make = (store: VersionedStore.Service, namespace: string) => {
     remove: (user: User, digest: string) =>
       values.deleteAll([useKey(user, digest), noteKey(user, { kind: "definition", key: digest })]),
 
-    /** The time at which a session was added to those that use a name, `None` if it was not. */
+    /** The time from which a session uses a name, `None` if it does not. */
     addedAt: (user: User, name: Name) =>
       Effect.map(
         values.get(codec, name.kind === "definition" ? useKey(user, name.key) : noteKey(user, name)),

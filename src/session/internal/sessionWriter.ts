@@ -41,12 +41,12 @@ import type { StepWrites } from "./stepWrites.ts"
  * The sessions of one layer.
  *
  * - `agents`: by name. They require nothing.
- * - `context`: that of the layer. Turns run in it, not in that of the caller who happens to begin one.
+ * - `context`: the context of the layer. Turns run in it, not in the context of the caller who happens to begin a turn.
  * - `writes`: the values of steps with `writes`. `shared`: these and the definitions, with the sessions that use them.
  * - `owners`: which process has a session, where no cluster decides that.
  * - `isExclusive`: a cluster decides which process has a session. It takes over without waiting for a lease.
- * - `markOf`: the mark of a session, set with the events that make a turn due, and removed with those that leave none.
- *   While it is set, the session is opened again, here or elsewhere, if this process dies.
+ * - `markOf`: the mark of a session, set with the events that make a turn due, and removed with the events that leave
+ *   no turn due. While it is set, the session is opened again, here or elsewhere, if this process dies.
  * - `onBusy`: called before something is stored that makes a turn due. It takes the place of the mark where there is none.
  * - `onTurn`: called when a turn begins. It keeps the session in memory until it is idle.
  * - `onIdle`: called when no turn is left to run.
@@ -278,7 +278,7 @@ const compact = (self: Owned) =>
       self.stored = yield* self.host.sessions.compact(before, yield* DateTime.now)
     }).pipe(
       Effect.catch((error) => {
-        // It may be there even so
+        // The write may have succeeded although it reported a failure
         if (error._tag === "StoreFailed" || error._tag === "Conflict") return reload(self)
         self.noSnapshotBefore = before.memory.sequence * 2
         return Effect.logWarning(
@@ -304,8 +304,9 @@ const reload = (self: Owned) =>
   }).pipe(Effect.catchTag(storage.reasonTags, (reason) => giveUp(self, reason)))
 
 /**
- * Begins the session with its first events, after the state `before`, in place of the one that is there. Returns false if another
- * process was faster. The values are left that the session without a beginning, or the replaced session, has used.
+ * Begins the session with its first events, after the state `before`, and replaces a session that is there. Returns
+ * false if another process was faster. The values that a session without a beginning, or the replaced session, has used
+ * are left.
  */
 const create = Effect.fnUntraced(function* (
   self: Owned,
@@ -340,7 +341,7 @@ const create = Effect.fnUntraced(function* (
     }),
     Effect.tapError(({ _tag }) => (_tag === "Refused" ? leave(generation) : Effect.void)),
     Effect.catch((error) =>
-      // It may be there even so
+      // The write may have succeeded although it reported a failure
       error._tag === "StoreFailed" ? giveUp(self, error) : Effect.fail(errorOf(self)(error))
     )
   )
@@ -367,8 +368,8 @@ const remove = Effect.fnUntraced(function* (self: Owned) {
 })
 
 /**
- * Fails if another process has taken the session from one that was stopped for a while: after the write that allowed it
- * to start something, for example.
+ * Fails if another process has taken the session while this process was stopped, for example after the write that
+ * allowed it to start something.
  */
 const verify = (self: Owned) =>
   Effect.flatMap(DateTime.now, (now) => {

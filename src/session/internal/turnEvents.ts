@@ -1,7 +1,7 @@
 /**
- * The events that a turn records around those of its run, as functions of the state of the session: the end of a run that was
- * stopped, the denial of calls that wait, and the failure of a turn. Also the classes of the events of a run, which
- * decide when each is written:
+ * The events that a turn records around the events of its run, as functions of the state of the session: the end of a
+ * run that was stopped, the denial of calls that wait, and the failure of a turn. Also the classes of the events of a
+ * run, which decide when each is written:
  *
  * | event                                        | is stored                                                            |
  * | -------------------------------------------- | -------------------------------------------------------------------- |
@@ -192,7 +192,7 @@ const finishedSteps = ({ events }: runParts.Progress, of: Pick<Run.State, "conte
   return { events: Chunk.fromIterable(kept), decisions: [] }
 }
 
-/** The decisions of a turn with a message. Any message that waits may come in the place of those that are missing. */
+/** The decisions of a turn. With a message, calls without a decision are denied if a waiting message asks for that. */
 export const decisionsFor = (
   memory: Memory,
   run: Run.State,
