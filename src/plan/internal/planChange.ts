@@ -225,6 +225,8 @@ export const changesOf = Effect.fnUntraced(function* (
     if (child._tag === "Plan") {
       const inside = inner === undefined ? [] : yield* changesOf(inner, child.state)
       changes.push(...definitionChange.inPart(`${pathOf(step)}/plan`, inside))
+    } else if (child._tag === "Block") {
+      changes.push(breaking(pathOf(step), "a block of items", "a step without items"))
     } else if (!isSame && target?._tag === "Agent") {
       const agent = yield* bound.within(target.agent)
       const inside = yield* agentBlueprint.changesSince(agent, child.state)

@@ -12,6 +12,7 @@ import { memoize } from "effect/Function"
 import * as HashMap from "effect/HashMap"
 import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
@@ -26,12 +27,40 @@ import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as planFailure from "./planFailure.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-/** A run inside a step. */
-type Child = { readonly _tag: "Agent"; readonly state: Run.State } | { readonly _tag: "Plan"; readonly state: State }
+/** A sequence inside a step. Its output takes its place when it ends. */
+type Item = { readonly _tag: "Open"; readonly frame: Frame } | { readonly _tag: "Done"; readonly output: Schema.Json }
+
+/** The items of a step by number, from 0 on. An item is found and changed without a walk through the others. */
+type Items = HashMap.HashMap<number, Item>
+
+/** The agent, the plan or the block of items that runs inside a step. */
+type Child =
+  | { readonly _tag: "Agent"; readonly state: Run.State }
+  | { readonly _tag: "Plan"; readonly state: State }
+  | { readonly _tag: "Block"; readonly items: Items }
+
+const isItems = (u: unknown): u is Items => HashMap.isHashMap(u)
+
+/** In the order of their numbers. */
+const listItems = (items: Items): ReadonlyArray<Item> =>
+  Array.from({ length: HashMap.size(items) }, (_, index) => HashMap.getUnsafe(items, index))
+
+const ItemsWire: Schema.Codec<Items, unknown> = Schema.Array(
+  Schema.Union([
+    Schema.TaggedStruct("Open", { frame: Schema.suspend(() => FrameWire) }),
+    Schema.TaggedStruct("Done", { output: Schema.Json })
+  ])
+).pipe(
+  Schema.decodeTo(Schema.declare(isItems), {
+    decode: SchemaGetter.transform((items) => HashMap.fromIterable(items.entries())),
+    encode: SchemaGetter.transform(listItems)
+  })
+)
 
 const ChildWire: Schema.Codec<Child, unknown> = Schema.Union([
   Schema.TaggedStruct("Agent", { state: runTransition.StateSchema }),
-  Schema.TaggedStruct("Plan", { state: Schema.suspend(() => StateWire) })
+  Schema.TaggedStruct("Plan", { state: Schema.suspend(() => StateWire) }),
+  Schema.TaggedStruct("Block", { items: ItemsWire })
 ])
 
 const optionalChild = Schema.optionalKey(ChildWire)
@@ -48,8 +77,8 @@ const optionalDecision = Schema.optionalKey(runParts.Verdict)
  * included; the `usage` of the state includes it. `asked` counts what it asked for in this turn,
  * `question` is the newest of that, and `input` what it was given then, where it reads a memory. `status`:
  *
- * - `Waiting`: it has not started since the run was started or resumed. `child` is the run
- *   inside it to resume, `attempt` the number of an attempt that was cut off, if it was not
+ * - `Waiting`: it has not started since the run was started or resumed. `child` is what
+ *   runs inside it and is resumed, `attempt` the number of an attempt that was cut off, if it was not
  *   the first. `decision` is that about its question: a call that was approved runs as it is.
  * - `Running`: it runs, or ran when the process died. `attempt` counts its attempts.
  * - `Finished`: it returned an output. It does not run again in this turn.
@@ -170,7 +199,7 @@ interface StateFields extends Frame, Omit<typeof StateBody.Type, keyof Frame | "
  * - `cursor`: the step that comes next, or whose turn it is; absent when none is left.
  * - `turn`: the steps of that turn once it has begun: one step, or the members of a
  *   parallel group (a band). It is applied as a whole: `history` holds none of it before
- *   all of it has finished.
+ *   all of it has finished. A step can hold items: sequences with a cursor, a turn and a history of their own.
  * - `choosing`: a step that has finished (it is in `history`) and whose route has not
  *   been chosen yet; `cursor` is that step, too.
  * - `rejoins`: the branches that are taken, the newest last.
@@ -242,6 +271,19 @@ const bodyOf = ({ history, turn }: Pick<Frame, "history" | "turn">): Pick<FrameB
   history: Chunk.toReadonlyArray(history)
 })
 
+const isFrame = (u: unknown): u is Frame => Predicate.hasProperty(u, "history") && Chunk.isChunk(u.history)
+
+/** The frame of an item. What can be wrong with it depends on its run, and is found with the state. */
+const FrameWire: Schema.Codec<Frame, unknown> = FrameBody.pipe(
+  Schema.decodeTo(Schema.declare(isFrame), {
+    decode: SchemaGetter.transform(frameOf),
+    encode: SchemaGetter.transform(({ latest: _latest, previous: _previous, ...frame }) => ({
+      ...defined(frame),
+      ...bodyOf(frame)
+    }))
+  })
+)
+
 /** A state without its version. */
 export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
   Schema.decodeTo(Schema.instanceOf(State), {
@@ -271,25 +313,50 @@ export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
 
 /** Why a body cannot be that of a written state, or nothing. */
 const stateProblem = (body: typeof StateBody.Type): string | undefined => {
-  const { choosing, cursor, history, turn, writes } = body
-  const forged = turn?.members.find((member) => isForged(body, member))
-  if (forged !== undefined) {
-    return `expected the digest of the request of the step ${JSON.stringify(forged.step)} as it is shown, got another one`
-  }
+  const { history, writes } = body
   const missing = writes.find(({ record }) => record >= history.length)
   if (missing !== undefined) {
     return `expected that ${JSON.stringify(missing.key)} was written by one of ${history.length} records, got the place ${missing.record}`
   }
   if (new Set(writes.map(({ key }) => key)).size < writes.length) return "expected each key in writes once"
-  const steps = (turn?.members ?? []).map(({ step }) => step)
+  return frameProblem(body, body)
+}
+
+/** Why a frame of a run, or a frame inside it, cannot be that of a written state, or nothing. */
+const frameProblem = (
+  run: Asking,
+  self: Pick<FrameBody, "choosing" | "cursor" | "iterations" | "turn">,
+  path: ReadonlyArray<string> = []
+): string | undefined => {
+  const { choosing, cursor, turn } = self
+  const members = turn?.members ?? []
+  const asking = askingIn(run, self, path)
+  const forged = members.find((member) => isForged(asking, member))
+  if (forged !== undefined) {
+    return `expected the digest of the request of the step ${JSON.stringify(forged.step)} as it is shown, got another one`
+  }
+  const steps = members.map(({ step }) => step)
   if (turn !== undefined && (steps.length === 0 || steps[0] !== cursor)) {
     return "expected a turn that begins with the step at the cursor"
   }
   if (new Set(steps).size < steps.length) return "expected each step of the turn once"
-  return choosing !== undefined && (choosing !== cursor || turn !== undefined)
-    ? "expected that the step whose route is to be chosen is at the cursor, and no turn"
-    : undefined
+  if (choosing !== undefined && (choosing !== cursor || turn !== undefined)) {
+    return "expected that the step whose route is to be chosen is at the cursor, and no turn"
+  }
+  return framesIn(members)
+    .map(({ frame, place }) => frameProblem(run, frame, [...path, ...place]))
+    .find(Predicate.isNotUndefined)
 }
+
+/** The open items of members, with the place of each. */
+const framesIn = (members: ReadonlyArray<Member>) =>
+  members.flatMap(({ status, step }) => {
+    const child = childOf(status)
+    const items = child?._tag === "Block" ? listItems(child.items) : []
+    return items.flatMap((item, index) =>
+      item._tag === "Open" ? [{ frame: item.frame, place: [step, String(index)] }] : []
+    )
+  })
 
 /**
  * The records of finished steps, in order: a step that ran twice appears twice, a parallel group as a
@@ -344,14 +411,25 @@ export const placeOf = (state: Pick<State, "iterations" | "runId">, step: string
   turnOf(state, step)
 ]
 
-const isForged = (
-  state: Pick<State, "iterations" | "runId">,
-  { input, question, step }: Pick<Member, "input" | "question" | "step">
-): boolean => question !== undefined && runParts.isForgedQuestion(placeOf(state, step), question, input)
+/** The run and the frame whose step asks. `path` is the place of the frame in the run, absent for the steps of the plan itself. */
+interface Asking extends Pick<State, "depth" | "iterations" | "runId"> {
+  readonly path?: ReadonlyArray<string>
+}
+
+const askingIn = (
+  { depth, runId }: Asking,
+  { iterations }: Pick<Frame, "iterations">,
+  path: ReadonlyArray<string> = []
+): Asking => ({ depth, runId, iterations, path })
+
+const isForged = (asking: Asking, { input, question, step }: Pick<Member, "input" | "question" | "step">): boolean => {
+  const { path = [], runId } = asking
+  return question !== undefined && runParts.isForgedQuestion([runId, ...path, turnOf(asking, step)], question, input)
+}
 
 /** The id of what a step asks for: one for each time that it asks, so that a decision counts once. */
 export const requestId = (
-  { depth, iterations, runId }: Pick<State, "depth" | "iterations" | "runId">,
+  { depth, iterations, runId }: Asking,
   { asked = 1, step }: Pick<Member, "asked" | "step">
 ): string => {
   const id = asked === 1 ? `${step}:${iterations}` : `${step}:${iterations}:${asked}`
@@ -359,28 +437,29 @@ export const requestId = (
   return depth === 0 ? id : `${id}@${runId}`
 }
 
-/** The parts of the id and the digest of a question that its run and its frame know. */
-const asIn = ({ depth, runId }: State, { iterations }: Frame) => ({ depth, runId, iterations })
-
 /** The question that a step waits with, under the id that a decision names. */
-const questionOf = (self: State, member: Member) => {
+const questionOf = (asking: Asking, member: Member) => {
   const { question, status } = member
   return question !== undefined && status._tag === "Paused" && status.decision === undefined
-    ? { ...question, callId: requestId(self, member) }
+    ? { ...question, callId: requestId(asking, member) }
     : undefined
 }
 
-/** The findings in the turns of a plan and of the plans inside it, step by step. */
+/** The findings in the turns of a run, of its items and of the plans inside it, step by step. */
 const findBelow = <A>(
-  self: State,
-  find: (self: State, member: Member, path: ReadonlyArray<string>) => ReadonlyArray<A>,
-  path: ReadonlyArray<string> = []
-): ReadonlyArray<A> =>
-  membersOf(self).flatMap((member) => {
+  run: State,
+  find: (asking: Asking, member: Member, path: ReadonlyArray<string>) => ReadonlyArray<A>,
+  path: ReadonlyArray<string> = [],
+  self: Frame = run
+): ReadonlyArray<A> => {
+  const asking = askingIn(run, self)
+  return membersOf(self).flatMap((member) => {
     const child = childOf(member.status)
-    const inner = child?._tag === "Plan" ? findBelow(child.state, find, [...path, member.step]) : []
-    return [...find(self, member, path), ...inner]
+    const plan = child?._tag === "Plan" ? findBelow(child.state, find, [...path, member.step]) : []
+    const items = framesIn([member]).flatMap(({ frame, place }) => findBelow(run, find, [...path, ...place], frame))
+    return [...find(asking, member, path), ...plan, ...items]
   })
+}
 
 /**
  * The steps that wait for a resume, those of nested plans included. One with `approved` added is a decision about it.
@@ -490,7 +569,7 @@ export const rejoinAt = (rejoins: Rejoins, positions: Positions) => {
  */
 export interface Rules {
   readonly definition: PlanDefinition.PlanDefinition
-  /** The rules of the plan that runs in a step, if one does. */
+  /** The rules of the plan, or of the items, that run in a step. */
   readonly nested: ReadonlyMap<string, Rules>
 }
 
@@ -641,7 +720,7 @@ export const apply = (rules: Rules, self: State, event: runParts.PlanRunEvent): 
     case "PlanResumed":
       return applyPlanResumed(self, event)
     default: {
-      const changed = applyInFrame(rules, self, self, event)
+      const changed = at(rules, self, event, event.in ?? [], (rules, frame) => applyInFrame(rules, self, frame, event))
       return Result.isFailure(changed) ? Result.fail(changed.failure) : updateFrame(rules, self, event, changed.success)
     }
   }
@@ -653,7 +732,42 @@ const updateFrame = (rules: Rules, self: State, event: StepEvent, frame: Partial
   return updateState(self, event, { ...frame, usage, writes: writesAfter(rules, self, frame.history) })
 }
 
-/** The frame of a run after an event of a step in it. */
+const textsOf = (path: runParts.Path = []): ReadonlyArray<string> =>
+  path.flatMap(([step, index]) => [step, String(index)])
+
+/** The change of a frame whose frame at a path changes. */
+const at = (
+  rules: Rules,
+  self: Frame,
+  event: StepEvent,
+  [place, ...path]: runParts.Path,
+  change: (rules: Rules, frame: Frame) => FrameResult
+): FrameResult => {
+  if (place === undefined) return change(rules, self)
+  const [step, index] = place
+  return withMember(self, event, step, changeableStatuses(event), (member) => {
+    const inner = rules.nested.get(step)
+    const child = childOf(member.status)
+    const items: Items = child?._tag === "Block" ? child.items : HashMap.empty()
+    const item = Option.getOrUndefined(HashMap.get(items, index))
+    if (inner === undefined || item?._tag !== "Open") {
+      const found = item === undefined || inner === undefined ? "none" : "one that has ended"
+      return rejectUnexpected(event, `an item ${index} under way in step ${JSON.stringify(step)}`, found)
+    }
+    const changed = at(inner, item.frame, event, path, change)
+    if (Result.isFailure(changed)) {
+      const { event, path, problem } = changed.failure
+      return rejectInside([step, String(index), ...path], event, problem)
+    }
+    const frame = { ...item.frame, ...changed.success }
+    return changeChild(self, event, member, {
+      _tag: "Block",
+      items: HashMap.set(items, index, { _tag: "Open", frame })
+    })
+  })
+}
+
+/** A frame of a run after an event of a step in it. */
 const applyInFrame = (rules: Rules, run: State, self: Frame, event: StepEvent): FrameResult => {
   switch (event._tag) {
     case "StepStarted":
@@ -676,7 +790,7 @@ const applyInFrame = (rules: Rules, run: State, self: Frame, event: StepEvent): 
         ({ question: _, ...member }) => member
       )
     case "StepPaused":
-      if (isForged(asIn(run, self), event)) {
+      if (isForged(askingIn(run, self, textsOf(event.in)), event)) {
         return rejectUnexpected(event, "the digest of the request as it is shown", "another one")
       }
       return settleMember(
@@ -745,7 +859,13 @@ const applyAgentChanged = (self: Frame, event: EventOf<"AgentChanged">): FrameRe
   withMember(self, event, event.step, changeableStatuses(event), (member) => {
     const child = childOf(member.status)
     const { event: inner, step } = event
-    if (child?._tag === "Plan") return rejectUnexpected(event, "events of the plan in the step", "an event of an agent")
+    if (child !== undefined && child._tag !== "Agent") {
+      return rejectUnexpected(
+        event,
+        `events of the ${child._tag === "Plan" ? "plan" : "items"} in the step`,
+        "an event of an agent"
+      )
+    }
     if (inner._tag === "RunStarted" && (child === undefined || child.state.outcome !== undefined)) {
       return changeChild(self, event, member, { _tag: "Agent", state: Run.start(inner) })
     }
@@ -768,7 +888,13 @@ const applyNestedChanged = (rules: Rules, run: State, self: Frame, event: EventO
       return reject(event, `expected a plan in step ${JSON.stringify(step)}, found that the rules have none for it`)
     }
     const child = childOf(member.status)
-    if (child?._tag === "Agent") return rejectUnexpected(event, "events of the agent in the step", "one of a plan")
+    if (child !== undefined && child._tag !== "Plan") {
+      return rejectUnexpected(
+        event,
+        `events of the ${child._tag === "Agent" ? "agent" : "items"} in the step`,
+        "one of a plan"
+      )
+    }
     const begins = child === undefined || (inner._tag === "PlanStarted" && child.state.outcome !== undefined)
     const after = begins ? startNested(nested, run, inner) : apply(nested, child.state, inner)
     return Result.isFailure(after)
@@ -813,7 +939,7 @@ const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResu
   return updateState(self, event, {
     outcome: undefined,
     interrupted: undefined,
-    turn: self.turn === undefined ? undefined : makeTurn(self.turn.members.map(reopenMember)),
+    ...reopenFrame(self),
     ...defined({ maxIterations }),
     ...(change && { basis: change.basis, cursor: change.cursor })
   })
@@ -897,7 +1023,7 @@ const applyStepDecided = (run: State, self: Frame, event: EventOf<"StepDecided">
       return rejectUnexpected(event, "a decision about something inside the step", "one about the step")
     }
     if (status.decision !== undefined) return rejectUnexpected(event, "one decision", "another one about the same step")
-    if (question.digest !== event.digest || requestId(asIn(run, self), member) !== event.callId) {
+    if (question.digest !== event.digest || requestId(askingIn(run, self), member) !== event.callId) {
       return rejectUnexpected(event, "a decision about what the step asks for", "one about something else")
     }
     const decision = runTransition.verdictOf(event)
@@ -908,7 +1034,22 @@ const applyStepDecided = (run: State, self: Frame, event: EventOf<"StepDecided">
 const isUsed = ({ question, status }: Member): boolean =>
   status._tag === "Running" && status.decision !== undefined && question?.request !== undefined
 
-/** A step without a result waits again, with the run inside it. */
+/** The steps of a turn and of the items inside it wait again. A run inside a step is reopened by an event of its own. */
+const reopenFrame = ({ turn }: Frame): Pick<Frame, "turn"> => ({
+  turn: turn && makeTurn(turn.members.map(reopenMember))
+})
+
+const reopenChild = (child: Child | undefined): Child | undefined =>
+  child?._tag !== "Block"
+    ? child
+    : {
+        _tag: "Block",
+        items: HashMap.map(child.items, (item) =>
+          item._tag === "Open" ? { ...item, frame: { ...item.frame, ...reopenFrame(item.frame) } } : item
+        )
+      }
+
+/** A step without a result waits again, with what runs inside it. */
 const reopenMember = (member: Member): Member => {
   const { status } = member
   if (status._tag === "Finished" || status._tag === "Concluded") return member
@@ -923,7 +1064,7 @@ const reopenMember = (member: Member): Member => {
       _tag: "Waiting",
       ...defined({
         attempt: attempt === 1 ? undefined : attempt,
-        child: status.child,
+        child: reopenChild(status.child),
         decision
       })
     }
@@ -1157,23 +1298,34 @@ const isStepOfRun = (self: State, step: string): boolean => {
 }
 
 const decideWithin = (
-  self: State,
+  run: State,
   [step, ...rest]: ReadonlyArray<string>,
   decision: Run.Decision,
-  at: DateTime.Utc
+  at: DateTime.Utc,
+  self: Frame = run,
+  path: runParts.Path = []
 ): runParts.PlanRunEvent | undefined => {
+  const place = path.length === 0 ? undefined : { in: path }
   if (step === undefined) {
     const { callId } = decision
-    const asks = membersOf(self).find((member) => questionOf(self, member)?.callId === callId)
-    return asks && { _tag: "StepDecided", at, step: asks.step, callId, ...runTransition.verdictOf(decision) }
+    const asking = askingIn(run, self)
+    const asks = membersOf(self).find((member) => questionOf(asking, member)?.callId === callId)
+    return asks && { _tag: "StepDecided", at, step: asks.step, callId, ...runTransition.verdictOf(decision), ...place }
   }
   const child = childAt(self, step)
   if (child?._tag === "Plan") {
     const event = decideWithin(child.state, rest, decision, at)
-    return event === undefined ? undefined : { _tag: "NestedChanged", at, step, event }
+    return event === undefined ? undefined : { _tag: "NestedChanged", at, step, event, ...place }
+  }
+  if (child?._tag === "Block") {
+    const [index, ...inner] = rest
+    const item = Option.getOrUndefined(HashMap.get(child.items, Number(index)))
+    return item?._tag === "Open"
+      ? decideWithin(run, inner, decision, at, item.frame, [...path, [step, Number(index)]])
+      : undefined
   }
   if (child === undefined) return undefined
   const decided = Run.decide(child.state, [{ ...decision, path: rest }], at)
   const [event] = Result.isSuccess(decided) ? decided.success : []
-  return event === undefined ? undefined : { _tag: "AgentChanged", at, step, event }
+  return event === undefined ? undefined : { _tag: "AgentChanged", at, step, event, ...place }
 }

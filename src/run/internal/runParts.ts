@@ -122,6 +122,13 @@ export type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag:
 
 const suspended = Schema.suspend((): Schema.Codec<Event, unknown> => Event)
 
+/** The way to a sequence inside of a sequence, from the outermost: a step, and the number of its item. */
+const Path = Schema.Array(Schema.Tuple([Schema.String, runValues.Count]))
+
+export type Path = typeof Path.Type
+
+const inside = Schema.optionalKey(Path)
+
 const OwnPlanEvent = Schema.TaggedUnion({
   PlanStarted: {
     at,
@@ -134,22 +141,23 @@ const OwnPlanEvent = Schema.TaggedUnion({
     context: runValues.Context,
     basis: Schema.optionalKey(planRunParts.Basis)
   },
-  StepStarted: { at, step },
-  StepRetried: { at, step, attempt: runValues.Count, failure: planRunParts.StepFailure },
-  AgentChanged: { at, step, event: suspended },
-  StepFinished: { at, record: planRunParts.StepRecord },
-  StepFailed: { at, step, failure: planRunParts.StepFailure },
+  StepStarted: { at, step, in: inside },
+  StepRetried: { at, step, attempt: runValues.Count, failure: planRunParts.StepFailure, in: inside },
+  AgentChanged: { at, step, event: suspended, in: inside },
+  StepFinished: { at, record: planRunParts.StepRecord, in: inside },
+  StepFailed: { at, step, failure: planRunParts.StepFailure, in: inside },
   StepPaused: {
     at,
     step,
     question: Schema.optionalKey(planRunParts.Question),
     asked: Schema.optionalKey(runValues.Count),
     callId: Schema.optionalKey(Schema.String),
-    input: Schema.optionalKey(planRunParts.ResolvedInput)
+    input: Schema.optionalKey(planRunParts.ResolvedInput),
+    in: inside
   },
-  StepConcluded: { at, step, answer: Schema.String },
-  RouteTaken: { at, step, to: Schema.optionalKey(Schema.String) },
-  StepDecided: { at, step, callId: Schema.String, ...runValues.Verdict.fields },
+  StepConcluded: { at, step, answer: Schema.String, in: inside },
+  RouteTaken: { at, step, to: Schema.optionalKey(Schema.String), in: inside },
+  StepDecided: { at, step, callId: Schema.String, ...runValues.Verdict.fields, in: inside },
   PlanInterrupted: { at, reason },
   PlanFinished: { at, outcome: planRunParts.Outcome },
   PlanResumed: {
@@ -164,6 +172,7 @@ interface NestedChanged {
   readonly at: DateTime.Utc
   readonly step: string
   readonly event: PlanRunEvent
+  readonly in?: Path
 }
 
 /**
@@ -188,6 +197,9 @@ interface NestedChanged {
  * | `PlanFinished` | the run ended; it can continue after a `PlanResumed`, unless it completed |
  * | `PlanResumed` | what failed, paused or was cut off gets another turn, what finished does not; an absent `maxIterations` stays as it was; `change` is present if the run continues under an edited definition |
  *
+ * `in` is absent for a step of the plan itself. For a step of an item of another step it has, from the outermost, that step and the
+ * number of its item.
+ *
  * @category models
  * @since 0.1.0
  */
@@ -204,7 +216,8 @@ export const PlanRunEvent: Schema.Codec<PlanRunEvent, unknown> = Schema.Union([
   Schema.TaggedStruct("NestedChanged", {
     at,
     step,
-    event: Schema.suspend((): Schema.Codec<PlanRunEvent, unknown> => PlanRunEvent)
+    event: Schema.suspend((): Schema.Codec<PlanRunEvent, unknown> => PlanRunEvent),
+    in: inside
   })
 ])
 
