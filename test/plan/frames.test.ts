@@ -74,28 +74,22 @@ const after = (rules: planTransition.Rules, events: ReadonlyArray<PlanRun.Event>
 const throughJson = <A>(codec: VersionedCodec.VersionedCodec<A>, value: A) =>
   Effect.flatMap(codec.encodeJson(value), (json) => codec.decodeJson(json))
 
-const isJson = Schema.is(Schema.Record(Schema.String, Schema.Json))
-const membersOf = Schema.decodeUnknownSync(
-  Schema.Struct({ members: Schema.Array(Schema.Record(Schema.String, Schema.Json)) })
-)
+const asObject = Schema.decodeUnknownSync(Schema.Record(Schema.String, Schema.Json))
+const asMembers = Schema.decodeUnknownSync(Schema.Array(Schema.Record(Schema.String, Schema.Json)))
 
-/** The wire of a state, and of its outermost frame. */
-const wireOf = Effect.fnUntraced(function* (state: PlanRun.State) {
-  const { state: wire } = yield* PlanRun.stateCodec.encode(state)
-  assert(isJson(wire))
-  return wire
-})
+/** The wire of a state. */
+const wireOf = (state: PlanRun.State) =>
+  Effect.map(PlanRun.stateCodec.encode(state), ({ state }): Json => asObject(state))
 const frameFields = new Set(["cursor", "turn", "choosing", "rejoins", "iterations", "history"])
 const frameOf = (wire: Json): Json => Object.fromEntries(Object.entries(wire).filter(([key]) => frameFields.has(key)))
 
 /** A state, or a frame, whose running step has these items. */
 const withItems = (wire: Json, step: string, items: ReadonlyArray<Json>): Json => {
-  const members = membersOf(wire["turn"]).members.map((member) => {
-    assert(isJson(member["status"]))
-    return member["step"] === step
-      ? { ...member, status: { ...member["status"], child: { _tag: "Block", items } } }
+  const members = asMembers(asObject(wire["turn"])["members"]).map((member) =>
+    member["step"] === step
+      ? { ...member, status: { ...asObject(member["status"]), child: { _tag: "Block", items } } }
       : member
-  })
+  )
   return { ...wire, turn: { members } }
 }
 
