@@ -38,7 +38,7 @@ for (const path of globSync(`${dist}/**/*.js`)) {
     shouldPrintComment: (text) => text.startsWith("#__PURE__"),
     plugins: [() => plugin],
     sourceMaps: true,
-    // Those of tsc, so that the new one leads to the sources
+    // The source map of tsc, so that the new map leads to the sources
     inputSourceMap: JSON.parse(readFileSync(`${path}.map`, "utf8"))
   })
   writeFileSync(path, `${made?.code ?? code}\n`)

@@ -57,7 +57,7 @@ export const problemsOf = (pins: Pins, read: Read): ReadonlyArray<string> =>
     })
   )
 
-/** The pins with those of one more release: of all files that no release has pinned. */
+/** The pins with the pins of one more release, for all files that no release has pinned. */
 export const pin = (pins: Pins, release: string, files: ReadonlyArray<string>, read: Read): Pins => {
   const problems = problemsOf(pins, read)
   if (Object.hasOwn(pins, release))

@@ -11,7 +11,7 @@ import { glob, read, root, walk, withoutComments, type Node, type Source } from 
 
 interface Module {
   readonly path: string
-  /** Lines with code on them, those of imports included. */
+  /** Lines with code on them, imports included. */
   readonly code: number
   readonly importLines: number
   /** Paths of the files it imports or re-exports, type imports included. */

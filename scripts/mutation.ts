@@ -98,7 +98,7 @@ const mutate = (room: string, { files, tests }: { readonly files: ReadonlyArray<
       // code that runs once, when a module is loaded, needs all tests for each of its changes
       ignoreStatic: true,
       concurrency: Number(values.concurrency),
-      // a mutant that hangs is noticed; one that is slow because the machine is busy must not count as such
+      // a mutant that hangs is noticed; a mutant that is slow because the machine is busy must not count as noticed
       timeoutMS: 60_000,
       dryRunTimeoutMinutes: 20,
       disableTypeChecks: true,
@@ -151,7 +151,7 @@ function summarize() {
   console.table(counted)
 }
 
-/** Adds the sample to those of the repository. */
+/** Adds the sample to the samples of the repository. */
 function write() {
   const path = "test/mutation/samples.json"
   const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim()

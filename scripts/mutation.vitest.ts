@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config"
 import config from "../vitest.config.ts"
 
 // The tests that can notice a change. Tests that start processes or a fleet are left out: they would run for each change. So are
-// those that measure time: the instrumented code is slow.
+// tests that measure time: the instrumented code is slow.
 export default defineConfig({
   resolve: config.resolve ?? {},
   test: {

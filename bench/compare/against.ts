@@ -1,6 +1,6 @@
 /**
- * Compares today's build of this library with that of another commit: `npm run bench -- --against <commit>`, with names of
- * workloads for a part. The rows are those of today, in both builds. They take turns within one call.
+ * Compares today's build of this library with the build of another commit: `npm run bench -- --against <commit>`, with names
+ * of workloads for a part. Both builds run today's rows. They take turns within one call.
  *
  * Three figures for each case: the CPU time, what a run allocates, and how many functions of this library and of Effect a run
  * calls. Allocation and calls hardly depend on what else the machine does. So

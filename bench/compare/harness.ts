@@ -1,7 +1,7 @@
 /**
  * Measures the rows of a workload side by side. Each row is a process of its own that stays alive and is warmed up first.
  * Then the rows take turns in a new order each round, one block at a time, so that a ratio compares blocks of the same
- * seconds. CPU time is that of all threads of the process.
+ * seconds. CPU time is the time of all threads of the process.
  */
 import { fork, spawnSync, type ChildProcess } from "node:child_process"
 import { loadavg } from "node:os"

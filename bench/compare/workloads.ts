@@ -16,7 +16,7 @@ export interface Case {
   readonly block: { readonly runs: number; readonly milliseconds: number }
 }
 
-/** `metric` of ours, of the first case unless one is named, is at most `atMost` times that of another row or case, or of a constant. */
+/** `metric` of ours, of the first case unless one is named, is at most `atMost` times the metric of another row or case, or a constant. */
 export interface Target {
   readonly metric: Metric
   readonly case?: string
@@ -28,7 +28,7 @@ export interface Target {
 export interface Workload {
   readonly id: string
   readonly title: string
-  /** Times are milliseconds unless `microseconds` is set. Memory is that of the process in MB, or allocated KB. */
+  /** Times are milliseconds unless `microseconds` is set. Memory is MB of the process, or allocated KB. */
   readonly unit: { readonly time: string; readonly memory?: string; readonly microseconds?: boolean }
   /**
    * `allocation` measures what a run allocates, `held` what its result keeps, `commits` the commits to the file of its module,

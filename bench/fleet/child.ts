@@ -85,7 +85,7 @@ const written = (database: layers.Database) =>
         return { reads: 0, writes: 0, commits: Number(row?.commits), wal: Number(row?.wal) }
       }).pipe(Effect.orDie)
 
-/** One insert after the other into a table like that of the store, alone and on as many fibers as the others use. */
+/** One insert after the other into a table like the table of the store, alone and on as many fibers as the others use. */
 const floor = ({ database, millis }: Extract<Task, { readonly task: "floor" }>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient

@@ -1,5 +1,5 @@
 /**
- * Every function that walks a value of others: one that a client, a tool or the code around made, and that no codec has copied.
+ * Every function that walks a value of others, which a client, a tool or the code around made, and which no codec has copied.
  * Its parts may refer to each other in any way. What walks copies is not here: each copy is a tree.
  */
 import { Effect, Layer, Logger, Schema, Stream } from "effect"

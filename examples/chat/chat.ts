@@ -45,7 +45,7 @@ const program = Effect.gen(function* () {
   const { stdin } = yield* Stdio.Stdio
   const stored = Option.match(yield* Session.state("ada"), { onNone: () => 0, onSome: ({ sequence }) => sequence })
 
-  // The events that are stored, then those that happen. A message that is typed now is on the screen already.
+  // The stored events, then new events as they happen. A message that is typed now is on the screen already.
   const print = Session.events("ada").pipe(
     Stream.filterMap(ChatEvent.project()),
     Stream.runForEach(({ event, sequence }) => {

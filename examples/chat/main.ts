@@ -17,7 +17,7 @@ const args = [fileURLToPath(new URL("chat.ts", import.meta.url)), join(directory
 const start = () => {
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  /** Types a line, and prints the lines of the chat up to the one that begins with `end`. */
+  /** Types a line, and prints the lines of the chat up to the line that begins with `end`. */
   const type = async (text: string | undefined, end: string) => {
     if (text !== undefined) console.log(`You: ${text}`)
     if (text !== undefined) child.stdin.write(`${text}\n`)

@@ -14,7 +14,7 @@ const parameters = Schema.Struct({ parcel: Schema.String })
 const Tools = Toolkit.make(
   // Reading twice does no harm, so a call that was lost with its runner runs again
   Tool.make("track", { parameters, success: Schema.String }).annotate(Tool.Idempotent, true),
-  // Paying twice does, so such a call is not repeated
+  // Paying twice does, so a call that was cut off is not repeated
   Tool.make("refund", { parameters, success: Schema.String })
 )
 

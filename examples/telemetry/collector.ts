@@ -58,5 +58,5 @@ const draw = (parent: string | undefined, indent: string): ReadonlyArray<string>
       return [`${indent}${name} [${service}] ${values}`.trimEnd(), ...draw(spanId, `${indent}  `)]
     })
 
-/** The spans that have arrived, each inside of the one that it is a child of. */
+/** The spans that have arrived, each inside of its parent. */
 export const tree = Effect.sync(() => draw(undefined, "").join("\n"))

@@ -12,7 +12,9 @@ export interface Finding {
   readonly hint: string
 }
 
-const rules: ReadonlyArray<readonly [words: RegExp, hint: string]> = [
+type Rules = ReadonlyArray<readonly [words: RegExp, hint: string]>
+
+const rules: Rules = [
   [/\b(tell|tells|told|telling)\b/gi, "emit, report, return or name"],
   [/\b(say|says|said|saying)\b/gi, "state, report, name or specify"],
   [/\b(give|gives|gave|giving)\b(?! up\b)/gi, "return, pass, supply or provide"],
@@ -20,6 +22,12 @@ const rules: ReadonlyArray<readonly [words: RegExp, hint: string]> = [
   [/\b(go|goes|went|going|gone) on\b/gi, "continue or resume"],
   [/\b(some|no|any|every)body\b|\bwhoever\b/gi, "name who it is: the caller, the model, no tool"],
   [/\b(can|cannot|could|to|not) be had\b|\bis to be had\b/gi, "is available, is unavailable"]
+]
+
+/** Words in the place of a noun: a reader has to look back for what they are about (DESIGN 8.8). */
+const pronouns: Rules = [
+  [/\bones?\s+(that|which|who|whose)\b/gi, "repeat the noun: a message that, the name of the tool"],
+  [/\b(that\s+of|those\s+(of|that|which|in|with|from)|of\s+which|such\s+(an?|ones?))\b/gi, "repeat the noun"]
 ]
 
 /** A comment that begins with a clause and never gets to its subject. Questions and `Where a, b.` are sentences. */
@@ -40,22 +48,27 @@ const prose = (text: string): string =>
     .replace(/\bhttps?:\/\/\S+/g, marks)
     .replace(/"[^"\n]*"/g, marks)
 
-/** The findings in a text that is not a comment: a message, a page, the name of a test. */
-export const inText = (text: string): ReadonlyArray<Finding> => {
+const findings = (text: string, all: Rules): ReadonlyArray<Finding> => {
   const plain = prose(text)
-  return rules
+  return all
     .flatMap(([words, hint]) =>
       [...plain.matchAll(words)].map((match) => ({ offset: match.index, word: match[0], hint }))
     )
     .toSorted((a, b) => a.offset - b.offset)
 }
 
+/** The findings in a short text: a message, the name of a test. */
+export const inText = (text: string): ReadonlyArray<Finding> => findings(text, rules)
+
+/** The findings in a page: also words in the place of a noun. */
+export const inPage = (text: string): ReadonlyArray<Finding> => findings(text, [...rules, ...pronouns])
+
 /** The findings in the text of a comment, without its delimiters: also a beginning that is no sentence. */
-export const inComment = (value: string): ReadonlyArray<Finding> => {
+export const inComment = (value: string, find = inPage): ReadonlyArray<Finding> => {
   // the asterisks at the left of a doc comment
   const text = value.replace(/^\*|^([ \t]*)\*/gm, (found) => spaces(found))
   const opening = headless.exec(prose(text))?.[1]
-  const found = inText(text)
+  const found = find(text)
   if (opening === undefined) return found
   return [{ offset: text.indexOf(opening), word: `${opening} ...`, hint: "begin with the subject" }, ...found]
 }

@@ -9,7 +9,7 @@
  *
  * | span | for |
  * |---|---|
- * | `invoke_agent <agent>` | a run of an agent; that of an agent that is a tool is inside the call |
+ * | `invoke_agent <agent>` | a run of an agent; the run of an agent that is a tool is inside the call |
  * | `chat <model>` | a model call, each attempt |
  * | `execute_tool <tool>` | a tool call; its handler, and a server that the handler calls over HTTP, are inside |
  * | `invoke_workflow <plan>` | a run of a plan |

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { areas, hitsOf } from "../../scripts/english.ts"
-import { inComment, inText, type Finding } from "../../scripts/lint/english.ts"
+import { inComment, inPage, inText, type Finding } from "../../scripts/lint/english.ts"
 
 const words = (findings: ReadonlyArray<Finding>) => findings.map(({ word }) => word)
 
@@ -34,6 +34,27 @@ describe("HOUSE-8 plain English", () => {
     ].join("\n")
     assert.deepStrictEqual(inText(text), [])
     assert.deepStrictEqual(words(inComment(`*\n * \`\`\`ts\n * tell()\n * \`\`\`\n * Emits a\n * told`)), ["told"])
+  })
+
+  it("HOUSE-10 finds words in the place of a noun, in comments and pages", () => {
+    const comment = `*
+ * Names a call, or one
+ * that waits. The usage is that of the run, those of tools included; such a
+ * name, of which none is kept. The ones which are left.`
+    const expected = ["one that", "that of", "those of", "such a", "of which", "ones which"]
+    assert.deepStrictEqual(
+      words(inComment(comment)).map((found) => found.replace(/[\s*]+/g, " ")),
+      expected
+    )
+    assert.deepStrictEqual(words(inPage("A tool, or one that runs elsewhere.")), ["one that"])
+    assert.deepStrictEqual(inText("a tool, or one that runs elsewhere"), [])
+    for (const text of [
+      "One of two calls, such as `one that`",
+      "No such tool; these are all that count",
+      "It is that."
+    ]) {
+      assert.deepStrictEqual(inPage(text), [], text)
+    }
   })
 
   it("finds comments that begin with a clause", () => {

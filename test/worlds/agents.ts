@@ -30,7 +30,7 @@ export const answerTo = (messages: ReadonlyArray<Said>): Answer => {
   return { _tag: "Calls", calls: step.split(" ").map((name, index) => ({ name, key: `${key}/${answered}/${index}` })) }
 }
 
-/** What the agent behind a tool is told to do. */
+/** The tool that the agent behind a tool has to call. */
 const tasks: Readonly<Record<string, string>> = { boss: "clerk", clerk: "pay" }
 
 /** The message to the agent behind a tool. */

@@ -72,7 +72,7 @@ const runs = Effect.fnUntraced(function* (world: World, diary: Diary, bound: Ses
 /** The ends of a job that is run again: it failed, waits for a person, or a user stopped or removed it. */
 const passing = new Set(["AwaitingApproval", "TurnFailed", "Interrupted", "NotFound", "EventsUnknown"])
 
-/** Two users of the job, one of whom stops it now and then, unless nobody stops anything. */
+/** Two users of the job, one of whom stops it now and then, unless the world has no stops. */
 export const use = Effect.fnUntraced(function* (world: World, diary: Diary) {
   const bound = yield* plan
   const nap = Effect.flatMap(Random.nextIntBetween(0, 900), Effect.sleep)

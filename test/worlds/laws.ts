@@ -213,7 +213,7 @@ const checkAnswers = ({ operations }: Diary, judged: ReadonlyMap<string, Judged>
 
 const ends: ReadonlySet<Run.Event["_tag"]> = new Set(["RunFinished", "ApprovalDecided"])
 
-/** Who waits for a turn has its end. */
+/** A client that waits for a turn has its end. */
 const checkWaits = ({ waits }: Diary, judged: ReadonlyMap<string, Judged>): ReadonlyArray<string> =>
   waits.flatMap(({ end, message }) => {
     if (end === undefined) return [`who waits for ${message} still waits`]

@@ -297,7 +297,7 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
   }
 }
 
-/** The key of a call, which is the beginning of what an agent behind a tool is told. */
+/** The key of a call, which is the beginning of the message to an agent behind a tool. */
 const keyOf = (value: unknown): string => {
   if (typeof value !== "object" || value === null) return "no key"
   if ("key" in value) return String(value.key)

@@ -24,7 +24,7 @@ export class Releases extends Context.Service<
   }))
 }
 
-/** The layer of a process, by its release. A process that does not start is noted, and serves nobody. */
+/** The layer of a process, by its release. A process that does not start is noted, and serves no client. */
 export const layerOf = <R>(make: (release: Release) => Layer.Layer<Session.Session, unknown, R>) =>
   Layer.unwrap(
     Effect.gen(function* () {

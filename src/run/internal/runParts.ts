@@ -182,7 +182,7 @@ interface NestedChanged {
  *
  * | event | meaning |
  * |---|---|
- * | `PlanStarted` | the first event; `digest` is that of the definition, `depth` is 0 or one more than that of the run around it, `context` the `RunContext` of everything inside, `basis` what an edited definition is compared with |
+ * | `PlanStarted` | the first event; `digest` is the digest of the definition, `depth` is 0 or one more than the depth of the run around it, `context` the `RunContext` of everything inside, `basis` what an edited definition is compared with |
  * | `StepStarted` | a step begins; the first of its turn counts an iteration |
  * | `StepRetried` | an attempt failed, and attempt number `attempt`, from 2 on, follows the pause of the retry policy; what ran inside the failed one is dropped |
  * | `AgentChanged` | an event of the agent in a step; a `RunStarted` begins its run, or another one after that ended |
