@@ -155,7 +155,9 @@ export type Rejoin = FrameBody["rejoins"][number]
 
 type Rejoins = ReadonlyArray<Rejoin>
 
-/** A sequence of steps under way. The fields are those of {@link State}, which is the frame of the steps of the plan itself. */
+/**
+ * A sequence of steps under way. {@link State} documents the fields: it is the frame of the steps of the plan itself.
+ */
 interface Frame {
   readonly cursor?: string | undefined
   readonly turn?: Turn | undefined
@@ -311,7 +313,7 @@ export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
   })
 )
 
-/** Why a body cannot be that of a written state, or nothing. */
+/** The problem of a body that no state was written with, or nothing. */
 const stateProblem = (body: typeof StateBody.Type): string | undefined => {
   const { history, writes } = body
   const missing = writes.find(({ record }) => record >= history.length)
@@ -322,7 +324,7 @@ const stateProblem = (body: typeof StateBody.Type): string | undefined => {
   return frameProblem(body, body)
 }
 
-/** Why a frame of a run, or a frame inside it, cannot be that of a written state, or nothing. */
+/** The problem of a frame that no state was written with, or of a frame inside it, or nothing. */
 const frameProblem = (
   run: Asking,
   self: Pick<FrameBody, "choosing" | "cursor" | "iterations" | "turn">,
@@ -377,8 +379,8 @@ export const recordOf = (self: Frame, step: string): Option.Option<planRunParts.
   recordAt(self, Option.getOrUndefined(HashMap.get(self.latest, step)))
 
 /**
- * The record that `fromPrev` reads: that of the step that finished last, after a parallel group of its
- * last declared member. None before the first step.
+ * The record that `fromPrev` reads: the record of the step that finished last, and after a parallel group the record of
+ * its last declared member. None before the first step.
  */
 export const lastRecord = (self: Frame): Option.Option<planRunParts.StepRecord> => recordAt(self, self.previous)
 
@@ -462,7 +464,8 @@ const findBelow = <A>(
 }
 
 /**
- * The steps that wait for a resume, those of nested plans included. One with `approved` added is a decision about it.
+ * The steps that wait for a resume, steps of nested plans included. A pause with `approved` added is a decision about
+ * its step.
  *
  * @category getters
  * @since 0.1.0
@@ -558,7 +561,7 @@ export const enterBranch = (
   return rejoin === undefined || isPast(positions, rejoin, to) ? kept : [...kept, { router: name, rejoin }]
 }
 
-/** The next step after one that ends without a route inside a branch, and the branches left after it. */
+/** The next step after a step inside a branch that ends without a route, and the branches left after it. */
 export const rejoinAt = (rejoins: Rejoins, positions: Positions) => {
   const top = rejoins.at(-1)
   return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(rejoins, top.rejoin, positions) }
@@ -578,7 +581,7 @@ export interface Rules {
  *
  * **Details**
  *
- * - `RunSteps`: run these steps at the same time (those of the turn that are not done).
+ * - `RunSteps`: run these steps at the same time: the steps of the turn that are not done.
  * - `ChooseRoute`: choose the route of the step that has just finished.
  * - `Finish`: record this outcome, unless the state has it already, and stop.
  */
@@ -851,7 +854,7 @@ const applyStepStarted = (rules: Rules, run: State, self: Frame, event: EventOf<
   return Result.succeed({ iterations: self.iterations + 1, turn: makeTurn(members) })
 }
 
-/** A running step may change; one that waits may be decided about. */
+/** A running step may change; a waiting step may be decided about. */
 const changeableStatuses = (event: runParts.PlanRunEvent): ReadonlyArray<Status["_tag"]> =>
   isDecision(event) ? ["Running", "Paused", "Failed", "Waiting"] : ["Running"]
 
@@ -1099,7 +1102,7 @@ const finishTurn = (rules: Rules, self: Frame, { members }: Turn): Partial<Frame
   }
 }
 
-/** The records behind the keys that steps write, with those that the history has more than the one of the state. */
+/** The records behind the keys that steps write, with the records that the history has and the state does not. */
 const writesAfter = ({ definition }: Rules, self: State, history = self.history): State["writes"] => {
   let { writes } = self
   for (let index = Chunk.size(self.history); index < Chunk.size(history); index += 1) {
@@ -1169,7 +1172,7 @@ const nextInFrame = ({ definition }: Rules, run: State, self: Frame): Action => 
   if (cursor === undefined) return finishAction({ _tag: "Completed", output: previousOutput(run, self) })
   const position = positionsOf(definition).get(cursor)
   const steps = position === undefined ? [] : stepsAt(definition, position).map(({ name }) => name)
-  // Only a state of another definition has such a cursor
+  // Only a state of another definition has a cursor without steps
   if (!Arr.isReadonlyArrayNonEmpty(steps))
     return finishAction({ _tag: "Failed", step: cursor, failure: definitionChanged(cursor) })
   return self.iterations < run.maxIterations
@@ -1183,7 +1186,7 @@ const definitionChanged = (step: string) => ({
   retryable: false
 })
 
-/** The output that `fromPrev` reads, and that of a plan that ends here. */
+/** The output that `fromPrev` reads, which is also the output of a plan that ends here. */
 const previousOutput = (run: State, self: Frame) =>
   Option.match(lastRecord(self), {
     onNone: () => run.input.payload,
@@ -1225,9 +1228,9 @@ export const waitingItems = (self: State): ReadonlyArray<WaitingItem> => [
  *
  * **Details**
  *
- * `path` is that of the request or the pause; it can be left out, unless several that
- * wait have the same id and digest. Each can be decided about once. `at` is the time at which the decisions are taken:
- * those that have expired by then are refused.
+ * `path` is the path of the request or the pause; it can be left out, unless several requests or pauses have the same
+ * id and digest. Each can be decided about once. `at` is the time at which the decisions are taken: a decision that has
+ * expired by then is refused.
  *
  * **Gotchas**
  *
