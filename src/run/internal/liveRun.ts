@@ -85,12 +85,13 @@ interface StateOf {
   readonly usage: Message.TokenUsage
 }
 
-/** The parts of a run that is performed which its handle reaches. */
+/** The parts of a run under way that its handle reaches. */
 interface Reached {
-  readonly stop: (interruption: runRecorder.Interruption) => Effect.Effect<void>
-  readonly take: runLoop.Machine<never, never, unknown>["take"]
-  readonly written: runLoop.Machine<never, never, unknown>["written"]
-  readonly usage: () => Message.TokenUsage
+  readonly machine: Pick<runLoop.Machine<never, never, unknown>, "take" | "written">
+  readonly recorder: {
+    readonly state: StateOf
+    readonly stop: (interruption: runRecorder.Interruption) => Effect.Effect<void>
+  }
 }
 
 /** A handle, for the code that performs its run: the log, if there is one, and the loop of the run. */
@@ -169,19 +170,19 @@ export class LiveRun<A, E, in out Event, in out View> implements Performing<Even
   }
 
   get written(): Message.AssistantMessage["content"] {
-    return this.reached?.written?.() ?? []
+    return this.reached?.machine.written?.() ?? []
   }
 
   get ledger(): Message.TokenUsage {
-    return this.reached?.usage() ?? {}
+    return this.reached?.recorder.state.usage ?? {}
   }
 
   input(message: Message.UserMessage): Effect.Effect<boolean> {
     return Effect.suspend(() => {
-      const { reached } = this
-      const takesNone = reached !== undefined && reached.take === undefined
+      const { machine } = this.reached ?? {}
+      const takesNone = machine !== undefined && machine.take === undefined
       if (takesNone || Deferred.isDoneUnsafe(this.done)) return Effect.succeed(false)
-      const taken = reached?.take?.(message)
+      const taken = machine?.take?.(message)
       if (taken !== undefined) return Effect.orDie(taken)
       const waiting: Waiting = { message, taken: Deferred.makeUnsafe() }
       this.inbox.push(waiting)
@@ -194,7 +195,7 @@ export class LiveRun<A, E, in out Event, in out View> implements Performing<Even
   stop(interruption: runRecorder.Interruption = {}): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.interruption ??= interruption
-      return this.reached?.stop(interruption) ?? Effect.void
+      return this.reached?.recorder.stop(interruption) ?? Effect.void
     })
   }
 
@@ -205,12 +206,7 @@ export class LiveRun<A, E, in out Event, in out View> implements Performing<Even
     options: Pick<runLoop.Options<E2>, "open" | "deadline" | "stops">
   ): Effect.Effect<void, E2> {
     if (this.log === undefined) return runLoop.runMachine(machine, recorder, options)
-    this.reached = {
-      stop: (interruption) => recorder.stop(interruption),
-      take: machine.take,
-      written: machine.written,
-      usage: () => recorder.state.usage
-    }
+    this.reached = { machine, recorder }
     const stopped = this.interruption === undefined ? Effect.void : recorder.stop(this.interruption)
     const before = Effect.suspend(() => this.takeInput(machine))
     const stops = this.stops || options.stops === true

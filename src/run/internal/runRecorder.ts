@@ -47,49 +47,6 @@ export interface Interruption {
 }
 
 /**
- * The events of one run under way: applied when they are recorded, and delivered one at a time, in that order.
- *
- * - `state`: the newest state.
- * - `interruption`: the reason to stop, once there is one.
- * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
- * - `clock`, `now`: the Clock that the run began with, and the time by it.
- * - `begin`: delivers the event that made the first state.
- * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
- *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
- * - `defer`: applies an event that is journaled together with the next ones.
- * - `emit`: logs a view in the order of the events. `show`: logs a view at once.
- * - `isShown`: the run, or one around it, has a log for readers.
- * - `delivered`: waits for everything so far. It fails if a hook or the journal failed.
- * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
- * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
- * - `close`: nothing is emitted from here on, because the run is being torn down.
- * - `isBroken`: events could not be delivered, of this run or of a run around it.
- * - `hold`, `release`: between them nothing is delivered, here and in the runs around. A delivery can resume a fiber that
- *   records at once: its events have to come after all that is being recorded.
- */
-export interface Recorder<State, Event, View, E = never> {
-  readonly state: State
-  readonly interruption: Interruption | undefined
-  waits: boolean
-  readonly clock: Clock.Clock
-  readonly now: () => DateTime.Utc
-  readonly begin: () => void
-  readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
-  readonly defer: (event: Event) => Effect.Effect<void, E>
-  readonly emit: (view: View) => Effect.Effect<void, E>
-  readonly show: (view: View) => void
-  readonly isShown: boolean
-  readonly delivered: () => Effect.Effect<void, E>
-  readonly stop: (interruption: Interruption) => Effect.Effect<void>
-  readonly stopped: Effect.Effect<Interruption>
-  readonly cut: (which: "current" | "all") => Effect.Effect<void>
-  readonly close: () => void
-  readonly isBroken: boolean
-  readonly hold: () => void
-  readonly release: () => void
-}
-
-/**
  * The parts of a recorder.
  *
  * - `first`: the event that made `state`, for a run that begins.
@@ -122,7 +79,7 @@ export interface Log<in Event, in View> {
 
 /**
  * The run around a run. `record` and `emit` apply and enqueue before they return their Effects, which wait. `state` is the state of
- * the run inside, after the events. See {@link Recorder} for the others.
+ * the run inside, after the events. See {@link RunRecorder} for the others.
  */
 export interface Parent<State, Event, View, E = never> {
   readonly interruption: () => Interruption | undefined
@@ -137,9 +94,31 @@ export interface Parent<State, Event, View, E = never> {
 
 type Journal<State, Event, E> = (events: Arr.NonEmptyReadonlyArray<Event>, state: State) => Effect.Effect<void, E>
 
-/** See {@link Recorder}. A class, because an object literal with a getter is a slow object, and its old copies keep runs alive. */
-export class RunRecorder<State, Event, View, E = never> implements Recorder<State, Event, View, E> {
-  readonly options: RecorderOptions<State, Event, View, E>
+/**
+ * The events of one run under way: applied when they are recorded, and delivered one at a time, in that order.
+ *
+ * - `state`: the newest state.
+ * - `interruption`: the reason to stop, once there is one.
+ * - `waits`: whether `record` waits for the delivery. Not while the run begins and ends: both wait for `delivered`.
+ * - `clock`, `now`: the Clock that the run began with, and the time by it.
+ * - `begin`: delivers the event that made the first state.
+ * - `record`: applies events before it returns its Effect, and delivers them with deferred ones. Without events it
+ *   delivers the deferred ones. The Effect is `Exit.void` where there is nothing to wait for.
+ * - `defer`: applies an event that is journaled together with the next ones.
+ * - `emit`: logs a view in the order of the events. `show`: logs a view at once.
+ * - `isShown`: the run, or one around it, has a log for readers.
+ * - `delivered`: waits for everything so far. It fails if a hook or the journal failed.
+ * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
+ * - `cut`: ends the hook that is under way; hooks receive nothing after that. With `"all"` they receive nothing in any case.
+ * - `close`: nothing is emitted from here on, because the run is being torn down.
+ * - `isBroken`: events could not be delivered, of this run or of a run around it.
+ * - `hold`, `release`: between them nothing is delivered, here and in the runs around. A delivery can resume a fiber that
+ *   records at once: its events have to come after all that is being recorded.
+ *
+ * It is a class, because an object literal with a getter is a slow object, and its old copies keep runs alive.
+ */
+export class RunRecorder<State, Event, View, E = never> {
+  private readonly options: RecorderOptions<State, Event, View, E>
   readonly clock: Clock.Clock
   state: State
   waits = false
@@ -296,6 +275,12 @@ export class RunRecorder<State, Event, View, E = never> implements Recorder<Stat
     return waited === Exit.void ? waited : Effect.interruptible(waited)
   }
 }
+
+/** A recorder, for those who have not made it. */
+export type Recorder<State, Event, View, E = never> = Pick<
+  RunRecorder<State, Event, View, E>,
+  keyof RunRecorder<State, Event, View, E>
+>
 
 /** A part of the delivery of an event: a call of a hook, a write of the journal, or its views in the log, which take no time. */
 interface Task<E> {
