@@ -6,6 +6,7 @@
  */
 
 import * as Chunk from "effect/Chunk"
+import type * as DateTime from "effect/DateTime"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -95,7 +96,8 @@ const message = {
   context: Schema.optionalKey(runParts.Context),
   model: Schema.optionalKey(Schema.String),
   definition: Schema.optionalKey(Schema.String),
-  pending: Schema.optionalKey(Schema.Literal("deny"))
+  pending: Schema.optionalKey(Schema.Literal("deny")),
+  timeout: Schema.optionalKey(runParts.Count)
 }
 
 /** The members are in the order in which a session has them first. */
@@ -214,6 +216,7 @@ const Queue: Schema.Codec<Chunk.Chunk<Queued>, unknown> = Schema.Array(Queued).p
  * - `decisions`: the decisions that no turn has taken. `decided`: the newest decisions of all.
  * - `isResumed`: a turn without a message was asked for.
  * - `model`: of the newest message that a turn took, in place of the agent's own.
+ * - `timeout`: the milliseconds that the turn of that message may take `since` it was taken, or since the newest decision or `resume`.
  * - `definition`: the digest of the agent, if the agent is data. It comes from the newest message with a definition
  *   that a turn took, or from the first message.
  * - `failure`: of the last turn, if that failed. `isHeld`: it had no message and could not begin, so the next one waits for a
@@ -245,6 +248,7 @@ export const Memory = Schema.Struct({
   isHeld: Schema.Boolean,
   failedAt: runParts.Count,
   model: Schema.optionalKey(Schema.String),
+  timeout: Schema.optionalKey(Schema.Struct({ millis: runParts.Count, since: runParts.Time })),
   definition: Schema.optionalKey(Schema.String),
   failure: Schema.optionalKey(Failure),
   run: Schema.optionalKey(runTransition.StateSchema)
@@ -294,9 +298,14 @@ const without = (queue: Chunk.Chunk<Queued>, messageId: string | undefined): Chu
 const afterFailures = ({ failedAt, received }: Memory, messageId: string | undefined): Memory["received"] =>
   received.map((one) => (one.messageId === messageId && one.sequence < failedAt ? { ...one, sequence: failedAt } : one))
 
-/** With the model, and the agent, of the message that a turn takes. Another agent lets messages that are held be tried again, with it. */
-const withPartsOf = ({ model: _, ...memory }: Memory, { definition, model }: Partial<Queued>): Memory => {
-  const next = { ...memory, ...defined({ definition, model }) }
+/** With the model, the limit of time, and the agent, of the message that a turn takes. Another agent lets messages that are held be tried again, with it. */
+const withPartsOf = (
+  { model: _, timeout: __, ...memory }: Memory,
+  { definition, model, timeout: millis }: Partial<Queued>,
+  since: DateTime.Utc
+): Memory => {
+  const timeout = millis === undefined ? undefined : { millis, since }
+  const next = { ...memory, ...defined({ definition, model, timeout }) }
   if (definition === undefined || definition === memory.definition) return next
   return release({ ...next, held: memory.held.map(({ definition: _, ...held }) => held) }, () => true)
 }
@@ -329,7 +338,8 @@ const applyRunEvent = (
           Option.getOrElse(
             Chunk.findFirst(dueMessages(memory), (one) => one.messageId === messageId),
             () => ({})
-          )
+          ),
+          event.at
         )
       )
     default:
@@ -424,6 +434,10 @@ const withQueued = (memory: Memory, message: Queued, other: string | undefined):
   return Chunk.appendAll(Chunk.append(before, message), after)
 }
 
+/** The time of a turn begins anew. */
+const againAt = (memory: Memory, since: DateTime.Utc): Memory =>
+  memory.timeout === undefined ? memory : { ...memory, timeout: { ...memory.timeout, since } }
+
 const withProgress = (run: Run.State, events: ReadonlyArray<runParts.PlanRunEvent> | undefined): Run.State =>
   events === undefined
     ? run
@@ -432,8 +446,8 @@ const withProgress = (run: Run.State, events: ReadonlyArray<runParts.PlanRunEven
 const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Result.Result<Memory, string> => {
   switch (event._tag) {
     case "MessageReceived": {
-      const { context, conversation, definition, digest, edit, input, messageId, model, pending, plan } = event
-      const queued = { messageId, input, ...defined({ context, definition, model, pending, plan }) }
+      const { context, conversation, definition, digest, edit, input, messageId, model, pending, plan, timeout } = event
+      const queued = { messageId, input, ...defined({ context, definition, model, pending, plan, timeout }) }
       const before = release(memory, (held) => areAlike(memory, held, queued))
       return Result.succeed({
         ...before,
@@ -451,7 +465,10 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
     }
     case "DecisionsReceived":
       return Result.succeed({
-        ...release(memory, () => true),
+        ...againAt(
+          release(memory, () => true),
+          event.at
+        ),
         isHeld: false,
         decisions: [...memory.decisions, ...event.decisions],
         decided: remember(memory.decided, event.decisions)
@@ -460,7 +477,10 @@ const applyBody = (memory: Memory, event: Event, run: Run.State | undefined): Re
       const { messageIds } = event
       if (messageIds !== undefined)
         return Result.succeed(release(memory, (held) => messageIds.includes(held.messageId)))
-      const before = release(memory, () => true)
+      const before = againAt(
+        release(memory, () => true),
+        event.at
+      )
       return Result.succeed({
         ...before,
         isHeld: false,

@@ -247,6 +247,7 @@ const store = Effect.fnUntraced(function* (
   }
   const context = yield* contextFor(self, options.context)
   const { model } = options
+  const timeout = options.timeout === undefined ? undefined : sessionTypes.millisOf(options.timeout)
   yield* checkParts(self, agent, { ...message, ...defined({ context, model }) })
   const generation = made !== undefined && found === undefined ? yield* storage.nonce : undefined
   if (made !== undefined) yield* Effect.mapError(self.host.definitions.keep(own.user(generation), made), own.fail)
@@ -256,7 +257,7 @@ const store = Effect.fnUntraced(function* (
     at,
     agent: agent.name,
     ...message,
-    ...defined({ context, conversation, definition: made?.digest, model }),
+    ...defined({ context, conversation, definition: made?.digest, model, timeout }),
     ...(pending === "deny" && { pending })
   }
   if (found === undefined) {

@@ -310,7 +310,8 @@ const runTurn = Effect.fnUntraced(function* (self: Turns, turn: Turn) {
   if (message !== undefined) yield* settleCalls(self, message)
   const { memory } = own.stored
   turn.state = memory.run
-  const ran = runUntilStopped(self, turn, agent.value, memory, message)
+  const total = yield* timeFor(self, memory, message)
+  const ran = runUntilStopped(self, turn, agent.value, memory, message, total)
   const exit = yield* host.isExclusive ? ran : Effect.raceFirst(ran, own.renewed)
   yield* settle(self, turn, exit, message)
 })
@@ -331,13 +332,25 @@ const settleCalls = ({ own }: Turns, message: Queued) =>
 const beginning = ({ conversation, isInstructed }: Memory): Pick<agentTypes.Options, "conversation" | "instructions"> =>
   conversation === undefined ? {} : { conversation, instructions: isInstructed ? "keep" : "replace" }
 
+/** The time that a turn may take: the limit of the host, or what is left of the limit of its message. */
+const timeFor = Effect.fnUntraced(function* ({ host }: Turns, { timeout }: Memory, message: Queued | undefined) {
+  const now = yield* DateTime.now
+  const leftOf = ({ millis, since }: Exclude<typeof timeout, undefined>) =>
+    Math.max(0, millis - Duration.toMillis(DateTime.distance(since, now)))
+  const left = message === undefined ? timeout && leftOf(timeout) : message.timeout
+  const total = host.run?.timeouts?.total
+  if (left === undefined || total === undefined) return left ?? total
+  return Duration.min(Duration.millis(left), Duration.fromInputUnsafe(total))
+})
+
 /** Runs the agent until its run ends or is stopped. */
 const runUntilStopped = (
   self: Turns,
   turn: Turn,
   agent: agentTypes.Agent<unknown>,
   memory: Memory,
-  message: Queued | undefined
+  message: Queued | undefined,
+  total: Duration.Input | undefined
 ) => {
   if (message === undefined) advance(turn, { _tag: "Begun" })
   const isStopped = message !== undefined && sessionEvents.isStopped(memory, message.messageId)
@@ -347,6 +360,7 @@ const runUntilStopped = (
   const stopWhen = (event: Run.Event) => (isStopped && event._tag === "InputAdded" ? {} : turn.stop)
   const ofTurn = {
     ...ofHost,
+    timeouts: { ...ofHost.timeouts, total },
     onEvent: keep(self, turn, message?.messageId),
     ...((isStopped || interruptWhen !== undefined) && { interruptWhen: stopWhen })
   }

@@ -3,9 +3,11 @@
  */
 
 import type * as DateTime from "effect/DateTime"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
@@ -321,6 +323,21 @@ const time = Schema.optionalKey(expecting("a DateTime.Utc", runParts.Time))
 
 const place = Schema.optionalKey(expecting("a cursor or a number", Schema.Union([Schema.Number, Schema.String])))
 
+/** A limit of time in whole milliseconds. */
+export const millisOf = (limit: Duration.Input): number => Math.ceil(Duration.toMillis(Duration.fromInputUnsafe(limit)))
+
+/** A limit of time, whole milliseconds on the wire. */
+const Limit = Schema.Number.pipe(
+  Schema.decodeTo(
+    Schema.declare((input): input is Duration.Input => {
+      // Sound: a value that is no duration has none
+      const duration = Duration.fromInput(input as Duration.Input)
+      return Option.exists(duration, (found) => Duration.isFinite(found) && Duration.isPositive(found))
+    }),
+    SchemaTransformation.transform({ decode: (millis): Duration.Input => millis, encode: millisOf })
+  )
+)
+
 export const Input: Schema.Codec<Input, unknown> = Schema.Union([
   Schema.String,
   ToolResult.NonEmptyContent,
@@ -463,6 +480,14 @@ export interface SendOptions extends Details {
    */
   readonly pending?: "keep" | "deny" | undefined
   /**
+   * The time that the turn of this message may take; default: only the limit of the layer (`run.timeouts`). At its end the turn is
+   * stopped, as by `interrupt`, with the outcome `Interrupted` and the reason `"timeout"`: what a model had written stays, a tool under way
+   * is `interrupted`, and later messages are answered next. The time begins when the message is taken, and anew with a decision or
+   * `resume`, so it is not the time in which a person decides. It passes while no process has the session: a turn whose time is over
+   * then is stopped when the session is opened again. An edit of the message has no limit.
+   */
+  readonly timeout?: Duration.Input | undefined
+  /**
    * The treatment of a session that has received a message before.
    *
    * - `"continue"` (default): this is its next message.
@@ -484,6 +509,7 @@ export const SendOptions = struct<SendOptions>()({
   conversation: Schema.optionalKey(runParts.History),
   whenBusy: oneOf(Schema.Literals(["queue", "reject"])),
   pending: oneOf(Schema.Literals(["keep", "deny"])),
+  timeout: Schema.optionalKey(expecting("a duration of more than 0 that ends", Limit)),
   ifExists: oneOf(IfExists),
   ...Details.fields
 })

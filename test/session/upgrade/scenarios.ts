@@ -408,11 +408,17 @@ const snapshots: Scenario = {
       yield* updates(sessions, "held", 66)
       yield* sessions.send("busy", "look a & manager clerk pay 5 & pay 6 & hang b & look c", {
         agent: "desk",
-        messageId: "m1"
+        messageId: "m1",
+        timeout: "36500 days"
       })
       yield* Queue.take(hanging)
       yield* decide(sessions, "busy")
-      yield* sessions.send("busy", "Hello", { messageId: "m2", model: "demo/large", context: { user: "ada" } })
+      yield* sessions.send("busy", "Hello", {
+        messageId: "m2",
+        model: "demo/large",
+        context: { user: "ada" },
+        timeout: "1 hour"
+      })
       yield* sessions.send("busy", "Bye", { messageId: "m3", pending: "deny" })
       yield* updates(sessions, "busy", 66)
       yield* Session.ask("order", "books", { agent: "order", messageId: "m1" })
