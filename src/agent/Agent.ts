@@ -659,10 +659,9 @@ export const asTool = <const Name extends string, R, RDefinition = never>(
  *
  * **Details**
  *
- * Providers also refuse requests by their size: `maxBytes` is the most that texts and files may have together (default
- * 20 MB; the limits of providers are 20 to 32 MB), `maxFiles` the most pictures and documents (default any number). A new
- * view has 70 % of them at most. A report of a provider that cannot be brought within the budget by removing messages is not
- * believed: a request whose messages fit by the estimate is made, and its own report corrects the size.
+ * Providers also refuse requests of more than 20 to 32 MB, or with too many files: see `maxBytes` and `maxFiles`. A
+ * report of a provider that cannot be brought within the budget by removing messages is not believed: a request whose
+ * messages fit by the estimate is made, and its own report corrects the size.
  *
  * **Example** (An agent that forgets old turns)
  *
@@ -692,23 +691,25 @@ export const asTool = <const Name extends string, R, RDefinition = never>(
  * @since 0.1.0
  */
 export const truncate = (options: {
+  /** The tokens that a request may weigh. A heavier request gets a shorter view. */
   readonly threshold: number
+  /** The tokens that a new view weighs at most; default 70 % of `threshold`. */
   readonly target?: number | undefined
+  /** The number of characters that stay of a shortened tool output; default 400. */
   readonly keepOutput?: number | undefined
+  /** The most bytes that texts and files may have together; default 20 MB. A new view has 70 % of them at most. */
   readonly maxBytes?: number | undefined
+  /** The most pictures and documents; default any number. A new view has 70 % of them at most. */
   readonly maxFiles?: number | undefined
 }): agentTypes.Budget => budget.truncate(options)
 
 /**
- * Replaces all but the newest turns (`keepRecent`, default 1, at least 1) by a summary,
- * see `Conversation.compact`. What still passes the threshold then is brought within it
- * as {@link truncate} does.
+ * Replaces all but the newest turns by a summary, see `Conversation.compact`. What still passes the threshold then is
+ * brought within it as {@link truncate} does.
  *
  * **Details**
  *
- * `summarize` may use the model of the agent: `LanguageModel` is provided. Other
- * services, and the usage of its calls, are the caller's matter. Its failure, or a summary
- * without text, ends the run with the reason `BudgetFailed`.
+ * Services that `summarize` needs beside the model, and the usage of its calls, are the caller's matter.
  *
  * **Example** (A summary by the agent's own model)
  *
@@ -747,11 +748,20 @@ export const truncate = (options: {
  * @since 0.1.0
  */
 export const compact = (options: {
+  /** The tokens that a request may weigh. For a heavier request old turns are summarized. */
   readonly threshold: number
+  /** The tokens that a new view weighs at most; default 70 % of `threshold`. */
   readonly target?: number | undefined
+  /** The most bytes that texts and files may have together; default 20 MB. A new view has 70 % of them at most. */
   readonly maxBytes?: number | undefined
+  /** The most pictures and documents; default any number. A new view has 70 % of them at most. */
   readonly maxFiles?: number | undefined
+  /** The number of newest turns that stay as they are, at least 1; default 1. */
   readonly keepRecent?: number | undefined
+  /**
+   * The effect that makes the summary of the old turns. It may use the model of the agent: `LanguageModel` is provided.
+   * If it fails, or the summary has no text, the run ends with the reason `BudgetFailed`.
+   */
   readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
 }): agentTypes.Budget => budget.compact(options)
 

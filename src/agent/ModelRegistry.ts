@@ -183,23 +183,22 @@ export const Sampling = Schema.Struct({
 export type Sampling = typeof Sampling.Type
 
 /**
- * Describes a provider: the options it takes from a definition, and how a model
- * of it is built.
- *
- * **Details**
- *
- * `options` is a Schema of what a definition may set, {@link Sampling} for
- * example; an option it does not declare is refused with its path, and so is
- * every key that `Json.SecretNames` lists. `model` receives the part of
- * the name after the first slash and the decoded options. What its layer needs
- * (an HTTP client, a key) is provided to the layer of the registry.
+ * Describes a provider: the options that it takes from a definition, and the layer of each of its models.
  *
  * @see {@link layer} for an example
  * @category constructors
  * @since 0.1.0
  */
 export const provider = <Options, E, R>(entry: {
+  /**
+   * A Schema of the options that a definition may set, {@link Sampling} for example. An option that it does not declare
+   * is refused with its path, and so is every key that `Json.SecretNames` lists.
+   */
   readonly options: Schema.Decoder<Options>
+  /**
+   * Receives the part of the name after the first slash and the decoded options. What its layer needs (an HTTP client,
+   * a key) is provided to the layer of the registry.
+   */
   readonly model: (model: string, options: Options) => Layer.Layer<LanguageModel.LanguageModel, E, R>
 }): Provider<E, R> => {
   const decode = Json.decode(entry.options, agentData.optionsOfModel)

@@ -44,8 +44,7 @@ const layerDigest = Layer.succeed(Digest.Digest, {
  *
  * **Details**
  *
- * `filename`, `busyTimeout` and `table` are options of `SqliteClient.layerStore`. `shardingConfig` changes the settings
- * of the cluster.
+ * `filename`, `busyTimeout` and `table` are options of `SqliteClient.layerStore`.
  *
  * **Example** (A session)
  *
@@ -72,6 +71,7 @@ const layerDigest = Layer.succeed(Digest.Digest, {
  */
 export const layer = (
   options: Parameters<typeof SqliteClient.layerStore>[0] & {
+    /** Settings of the cluster that differ from its defaults; none by default. */
     readonly shardingConfig?: Partial<ShardingConfig["Service"]> | undefined
   }
 ): Layer.Layer<

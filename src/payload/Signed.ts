@@ -267,13 +267,6 @@ const signingInput = (header: string, payload: Schema.Json) =>
  *
  * **Details**
  *
- * - `as`: the codec that wrote the JSON, e.g. `AgentDefinition.codec`. Its name is
- *   signed too, so the JSON is accepted as nothing else.
- * - `key`: the private key. It is neither written nor logged.
- * - `subject`: the one place that the artefact is signed for, such as a key in a store of
- *   your own. Ask for it with `subject` of {@link verify}. Default none.
- * - `expiresIn`: how long verifiers accept the signature; default for ever.
- *
  * Fails with a `PayloadError` when the key cannot be read, or the JSON holds a lone
  * surrogate, which has no canonical form.
  *
@@ -314,9 +307,19 @@ const signingInput = (header: string, payload: Schema.Json) =>
 export const sign: (
   json: Schema.Json,
   options: {
+    /**
+     * The codec that wrote the JSON, `AgentDefinition.codec` for example. Its name is signed, too, so the JSON is
+     * accepted as nothing else.
+     */
     readonly as: Artefact
+    /** The private key. It is neither written nor logged. */
     readonly key: SigningKey
+    /**
+     * The one place that the artefact is signed for, such as a key in a store of your own; none by default. Ask for it
+     * with `subject` of {@link verify}.
+     */
     readonly subject?: string | undefined
+    /** The time for which verifiers accept the signature; default for ever. */
     readonly expiresIn?: Duration.Input | undefined
   }
 ) => Effect.Effect<Envelope, PayloadError.PayloadError> = Effect.fnUntraced(function* (payload, options) {
@@ -444,8 +447,11 @@ const verifyJson = Effect.fnUntraced(function* (json: Schema.Json, what: string,
 export const verify: (
   input: unknown,
   options: {
+    /** The codec that reads the artefact. A signature for another codec is `Untrusted`. */
     readonly as: Artefact
+    /** The place that the artefact has to be signed for; default: any. */
     readonly subject?: string | undefined
+    /** Limits of the JSON, where they differ from the current `Limits`. */
     readonly limits?: Json.Options["limits"]
   }
 ) => Effect.Effect<Verified, PayloadError.PayloadError, TrustedKeys> = (input, { as: { what }, limits, subject }) =>
@@ -461,13 +467,6 @@ export const verify: (
  *   runs, records of `Session`, and codecs that
  *   `VersionedCodec` makes of your own types. Artefacts inside a signed artefact are
  *   signed with it, and not once more.
- * - `kinds`: the codecs that require a signature, also inside an artefact that requires
- *   none; default all. Records of `Session` have codecs of
- *   their own, so only the default requires signatures of them.
- * - `key`: signs what these codecs encode, so that stores can read what they wrote.
- *   Without it, codecs write unsigned. A stored record is signed with its key in the store:
- *   moved to another key it is refused.
- * - `onVerified`: is run for each verified artefact, e.g. to log who signed it.
  *
  * **Gotchas**
  *
@@ -513,8 +512,17 @@ export const verify: (
  */
 export const required = (
   options: {
+    /**
+     * The codecs that require a signature, also inside an artefact that requires none; default all. Records of
+     * `Session` have codecs of their own, so only the default requires signatures of them.
+     */
     readonly kinds?: ReadonlyArray<Artefact> | undefined
+    /**
+     * The key that signs what these codecs encode, so that stores can read what they wrote. Without it, codecs write
+     * unsigned. A stored record is signed with its key in the store: moved to another key it is refused.
+     */
     readonly key?: SigningKey | undefined
+    /** Runs for each verified artefact, to log who signed it for example; nothing by default. */
     readonly onVerified?: ((verified: Verified) => Effect.Effect<void>) | undefined
   } = {}
 ): Layer.Layer<never, never, TrustedKeys> => {

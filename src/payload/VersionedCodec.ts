@@ -54,16 +54,6 @@ const toPayloadError =
 /**
  * Makes the arm of one version.
  *
- * **Details**
- *
- * - `wire`: the schema of exactly this version, the version field included.
- * - `onExcessProperty`: keys that the wire schema does not declare are an
- *   `"error"` (default), or are left out with `"ignore"`.
- * - `toCurrent`: all steps from the wire value to the current value.
- * - `fromCurrent`: writes the current value in this version, see
- *   {@link lossless} and {@link lossy}. It fails with a reason such as
- *   `PayloadError.invalid([...])` where nothing sensible can be written at all.
- *
  * **Example** (Two versions)
  *
  * ```ts
@@ -107,10 +97,20 @@ const toPayloadError =
  * @since 0.1.0
  */
 export const arm = <T, W>(options: {
+  /** The number of the version. */
   readonly version: number
+  /** The Schema of exactly this version, the version field included. */
   readonly wire: Schema.Codec<W, unknown>
+  /**
+   * The treatment of keys that `wire` does not declare: `"error"` (default) refuses them, `"ignore"` leaves them out.
+   */
   readonly onExcessProperty?: "error" | "ignore" | undefined
+  /** All steps from the value of this version to the current value. */
   readonly toCurrent: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError>
+  /**
+   * Writes the current value in this version, see {@link lossless} and {@link lossy}. It fails with a reason such as
+   * `PayloadError.invalid([...])` if nothing sensible can be written.
+   */
   readonly fromCurrent: (current: T) => Effect.Effect<WriteResult<W>, PayloadError.Reason | PayloadError.PayloadError>
 }): Arm<T> => ({
   version: options.version,
@@ -232,19 +232,6 @@ export interface VersionedCodec<in out T> {
  *
  * **Details**
  *
- * - `what` names the data in messages.
- * - `field` is the name of the version field, read before anything else. If it
- *   is missing, not a number or none of the arms' versions, decoding fails with
- *   `UnsupportedVersion`; then the arm of that version decodes, and its steps
- *   lead to the current value.
- * - `type` is the schema of the value in memory; only its type side is used, by
- *   `schema`.
- * - `data` lists places below which keys are data and not options, as JSON
- *   Pointers, where the token `*` is any one token and `**` any number of them:
- *   with `["/tools/*\/parameters"]` a tool may have a parameter called `password`.
- *   `Redacted` values are found there all the same.
- * - `unversioned` is the version of a document without the field; none by default.
- *
  * Encoding fails with `Secret` for `Redacted` values and keys of
  * `Json.SecretNames`, with `ForbiddenKey` for forbidden keys, and with
  * `LossyEncoding` for losses that the call does not allow.
@@ -282,11 +269,24 @@ export interface VersionedCodec<in out T> {
  * @since 0.1.0
  */
 export const make = <T>(options: {
+  /** The name of the data in messages. */
   readonly what: string
+  /**
+   * The name of the version field, which is read before anything else. If it is missing, not a number or no version of
+   * `arms`, decoding fails with `UnsupportedVersion`.
+   */
   readonly field: string
+  /** The Schema of the value in memory. Only its type side is used, by `schema`. */
   readonly type: Schema.Schema<T>
+  /** The supported versions, at least one. The newest version is written by default. */
   readonly arms: ReadonlyArray<Arm<T>>
+  /**
+   * Places below which keys are data and not options, as JSON Pointers, where the token `*` is any one token and `**`
+   * any number of them; none by default. With `["/tools/*\/parameters"]` a tool may have a parameter called `password`.
+   * `Redacted` values are found there all the same.
+   */
   readonly data?: ReadonlyArray<string> | undefined
+  /** The version of a document without the field; none by default. */
   readonly unversioned?: number | undefined
 }): VersionedCodec<T> => {
   const { data = [], field, unversioned, what } = options
@@ -375,9 +375,8 @@ export const make = <T>(options: {
  *
  * **Details**
  *
- * The document holds the version, then the members of `header`, then the value:
- * under `member`, or else its own members beside the version. `version` is 1
- * and `field` is `"version"` unless others are given.
+ * The document holds the version, then the members of `header`, then the value: under `member`, or else its own members
+ * beside the version.
  *
  * **Example** (A value under a member, a value beside its version)
  *
@@ -401,12 +400,19 @@ export const make = <T>(options: {
  * @since 0.1.0
  */
 export const single = <T>(options: {
+  /** The name of the data in messages. */
   readonly what: string
+  /** The Schema of the value. */
   readonly value: Schema.Codec<T, unknown>
+  /** The member that holds the value; default: the value's own members are beside the version. */
   readonly member?: string | undefined
+  /** Members between the version and the value, with constant texts; none by default. */
   readonly header?: { readonly [key: string]: string } | undefined
+  /** The number of the version; default 1. */
   readonly version?: number | undefined
+  /** The name of the version field; default `"version"`. */
   readonly field?: string | undefined
+  /** Places below which keys are data and not options, as for {@link make}; none by default. */
   readonly data?: ReadonlyArray<string> | undefined
 }): VersionedCodec<T> => {
   const { field = "version", header = {}, member, value, version = 1, what } = options

@@ -46,9 +46,6 @@ let entity: typeof sessionEntity | undefined
  * - A process that is shut down lets tool calls under way finish, for `drainTime` (default 10 seconds) at most. The next
  *   process resumes the turn after the last event.
  * - A session that is not used leaves the memory after `idleTime`, even while its events are read. It waits in the store.
- * - `retention`: the messages of the cluster that were answered are deleted from its tables after this long; default 1
- *   day. The `SqlClient` is the client of the cluster.
- * - `timeout`: as in {@link layerClient}.
  *
  * **Example** (One process with a database in a file)
  *
@@ -76,8 +73,14 @@ let entity: typeof sessionEntity | undefined
 export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
   agents: sessionTypes.HostedAll<Rs>,
   options?: sessionTypes.Options & {
+    /** The time that tool calls under way have to finish when the process is shut down; default 10 seconds. */
     readonly drainTime?: Duration.Input | undefined
+    /**
+     * The time after which answered messages of the cluster are deleted from its tables; default 1 day. The `SqlClient`
+     * is the client of the cluster.
+     */
     readonly retention?: Duration.Input | undefined
+    /** The time without an answer after which a call is made again, as in {@link layerClient}; default 30 seconds. */
     readonly timeout?: Duration.Input | undefined
   }
 ): Layer.Layer<Session.Session, never, Rs[number] | VersionedStore.VersionedStore | Sharding | SqlClient> => {
@@ -100,16 +103,20 @@ export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
  * It needs neither the agents nor the store, only a `Sharding` service of a client: `NodeClusterHttp.layer` with
  * `clientOnly: true`. A message that was sent is delivered although its caller leaves, or no runner is there.
  *
- * `timeout` (default 30 seconds): a call that was not answered for this long is made again, and the events of a session that
- * was silent are asked for again, wherever the session is then: a machine that is gone does not close its connections. A
- * call that was not answered for about four times as long fails with `Unreachable`. The message may be stored then: send it
- * again with the same `messageId`.
+ * A call that was not answered for about four times the `timeout` fails with `Unreachable`. The message may be stored
+ * then: send it again with the same `messageId`.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerClient = (options?: {
+  /** The `namespace` of the runners' layer; default as there. */
   readonly namespace?: string | undefined
+  /**
+   * The time without an answer after which a call is made again; default 30 seconds. Events of a session that was
+   * silent for this long are asked for again, wherever the session is then: a machine that is gone does not close its
+   * connections.
+   */
   readonly timeout?: Duration.Input | undefined
 }): Layer.Layer<Session.Session, never, Sharding> =>
   Layer.effect(

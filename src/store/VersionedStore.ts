@@ -366,6 +366,7 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
  * @since 0.1.0
  */
 export const layerSql = (options?: {
+  /** The name of the table; default `"effect_emissary_store"`. */
   readonly table?: string | undefined
 }): Layer.Layer<storage.VersionedStore, storage.VersionedStoreError, SqlClient.SqlClient> =>
   Layer.effect(

@@ -115,13 +115,21 @@ export class ToolContractError extends Schema.TaggedError<ToolContractError>("ef
  * @since 0.1.0
  */
 export const make = (options: {
+  /** The name of the tool. A name that no model could use is refused. */
   readonly name: string
+  /** The description for the model; none by default. */
   readonly description?: string | undefined
+  /** A JSON Schema of the arguments. */
   readonly parameters: JsonObject
+  /** A JSON Schema of the results; none by default. */
   readonly success?: JsonObject | undefined
+  /** A JSON Schema of the values of failures; none by default. */
   readonly failure?: JsonObject | undefined
+  /** The time that a call may take; default 10 seconds. */
   readonly timeout?: Duration.Input | undefined
+  /** The calls that a person has to approve; default `"never"`. */
   readonly approval?: ToolContract["approval"] | undefined
+  /** Hints of the tool, such as `readonly` and `idempotent`; none by default. */
   readonly annotations?: ToolContract["annotations"] | undefined
 }): Effect.Effect<ToolContract, ToolContractError> =>
   Effect.suspend(() => {

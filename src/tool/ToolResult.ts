@@ -128,9 +128,13 @@ export const textPart = (text: string, options?: ProviderOptions): TextPart =>
  * @since 0.1.0
  */
 export const filePart = (options: {
+  /** The media type, such as `"image/png"`. */
   readonly mediaType: string
+  /** The bytes, their Base64, or a URL where the file is. */
   readonly data: string | Uint8Array | URL
+  /** The name of the file; none by default. */
   readonly fileName?: string | undefined
+  /** Options of providers for this part; none by default. */
   readonly options?: ProviderOptions | undefined
 }): FilePart => ({
   type: "file",

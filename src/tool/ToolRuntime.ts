@@ -34,18 +34,12 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *
  * **Details**
  *
- * `dispatch` receives every call, and `local`, the effect that executes it here. Return `local` for calls that have a
- * body here (`Option.isSome(call.execute)`), which are calls of tools with handlers and of agents that are tools: these
- * bodies do not run otherwise. Arguments are checked before, and results of calls without a body after it.
+ * A call has a body here (`Option.isSome(call.execute)`) if its tool has a handler or is an agent: the body does not
+ * run unless `dispatch` returns `local`. Arguments are checked before `dispatch`, and results of calls without a body
+ * after it.
  *
- * `concurrency` defaults to 1. `stubs: false` is for a runtime that cannot execute calls
- * without a body; a run that has such tools then refuses to start.
- *
- * A local body ends by its own timeout. The timeout of a call without a body is enforced where the
- * call is executed; a `dispatch` that does not return ends as `timeout_error` after the timeout
- * and `margin` (default 5 seconds).
- *
- * A `dispatch` that dies becomes an `unhandled_error` result.
+ * A local body ends by its own timeout. The timeout of a call without a body is enforced where the call is executed; a
+ * `dispatch` that does not return ends as `timeout_error` after the timeout and the `margin`.
  *
  * **Example** (Calls that another process executes)
  *
@@ -84,9 +78,22 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  * @since 0.1.0
  */
 export const layer = (options: {
+  /**
+   * Receives every call, and `local`, the effect that executes the call here. Return `local` for a call that has a body
+   * here. If `dispatch` dies, the result is an `unhandled_error`.
+   */
   readonly dispatch: (call: toolCall.BoundCall, local: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
+  /** The number of calls of one answer that run at a time; default 1. */
   readonly concurrency?: number | "unbounded" | undefined
+  /**
+   * `false` for a runtime that cannot execute calls without a body: a run with tools without a body then refuses to
+   * start; default `true`.
+   */
   readonly stubs?: boolean | undefined
+  /**
+   * The time beyond the timeout of the tool after which a `dispatch` that does not return ends as `timeout_error`;
+   * default 5 seconds.
+   */
   readonly margin?: Duration.Input | undefined
 }): Layer.Layer<never> => {
   const margin = Duration.fromInputUnsafe(options.margin ?? toolCall.defaultMargin)
@@ -115,13 +122,13 @@ const layerLocal = (concurrency: number | "unbounded"): Layer.Layer<never> =>
 export const layerInline: Layer.Layer<never> = layerLocal(1)
 
 /**
- * Executes calls here, `maxConcurrency` of a batch at once (default 5). A number
- * below 1 counts as 1.
+ * Executes calls here, several of a batch at once.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerConcurrent = (options?: {
+  /** The number of calls of a batch that run at once; default 5. A number below 1 counts as 1. */
   readonly maxConcurrency?: number | "unbounded" | undefined
 }): Layer.Layer<never> => layerLocal(options?.maxConcurrency ?? 5)
 

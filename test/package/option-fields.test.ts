@@ -69,51 +69,78 @@ const lead = (module: Module, typeName: unknown): Place | undefined => {
   return module.imported.get(name) ?? { path: module.source.path, name }
 }
 
-/** The fields of a type that have no comment, as `<path>:<line> <field>`, with the fields of the types that it is made of. */
+/** The fields of a type without a comment, as `<path>:<line> <field>`, with the fields of the types that it is made of. */
 const bareFields = (place: Place | undefined, seen: Set<string>): ReadonlyArray<string> => {
   const module = modules.get(place?.path ?? "")
   if (place === undefined || module === undefined || seen.has(`${place.path} ${place.name}`)) return []
   seen.add(`${place.path} ${place.name}`)
   const declaration = module.declared.get(place.name)
   if (declaration === undefined) return bareFields(module.exported.get(place.name)?.place, seen)
-  const { path, lineAt } = module.source
-  const enter = (node: Node): ReadonlyArray<string> => {
-    switch (node.type) {
-      case "TSPropertySignature":
-        if (docBefore(module.source, node) !== "") return []
-        return [`${path}:${lineAt(node.start)} ${nameOf(node["key"])}`]
-      // the comment of a union describes its alternatives
-      case "TSUnionType":
-      case "TSMethodSignature":
-      case "TSTypeParameterDeclaration":
-        return []
-      case "TSTypeReference":
-      case "TSInterfaceHeritage": {
-        const inside = nodesOf(isNode(node["typeArguments"]) ? node["typeArguments"]["params"] : [])
-        return [...bareFields(lead(module, node["typeName"] ?? node["expression"]), seen), ...inside.flatMap(enter)]
-      }
-      default:
-        return childrenOf(node).flatMap(enter)
+  return childrenOf(declaration.node).flatMap((node) => bareIn(module, node, seen))
+}
+
+const bareIn = (module: Module, node: Node, seen: Set<string>): ReadonlyArray<string> => {
+  switch (node.type) {
+    case "TSPropertySignature":
+      if (docBefore(module.source, node) !== "") return []
+      return [`${module.source.path}:${module.source.lineAt(node.start)} ${nameOf(node["key"])}`]
+    // the comment of a union describes its alternatives
+    case "TSUnionType":
+    case "TSMethodSignature":
+    case "TSTypeParameterDeclaration":
+      return []
+    case "TSTypeReference":
+    case "TSInterfaceHeritage": {
+      const inside = nodesOf(isNode(node["typeArguments"]) ? node["typeArguments"]["params"] : [])
+      const named = bareFields(lead(module, node["typeName"] ?? node["expression"]), seen)
+      return [...named, ...inside.flatMap((each) => bareIn(module, each, seen))]
     }
+    default:
+      return childrenOf(node).flatMap((child) => bareIn(module, child, seen))
   }
-  return childrenOf(declaration.node).flatMap(enter)
+}
+
+/** The types of the parameters `options` of the functions that a module exports. One line is described by its function. */
+const optionsIn = (source: Source, node: Node): ReadonlyArray<Node> => {
+  if (node.type === "BlockStatement") return []
+  const type = node["typeAnnotation"]
+  if (node.type === "Identifier" && node["name"] === "options" && isNode(type)) {
+    return source.text.slice(type.start, type.end).includes("\n") ? [type] : []
+  }
+  return childrenOf(node).flatMap((child) => optionsIn(source, child))
 }
 
 const isOptions = (name: string, doc: string): boolean =>
   /(?:Options|Config)$/.test(name) || /@category options\b/.test(doc)
 
+const publicModules = [...modules.values()].filter(
+  ({ source: { path } }) => !/\/(?:internal|wire)\//.test(path) && !path.endsWith("/index.ts")
+)
+
 describe("HOUSE-10 options", () => {
   it("each field of a public option type has a comment of its own", () => {
     const seen = new Set<string>()
-    const bare = [...modules.values()]
-      .filter(({ source: { path } }) => !/\/(?:internal|wire)\//.test(path) && !path.endsWith("/index.ts"))
-      .flatMap((module) =>
-        [...module.exported].flatMap(([name, { doc, place }]) => {
-          const declared = modules.get(place.path)?.declared.get(place.name)
-          return isOptions(name, doc + (declared?.doc ?? "")) ? bareFields(place, seen) : []
-        })
-      )
+    const bare = publicModules.flatMap((module) =>
+      [...module.exported].flatMap(([name, { doc, place }]) => {
+        const declared = modules.get(place.path)?.declared.get(place.name)
+        return isOptions(name, doc + (declared?.doc ?? "")) ? bareFields(place, seen) : []
+      })
+    )
     assert.isAbove(seen.size, 50)
     assert.deepStrictEqual(bare, [])
+  })
+
+  it("each field of the options of a public function has a comment of its own", () => {
+    const types = publicModules.flatMap((module) =>
+      nodesOf(module.source.program["body"])
+        .filter(({ type }) => type === "ExportNamedDeclaration")
+        .flatMap((node) => optionsIn(module.source, node))
+        .map((type) => ({ module, type }))
+    )
+    assert.isAbove(types.length, 10)
+    assert.deepStrictEqual(
+      types.flatMap(({ module, type }) => bareIn(module, type, new Set())),
+      []
+    )
   })
 })
