@@ -1,7 +1,7 @@
 /**
  * Certificates: each short script with trouble at each of its steps.
  *
- * `npm run worlds -- --exhaustive` runs them all, `--script edit` those of one script, and `--part 3/8` every eighth world from the third one on. A run that was
+ * `npm run worlds -- --exhaustive` runs them all, `--script edit` those of one script, `--kind "two kills"` those of one kind, and `--part 3/8` every eighth world from the third one on. A run that was
  * cut, or had its `--minutes`, continues where it ended: its place is in `.generated/worlds`, until `src` changes. At the end, and when it is
  * cut by its time, the figures of all parts are written to `bench/WORLDS.md`. `--at` with the places of a world that went wrong prints its trace.
  */
@@ -203,6 +203,7 @@ export interface Options {
   readonly part: string
   readonly script: string | undefined
   readonly home: string | undefined
+  readonly kind: string | undefined
   readonly at: string | undefined
 }
 
@@ -219,7 +220,7 @@ const show = async (script: short.Name, home: short.Home, at: Places) => {
 const variants = (scripts: ReadonlyArray<short.Name>, homes: ReadonlyArray<short.Home>) =>
   scripts.flatMap((script) => homes.map((home) => ({ script, home })))
 
-export const run = async ({ at, home, minutes, part, script }: Options) => {
+export const run = async ({ at, home, kind: only, minutes, part, script }: Options) => {
   const scripts = variants(
     short.names.filter((name) => script === undefined || name === script),
     short.homes.filter((name) => home === undefined || name === home)
@@ -239,7 +240,7 @@ export const run = async ({ at, home, minutes, part, script }: Options) => {
   let faults = 0
   for (const [kind, placesOf] of Object.entries(kinds)) {
     for (const { home, script } of scripts) {
-      if (isOver()) break
+      if (isOver() || (only ?? kind) !== kind) break
       const base = await baseOf(script, home)
       const places = placesOf(base).filter((_, place) => place % parts === index - 1)
       const about = { ...base, script, home, kind, part: `${index}of${parts}`, source, commit, worlds: places.length }

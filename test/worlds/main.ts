@@ -43,6 +43,7 @@ const { values } = parseArgs({
     tests: { type: "boolean", default: false },
     only: text,
     script: text,
+    kind: text,
     home: text,
     at: text,
     ...Object.fromEntries(names.map((name) => [name, text]))
@@ -150,8 +151,8 @@ if (values.mutants) {
 }
 
 if (values.exhaustive) {
-  const { at, home, part, script } = values
-  await exhaustive.run({ minutes: Number(minutes), part: part ?? "1/1", script, home, at })
+  const { at, home, kind, part, script } = values
+  await exhaustive.run({ minutes: Number(minutes), part: part ?? "1/1", script, home, kind, at })
   process.exit()
 }
 

@@ -192,15 +192,18 @@ export const scripts = {
       yield* until(world, isIdle)
     })
   ),
-  interrupt: chat(new RegExp(`^user m1, ${answer}, ${call}(?:, ${answer})?, user m2, ${answer}$`), (world, diary) =>
-    Effect.gen(function* () {
-      const { perform, send } = userOf(world, diary)
-      yield* send("m1", "|once")
-      yield* started
-      yield* perform("interrupt", (sessions) => sessions.interrupt(session))
-      yield* send("m2")
-      yield* until(world, isIdle)
-    })
+  // Where the process dies twice, the user stops waiting for the call and interrupts the turn before it
+  interrupt: chat(
+    new RegExp(`^user m1(?:, ${answer}(?:, ${call}(?:, ${answer})?)?)?, user m2, ${answer}$`),
+    (world, diary) =>
+      Effect.gen(function* () {
+        const { perform, send } = userOf(world, diary)
+        yield* send("m1", "|once")
+        yield* started
+        yield* perform("interrupt", (sessions) => sessions.interrupt(session))
+        yield* send("m2")
+        yield* until(world, isIdle)
+      })
   ),
   withdraw: chat(new RegExp(`^user m1, ${answer}, ${call}, ${answer}(?:, user m2, ${answer})?$`), (world, diary) =>
     Effect.gen(function* () {
