@@ -94,8 +94,8 @@ export interface Options {
   /** The key that the client has, so that it is masked in texts of the provider that are kept; none by default. */
   readonly apiKey?: Redacted.Redacted<string> | undefined
   /**
-   * The environment variable that has the key. An error is about this variable if the provider refuses the key; none by
-   * default.
+   * The environment variable that has the key; none by default. If the provider refuses the key, the error names this
+   * variable.
    */
   readonly apiKeyVariable?: string | undefined
   /**

@@ -160,7 +160,7 @@ export interface Options<
   /**
    * The name of a step; the routes are then branches. A step of a branch that ends without a route of its own continues
    * with the named step. A route to the named step, or to a step after it, leaves the branch. Without `afterBranches`
-   * the plan continues with the step that is declared after the end of the route.
+   * the plan continues with the step that is declared after the step of the route.
    */
   readonly afterBranches?: After | undefined
   /**

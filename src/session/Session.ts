@@ -888,8 +888,8 @@ export const layer = <Rs extends readonly [unknown, ...Array<unknown>]>(
   agents: sessionTypes.HostedAll<Rs>,
   options?: sessionTypes.Options & {
     /**
-     * The time after which a session whose process hangs is free, and the same for a process that died where the store
-     * cannot know; default 10 seconds. After ten times that the session is free whatever is stored.
+     * The time after which another process may take a session whose process hangs, or has died without a sign in the
+     * store; default 10 seconds. After ten times that the session is free whatever is stored.
      */
     readonly leaseTime?: Duration.Input | undefined
     /** The time that tool calls under way have to finish when the layer is closed; default 10 seconds. */

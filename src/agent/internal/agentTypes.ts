@@ -105,8 +105,8 @@ export interface ResumeOptions {
   /** The `RunContext` from here on, open calls included; default: the context of the state. */
   readonly context?: JsonObject | undefined
   /**
-   * The number of model calls for this message; default: `maxSteps` of the agent. It is rounded down, and a number
-   * below 1 counts as 1, as `NaN` does.
+   * The number of model calls for this message, or `"unlimited"`; default: `maxSteps` of the agent. It is rounded down,
+   * and a number below 1 counts as 1, as `NaN` does.
    */
   readonly maxSteps?: MaxSteps | undefined
   /** Limits of time, see `Agent.Timeouts`; none by default, except the timeout of each tool (10 seconds). */
@@ -380,7 +380,7 @@ export interface Config<
   readonly instructions?: Instructions | undefined
   /** The tools that the model may call, see `Agent.Tools`; none by default. */
   readonly toolkit?: ToolsIn | undefined
-  /** The number of model calls for each message of the user; default 16. */
+  /** The number of model calls for each message of the user, or `"unlimited"`; default 16. */
   readonly maxSteps?: number | "unlimited" | undefined
   /**
    * A Schema that the final answer is decoded with. An answer that does not fit ends the run as `InvalidOutput`.
