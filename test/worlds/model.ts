@@ -273,6 +273,8 @@ const ofRun = (rules: Rules, self: Model, event: Run.Event): Next => {
         said,
         calls: rules.callsAfterRewind(self.calls),
         pending: [],
+        // A call of a later answer may have the same id
+        decisions: [],
         isInterrupted: false,
         outcome: "Interrupted",
         ...(self.failure && { failure: self.failure })
