@@ -22,7 +22,10 @@ export {
    * - `StepStarted`: a model call begins. `step` counts from 1 for each user message.
    * - `StepRetried`: the model call of the current step is made again (`modelRetry`). Earlier
    *   deltas of this step are void.
-   * - `TextDelta`, `ReasoningDelta`: a piece of the answer's text, or of the model's reasoning.
+   * - `TextDelta`, `ReasoningDelta`: a piece of the answer's text, or of the model's reasoning. `index` is the index of its part
+   *   in the content of the stored answer.
+   * - `CallDelta`: a call begins, or a piece of its arguments as text, under the id and the name of the stored call. The first
+   *   delta may be empty. Arguments whose text cannot be shown piece by piece come as one delta.
    * - `StepFinished`: the model answered. `usage` is the usage of this step, `total` the usage of the run so far.
    * - `ToolStarted`: a tool call is about to run.
    * - `ToolProgress`: a tool reports progress (`context.preliminary` of its handler). Not stored.

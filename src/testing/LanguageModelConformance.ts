@@ -307,6 +307,7 @@ const askParts = (
 const collect = (parts: ReadonlyArray<Response.AnyPart>): modelMessages.ResponseContent => {
   const accumulator = modelMessages.accumulator()
   for (const part of parts) accumulator.add(part)
+  accumulator.end()
   return accumulator.result()
 }
 

@@ -26,6 +26,7 @@ describe("AGENT-5 stream", () => {
       "StateChanged",
       "StepStarted",
       "ReasoningDelta",
+      "CallDelta",
       "StepFinished",
       "ToolStarted",
       "ToolFinished",

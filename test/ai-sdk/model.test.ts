@@ -31,6 +31,7 @@ const stream = (answer: Answer) =>
 const collect = (parts: ReadonlyArray<Response.AnyPart>) => {
   const accumulator = modelMessages.accumulator()
   for (const part of parts) accumulator.add(part)
+  accumulator.end()
   return accumulator.result()
 }
 

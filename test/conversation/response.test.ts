@@ -17,6 +17,7 @@ const finish = (reason: Response.FinishReason) => Response.makePart("finish", { 
 const collect = (parts: Iterable<Response.AnyPart>) => {
   const collected = modelMessages.accumulator()
   for (const part of parts) collected.add(part)
+  collected.end()
   return collected.result()
 }
 
@@ -84,7 +85,7 @@ const whole = (pieces: ReadonlyArray<Piece>): ReadonlyArray<Response.AnyPart> =>
   finish("tool-calls")
 ]
 
-/** Every block starts before the first one ends, as parallel blocks do. */
+/** Every block with a character begins before the first one ends, as parallel blocks do. */
 const streamed = (pieces: ReadonlyArray<Piece>, withStarts: boolean): ReadonlyArray<Response.AnyPart> => {
   const starts: Array<Response.AnyPart> = []
   const rest: Array<Response.AnyPart> = []
@@ -100,11 +101,13 @@ const streamed = (pieces: ReadonlyArray<Piece>, withStarts: boolean): ReadonlyAr
       rest.push(Response.makePart("tool-params-end", { id }), part)
     } else {
       const type = piece.type
-      const [first = "", ...others] = piece.pieces
+      const [first, ...others] = piece.pieces.filter((delta) => delta !== "")
       if (withStarts) starts.push(Response.makePart(`${type}-start`, { id }))
-      starts.push(Response.makePart(`${type}-delta`, { id, delta: first }))
+      if (first !== undefined) starts.push(Response.makePart(`${type}-delta`, { id, delta: first }))
       for (const delta of others) rest.push(Response.makePart(`${type}-delta`, { id, delta }))
-      rest.push(Response.makePart(`${type}-end`, { id, metadata: piece.metadata }))
+      const end = Response.makePart(`${type}-end`, { id, metadata: piece.metadata })
+      if (first === undefined) starts.push(end)
+      else rest.push(end)
     }
   }
   return [...starts, ...rest]

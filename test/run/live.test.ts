@@ -53,8 +53,8 @@ describe("HOUSE-2 the handle of a run", () => {
       assert.strictEqual(deltasOf(views).join(""), written)
       assert.strictEqual(yield* Effect.map(AgentEvent.result(Stream.fromIterable(views)), ({ text }) => text), written)
       assert.deepStrictEqual(
-        views.filter(({ _tag }) => _tag !== "TextDelta"),
-        late.filter(({ _tag }) => _tag !== "TextDelta")
+        views.filter((view) => !("delta" in view)),
+        late.filter((view) => !("delta" in view))
       )
     }
     const [many = 0, fewer = 0, one] = found.map((views) => deltasOf(views).length)

@@ -209,8 +209,9 @@ export type AgentEvent<A> = Data.TaggedEnum<{
   RunStarted: { readonly runId: string; readonly agent: string; readonly resumed: boolean; readonly state: State }
   StepStarted: { readonly step: number; readonly purpose: Purpose; readonly state: State }
   StepRetried: { readonly step: number; readonly attempt: number }
-  TextDelta: { readonly delta: string }
-  ReasoningDelta: { readonly delta: string }
+  TextDelta: DeltaOf
+  ReasoningDelta: DeltaOf
+  CallDelta: CallOf & DeltaOf
   StepFinished: {
     readonly step: number
     readonly message: AssistantMessage
@@ -226,6 +227,11 @@ export type AgentEvent<A> = Data.TaggedEnum<{
   StateChanged: { readonly event: Event; readonly state: State }
   RunFinished: { readonly result: Result<A> }
 }>
+
+interface DeltaOf {
+  readonly index: number
+  readonly delta: string
+}
 
 interface CallOf {
   readonly callId: string

@@ -270,13 +270,10 @@ const callOf = ({ calls }: runParts.State, callId: string) => {
   return { callId, name, arguments: args }
 }
 
-/** Two deltas of one text as one. */
+/** Two deltas of one part as one. */
 export const joinDeltas: liveRun.Join<agentTypes.AgentEvent<unknown>> = (before, next) => {
-  if (
-    (next._tag === "TextDelta" && before._tag === "TextDelta") ||
-    (next._tag === "ReasoningDelta" && before._tag === "ReasoningDelta")
-  ) {
-    return { _tag: next._tag, delta: before.delta + next.delta }
+  if ("delta" in next && "delta" in before && next._tag === before._tag) {
+    return next.index === before.index ? { ...next, delta: before.delta + next.delta } : undefined
   }
   if (next._tag !== "Child" || before._tag !== "Child" || next.callId !== before.callId) return undefined
   const event = joinDeltas(before.event, next.event)

@@ -22,7 +22,6 @@ import * as Message from "../../conversation/Message.ts"
 import type { TokenCounter } from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
-import * as thoughts from "../../conversation/internal/thoughts.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as answerText from "../../payload/internal/answerText.ts"
 import {
@@ -137,17 +136,15 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
     )
   }
   const { approvals, content, finishReason, model, response, usage } = answered.success
-  const named = withCanonicalNames(content, resolved.tools)
   const [approval] = approvals
   if (approval !== undefined) {
     yield* recordDiscarded(step, usage)
-    const call = named.find((part) => part.type === "tool-call" && part.id === approval.callId)
+    const call = content.find((part) => part.type === "tool-call" && part.id === approval.callId)
     const tool = call?.type === "tool-call" ? call.name : undefined
     return yield* recorder.fail(agentReason.makeReason("ApprovalByProvider", { ...approval, ...defined({ tool }) }))
   }
-  const relabelled = history.relabelCalls(recorder.state.conversation, named)
-  const message = yield* Message.assistant(relabelled, { usage, model, finishReason, response })
-  if (hasResult(relabelled) && Result.isFailure(history.append(recorder.state.conversation, message))) {
+  const message = yield* Message.assistant(content, { usage, model, finishReason, response })
+  if (hasResult(content) && Result.isFailure(history.append(recorder.state.conversation, message))) {
     yield* recordDiscarded(step, usage)
     return yield* recorder.fail(modelFailed(failRequest("generateText", strayResult()), resolved.modelName))
   }
@@ -213,16 +210,6 @@ const strayResult = once(
       metadata: { [publicDescription]: true }
     })
 )
-
-const withCanonicalNames = (
-  content: ReadonlyArray<Message.AssistantPart>,
-  tools: ToolSet
-): ReadonlyArray<Message.AssistantPart> =>
-  content.map((part) => {
-    if (part.type !== "tool-call" && part.type !== "tool-result") return part
-    const name = tools.canonicalName(part.name)
-    return name === part.name ? part : { ...part, name }
-  })
 
 /** The check of an answer that is the agent's output: a call of the output tool, or the final text. */
 function* checkOutput(
@@ -435,30 +422,28 @@ const exchange = Effect.fnUntraced(function* (
     ? asking()
     : durable.exchange(`model/${action.step}`, Effect.suspend(asking))
   if (step.streaming && !(isAsked && action.purpose === "answer")) {
-    showPieces(
-      step.recorder,
-      found.answer.content.filter((part) => part.type === "text" || part.type === "reasoning")
-    )
+    show(step.recorder, modelMessages.deltasOf(found.answer.content))
   }
   return found
 })
 
-/** Shows the deltas of pieces. */
-const showPieces = (recorder: Step["recorder"], pieces: ReadonlyArray<thoughts.Piece>): void => {
+const show = (recorder: Step["recorder"], deltas: ReadonlyArray<modelMessages.Delta>): void => {
   if (!recorder.isShown) return
-  for (const { text: delta, type } of pieces) {
-    recorder.show({ _tag: type === "text" ? "TextDelta" : "ReasoningDelta", delta })
-  }
+  for (const delta of deltas) recorder.show(delta)
 }
 
 const askModel = Effect.fnUntraced(function* (
   step: Step,
   action: runTransition.ActionOf<"CallModel">
 ): Effect.fn.Return<durability.Exchange> {
-  const accumulator = modelMessages.accumulator(action.purpose === "structured")
+  const { calls, recorder, resolved, services } = step
+  const accumulator = modelMessages.accumulator({
+    isObject: action.purpose === "structured",
+    toolName: resolved.tools.canonicalName,
+    labels: new history.CallLabels(history.asHistory(recorder.state.conversation))
+  })
   const limits = yield* Limits
-  const { calls, services } = step
-  step.recorder.written = accumulator
+  recorder.written = accumulator
   const sent = yield* Effect.result(
     calls === undefined
       ? sendRequest(step, action, accumulator)
@@ -526,21 +511,21 @@ const streamAnswer = Effect.fnUntraced(function* (
   accumulator: modelMessages.StreamAccumulator
 ) {
   const { maxBytes } = yield* Limits
-  const live = new thoughts.LiveReader()
   const reading = Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
-    accumulator.add(part)
+    const deltas = accumulator.add(part)
     const size = accumulator.size()
     if (size > maxBytes) {
       const problem = tooLargeAnswer("the model", `at most ${maxBytes} bytes`, `at least ${size}`)
       return Effect.fail(invalidAnswer("streamText", { problem, overLimit: true }))
     }
     if (part.type === "error") return Effect.fail(streamError(part.error))
-    showPieces(recorder, live.add(part))
+    show(recorder, deltas)
     return Effect.void
   })
-  // The part of an answer that was stopped is what its reader has seen
-  yield* Effect.onInterrupt(reading, () => Effect.sync(() => showPieces(recorder, live.end())))
-  showPieces(recorder, live.end())
+  yield* Effect.ensuring(
+    reading,
+    Effect.sync(() => show(recorder, accumulator.end()))
+  )
   return "streamText"
 })
 

@@ -271,10 +271,10 @@ export const observe = (
   let first: bigint | undefined
   const add: typeof parts.add = (part) => {
     first ??= clock.currentTimeNanosUnsafe()
-    parts.add(part)
+    return parts.add(part)
   }
   const checked = Effect.flatMap(
-    call.send({ add, result: () => parts.result(), size: () => parts.size() }),
+    call.send({ add, end: () => parts.end(), result: () => parts.result(), size: () => parts.size() }),
     (method) => {
       const error = call.failure(method)
       return error === undefined ? Effect.succeed(method) : Effect.fail(error)

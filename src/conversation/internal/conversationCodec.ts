@@ -84,7 +84,8 @@ const repairParts = (self: history.Facts, parts: ReadonlyArray<AssistantPart>, p
   const providerLabels: Labels = new Map()
   const made = new Set<string>()
   const check = history.makePartChecker(self, place, true)
-  const fresh = history.makeFreshIds(self, parts)
+  const ids = parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : []))
+  const fresh = history.makeFreshIds(self, new Set(ids))
 
   const addCall = (given: ToolCallPart): void => {
     const { text: _, ...bare } = given

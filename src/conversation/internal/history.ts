@@ -1500,9 +1500,8 @@ export const makePartChecker = (self: Facts, place: Place, textsFit: boolean) =>
 
 // New ids of calls
 
-/** Makes ids that no call of the conversation has, nor any in these parts. */
-export const makeFreshIds = (self: Facts, parts: ReadonlyArray<AssistantPart>) => {
-  const used = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])))
+/** Makes ids that no call of the conversation has, and that are not used yet; then they are used. */
+export const makeFreshIds = (self: Facts, used: Set<string>) => {
   // Next free suffix of each id: a model may repeat one id in thousands of calls
   const suffixes = new Map<string, number>()
   return (id: string): string => {
@@ -1534,27 +1533,42 @@ export const relabelCalls: {
   (content: ReadonlyArray<AssistantPart>): (self: Conversation) => ReadonlyArray<AssistantPart>
   (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart>
 } = dual(2, (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
-  const history = asHistory(self)
-  let fresh: ReturnType<typeof makeFreshIds> | undefined
-  const used = content.length < 2 ? undefined : new Set<string>()
-  // Newest label of each id that the provider runs, for the result that follows
-  let labels: Map<string, string> | undefined
+  const labels = new CallLabels(asHistory(self))
   return content.map((part) => {
-    if (part.type === "tool-result") {
-      const id = labels?.get(part.id) ?? openLabelOf(history, part)
-      return id === undefined || id === part.id ? part : { ...part, id }
-    }
-    if (part.type !== "tool-call") return part
-    const isTaken = part.id === "" || used?.has(part.id) || HashMap.has(history.callIds, part.id)
-    const id = isTaken ? (fresh ??= makeFreshIds(history, content))(part.id) : part.id
-    used?.add(id)
-    if (part.providerExecuted === true) (labels ??= new Map()).set(part.id, id)
+    if (part.type !== "tool-call" && part.type !== "tool-result") return part
+    const id = part.type === "tool-call" ? labels.ofCall(part) : labels.ofResult(part)
     return id === part.id ? part : { ...part, id }
   })
 })
 
+/** The ids of the calls of the next message, each known when its call begins. */
+export class CallLabels {
+  private readonly history: History
+  private readonly used = new Set<string>()
+  private readonly fresh: ReturnType<typeof makeFreshIds>
+  /** Newest label of each id that the provider runs, for what follows about the call. */
+  private readonly labels = new Map<string, string>()
+
+  constructor(self: History) {
+    this.history = self
+    this.fresh = makeFreshIds(self, this.used)
+  }
+
+  ofCall({ id, providerExecuted }: { readonly id: string; readonly providerExecuted?: boolean }): string {
+    const isTaken = id === "" || this.used.has(id) || HashMap.has(this.history.callIds, id)
+    const label = isTaken ? this.fresh(id) : id
+    this.used.add(label)
+    if (providerExecuted === true) this.labels.set(id, label)
+    return label
+  }
+
+  ofResult(result: Pick<ToolResultPart, "id" | "name">): string {
+    return this.labels.get(result.id) ?? openLabelOf(this.history, result) ?? result.id
+  }
+}
+
 /** The new id of a call in an earlier message that the provider still answers under the old one. */
-const openLabelOf = (self: History, { id, name }: ToolResultPart): string | undefined => {
+const openLabelOf = (self: History, { id, name }: Pick<ToolResultPart, "id" | "name">): string | undefined => {
   if (HashMap.has(self.providerOpen, id)) return undefined
   const relabelled = Array.from(HashMap.values(self.providerOpen)).filter(
     (call) => call.name === name && call.id.startsWith(`${id}_`)

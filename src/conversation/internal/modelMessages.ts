@@ -641,11 +641,29 @@ export interface ResponseContent {
 }
 
 /**
- * Collects the parts of one response as they arrive. `result` may be read at any time.
+ * A piece of an answer that a model streams. It names its part: the index in the content that is stored, and of a call the
+ * id and the name that are stored.
+ */
+export type Delta =
+  | { readonly _tag: "TextDelta" | "ReasoningDelta"; readonly index: number; readonly delta: string }
+  | {
+      readonly _tag: "CallDelta"
+      readonly index: number
+      readonly callId: string
+      readonly name: string
+      readonly delta: string
+    }
+
+/**
+ * Collects the parts of one response as they arrive. `result` may be read at any time: it has what the deltas until then have.
  *
  * **Details**
  *
  * Equal content becomes equal messages, streamed or not. Deltas without a start open a block. Blocks that never end are kept.
+ *
+ * A part has its final index, id and name when it begins: a text or a thought with its first character, a call with its name, a
+ * text without characters, which is kept for its metadata, where it ends. Half a character, and the beginning of a tag, waits for
+ * the next delta, or for the end.
  *
  * Text, reasoning, sources, files, tool calls and results of tools that the provider ran
  * are kept in order with their provider metadata. Results of tools that `effect/ai` resolved itself and
@@ -657,7 +675,9 @@ export interface ResponseContent {
  * text that shows it, so that only its own call fails.
  */
 export interface StreamAccumulator {
-  readonly add: (part: Response.AnyPart) => void
+  readonly add: (part: Response.AnyPart) => ReadonlyArray<Delta>
+  /** The end of the answer: the deltas of what waited. */
+  readonly end: () => ReadonlyArray<Delta>
   readonly result: () => ResponseContent
   /** At most as many bytes as the answer has until now. */
   readonly size: () => number
@@ -716,40 +736,77 @@ const levelsAround = 6
 
 type Metadata = ToolResult.ProviderOptions
 
-type Kind = "text" | "reasoning" | "call"
+type Kind = thoughts.Piece["type"] | "call"
 
-/** A place in the content. Its text may grow until `part` is there. */
+/** All that the provider streams under one id. */
 interface Block {
   readonly kind: Kind
-  readonly id: string
-  /** Of a call, and absent until it arrives. */
-  name: string | undefined
+  /** Of a call, as it is stored. */
+  id: string
+  /** Of a call, and empty until it arrives. */
+  name: string
   providerExecuted: boolean
+  /** The arguments of a call. */
   text: string
   metadata: Metadata
   part: AssistantPart | undefined
+  /** Absent before the first character. */
+  reader: thoughts.Reader | undefined
+  /** Absent before the part begins. Thoughts in front of a text have a place of their own. */
+  readonly places: { [K in Kind]?: Place }
 }
 
-/**
- * Starts collecting. The accumulator is mutable: one per stream. Thoughts in front of a text answer become reasoning; in an answer
- * that is an object, they stay where they are.
- */
-export const accumulator = (isObject = false): StreamAccumulator => new Accumulator(isObject)
+/** A part of the content. Its text may grow. */
+interface Place {
+  readonly block: Block
+  readonly kind: Kind
+  readonly index: number
+  text: string
+}
+
+/** Options of an accumulator. */
+interface Identity {
+  /** The answer is an object, in which thoughts stay where they are. Otherwise thoughts in front of its text become reasoning. */
+  readonly isObject?: boolean
+  /** The name of a tool, of the name that the provider has for it. Default: the same name. */
+  readonly toolName?: (name: string) => string
+  /** The ids of calls. Default: the provider's. */
+  readonly labels?: Pick<history.CallLabels, "ofCall" | "ofResult">
+}
+
+const itsId = ({ id }: { readonly id: string }): string => id
+
+/** Starts collecting. The accumulator is mutable: one per response. */
+export const accumulator = (ofParts: Identity = {}): StreamAccumulator => new Accumulator(ofParts)
 
 type About = Pick<ResponseContent, "usage" | "finishReason" | "model" | "response">
 
 class Accumulator implements StreamAccumulator {
   private counted = 0
-  private readonly blocks: Array<Block> = []
+  private readonly places: Array<Place> = []
   /** Of streams only. */
-  private open: Partial<Record<Kind, Map<string, Block>>> | undefined = undefined
+  private readonly open: Readonly<Record<Kind, Map<string, Block>>> = {
+    text: new Map(),
+    reasoning: new Map(),
+    call: new Map()
+  }
+  /** Texts and thoughts without an end. */
+  private readonly unended = new Set<Block>()
+  /** Texts that begin with half a character or of a tag. They begin as they are where another part begins before the rest arrives. */
+  private readonly waiting = new Set<Block>()
+  /** The deltas of the part that is added. */
+  private said: Array<Delta> = []
   private readonly approvals: Array<ProviderApproval> = []
   private readonly errors: Array<unknown> = []
   private about: About = {}
-  private readonly isObject: boolean
+  private hasText: boolean
+  private readonly toolName: (name: string) => string
+  private readonly labels: NonNullable<Identity["labels"]>
 
-  constructor(isObject: boolean) {
-    this.isObject = isObject
+  constructor({ isObject = false, labels = { ofCall: itsId, ofResult: itsId }, toolName = identity }: Identity) {
+    this.hasText = isObject
+    this.labels = labels
+    this.toolName = toolName
   }
 
   private addAbout({ metadata, response, ...fields }: About & { readonly metadata: Metadata }): void {
@@ -759,78 +816,160 @@ class Accumulator implements StreamAccumulator {
     this.about = { ...about, ...defined(fields), ...(isEmpty(whole) ? undefined : { response: whole }) }
   }
 
-  private put(kind: Kind, id: string, values: Partial<Block>): Block {
-    const block: Block = {
+  private make(kind: Kind, metadata: Metadata): Block {
+    this.counted += plainJson.nodeWeight
+    return {
       kind,
-      id,
-      name: undefined,
+      id: "",
+      name: "",
       providerExecuted: false,
       text: "",
-      metadata: {},
+      metadata,
       part: undefined,
-      ...values
+      reader: undefined,
+      places: {}
     }
-    this.blocks.push(block)
-    this.counted += plainJson.nodeWeight
+  }
+
+  private start(kind: Kind, id: string, metadata: Metadata): Block {
+    const block = this.make(kind, metadata)
+    this.open[kind].set(id, block)
+    if (kind !== "call") this.unended.add(block)
     return block
   }
 
-  private start(kind: Kind, id: string, values: Partial<Block>): Block {
-    const block = this.put(kind, id, values)
-    this.open ??= {}
-    const blocks = (this.open[kind] ??= new Map<string, Block>())
-    blocks.set(id, block)
-    return block
+  private placeOf(block: Block, kind: Kind): Place {
+    const known = block.places[kind]
+    if (known !== undefined) return known
+    this.waiting.delete(block)
+    for (const other of this.waiting) this.endText(other)
+    const place = { block, kind, index: this.places.length, text: "" }
+    this.places.push(place)
+    block.places[kind] = place
+    return place
   }
 
   private grow(kind: Kind, id: string, delta: string, metadata: Metadata): void {
-    const block = this.open?.[kind]?.get(id) ?? this.start(kind, id, {})
-    block.text += delta
+    const block = this.open[kind].get(id) ?? this.start(kind, id, {})
     this.counted += delta.length + 1
     block.metadata = mergeMetadata(block.metadata, metadata)
+    this.write(block, delta)
+  }
+
+  private write(block: Block, delta: string): void {
+    if (delta === "") return
+    if (block.kind === "call") block.text += delta
+    if (block.kind === "call" && block.name === "") return
+    block.reader ??= this.readerFor(block)
+    this.say(block, block.reader.add(delta))
+    if (block.kind !== "call" && block.places[block.reader.type] === undefined) this.waiting.add(block)
+  }
+
+  private readerFor({ kind }: Block): thoughts.Reader {
+    if (kind !== "text") return new thoughts.Reader(kind === "call" ? "text" : kind)
+    const isFront = !this.hasText
+    this.hasText = true
+    return new thoughts.Reader(isFront ? "front" : kind)
+  }
+
+  private say(block: Block, pieces: ReadonlyArray<thoughts.Piece>): void {
+    for (const { text, type } of pieces) {
+      if (block.kind === "call") this.sayCall(block, text)
+      else {
+        const place = this.placeOf(block, type)
+        place.text += text
+        const _tag = type === "text" ? "TextDelta" : "ReasoningDelta"
+        this.said.push({ _tag, index: place.index, delta: text })
+      }
+    }
+  }
+
+  private sayCall(block: Block, delta: string): void {
+    const place = this.placeOf(block, "call")
+    place.text += delta
+    this.said.push({ _tag: "CallDelta", index: place.index, callId: block.id, name: block.name, delta })
+  }
+
+  private endText(block: Block): void {
+    this.waiting.delete(block)
+    if (block.reader !== undefined) this.say(block, block.reader.end())
+  }
+
+  private close(block: Block): void {
+    this.unended.delete(block)
+    this.endText(block)
+    if (block.reader === undefined && !isEmpty(block.metadata)) this.placeOf(block, block.kind)
+  }
+
+  /** A call without a name calls nothing, and no provider takes it back. */
+  private begin(block: Block, call: Pick<Response.ToolParamsStartPart, "id" | "name" | "providerExecuted">): void {
+    const { id, name, providerExecuted } = call
+    if (name === "" || block.name !== "") return
+    block.providerExecuted = providerExecuted
+    block.id = this.labels.ofCall({ id: id.toWellFormed(), providerExecuted })
+    block.name = this.toolName(name.toWellFormed())
   }
 
   private addCall(part: Response.ToolCallPart<string, unknown>): void {
-    const started = this.open?.call?.get(part.id)
+    const started = this.open.call.get(part.id)
     const given = part.params === undefined ? started?.text : part.params
     const args = Option.getOrElse(callArguments(given), () => history.textArguments(started?.text || textOf(given)))
-    const block = started ?? this.put("call", part.id, {})
-    block.part = {
+    const block = started ?? this.make("call", {})
+    this.open.call.delete(part.id)
+    this.begin(block, part)
+    if (block.name === "") return
+    const call: ToolCallPart = {
       type: "tool-call",
-      id: part.id,
-      name: part.name,
+      id: block.id,
+      name: block.name,
       ...receivedText(block.text, args.arguments),
       ...args,
       ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
       ...partOptions(mergeMetadata(block.metadata, part.metadata))
     }
-    this.open?.call?.delete(part.id)
+    block.part = call
+    this.endText(block)
+    if (history.isBlank(this.placeOf(block, "call").text)) this.sayCall(block, argumentsText(call))
   }
 
   private addResult(part: Response.ToolResultPart<string, unknown, unknown>): void {
     if (part.preliminary || !part.providerExecuted) return
     const value = Option.getOrElse(resultValue(part.encodedResult), () => textOf(part.encodedResult))
+    const name = this.toolName(part.name.toWellFormed())
+    const id = this.labels.ofResult({ id: part.id.toWellFormed(), name })
     const result = resultFromPart(part, value)
-    this.addPart({ type: "tool-result", id: part.id, name: part.name, result, ...partOptions(part.metadata) })
+    this.addPart({ type: "tool-result", id, name, result, ...partOptions(part.metadata) })
   }
 
   private addPart(part: AssistantPart): void {
-    this.put("text", "", { part })
+    const block = this.make("text", {})
+    block.part = part
+    this.placeOf(block, "text")
   }
 
-  add(part: Response.AnyPart): void {
+  add(part: Response.AnyPart): ReadonlyArray<Delta> {
+    this.said = []
+    this.take(part)
+    return this.said
+  }
+
+  private take(part: Response.AnyPart): void {
     switch (part.type) {
       case "text":
-      case "reasoning":
-        this.put(part.type, "", { text: part.text, metadata: part.metadata })
+      case "reasoning": {
+        const block = this.make(part.type, part.metadata)
+        this.write(block, part.text)
+        this.close(block)
         return
+      }
       case "text-start":
       case "reasoning-start":
-        this.start(kindOf(part.type), part.id, { metadata: part.metadata })
+        this.start(kindOf(part.type), part.id, part.metadata)
         return
       case "tool-params-start": {
-        const { id, metadata, name, providerExecuted } = part
-        this.start("call", id, { name, providerExecuted, metadata })
+        const block = this.start("call", part.id, part.metadata)
+        this.begin(block, part)
+        if (block.name !== "") this.sayCall(block, "")
         return
       }
       case "text-delta":
@@ -839,10 +978,14 @@ class Accumulator implements StreamAccumulator {
         this.grow(kindOf(part.type), part.id, part.delta, part.metadata)
         return
       case "text-end":
-      case "reasoning-end":
-        this.grow(kindOf(part.type), part.id, "", part.metadata)
-        this.open?.[kindOf(part.type)]?.delete(part.id)
+      case "reasoning-end": {
+        const kind = kindOf(part.type)
+        this.grow(kind, part.id, "", part.metadata)
+        const block = this.open[kind].get(part.id)
+        this.open[kind].delete(part.id)
+        if (block !== undefined) this.close(block)
         return
+      }
       case "tool-params-end":
         // The call itself follows
         this.grow("call", part.id, "", part.metadata)
@@ -878,10 +1021,18 @@ class Accumulator implements StreamAccumulator {
       case "error":
         this.errors.push(part.error)
         return
-      case "tool-approval-request":
-        this.approvals.push({ approvalId: part.approvalId, callId: part.toolCallId })
+      case "tool-approval-request": {
+        const callId = this.labels.ofResult({ id: part.toolCallId, name: "" })
+        this.approvals.push({ approvalId: part.approvalId, callId })
         return
+      }
     }
+  }
+
+  end(): ReadonlyArray<Delta> {
+    this.said = []
+    for (const block of this.unended) this.close(block)
+    return this.said
   }
 
   size(): number {
@@ -889,9 +1040,8 @@ class Accumulator implements StreamAccumulator {
   }
 
   result(): ResponseContent {
-    const front = this.isObject ? undefined : this.blocks.find(({ kind, text }) => kind === "text" && text !== "")
     return {
-      content: this.blocks.flatMap((block) => partsOfBlock(block, block === front)),
+      content: this.places.map(partAt),
       ...this.about,
       approvals: [...this.approvals],
       errors: [...this.errors]
@@ -911,29 +1061,34 @@ const kindOf = (type: string): Kind => {
   return type.startsWith("reasoning") ? "reasoning" : "call"
 }
 
-const partsOfBlock = (block: Block, isFront: boolean): ReadonlyArray<AssistantPart> => {
-  // A call without a name calls nothing, and no provider takes it back
-  if (block.part?.type === "tool-call" && block.part.name === "") return []
-  if (block.part !== undefined) return [block.part]
+const partAt = ({ block, kind, text }: Place): AssistantPart => {
+  if (block.part !== undefined) return block.part
   const options = partOptions(block.metadata)
-  if (block.kind !== "call") {
-    if (block.text === "") return options === undefined ? [] : [{ type: block.kind, text: "", ...options }]
-    const { reasoning, text } = isFront ? thoughts.split(block.text) : { reasoning: "", text: block.text }
-    const thought = reasoning === "" ? [] : [{ type: "reasoning", text: reasoning } as const]
-    return text === "" ? thought : [...thought, { type: block.kind, text, ...options }]
+  // Thoughts in front of a text have no metadata of their own
+  if (kind !== "call") return { type: kind, text, ...(kind === block.kind && options) }
+  return {
+    type: "tool-call",
+    id: block.id,
+    name: block.name,
+    ...history.parseCallArguments(block.text),
+    ...(block.providerExecuted ? { providerExecuted: true } : undefined),
+    ...options
   }
-  if (block.name === undefined || block.name === "") return []
-  return [
-    {
-      type: "tool-call",
-      id: block.id,
-      name: block.name,
-      ...history.parseCallArguments(block.text),
-      ...(block.providerExecuted ? { providerExecuted: true } : undefined),
-      ...options
-    }
-  ]
 }
+
+/** The arguments of a call as text, which some models leave empty. */
+const argumentsText = ({ arguments: args, text = "" }: ToolCallPart): string =>
+  history.isBlank(text) ? JSON.stringify(args) : text
+
+/** An answer that came as a whole, as the deltas of its parts. */
+export const deltasOf = (content: ReadonlyArray<AssistantPart>): ReadonlyArray<Delta> =>
+  content.flatMap((part, index): ReadonlyArray<Delta> => {
+    if (part.type === "tool-call") {
+      return [{ _tag: "CallDelta", index, callId: part.id, name: part.name, delta: argumentsText(part) }]
+    }
+    if ((part.type !== "text" && part.type !== "reasoning") || part.text === "") return []
+    return [{ _tag: part.type === "text" ? "TextDelta" : "ReasoningDelta", index, delta: part.text }]
+  })
 
 /** The streamed text of arguments, where it holds more than the arguments do. */
 const receivedText = (text: string, args: Schema.Json): { readonly text: string } | undefined => {

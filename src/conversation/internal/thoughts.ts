@@ -4,8 +4,6 @@
  * anywhere else is text.
  */
 
-import type * as Response from "effect/ai/Response"
-
 /** A piece of an answer. */
 export interface Piece {
   readonly type: "text" | "reasoning"
@@ -29,7 +27,7 @@ type Place = "front" | "thoughts" | Piece["type"]
  * Reads one block of an answer that arrives in deltas. The pieces are well-formed, and joined they are the same wherever the block is
  * cut: half a character, and the beginning of a tag, is held until the next delta.
  */
-class Reader {
+export class Reader {
   private place: Place
   private isBehindTag = false
   private half = ""
@@ -48,10 +46,18 @@ class Reader {
     return this.read(text.slice(0, end).toWellFormed())
   }
 
-  /** The pieces that were held. */
+  /** The pieces that were held. What follows continues them. */
   end(): ReadonlyArray<Piece> {
     const pieces = this.read(this.half.toWellFormed())
-    return [...pieces, ...this.say(this.place === "front" ? this.space + this.tag : this.tag)]
+    const held = this.place === "front" ? this.space + this.tag : this.tag
+    if (this.place === "front") this.place = "text"
+    this.half = ""
+    this.tag = ""
+    return [...pieces, ...this.say(held)]
+  }
+
+  get type(): Piece["type"] {
+    return this.place === "thoughts" || this.place === "reasoning" ? "reasoning" : "text"
   }
 
   private read(given: string): ReadonlyArray<Piece> {
@@ -95,55 +101,6 @@ class Reader {
     const text = this.isBehindTag ? given.trimStart() : given
     if (text === "") return []
     this.isBehindTag = false
-    return [{ type: this.place === "thoughts" || this.place === "reasoning" ? "reasoning" : "text", text }]
-  }
-}
-
-/** The thoughts in front of a text, and the rest of it. */
-export const split = (text: string): Readonly<Record<Piece["type"], string>> => {
-  const reader = new Reader("front")
-  const joined = { reasoning: "", text: "" }
-  for (const piece of [...reader.add(text), ...reader.end()]) joined[piece.type] += piece.text
-  return joined
-}
-
-/** Reads the deltas of a streamed answer. Thoughts can be in front of its first text. */
-export class LiveReader {
-  private readonly open = { text: new Map<string, Reader>(), reasoning: new Map<string, Reader>() }
-  private hasText = false
-
-  add(part: Response.AnyPart): ReadonlyArray<Piece> {
-    switch (part.type) {
-      case "text-delta":
-        return this.read("text", part.id, part.delta)
-      case "reasoning-delta":
-        return this.read("reasoning", part.id, part.delta)
-      case "text-end":
-        return this.close("text", part.id)
-      case "reasoning-end":
-        return this.close("reasoning", part.id)
-      default:
-        return []
-    }
-  }
-
-  /** The pieces that were held of blocks without an end. */
-  end(): ReadonlyArray<Piece> {
-    return Object.values(this.open).flatMap((readers) => Array.from(readers.values()).flatMap((reader) => reader.end()))
-  }
-
-  private read(type: Piece["type"], id: string, delta: string): ReadonlyArray<Piece> {
-    if (delta === "") return []
-    const known = this.open[type].get(id)
-    const reader = known ?? new Reader(type === "text" && !this.hasText ? "front" : type)
-    if (known === undefined) this.open[type].set(id, reader)
-    this.hasText ||= type === "text"
-    return reader.add(delta)
-  }
-
-  private close(type: Piece["type"], id: string): ReadonlyArray<Piece> {
-    const pieces = this.open[type].get(id)?.end() ?? []
-    this.open[type].delete(id)
-    return pieces
+    return [{ type: this.type, text }]
   }
 }

@@ -214,7 +214,7 @@ const recordResult = Effect.fnUntraced(function* (
       ? { _tag: "Valid", value: result.payload }
       : yield* concludedAnswer(bound.output, result.answer)
   // The deltas of an answer add up to its text.
-  if (streaming && text !== "") recorder.show({ _tag: "TextDelta", delta: text })
+  if (streaming && text !== "") recorder.show({ _tag: "TextDelta", index: 0, delta: text })
   yield* recorder.recordNow({ _tag: "ModelAnswered", message: yield* Message.assistant(text), output })
 })
 
