@@ -439,6 +439,7 @@ const askModel = Effect.fnUntraced(function* (
   const { calls, recorder, resolved, services } = step
   const accumulator = modelMessages.accumulator({
     isObject: action.purpose === "structured",
+    isShown: recorder.isShown,
     toolName: resolved.tools.canonicalName,
     labels: new history.CallLabels(history.asHistory(recorder.state.conversation))
   })

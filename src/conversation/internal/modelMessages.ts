@@ -765,9 +765,11 @@ interface Place {
 }
 
 /** Options of an accumulator. */
-interface Identity {
+interface Options {
   /** The answer is an object, in which thoughts stay where they are. Otherwise thoughts in front of its text become reasoning. */
   readonly isObject?: boolean
+  /** The deltas are read. Default `true`; otherwise the arguments of calls that came whole are not written as text. */
+  readonly isShown?: boolean
   /** The name of a tool, of the name that the provider has for it. Default: the same name. */
   readonly toolName?: (name: string) => string
   /** The ids of calls. Default: the provider's. */
@@ -777,7 +779,7 @@ interface Identity {
 const itsId = ({ id }: { readonly id: string }): string => id
 
 /** Starts collecting. The accumulator is mutable: one per response. */
-export const accumulator = (ofParts: Identity = {}): StreamAccumulator => new Accumulator(ofParts)
+export const accumulator = (options: Options = {}): StreamAccumulator => new Accumulator(options)
 
 type About = Pick<ResponseContent, "usage" | "finishReason" | "model" | "response">
 
@@ -800,11 +802,19 @@ class Accumulator implements StreamAccumulator {
   private readonly errors: Array<unknown> = []
   private about: About = {}
   private hasText: boolean
+  private readonly isShown: boolean
   private readonly toolName: (name: string) => string
-  private readonly labels: NonNullable<Identity["labels"]>
+  private readonly labels: NonNullable<Options["labels"]>
 
-  constructor({ isObject = false, labels = { ofCall: itsId, ofResult: itsId }, toolName = identity }: Identity) {
+  constructor(options: Options) {
+    const {
+      isObject = false,
+      isShown = true,
+      labels = { ofCall: itsId, ofResult: itsId },
+      toolName = identity
+    } = options
     this.hasText = isObject
+    this.isShown = isShown
     this.labels = labels
     this.toolName = toolName
   }
@@ -885,9 +895,8 @@ class Accumulator implements StreamAccumulator {
   }
 
   private sayCall(block: Block, delta: string): void {
-    const place = this.placeOf(block, "call")
-    place.text += delta
-    this.said.push({ _tag: "CallDelta", index: place.index, callId: block.id, name: block.name, delta })
+    const { index } = this.placeOf(block, "call")
+    this.said.push({ _tag: "CallDelta", index, callId: block.id, name: block.name, delta })
   }
 
   private endText(block: Block): void {
@@ -916,6 +925,7 @@ class Accumulator implements StreamAccumulator {
     const args = Option.getOrElse(callArguments(given), () => history.textArguments(started?.text || textOf(given)))
     const block = started ?? this.make("call", {})
     this.open.call.delete(part.id)
+    const isShown = !this.isShown || (block.name !== "" && !history.isBlank(block.text))
     this.begin(block, part)
     if (block.name === "") return
     const call: ToolCallPart = {
@@ -929,7 +939,8 @@ class Accumulator implements StreamAccumulator {
     }
     block.part = call
     this.endText(block)
-    if (history.isBlank(this.placeOf(block, "call").text)) this.sayCall(block, argumentsText(call))
+    this.placeOf(block, "call")
+    if (!isShown) this.sayCall(block, argumentsText(call))
   }
 
   private addResult(part: Response.ToolResultPart<string, unknown, unknown>): void {
