@@ -139,6 +139,18 @@ describe("CONV-3 responses become assistant messages", () => {
     assert.deepStrictEqual(options(Conversation.toPrompt(self)), wellFormed(options(core)))
   })
 
+  it("HOUSE-12 thoughts without text are before the call that needs their signature, whenever they end", () => {
+    const metadata = { test: { signature: "s" } }
+    const start = Response.makePart("reasoning-start", { id: "r" })
+    const signed = Response.makePart("reasoning-start", { id: "r", metadata })
+    const delta = Response.makePart("reasoning-delta", { id: "r", delta: "", metadata })
+    const end = Response.makePart("reasoning-end", { id: "r" })
+    for (const thoughts of [[signed], [start, delta]]) {
+      const kinds = content(...thoughts, call("c", {}), end).map(({ type }) => type)
+      assert.deepStrictEqual(kinds, ["reasoning", "tool-call"])
+    }
+  })
+
   it("usage, model and finish reason", () => {
     const timestamp = DateTime.makeUnsafe(0)
     const metadata = Response.makePart("response-metadata", { id: "r1", modelId: "gpt-5.2", timestamp })

@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Ref, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, AgentEvent, Message, type Run, ToolRuntime } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, type Run, ToolRuntime } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -87,6 +87,23 @@ describe("HOUSE-2 the handle of a run", () => {
     yield* TestClock.adjust("10 minutes")
     yield* endsAs("Completed", Fiber.join(running))
     assert.deepStrictEqual(run.written, [])
+  })
+
+  const again = { toolCalls: [call("c1", "hold", { id: "abcdefgh".repeat(8) })], chunkDelay: "1 second" } as const
+  test("HOUSE-12 a part that a model is writing has its stored identity", world([held1, again, slow]), function* () {
+    const run = yield* open("Count")
+    const { gate } = yield* Probe
+    yield* Deferred.succeed(gate, undefined)
+    const running = yield* Effect.forkChild(run.result)
+    yield* TestClock.adjust("3 seconds")
+    const [part] = run.written
+    assert(part?.type === "tool-call" && part.id !== "c1")
+    yield* TestClock.adjust("10 minutes")
+    const { conversation } = yield* endsAs("Completed", Fiber.join(running))
+    const ids = Conversation.messages(conversation).flatMap((message) =>
+      message.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
+    )
+    assert.deepStrictEqual(ids, ["c1", part.id])
   })
 
   test("HOUSE-2 a message enters after the calls under way", world([held1, { text: "Both." }]), function* () {

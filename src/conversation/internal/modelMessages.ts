@@ -662,8 +662,8 @@ export type Delta =
  * Equal content becomes equal messages, streamed or not. Deltas without a start open a block. Blocks that never end are kept.
  *
  * A part has its final index, id and name when it begins: a text or a thought with its first character, a call with its name, a
- * text without characters, which is kept for its metadata, where it ends. Half a character, and the beginning of a tag, waits for
- * the next delta, or for the end.
+ * text without characters, which is kept for its metadata, where it ends, or before the next call. Half a character, and the
+ * beginning of a tag, waits for the next delta, or for the end.
  *
  * Text, reasoning, sources, files, tool calls and results of tools that the provider ran
  * are kept in order with their provider metadata. Results of tools that `effect/ai` resolved itself and
@@ -796,6 +796,8 @@ class Accumulator implements StreamAccumulator {
   private readonly unended = new Set<Block>()
   /** Texts that begin with half a character or of a tag. They begin as they are where another part begins before the rest arrives. */
   private readonly waiting = new Set<Block>()
+  /** Texts and thoughts with metadata and no character. A call that follows may need them, as a signature, before it. */
+  private readonly silent = new Set<Block>()
   /** The deltas of the part that is added. */
   private said: Array<Delta> = []
   private readonly approvals: Array<ProviderApproval> = []
@@ -844,7 +846,9 @@ class Accumulator implements StreamAccumulator {
   private start(kind: Kind, id: string, metadata: Metadata): Block {
     const block = this.make(kind, metadata)
     this.open[kind].set(id, block)
-    if (kind !== "call") this.unended.add(block)
+    if (kind === "call") return block
+    this.unended.add(block)
+    if (!isEmpty(metadata)) this.silent.add(block)
     return block
   }
 
@@ -852,7 +856,9 @@ class Accumulator implements StreamAccumulator {
     const known = block.places[kind]
     if (known !== undefined) return known
     this.waiting.delete(block)
+    this.silent.delete(block)
     for (const other of this.waiting) this.endText(other)
+    if (kind === "call") for (const other of this.silent) this.placeOf(other, other.kind)
     const place = { block, kind, index: this.places.length, text: "" }
     this.places.push(place)
     block.places[kind] = place
@@ -863,11 +869,14 @@ class Accumulator implements StreamAccumulator {
     const block = this.open[kind].get(id) ?? this.start(kind, id, {})
     this.counted += delta.length + 1
     block.metadata = mergeMetadata(block.metadata, metadata)
+    const isSilent = kind !== "call" && delta === "" && block.reader === undefined && block.places[kind] === undefined
+    if (isSilent && !isEmpty(metadata)) this.silent.add(block)
     this.write(block, delta)
   }
 
   private write(block: Block, delta: string): void {
     if (delta === "") return
+    this.silent.delete(block)
     if (block.kind === "call") block.text += delta
     if (block.kind === "call" && block.name === "") return
     block.reader ??= this.readerFor(block)
