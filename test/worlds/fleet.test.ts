@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { Simulation } from "effect-emissary/testing"
 import * as worlds from "./worlds.ts"
 
-const small = { calls: 3, kills: 2, pauses: 1, stops: 1, jumps: 1 }
+const small = { calls: 2, kills: 2, pauses: 1, stops: 1, jumps: 1 }
 
 /** Seeds that went wrong once, each with what was mended. */
 const found: ReadonlyArray<readonly [seed: number, setting: Partial<worlds.Setting>, what: string]> = [
@@ -19,9 +19,20 @@ describe("WORLD-3 a fleet in a world", () => {
   it.live("keeps the laws, and is the same twice", () =>
     Effect.gen(function* () {
       const reports: Array<Simulation.Report> = []
-      for (const seed of [1, 3]) {
-        reports.push(yield* worlds.run(seed, { home: "fleet", setting: small, compare: seed === 1 }))
+      const seen: Array<worlds.Seen> = []
+      for (const [seed, setting] of [
+        [1, small],
+        [5, { ...small, more: 1, releases: 1 }]
+      ] as const) {
+        const onSeen = (one: worlds.Seen) => seen.push(one)
+        reports.push(yield* worlds.run(seed, { home: "fleet", setting, compare: seed === 1, onSeen }))
       }
+      // The last world has everything: an agent that is data, a job whose step is three agents deep, and a release
+      const { diary, effects } = seen.at(-1) ?? assert.fail("no world was seen")
+      const sessions = [...diary.lives.values()].map(({ session }) => session)
+      assert.includeMembers(sessions, ["a", "d", "job"])
+      assert.isTrue(effects.ended.some((call) => call.startsWith("pay job/desk")))
+      assert.lengthOf(diary.releases, 1)
       const sum = (name: string) => reports.reduce((all, { figures }) => all + (figures[name] ?? 0), 0)
       assert.isAbove(sum("killed"), 2)
       assert.isAbove(sum("storeOperations"), 100)

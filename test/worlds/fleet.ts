@@ -22,6 +22,7 @@ import { SqlClient, Statement } from "effect/sql"
 import { ClusterSession, type Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
+import * as releases from "./releases.ts"
 import { close, closeGone, connect, server, Wire } from "./wire.ts"
 
 interface Lock {
@@ -204,9 +205,9 @@ const protocol = (host: string) =>
     })
   )
 
-const runner = (host: string) =>
-  ClusterSession.layer([agents.worker], { drainTime: "50 millis", idleTime: "2 seconds", timeout: "4 seconds" }).pipe(
-    Layer.provide(agents.layer),
+/** The sessions of a runner, on the services of `SocketRunner`. */
+const runner = <E, R>(host: string, hosted: Layer.Layer<Session.Session, E, R>) =>
+  hosted.pipe(
     Layer.provide(SocketRunner.layer),
     Layer.provide([server(host), Layer.provide(RunnerHealth.layerPing, Runners.layerRpc)]),
     Layer.provide([sql, protocol(host), messages, runners]),
@@ -221,14 +222,31 @@ const client = (host: string) =>
   )
 
 /** The layer of each process. The third and the sixth one run no sessions. */
-export const sessions = Layer.unwrap(
-  Effect.gen(function* () {
-    const cluster = yield* Cluster
-    const host = Option.getOrThrow(yield* Simulation.processName)
-    cluster.started += 1
-    return cluster.started === 3 || cluster.started === 6 ? client(host) : runner(host)
-  })
-).pipe(Layer.provide(RpcSerialization.layerNdjson))
+const processOf = <E, R>(hosted: Layer.Layer<Session.Session, E, R>) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const cluster = yield* Cluster
+      const host = Option.getOrThrow(yield* Simulation.processName)
+      cluster.started += 1
+      return cluster.started === 3 || cluster.started === 6 ? client(host) : runner(host, hosted)
+    })
+  ).pipe(Layer.provide(RpcSerialization.layerNdjson))
+
+const options = { drainTime: "50 millis", idleTime: "2 seconds", timeout: "4 seconds" } as const
+
+/** The layer of each process. */
+export const sessions = processOf(ClusterSession.layer([agents.worker], options).pipe(Layer.provide(agents.layer)))
+
+/** The layer of each process, where the agents have everything. */
+export const allSessions = releases.layerOf((release) =>
+  processOf(
+    Layer.unwrap(
+      Effect.map(releases.hostedIn(release), ({ hosted, services }) =>
+        ClusterSession.layer(hosted, options).pipe(Layer.provide(services))
+      )
+    )
+  )
+)
 
 /** Loads `effect/cluster`, which a world cannot wait for. */
 export const load = Effect.scoped(Layer.build(Layer.provide(ClusterSession.layerClient(), TestRunner.layer)))

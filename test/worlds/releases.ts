@@ -3,9 +3,12 @@
  * cannot prepare it, or fails to start. Later ones bring back what was there.
  */
 import { Context, Effect, Layer, Option, Random } from "effect"
+import { Agent } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
+import * as agents from "./agents.ts"
 import type { World } from "./clients.ts"
+import * as jobs from "./jobs.ts"
 
 export const kinds = ["renamed", "changed", "dropped", "unprepared", "broken"] as const
 
@@ -23,6 +26,17 @@ export class Releases extends Context.Service<
     had: new Set<Release>()
   }))
 }
+
+const definitions = Session.fromDefinitions(Agent.decode)
+
+/** What a process has in a release, and the services for it. */
+export const hostedIn = (release: Release) =>
+  Effect.map(jobs.plan, (plan) => {
+    const isWhole = release === "whole" || release === "broken"
+    const worker = release === "dropped" ? agents.other : isWhole ? agents.staff : agents.staffIn[release]
+    const services = release === "changed" ? agents.changedLayer : agents.moreLayer
+    return { hosted: [worker, definitions, plan] as const, services }
+  })
 
 /** The layer of a process, by its release. A process that does not start is noted, and serves no client. */
 export const layerOf = <R>(make: (release: Release) => Layer.Layer<Session.Session, unknown, R>) =>

@@ -1,41 +1,40 @@
 /** Worlds of sessions: one process on one store, and several of them. */
 import { Effect, Layer } from "effect"
-import { Agent, type VersionedStore } from "effect-emissary"
+import type { VersionedStore } from "effect-emissary"
 import { Session } from "effect-emissary/session"
 import { Simulation } from "effect-emissary/testing"
 import * as agents from "./agents.ts"
 import { type Diary, emptyDiary, type World } from "./clients.ts"
 import * as fleet from "./fleet.ts"
-import * as jobs from "./jobs.ts"
 import { type Effects, verdict } from "./laws.ts"
 import { script as play } from "./play.ts"
 import { type Release, Releases } from "./releases.ts"
 import * as releases from "./releases.ts"
+import type { Wire } from "./wire.ts"
 
 const options = { leaseTime: "500 millis", drainTime: "50 millis", idleTime: "2 seconds" } as const
 
 /** The layer of each process. */
 export const sessions = Session.layer([agents.slowWorker], options).pipe(Layer.provide(agents.layer))
 
-const definitions = Session.fromDefinitions(Agent.decode)
-
 /** The same in a release. */
 const ofRelease = (release: Release) =>
   Layer.unwrap(
-    Effect.map(jobs.plan, (plan) => {
-      if (release === "dropped") {
-        return Session.layer([agents.other, definitions, plan], options).pipe(Layer.provide(agents.moreLayer))
-      }
-      const worker = release === "whole" || release === "broken" ? agents.staff : agents.staffIn[release]
-      const services = release === "changed" ? agents.changedLayer : agents.moreLayer
-      return Session.layer([worker, definitions, plan], options).pipe(Layer.provide(services))
-    })
+    Effect.map(releases.hostedIn(release), ({ hosted, services }) =>
+      Session.layer(hosted, options).pipe(Layer.provide(services))
+    )
   )
 
 /** The layer of each process, where the agents have everything. */
 export const allSessions = releases.layerOf(ofRelease)
 
 type AnyLayer = Layer.Layer<Session.Session, unknown, agents.Ledger | Releases | VersionedStore.VersionedStore>
+
+type FleetLayer = Layer.Layer<
+  Session.Session,
+  unknown,
+  agents.Ledger | Releases | Wire | fleet.Cluster | VersionedStore.VersionedStore
+>
 
 /** A release without the agent. Turns wait for the other process. */
 const strangers = Session.layer([agents.other], options).pipe(Layer.provide(agents.layer))
@@ -121,8 +120,7 @@ export const run = (
     ...settingOf(seed),
     ...options.setting
   }
-  // A fleet has chats alone
-  const hasMore = more === 1 && home === "process"
+  const hasMore = more === 1
   const network = { losses: losses / 1000, doubles: losses / 1000 }
   const script = (world: World) =>
     Effect.gen(function* () {
@@ -148,8 +146,8 @@ export const run = (
   }
   const common = { trouble, seeds: [seed], compare }
   if (home === "process") {
-    const layer: AnyLayer = more === 1 ? allSessions : sessions
-    const stranger: AnyLayer = more === 1 ? ofRelease("dropped") : strangers
+    const layer: AnyLayer = hasMore ? allSessions : sessions
+    const stranger: AnyLayer = hasMore ? ofRelease("dropped") : strangers
     return Simulation.run<Session.Session, unknown, agents.Ledger | Releases>(layer, {
       ...common,
       script,
@@ -160,7 +158,8 @@ export const run = (
     })
   }
   const outside = Layer.mergeAll(agents.Ledger.layer, Releases.layer, fleet.outside(failures))
-  const inFleet = Simulation.run(fleet.sessions, {
+  const layer: FleetLayer = hasMore ? fleet.allSessions : fleet.sessions
+  const inFleet = Simulation.run<Session.Session, unknown, agents.Ledger | Releases | Wire | fleet.Cluster>(layer, {
     ...common,
     script: fleet.around(script),
     processes: 3,
